@@ -32,6 +32,7 @@ mod turn;
 mod usage;
 mod verification;
 mod webhook;
+mod worker;
 
 pub use batch::{
     Batch, BatchErrors, BatchExtension, BatchStatus, ExpiresAfter, InvalidLine, NewBatch, RequestCounts,
@@ -63,3 +64,4 @@ pub use turn::{
 pub use usage::{BudgetExceeded, BudgetMeasure, BudgetScope, Usage};
 pub use verification::{ChainCheck, Divergence, Replay, Verification};
 pub use webhook::{Delivery, DeliveryState, NewWebhook, Webhook};
+pub use worker::{Worker, WorkerStatus};

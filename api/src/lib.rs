@@ -26,13 +26,13 @@ mod threads;
 mod turns;
 mod views;
 mod webhooks;
+mod workers;
 
 pub use batches::batch_line;
 pub use router::{openapi, router, run_background, serve};
 pub use server::{
     bind_guard::{UnprotectedBind, check_bind},
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
-    health::METRICS_TYPE,
     listener::{ConnectionLimits, listen},
     tenant_rules::{TenantRule, TenantRules},
 };

@@ -9,6 +9,7 @@ pub mod checkpoints;
 mod cost;
 mod diff;
 mod explain;
+pub mod otel;
 pub mod replay;
 pub mod schema;
 #[cfg(feature = "testing")]

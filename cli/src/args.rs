@@ -5,10 +5,12 @@ mod batch;
 mod fixture;
 mod inbox;
 mod maintenance;
+mod otel;
 mod queue;
 mod thread;
 mod turn;
 mod webhook;
+mod worker;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -20,10 +22,12 @@ pub(crate) use self::{
     fixture::Fixture,
     inbox::{Answer, Inbox},
     maintenance::{Selection, Store},
+    otel::Otel,
     queue::{PauseTarget, Queue},
     thread::{CostBy, DiffView, Fork, Reconcile, Thread},
     turn::{GroupBy, Priority, Send, Turn},
     webhook::Webhook,
+    worker::Worker,
 };
 use crate::output::Format;
 
@@ -94,8 +98,11 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
     },
-    /// Run a worker: claim jobs and execute the nodes of their threads
-    Worker,
+    /// Run a worker: claim jobs and execute the nodes of their threads; or list the workers that run
+    Worker {
+        #[command(subcommand)]
+        command: Option<Worker>,
+    },
     /// Create or update the database schema
     Migrate {
         /// List missing migrations without applying them
@@ -120,6 +127,9 @@ pub(crate) enum Command {
     /// Verify integrity and replay recorded threads
     #[command(subcommand)]
     Audit(Audit),
+    /// Export traces of OpenTelemetry from the log
+    #[command(subcommand)]
+    Otel(Otel),
     /// Capture threads as test fixtures and maintain them
     #[command(subcommand)]
     Fixture(Fixture),
@@ -150,6 +160,14 @@ pub(crate) enum Command {
     /// Show the configuration in force and its defaults
     #[command(subcommand)]
     Config(Config),
+    /// Check what an engine needs, and say what to do: stores, clocks, providers, MCP servers, keys, disk and limits
+    ///
+    /// Exit code 1 if something fails. Warnings alone are no failure.
+    Doctor {
+        /// Ask each model that strategies use for one short reply, which costs a few tokens
+        #[arg(long)]
+        models: bool,
+    },
     /// Run 220 turns on real MCP servers, kill the engine halfway and verify the outcome
     Demo {
         /// Folder for the database and the servers' data; emptied first

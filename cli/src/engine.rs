@@ -66,6 +66,7 @@ pub(crate) async fn parts(
     alone: Alone,
     name: &str,
 ) -> anyhow::Result<Backends> {
+    metrics::metrics().turns.name_tenants(settings.tenants.keys().map(String::as_str));
     let url = settings.queue.url.resolve()?;
     let lease = lease(settings);
     let (queue, notifications): (Arc<dyn Queue>, Arc<dyn Notifications>) = match url.expose_secret() {
@@ -255,13 +256,7 @@ pub(crate) fn name(settings: &Settings) -> String {
     if !settings.worker.name.is_empty() {
         return settings.worker.name.clone();
     }
-    format!("{}-{}", host(), std::process::id())
-}
-
-/// Host name of this machine.
-pub(crate) fn host() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    if host.trim().is_empty() { "worker".to_owned() } else { host.trim().to_owned() }
+    format!("{}-{}", worker::host(), std::process::id())
 }
 
 fn lease(settings: &Settings) -> Duration {

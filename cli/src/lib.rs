@@ -26,6 +26,7 @@ mod output;
 mod process;
 pub mod strategy;
 mod suggest;
+mod telemetry;
 mod user;
 
 use std::process::ExitCode;

@@ -37,7 +37,8 @@ impl BlockedBy {
         BlockReason { by: self, detail: detail.into() }
     }
 
-    fn as_str(self) -> &'static str {
+    /// Returns the name of the kind, as in the queue and in metrics.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Retry => "retry",
             Self::Pause => "pause",

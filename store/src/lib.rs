@@ -10,6 +10,8 @@
 //!   webhooks      endpoints, and the outbox of events for them
 //!   pauses        strategies, models and tenants that start no new work
 //!   pins          the approved tools of each MCP server
+//!   trace_parents spans of clients, of which turns are children
+//!   workers       workers that run, as they last reported
 //!   vector_index  descriptions of MCP servers, searched by vector         in the database or Milvus; rebuilt from the servers
 //! ```
 //!
@@ -25,6 +27,8 @@ mod pins;
 mod read_models;
 mod retention;
 mod sql_batch;
+mod trace_parents;
+mod workers;
 
 pub mod batches;
 pub mod integrity;
@@ -39,11 +43,11 @@ pub use error::Error;
 pub use filter::{Conditions, FilterError, Predicate};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use log::{
-    AttachmentContent, Chain, ConnectionSettings, Counts, DryRun, Ended, Failure, Failures, Fork, Head,
-    Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork, NewTurn, Opening, Order, PendingCount,
-    PendingTurn, Queued, ReadModelUpdate, Reader, Recorded, Runnable, Store, Stored, StrategyRegistry,
-    Submitted, Thread, ThreadFilter, ThreadId, ThreadLog, ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId,
-    TurnStatus, TurnUpdate, UnknownStatus, WaitReason, Withdrawal, park, rename_turns,
+    AttachmentContent, Chain, ConnectionSettings, Counts, DryRun, Ended, EndedTurn, Failure, Failures, Fork,
+    Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork, NewTurn, Opening, Order, PendingCount,
+    PendingTurn, Queued, ReadModelUpdate, Reader, Recorded, Runnable, ServerInfo, Store, Stored,
+    StrategyRegistry, Submitted, Thread, ThreadFilter, ThreadId, ThreadLog, ThreadScan, ThreadStatus, Turn,
+    TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason, Withdrawal, park, rename_turns,
 };
 pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
@@ -52,3 +56,4 @@ pub use retention::{Hold, Prune, Pruned};
 #[cfg(feature = "milvus")]
 pub use vector_index::MilvusIndex;
 pub use vector_index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
+pub use workers::WorkerRecord;

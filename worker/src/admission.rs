@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use tracing::warn;
 
 <<<<<<< HEAD
+<<<<<<< HEAD
 use crate::{pauses::Pauses, retry_policy::RetryPolicies, running_time, world::Outcome};
 =======
 use crate::{
@@ -18,6 +19,9 @@ use crate::{
     world::Outcome,
 };
 >>>>>>> tenants
+=======
+use crate::{limit_warnings::LimitWarnings, pauses::Pauses, retry_policy::RetryPolicies, world::Outcome};
+>>>>>>> operator
 
 /// Admission control for requests to models and MCP servers.
 pub struct RequestAdmission {
@@ -29,13 +33,19 @@ pub struct RequestAdmission {
     pub(crate) pauses: Pauses,
     /// Retry policies of providers and MCP servers.
     pub(crate) retries: RetryPolicies,
+<<<<<<< HEAD
     /// Limits of running turns.
     pub(crate) running: RunningTurns,
+=======
+    /// Limits that were mentioned in the log messages.
+    pub(crate) limit_warnings: LimitWarnings,
+>>>>>>> operator
 }
 
 impl RequestAdmission {
     /// Creates admission control with these limits and a timeout per request; no timeout if absent.
     pub fn new(limits: Arc<dyn RateLimiter>, timeout: Option<Duration>) -> Self {
+<<<<<<< HEAD
         let running = RunningTurns::new(Arc::clone(&limits), MaxRunningTurns::default());
         Self { limits, timeout, pauses: Pauses::default(), retries: RetryPolicies::default(), running }
     }
@@ -45,6 +55,15 @@ impl RequestAdmission {
     pub fn with_max_running_turns(self, max: MaxRunningTurns) -> Self {
         let running = RunningTurns::new(Arc::clone(&self.limits), max);
         Self { running, ..self }
+=======
+        Self {
+            limits,
+            timeout,
+            pauses: Pauses::default(),
+            retries: RetryPolicies::default(),
+            limit_warnings: LimitWarnings::default(),
+        }
+>>>>>>> operator
     }
 
     /// Sets retry policies.

@@ -13,11 +13,17 @@ mod answer_stream;
 mod backoff;
 mod executor;
 mod in_flight;
+<<<<<<< HEAD
 mod late_answers;
+=======
+mod limit_warnings;
+>>>>>>> operator
 mod ownership;
 mod patience;
 mod pauses;
 mod perform;
+mod registration;
+mod request_metrics;
 mod retry_policy;
 <<<<<<< HEAD
 mod running_time;
@@ -34,6 +40,7 @@ pub mod world;
 
 pub use admission::RequestAdmission;
 pub use backoff::Backoff;
+pub use registration::host;
 pub use retry_policy::{RetryPolicies, RetryPolicy};
 pub use running_turns::MaxRunningTurns;
 pub use shutdown::Shutdown;

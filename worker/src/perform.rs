@@ -16,6 +16,7 @@ use crate::{
     admission::PermitGuard,
     answer_stream::AnswerStream,
     patience::{RECORD_AFTER, Waiting, without_details},
+    request_metrics,
     retry_policy::RetryPolicy,
     step::{StepOutcome, StepRunner},
     world::{DeltaSink, DiscardDeltas, Outcome, RequestContext},
@@ -188,6 +189,7 @@ impl<L: Log> StepRunner<L> {
             }
             (Ok(Reservation::Unavailable(standing)), None) => Reserved::Blocked(blocked(standing)),
             (Ok(Reservation::Wait { after, reason: why }), _) => {
+                self.admission.limit_warnings.warn(thread.tenant(), &why);
                 Reserved::Blocked((with_jitter(after), BlockedBy::Limit.because(why)))
             }
             (Err(error), _) => {
@@ -290,6 +292,7 @@ impl<L: Log> StepRunner<L> {
         sent: Instant,
         outcome: Outcome,
     ) -> Result<Event, Blocked> {
+        request_metrics::count(log.thread().tenant(), &due.request, sent.elapsed(), &outcome);
         let receive = |outcome, backoff_ms| log.thread().receive(due.slot, outcome, backoff_ms);
         let Some(subject) = self.world.subject(&due.request) else {
             return Ok(receive(outcome.map_err(Fault::as_attempt), self.backoff.delay_ms(due.attempts)));

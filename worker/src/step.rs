@@ -2,6 +2,7 @@
 
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 
+use metrics::metrics;
 use queue::{BlockReason, Priority, clock, rate_limits::MAX_PAUSE};
 use shared::{Event, MessageRejected, Next, RunStatus};
 use store::{Backends, Error, Log, PauseKind, Store, StrategyRegistry, ThreadId, ThreadLog};
@@ -138,6 +139,7 @@ impl<L: Log> StepRunner<L> {
         priority: Priority,
         wake: &Notify,
     ) -> Result<StepOutcome, Error> {
+        metrics().jobs.steps.inc();
         let thread = log.id();
         if let Some(why) =
             self.admission.pauses.block_reason(thread, PauseKind::Strategy, log.thread().strategy())

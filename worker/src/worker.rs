@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures::{FutureExt as _, StreamExt as _, future::join_all, poll};
+use metrics::metrics;
 use queue::{ALL_WORKERS, BlockedBy, Job, Notification, Schedule, SlotGuard, Slots};
 use store::{Log, Store};
 use tokio::sync::Notify;
@@ -17,6 +18,7 @@ use crate::{
     Shutdown,
     executor::JobExecutor,
     in_flight::{Admitted, InFlight},
+    registration::Registration,
     step::{StepOutcome, StepRunner},
     sweeper::Sweeper,
     thread_cache::ThreadCache,
@@ -82,6 +84,12 @@ impl<L: Log> Worker<L> {
     pub async fn run(self, shutdown: Shutdown) {
         let JobExecutor { steps, .. } = &*self.executor;
         info!(worker = %steps.name, slots = self.config.slots, "worker started");
+        metrics().jobs.add_slots(self.config.slots);
+        let registration = Arc::new(Registration::new(self.executor.clone(), self.config.slots));
+        let reports = tokio::spawn({
+            let registration = registration.clone();
+            async move { registration.keep_reporting().await }
+        });
         // Before the first claim, so that a paused tenant, strategy or model does not start.
         steps.admission.pauses.refresh(&steps.parts).await;
         learn_refusals(steps).await;
@@ -101,6 +109,10 @@ impl<L: Log> Worker<L> {
         refusals.abort();
         leases.abort();
         notifications.abort();
+        reports.abort();
+        // A report in progress would write the row again.
+        let _ = reports.await;
+        registration.remove().await;
         info!(worker = %steps.name, "worker stopped");
     }
 
@@ -143,7 +155,8 @@ impl<L: Log> Worker<L> {
             Admitted::Redelivered => return,
         };
         let thread = job.thread;
-        let span = info_span!("job", thread = %job.thread, turn = Empty, node = Empty, seq = Empty);
+        let in_use = metrics().jobs.occupy_slot();
+        let span = info_span!("job", thread = %job.thread, tenant = %job.lane.tenant, turn = Empty, node = Empty, seq = Empty);
         let task = self.executor.jobs.spawn(
             async move {
                 let (outcome, head) = executor.run(&job, wake, &shutdown).await;
@@ -162,16 +175,20 @@ impl<L: Log> Worker<L> {
                         Some(now)
                     }
                     StepOutcome::RetryLater { after, why } => {
+                        metrics().jobs.blocked(BlockedBy::Retry.as_str());
                         Some(Schedule::Blocked { after, reason: BlockedBy::Retry.because(why) })
                     }
-                    StepOutcome::Blocked { after, why } => Some(Schedule::Blocked { after, reason: why }),
+                    StepOutcome::Blocked { after, why } => {
+                        metrics().jobs.blocked(why.by.as_str());
+                        Some(Schedule::Blocked { after, reason: why })
+                    }
                     StepOutcome::Idle => None,
                 };
                 let mut finish = pin!(executor.finish(&job, next, &shutdown));
                 let finished = poll!(&mut finish);
                 // The next claim must reach the queue after this acknowledgement and its successor, so that tenants
                 // alternate; but in the same batch, not a round trip later.
-                drop(slot);
+                drop((slot, in_use));
                 if finished.is_pending() {
                     finish.await;
                 }

@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
+use metrics::{InUse, metrics};
 use queue::{Notification, Notifications};
 use store::ThreadId;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
@@ -24,6 +25,8 @@ pub(crate) struct Subscription {
     notices: Option<BoxStream<'static, Notification>>,
     recheck: Interval,
     stop: CancellationToken,
+    #[expect(dead_code, reason = "counts the subscription as long as it exists")]
+    counted: InUse,
 }
 
 /// Reason to stop waiting.
@@ -42,7 +45,14 @@ impl Subscription {
         let mut recheck = tokio::time::interval_at(Instant::now() + interval, interval);
         recheck.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let notifications = Arc::clone(&app.parts.notifications);
-        let mut subscription = Self { thread, notifications, notices: None, recheck, stop: app.stop.clone() };
+        let mut subscription = Self {
+            thread,
+            notifications,
+            notices: None,
+            recheck,
+            stop: app.stop.clone(),
+            counted: metrics().http.follow(),
+        };
         subscription.subscribe().await;
         subscription
     }

@@ -9,10 +9,16 @@ use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request},
     http::Uri,
+<<<<<<< HEAD
     middleware::{from_fn_with_state, map_response},
+=======
+    middleware::{Next, from_fn, from_fn_with_state, map_response},
+    response::{Redirect, Response},
+>>>>>>> operator
     routing::get,
 };
-use tokio::net::TcpListener;
+use metrics::metrics;
+use tokio::{net::TcpListener, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tower_http::{
     request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer},
@@ -39,6 +45,7 @@ use crate::{
     threads::{answer, attachments, events, explain, fork, routes as threads},
     turns::{cancel_retry, failures, pending, routes as turns, submit},
     webhooks::{dispatcher::WebhookDispatcher, routes as webhooks},
+    workers,
 };
 
 /// Maximum time for requests in progress to finish after shutdown begins.
@@ -124,7 +131,8 @@ fn protected_routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(webhooks::remove))
         .routes(routes!(webhooks::deliveries))
         .routes(routes!(webhooks::redeliver))
-        .routes(routes!(health::metrics))
+        .routes(routes!(workers::list))
+        .routes(routes!(health::read_metrics))
         .routes(routes!(strategies::list))
         .routes(routes!(strategies::get))
         .routes(routes!(strategies::map))
@@ -183,6 +191,7 @@ fn build(app: Arc<AppState>, body_limit: usize) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(app)
         .layer(DefaultBodyLimit::max(body_limit))
+        .layer(from_fn(count_request))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(TraceLayer::new_for_http().make_span_with(span))
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
@@ -199,9 +208,18 @@ async fn method_not_allowed(request: Request) -> ApiError {
     Kind::Method.because(detail).hint("see /docs for all routes")
 }
 
+/// Counts a request for the metrics.
+async fn count_request(request: Request, next: Next) -> Response {
+    let (began, method) = (Instant::now(), request.method().clone());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let route = route.as_ref().map_or("", MatchedPath::as_str);
+    metrics().http.request(method.as_str(), route, response.status().as_u16(), began.elapsed());
+    response
+}
+
 /// Creates the tracing span of a request. It excludes headers and the query, because both may contain secrets.
 fn span(request: &Request) -> Span {
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let id = request.headers().get("x-request-id").and_then(|it| it.to_str().ok()).unwrap_or_default();
-    info_span!("request", method = %request.method(), route, path = request.uri().path(), id)
+    info_span!("request", method = %request.method(), path = request.uri().path(), request = id)
 }

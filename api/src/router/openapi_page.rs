@@ -51,6 +51,7 @@ const BEARER: &str = "bearer";
         (name = "threads", description = "Conversations, each with one event log."),
         (name = "inbox", description = "Open questions to people, in the format of agent inboxes."),
         (name = "queue", description = "Turns that are not running, and the reasons."),
+        (name = "workers", description = "Workers that run. For operators."),
         (name = "pauses", description = "Pause strategies, models and tenants. For operators."),
         (name = "openai", description = "OpenAI's chat completions. A strategy is a model. Errors have OpenAI's shape."),
         (name = "bulk", description = "Files and batches, as in OpenAI's API. Errors have OpenAI's shape."),

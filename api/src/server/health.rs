@@ -6,9 +6,11 @@ use axum::{
     http::header::CONTENT_TYPE,
     response::{IntoResponse, Response},
 };
+use metrics::metrics;
 
 use super::{
     auth::Operator,
+    measurement,
     problem::{ApiError, Kind},
     state::SharedState,
 };
@@ -42,17 +44,16 @@ pub(crate) async fn readyz(State(app): SharedState) -> Result<&'static str, ApiE
     }
 }
 
-/// Content type of metrics in the text format of Prometheus.
-pub const METRICS_TYPE: &str = "text/plain; version=0.0.4";
-
 /// Read metrics
 ///
-/// Returns the number of turns that ended in this process, by strategy and outcome, in the text format of Prometheus. Workers
-/// have their own counts, at `worker.metrics_listen`. Requires an operator.
+/// Returns the metrics of this process in the text format of Prometheus; the page "Operating" of the book lists them. Workers
+/// have their own, at `worker.metrics_listen`. Requires an operator.
 #[utoipa::path(
     get, path = "/metrics", tag = "health", operation_id = "metrics",
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain", example = "turnfold_turns_total{strategy=\"probe\",outcome=\"answered\"} 1"))
 )]
-pub(crate) async fn metrics(State(app): SharedState, _: Operator) -> Response {
-    ([(CONTENT_TYPE, METRICS_TYPE)], app.parts.store.metrics()).into_response()
+pub(crate) async fn read_metrics(State(app): SharedState, _: Operator) -> Response {
+    measurement::refresh(&app).await;
+    app.parts.store.measure_connections();
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics().to_prometheus()).into_response()
 }

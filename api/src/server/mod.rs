@@ -9,6 +9,7 @@ mod connections;
 pub(crate) mod extract;
 pub(crate) mod health;
 pub(crate) mod listener;
+pub(crate) mod measurement;
 pub(crate) mod openai_ids;
 pub(crate) mod pagination;
 pub(crate) mod problem;

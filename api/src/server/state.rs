@@ -20,7 +20,11 @@ use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+<<<<<<< HEAD
     problem::ApiError,
+=======
+    measurement::Measurement,
+>>>>>>> operator
     readiness::Readiness,
     storage::StorageLimits,
     tenant_rules::TenantRules,
@@ -65,6 +69,8 @@ pub(crate) struct AppState {
     pub(crate) folds: FoldCache,
     /// Outcome of the last readiness check.
     pub(crate) readiness: Readiness,
+    /// Time of the next measurement for the metrics.
+    pub(crate) measurement: Measurement,
     /// Start of the API, in microseconds since the Unix epoch.
     pub(crate) started: i64,
     /// Cancelled on shutdown. Everything that waits must then return.
@@ -126,6 +132,7 @@ impl AppState {
             deliveries_changed: Notify::new(),
             folds: FoldCache::default(),
             readiness: Readiness::default(),
+            measurement: Measurement::default(),
             started: clock::now(),
             stop,
         }

@@ -61,21 +61,9 @@ pub(crate) async fn list(
     let limit = limit(params.limit)?;
     let (tenant, store) = (principal.only(), &app.parts.store);
     let stances = store.count_pending(tenant).await?;
-    let runnable = store.pending_turns(WaitReason::Runnable, tenant, INSPECTED_MAX).await?;
-    let all = stances.get(&WaitReason::Runnable).map_or(0, |it| it.turns);
-    let count = |some: &[store::PendingTurn]| u64::try_from(some.len()).unwrap_or(u64::MAX);
-    let jobs = Jobs::load(&app).await?;
-    let beyond = all.saturating_sub(count(&runnable));
-    let (unlisted, runnable): (Vec<_>, Vec<_>) = runnable.into_iter().partition(|it| jobs.is_unlisted(it));
-    let not_inspected = beyond.saturating_add(count(&unlisted));
-    let mut pending: Vec<Pending> = runnable.into_iter().filter_map(|it| jobs.explain(it)).collect();
-    pending.sort_by_key(|it| (it.cause, it.detail.clone(), it.place, it.turn.since));
+    let Runnable { mut pending, not_inspected } = explain_runnable(&app, tenant, &stances).await?;
     let mut groups = grouped(&pending);
-    for (stance, cause) in [
-        (WaitReason::Behind, PendingCause::Behind),
-        (WaitReason::NotDue, PendingCause::NotDue),
-        (WaitReason::AwaitingInput, PendingCause::Person),
-    ] {
+    for (stance, cause) in BY_ROWS {
         let Some(crowd) = stances.get(&stance) else { continue };
         let some = store.pending_turns(stance, tenant, limit + 1).await?;
         let until = crowd.due_at.filter(|_| cause == PendingCause::NotDue);
@@ -91,6 +79,99 @@ pub(crate) async fn list(
     }
     let Page { data, has_more } = page(pending, limit).map(Pending::into_response);
     Ok(Json(PendingTurns { groups, not_inspected, data, has_more }))
+}
+
+/// The reasons that rows show.
+const BY_ROWS: [(WaitReason, PendingCause); 3] = [
+    (WaitReason::Behind, PendingCause::Behind),
+    (WaitReason::NotDue, PendingCause::NotDue),
+    (WaitReason::AwaitingInput, PendingCause::Person),
+];
+
+/// Every reason why a turn is not running.
+const CAUSES: [PendingCause; 9] = [
+    PendingCause::Worker,
+    PendingCause::Limit,
+    PendingCause::Provider,
+    PendingCause::Paused,
+    PendingCause::Retry,
+    PendingCause::NotEnqueued,
+    PendingCause::Behind,
+    PendingCause::NotDue,
+    PendingCause::Person,
+];
+
+/// Label of turns whose reason is unknown, because there are very many.
+const NOT_INSPECTED: &str = "not_inspected";
+
+/// Runnable turns that are not running.
+struct Runnable {
+    /// Those that were inspected, sorted by their reason.
+    pending: Vec<Pending>,
+    /// Number of the others.
+    not_inspected: u64,
+}
+
+/// Explains why runnable turns are not running.
+async fn explain_runnable(
+    app: &AppState,
+    tenant: Option<&str>,
+    stances: &BTreeMap<WaitReason, store::PendingCount>,
+) -> Result<Runnable, ApiError> {
+    let runnable = app.parts.store.pending_turns(WaitReason::Runnable, tenant, INSPECTED_MAX).await?;
+    let all = stances.get(&WaitReason::Runnable).map_or(0, |it| it.turns);
+    let count = |some: &[store::PendingTurn]| u64::try_from(some.len()).unwrap_or(u64::MAX);
+    let jobs = Jobs::load(app).await?;
+    let beyond = all.saturating_sub(count(&runnable));
+    let (unlisted, runnable): (Vec<_>, Vec<_>) = runnable.into_iter().partition(|it| jobs.is_unlisted(it));
+    let not_inspected = beyond.saturating_add(count(&unlisted));
+    let mut pending: Vec<Pending> = runnable.into_iter().filter_map(|it| jobs.explain(it)).collect();
+    pending.sort_by_key(|it| (it.cause, it.detail.clone(), it.place, it.turn.since));
+    Ok(Runnable { pending, not_inspected })
+}
+
+/// Turns with one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    /// Number of turns.
+    pub(crate) turns: u64,
+    /// Time since which the first of them waits, in microseconds since the Unix epoch.
+    pub(crate) since: Option<i64>,
+}
+
+/// Counts the turns of all tenants that are not running, by each reason. A reason is a label in metrics.
+pub(crate) async fn count(app: &AppState) -> Result<BTreeMap<&'static str, Count>, ApiError> {
+    let stances = app.parts.store.count_pending(None).await?;
+    let Runnable { pending, not_inspected } = explain_runnable(app, None, &stances).await?;
+    let mut counts: BTreeMap<&'static str, Count> =
+        CAUSES.into_iter().map(|it| (label(it), Count::default())).collect();
+    let mut add = |cause, turns: u64, since: i64| {
+        let count = counts.entry(label(cause)).or_default();
+        count.turns = count.turns.saturating_add(turns);
+        count.since = Some(count.since.map_or(since, |it| it.min(since)));
+    };
+    for (stance, cause) in BY_ROWS {
+        if let Some(it) = stances.get(&stance) {
+            add(cause, it.turns, it.since);
+        }
+    }
+    pending.iter().for_each(|it| add(it.cause, 1, it.turn.since));
+    counts.insert(NOT_INSPECTED, Count { turns: not_inspected, since: None });
+    Ok(counts)
+}
+
+fn label(cause: PendingCause) -> &'static str {
+    match cause {
+        PendingCause::Worker => "worker",
+        PendingCause::Limit => "limit",
+        PendingCause::Provider => "provider",
+        PendingCause::Paused => "paused",
+        PendingCause::Retry => "retry",
+        PendingCause::NotEnqueued => "not_enqueued",
+        PendingCause::Behind => "behind",
+        PendingCause::NotDue => "not_due",
+        PendingCause::Person => "person",
+    }
 }
 
 /// A turn with the reason why it is not running.

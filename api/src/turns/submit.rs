@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api_types::{Input, NewContent, NewTurn, Problem, Turn};
+use audit::otel::TraceParent;
 use axum::{
     Json,
     extract::State,
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     server::{
         auth::{Actor, Principal},
-        extract::{Body, IdempotencyKey, Query},
+        extract::{Body, IdempotencyKey, Query, TraceContext},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
@@ -46,6 +47,7 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
         WaitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
         ("X-Turnfold-User" = Option<String>, Header, description = "User who submits the turn. Default: `api`."),
+        ("traceparent" = Option<String>, Header, description = "Span of the client (W3C Trace Context), of which the turn is a child in exported traces."),
         ("X-Turnfold-Tenant" = Option<String>, Header, description = "Tenant of the request, for operators. It also limits what other requests return to that tenant. Default: `default`.")
     ),
     responses(
@@ -66,6 +68,7 @@ pub(crate) async fn submit(
     principal: Principal,
     Actor(author): Actor,
     IdempotencyKey(key): IdempotencyKey,
+    TraceContext(parent): TraceContext,
     Query(params): Query<WaitParams>,
     Body { value: new, raw }: Body<NewTurn>,
 ) -> Result<Response, ApiError> {
@@ -105,7 +108,8 @@ pub(crate) async fn submit(
         idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) }),
         due_at,
     };
-    enqueue_and_respond(&app, turn, wait).await
+    let (turn, known) = enqueue_traced(&app, turn, parent).await?;
+    if known { respond_replayed(&app, turn, wait).await } else { respond(&app, turn, wait).await }
 }
 
 /// Queues a turn, enqueues its thread and responds with the turn.
@@ -120,6 +124,15 @@ pub(crate) async fn enqueue_and_respond(
 
 /// Queues a turn and enqueues its thread. Returns the turn, and whether it was submitted before.
 pub(crate) async fn enqueue(app: &AppState, turn: store::NewTurn) -> Result<(store::Turn, bool), ApiError> {
+    enqueue_traced(app, turn, None).await
+}
+
+/// Does the same for a turn that is a child of the client's span.
+async fn enqueue_traced(
+    app: &AppState,
+    turn: store::NewTurn,
+    parent: Option<TraceParent>,
+) -> Result<(store::Turn, bool), ApiError> {
     let tenant = match &turn.thread {
         Opening::New(opened) => opened.tenant.clone(),
         Opening::Existing(id) | Opening::Asking(id, _) => {
@@ -141,6 +154,12 @@ pub(crate) async fn enqueue(app: &AppState, turn: store::NewTurn) -> Result<(sto
         Submitted::Known(_) => (true, false),
     };
     let turn = submitted.into_turn();
+    if let Some(parent) = parent.filter(|_| !known) {
+        let kept = app.parts.store.keep_trace_parent(turn.thread, turn.id, &parent.to_string()).await;
+        if let Err(error) = kept {
+            tracing::warn!(turn = %turn.id, %error, "cannot keep the traceparent of a turn");
+        }
+    }
     tracing::info!(thread = %turn.thread, turn = %turn.id, known, "turn submitted");
     let early = turn.due_at.map_or(0, |due_at| due_at.saturating_sub(clock::now()));
     let early = Duration::from_micros(u64::try_from(early).unwrap_or_default());

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::test_api::Room;
 
-const ROUTES: [&str; 54] = [
+const ROUTES: [&str; 55] = [
     "delete /v1/files/{id}",
     "delete /v1/pauses/{kind}/{name}",
     "delete /v1/webhooks/{id}",
@@ -44,6 +44,7 @@ const ROUTES: [&str; 54] = [
     "get /v1/turns/causes",
     "get /v1/turns/{id}",
     "get /v1/webhooks",
+    "get /v1/workers",
     "post /v1/batches",
     "post /v1/batches/{id}/cancel",
     "post /v1/batches/{id}/pause",

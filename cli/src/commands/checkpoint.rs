@@ -9,7 +9,6 @@ use store::Store;
 use super::{Context, selection, source};
 use crate::{
     args::{AuditKey, Selection},
-    engine,
     exit::{CliError, Exit},
     output,
 };
@@ -25,7 +24,7 @@ pub(super) fn key(ctx: &Context, command: AuditKey) -> anyhow::Result<Exit> {
                 );
                 return Err(CliError::with_exit(Exit::Usage, message));
             }
-            let name = name.unwrap_or_else(|| format!("turnfold/{}", engine::host()));
+            let name = name.unwrap_or_else(|| format!("turnfold/{}", worker::host()));
             let created = Key::make(&key, &name).map_err(with_exit_code)?;
             output::note(&format!(
                 "the key is in {}; keep it where users of the database cannot read it",

@@ -5,6 +5,7 @@ mod batch;
 mod checkpoint;
 mod completions;
 mod config;
+mod doctor;
 mod fixture;
 mod follow;
 mod inbox;
@@ -13,6 +14,7 @@ mod maintenance;
 mod mcp;
 mod model;
 mod new_strategy;
+mod otel;
 mod pins;
 mod queue;
 mod redrive;
@@ -24,6 +26,7 @@ mod strategy;
 pub(crate) mod thread;
 mod turn;
 mod webhook;
+mod worker;
 
 use std::ffi::OsString;
 
@@ -31,7 +34,7 @@ use shared::Graph;
 use store::StrategyRegistry;
 
 use crate::{
-    args::{Args, Audit, Command, Fixture, Global, Queue, Store},
+    args::{Args, Audit, Command, Fixture, Global, Queue, Store, Worker},
     client::Client,
     config::{Origins, Settings, Sources},
     engine,
@@ -121,7 +124,10 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
     // Deletions are logged like the activity of a server.
     let serves = matches!(
         command,
-        Command::Dev { .. } | Command::Api { .. } | Command::Worker | Command::Store(Store::Prune { .. })
+        Command::Dev { .. }
+            | Command::Api { .. }
+            | Command::Worker { command: None }
+            | Command::Store(Store::Prune { .. })
     );
     log::start(&settings.log, serves)?;
     if serves {
@@ -143,13 +149,15 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
     match command {
         Command::Dev { .. } => serve::dev(ctx).await,
         Command::Api { .. } => serve::api(ctx).await,
-        Command::Worker => serve::worker(ctx).await,
+        Command::Worker { command: None } => serve::worker(ctx).await,
+        Command::Worker { command: Some(Worker::List) } => worker::list(&ctx).await,
         Command::Migrate { dry_run } => serve::migrate(ctx, dry_run).await,
         Command::Turn(turn) => turn::run(ctx, turn).await,
         Command::Batch(batch) => batch::run(ctx, batch).await,
         Command::Webhook(webhook) => webhook::run(ctx, webhook).await,
         Command::Thread(thread) => thread::run(ctx, thread).await,
         Command::Audit(audit) => audit::run(ctx, audit).await,
+        Command::Otel(otel) => otel::run(ctx, otel).await,
         Command::Fixture(fixture) => fixture::run(ctx, fixture).await,
         Command::Store(store) => maintenance::run(ctx, store).await,
         Command::Queue(queue) => queue::run(ctx, queue).await,
@@ -160,6 +168,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Model(model) => model::run(&ctx, model).await,
         Command::Index(index) => index::run(ctx, index).await,
         Command::Config(config) => config::run(&ctx, config),
+        Command::Doctor { models } => doctor::run(ctx, models).await,
         Command::Demo { folder, file } => crate::demo::run(ctx, &folder, file.as_deref()).await,
         Command::Completions { .. } | Command::Man { .. } | Command::Expert { .. } => Ok(Exit::Ok),
     }

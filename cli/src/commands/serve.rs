@@ -25,6 +25,7 @@ use crate::{
     engine::{self, Alone, Claim},
     exit::{CliError, Exit},
     output,
+    telemetry::LiveExport,
 };
 
 /// Hint if another engine already uses the SQLite file.
@@ -152,6 +153,7 @@ pub(super) struct Dev {
     worker: Worker,
     world: Arc<LiveWorld>,
     claim: Option<Claim>,
+    export: Option<LiveExport>,
 }
 
 impl Dev {
@@ -162,14 +164,14 @@ impl Dev {
         hint: &str,
     ) -> anyhow::Result<Self> {
         let listener = engine::listen(settings).await?;
-        let store = engine::store_or_new(settings).await?;
+        let (store, export) = LiveExport::start(settings, engine::store_or_new(settings).await?)?;
         let claim = Claim::of(settings, hint)?;
         let api = ApiServer::at(listener, store, settings, strategies).await?;
         let parts = api.door.parts.clone();
         let world = Arc::new(engine::world(settings, &parts.store)?);
         let bounds = engine::bounds(settings).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
-        Ok(Self { api, worker, world, claim })
+        Ok(Self { api, worker, world, claim, export })
     }
 
     /// The store of its events.
@@ -179,9 +181,10 @@ impl Dev {
 
     /// Serves until both are stopped.
     pub(super) async fn serve(self, stop_worker: Shutdown, stop_api: CancellationToken) {
-        let Self { api: ApiServer { listener, door }, worker, world, claim } = self;
+        let Self { api: ApiServer { listener, door }, worker, world, claim, export } = self;
         tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker));
         world.close().await;
+        finish(export).await;
         drop(claim);
     }
 }
@@ -190,7 +193,7 @@ impl Dev {
 pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let is_text = ctx.settings.log.format == LogFormat::Text;
     let listener = engine::listen(&ctx.settings).await?;
-    let store = ctx.store().await?;
+    let (store, export) = LiveExport::start(&ctx.settings, ctx.store().await?)?;
     let parts = engine::parts(&ctx.settings, store, Alone::No, &engine::name(&ctx.settings)).await?;
     let door = engine::door(&ctx.settings, parts, ctx.strategies)?;
     let address = listener.local_addr()?;
@@ -202,6 +205,7 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let stop = CancellationToken::new();
     let signals = tokio::spawn(handle_signals(Shutdown::default(), stop.clone()));
     api::serve(listener, door, stop).await;
+    finish(export).await;
     signals.abort();
     Ok(Exit::Ok)
 }
@@ -212,7 +216,7 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
         Some(address) => Some(metrics_listener(address).await?),
         None => None,
     };
-    let store = ctx.store().await?;
+    let (store, export) = LiveExport::start(&ctx.settings, ctx.store().await?)?;
     let parts = engine::parts(&ctx.settings, store, Alone::No, &engine::name(&ctx.settings)).await?;
     let served =
         metrics.map(|it| AbortOnDropHandle::new(tokio::spawn(serve_metrics(it, parts.store.clone()))));
@@ -223,9 +227,17 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     let signals = tokio::spawn(handle_signals(stop.clone(), CancellationToken::new()));
     worker.run(stop).await;
     signals.abort();
+    finish(export).await;
     drop(served);
     world.close().await;
     Ok(Exit::Ok)
+}
+
+/// Exports the last turns.
+async fn finish(export: Option<LiveExport>) {
+    if let Some(export) = export {
+        export.finish().await;
+    }
 }
 
 /// Opens the port for the metrics of a worker. They need no key, so the address must be a loopback address.
@@ -242,8 +254,11 @@ async fn metrics_listener(address: SocketAddr) -> anyhow::Result<TcpListener> {
 
 /// Serves the metrics of this process at `/metrics`.
 async fn serve_metrics(listener: TcpListener, store: Store) {
-    let metrics = async move || ([(CONTENT_TYPE, api::METRICS_TYPE)], store.metrics());
-    let router = Router::new().route("/metrics", get(metrics));
+    let read = async move || {
+        store.measure_connections();
+        ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::metrics().to_prometheus())
+    };
+    let router = Router::new().route("/metrics", get(read));
     api::listen(listener, router, api::ConnectionLimits::default(), CancellationToken::new()).await;
 }
 

@@ -1,6 +1,10 @@
 //! The settings. `turnfold.default.toml` documents every key and holds the defaults.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::PathBuf,
+};
 
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -73,6 +77,9 @@ pub struct Settings {
     /// Redaction of fixtures.
     #[serde(default)]
     pub fixture: FixtureSettings,
+    /// Export of traces.
+    #[serde(default)]
+    pub telemetry: TelemetrySettings,
     /// The log messages of turnfold itself.
     pub log: LogSettings,
 }
@@ -83,6 +90,12 @@ impl Settings {
         let is_of = move |model: &str| model.split_once('/').is_some_and(|it| it.0 == provider);
         let uses = move |config: &Json| models_of(config).any(|(_, model)| is_of(model));
         self.strategies.iter().filter(move |(_, config)| uses(config)).map(|(name, _)| name.as_str())
+    }
+
+    /// The models of this provider that strategies use, as `provider/model`.
+    pub(crate) fn models_of_provider(&self, provider: &str) -> BTreeSet<String> {
+        let all = self.strategies.values().flat_map(models_of).map(|(_, model)| model);
+        all.filter(|it| it.split_once('/').is_some_and(|(of, _)| of == provider)).map(str::to_owned).collect()
     }
 
     /// True if the API requires a key.
@@ -224,6 +237,16 @@ pub struct IndexSettings {
 pub struct FixtureSettings {
     /// Additional secrets: regular expressions whose first group, or whole match, is redacted.
     pub secrets: Vec<String>,
+}
+
+/// The section `[telemetry]`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetrySettings {
+    /// Address of a collector for OTLP over HTTP. `None`: turns are not exported when they end.
+    pub otlp_endpoint: Option<String>,
+    /// True if traces include what people, models and tools wrote.
+    pub content: bool,
 }
 
 /// The section `[log]`.

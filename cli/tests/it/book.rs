@@ -46,6 +46,17 @@ fn with_part(page: &str, name: &str, part: &str) -> String {
 }
 
 #[test]
+fn the_page_of_operation_lists_every_metric() {
+    let mut table = "| metric | kind | labels | means |\n|---|---|---|---|\n".to_owned();
+    for it in metrics::metrics().descriptions() {
+        let labels: Vec<String> = it.labels.iter().map(|label| format!("`{label}`")).collect();
+        let _ = writeln!(table, "| `{}` | {} | {} | {} |", it.name(), it.kind, labels.join(", "), it.help);
+    }
+    let text = fs::read_to_string(page("operating.md")).unwrap();
+    check("operating.md", &with_part(&text, "metrics", &table));
+}
+
+#[test]
 fn the_page_of_strategies_has_the_map_of_each() {
     let mut text = fs::read_to_string(page("strategies.md")).unwrap();
     for graph in strategies::all() {

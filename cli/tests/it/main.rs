@@ -36,6 +36,8 @@ mod models;
 mod new_strategy;
 mod openai_batches;
 mod openai_clients;
+mod operator;
+mod ops;
 mod person;
 mod pins;
 mod queue;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use metrics::metrics;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -77,6 +78,7 @@ impl Queue for MemoryQueue {
             return Err(QueueError::Full { limit: MAX_JOBS });
         }
         jobs.enqueue(thread, lane, &schedule);
+        metrics().queue.enqueued.inc();
         self.shared.enqueued.notify_waiters();
         Ok(())
     }
@@ -93,6 +95,7 @@ impl Queue for MemoryQueue {
                 let mut jobs = self.jobs();
                 (jobs.claim(&self.consumer, self.shared.lease, slots.free()), jobs.next_event())
             };
+            metrics().queue.claimed.inc_by(claimed.len() as u64);
             if !claimed.is_empty() || Instant::now() >= deadline {
                 return Ok(claimed);
             }
@@ -105,6 +108,7 @@ impl Queue for MemoryQueue {
     }
 
     async fn renew_leases(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
+        metrics().queue.renewed.inc_by(jobs.len() as u64);
         let mut all = self.jobs();
         let lost = jobs.iter().filter(|job| !all.renew_lease(&self.consumer, self.shared.lease, job));
         Ok(lost.cloned().collect())
@@ -112,6 +116,7 @@ impl Queue for MemoryQueue {
 
     async fn ack(&self, job: &Job, next: Option<Schedule>) -> Result<bool, QueueError> {
         let mut jobs = self.jobs();
+        metrics().queue.acknowledged.inc();
         let held = jobs.remove_leased(&self.consumer, job);
         if held && let Some(schedule) = next {
             jobs.enqueue(job.thread, &job.lane, &schedule);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use metrics::metrics;
 use redis::{
     AsyncCommands, RedisError, RedisResult,
     aio::MultiplexedConnection,
@@ -138,7 +139,9 @@ impl Partition {
                     state.next_takeover = Instant::now() + self.lease / 3;
                 }
                 state.cursor = reply.next_stream_id;
-                Ok(self.decode(reply.claimed.into_iter().map(Entry::from)).await)
+                let jobs = self.decode(reply.claimed.into_iter().map(Entry::from)).await;
+                jobs.iter().for_each(report_takeover);
+                Ok(jobs)
             }
             Err(error) if is_group_missing(&error) => self.create_group().await.map(|()| Vec::new()),
             Err(error) if error.is_connection_dropped() => Ok(Vec::new()),
@@ -261,6 +264,13 @@ impl Partition {
             debug!(error = self.server.redact(&error), "cannot remove the entry; it will be delivered again");
         }
     }
+}
+
+/// Reports a job whose worker did not renew its lease.
+fn report_takeover(job: &Job) {
+    metrics().queue.taken_over.inc();
+    let cause = "its worker did not renew the lease: killed, disconnected or overloaded";
+    warn!(thread = %job.thread, tenant = %job.lane.tenant, cause, "job taken over from another worker");
 }
 
 /// Returns whether Redis was emptied: the group is unknown, or the stream was deleted during a blocking read.

@@ -72,8 +72,10 @@ mod queue;
 mod scripts;
 mod sentinel;
 pub(crate) mod server;
+mod server_info;
 
 pub use self::{
     keys::{GROUP, Keys},
     queue::{PARTITIONS, RedisQueue},
+    server_info::{RedisInfo, redis_info},
 };

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::future::{join_all, try_join_all};
+use metrics::metrics;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
@@ -92,10 +93,12 @@ impl RedisQueue {
 #[async_trait]
 impl Queue for RedisQueue {
     async fn enqueue(&self, thread: Uuid, lane: &Lane, schedule: Schedule) -> Result<(), QueueError> {
+        metrics().queue.enqueued.inc();
         self.partition(thread).enqueue(thread, lane, schedule).await
     }
 
     async fn enqueue_many(&self, threads: &[Uuid], lane: &Lane) -> Result<(), QueueError> {
+        metrics().queue.enqueued.inc_by(threads.len() as u64);
         let groups = self.by_partition(threads, |it| *it);
         let enqueue = groups.iter().map(|(partition, threads)| partition.enqueue_many(threads, lane));
         // Tries every partition, even if one fails.
@@ -104,23 +107,28 @@ impl Queue for RedisQueue {
 
     async fn claim(&self, slots: Slots) -> Result<Vec<Job>, QueueError> {
         if let [single] = self.partitions.as_slice() {
-            return single.claim_within(slots, MAX_CLAIM_WAIT).await;
+            let jobs = single.claim_within(slots, MAX_CLAIM_WAIT).await?;
+            metrics().queue.claimed.inc_by(jobs.len() as u64);
+            return Ok(jobs);
         }
         let mut jobs = self.claims.lock().await.claim(&self.partitions, &slots).await?;
         // A claim with fewer slots than the one before may receive too many jobs; they go back to the queue.
         for job in jobs.split_off(jobs.len().min(slots.free())) {
             self.ack(&job, Some(job.head.map_or(Schedule::Now, Schedule::NowAtSeq))).await?;
         }
+        metrics().queue.claimed.inc_by(jobs.len() as u64);
         Ok(jobs)
     }
 
     async fn renew_leases(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
+        metrics().queue.renewed.inc_by(jobs.len() as u64);
         let groups = self.by_partition(jobs, |it| it.thread);
         let lost = join_all(groups.iter().map(|(partition, jobs)| partition.renew_leases(jobs))).await;
         Ok(collect_answers(lost)?.into_iter().flatten().flatten().collect())
     }
 
     async fn ack(&self, job: &Job, next: Option<Schedule>) -> Result<bool, QueueError> {
+        metrics().queue.acknowledged.inc();
         self.partition(job.thread).ack(job, next).await
     }
 

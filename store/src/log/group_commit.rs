@@ -15,6 +15,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use metrics::metrics;
 use queue::{Batcher, WhenAlone};
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use shared::Event;
@@ -135,12 +136,13 @@ async fn commit(database: &Database, steps: Vec<Step>) -> Vec<Result<(), Error>>
 
 async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Option<Result<(), Error>>]) {
     let began = Instant::now();
-    let mut halves = vec![steps];
+    let (all, mut halves) = (steps.len(), vec![steps]);
     let mut in_doubt = false;
     while let Some(steps) = halves.pop() {
         match try_once(database, steps, in_doubt).await {
             Ok(()) => steps.iter().for_each(|(nth, _)| outcomes[*nth] = Some(Ok(()))),
             Err(Error::Unavailable(message)) if began.elapsed() < RETRY_TIME => {
+                metrics().commits.errors.inc();
                 warn!(steps = steps.len(), error = message, "cannot write; retrying in 250 ms");
                 in_doubt = true;
                 sleep(RETRY_DELAY).await;
@@ -161,6 +163,7 @@ async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Opt
             },
         }
     }
+    metrics().commits.add(all, began.elapsed());
 }
 
 async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) -> Result<(), Error> {

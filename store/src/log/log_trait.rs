@@ -4,12 +4,14 @@
 //! is documented here and produces every documented error.
 
 use queue::{Lane, clock};
+use uuid::Uuid;
 
 use crate::{
-    Error, Pause,
+    Error, Pause, WorkerRecord,
     log::{
         Store,
         append::{Head, ReadModelUpdate},
+        ended_turns::EndedTurn,
         ids::{ThreadId, TurnId},
         next_turn::Queued,
         read::Recorded,
@@ -72,11 +74,21 @@ pub trait Log: Clone + Send + Sync + 'static {
     /// Returns the lane of a thread, as [`Store::lane`] does.
     fn lane(&self, thread: ThreadId) -> impl Future<Output = Result<Option<Lane>, Error>> + Send;
 
+    /// Reports a turn that ended. Must not wait.
+    fn turn_ended(&self, _ended: EndedTurn) {}
+
     /// Returns all pauses, as [`Store::pauses`] does.
     fn pauses(&self) -> impl Future<Output = Result<Vec<Pause>, Error>> + Send;
 
-    /// Counts a turn that ended, for [`Store::metrics`].
-    fn count_turn(&self, _strategy: &'static str, _outcome: &'static str) {}
+    /// Records that a worker runs, as [`Store::record_worker`] does.
+    fn record_worker(&self, _worker: &WorkerRecord) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Forgets a worker that stopped, as [`Store::remove_worker`] does.
+    fn remove_worker(&self, _id: Uuid) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
 }
 
 impl Log for Store {
@@ -127,11 +139,19 @@ impl Log for Store {
         Store::lane(self, thread).await
     }
 
+    fn turn_ended(&self, ended: EndedTurn) {
+        self.ended_turns.report(ended);
+    }
+
     async fn pauses(&self) -> Result<Vec<Pause>, Error> {
         Store::pauses(self).await
     }
 
-    fn count_turn(&self, strategy: &'static str, outcome: &'static str) {
-        self.turn_counts.add(strategy, outcome);
+    async fn record_worker(&self, worker: &WorkerRecord) -> Result<(), Error> {
+        Store::record_worker(self, worker).await
+    }
+
+    async fn remove_worker(&self, id: Uuid) -> Result<(), Error> {
+        Store::remove_worker(self, id).await
     }
 }

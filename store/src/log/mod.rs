@@ -11,6 +11,7 @@ pub(crate) mod attachments;
 mod connect;
 mod connection_settings;
 pub(crate) mod database;
+mod ended_turns;
 pub(crate) mod error_fingerprint;
 pub(crate) mod failure_groups;
 pub(crate) mod fork;
@@ -28,6 +29,7 @@ pub(crate) mod read;
 pub(crate) mod read_only;
 mod readiness;
 mod scan;
+mod server_info;
 mod server_watch;
 mod sqlite;
 pub(crate) mod status;
@@ -36,17 +38,18 @@ pub(crate) mod submit;
 pub(crate) mod tables;
 pub(crate) mod thread_ranges;
 pub(crate) mod threads;
-pub(crate) mod turn_counts;
 pub(crate) mod turns;
 pub(crate) mod writer;
 
+use metrics::metrics;
+
 use self::{
     database::Database,
+    ended_turns::EndedTurns,
     group_commit::{Committer, committer},
     next_turn::Waiters,
     read::Loader,
     submit::Arrivals,
-    turn_counts::TurnCounts,
 };
 
 #[cfg(feature = "testing")]
@@ -60,6 +63,7 @@ pub(crate) use submit::{BETWEEN, key_of};
 pub use append::{Head, ReadModelUpdate, TurnUpdate};
 pub use attachments::AttachmentContent;
 pub use connection_settings::ConnectionSettings;
+pub use ended_turns::EndedTurn;
 pub use failure_groups::{Ended, Failure, Failures};
 pub use fork::{Fork, NewFork, rename_turns};
 pub use ids::{DryRun, ThreadId, TurnId};
@@ -69,6 +73,7 @@ pub use multi_reader::Reader;
 pub use next_turn::Queued;
 pub use pending_turns::{PendingCount, PendingTurn, WaitReason};
 pub use read::{Chain, Recorded, Stored};
+pub use server_info::ServerInfo;
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
 pub use submit::{Idempotency, MOST_SUBMITTED, NewTurn, Opening, Submitted};
 pub use thread_ranges::ThreadScan;
@@ -84,7 +89,7 @@ pub struct Store {
     loader: Loader,
     waiters: Waiters,
     arrivals: Arrivals,
-    turn_counts: TurnCounts,
+    ended_turns: EndedTurns,
 }
 
 impl Store {
@@ -92,11 +97,15 @@ impl Store {
         let (committer, loader, waiters) =
             (committer(&database), read::loader(&database), next_turn::waiters(&database));
         let arrivals = submit::arrivals(&database);
-        Self { database, committer, loader, waiters, arrivals, turn_counts: TurnCounts::default() }
+        Self { database, committer, loader, waiters, arrivals, ended_turns: EndedTurns::default() }
     }
 
-    /// Returns the number of turns that ended in this process, by strategy and outcome, in the text format of Prometheus.
-    pub fn metrics(&self) -> String {
-        self.turn_counts.to_prometheus()
+    /// Sets the metrics of the connections to the database.
+    pub fn measure_connections(&self) {
+        let Database { pool, writer, hot, .. } = &self.database;
+        for (name, pool) in [("read", pool), ("write", writer), ("steps", hot)] {
+            let (all, idle) = pool.connections();
+            metrics().connections.set(name, all, idle);
+        }
     }
 }

@@ -50,6 +50,32 @@ impl Pool {
         }
     }
 
+    /// Returns the pool if this is PostgreSQL.
+    pub(crate) fn postgres(&self) -> Option<&PgPool> {
+        match self {
+            Self::Direct(it) if it.get_database_backend() == DbBackend::Postgres => {
+                Some(it.get_postgres_connection_pool())
+            }
+            Self::Direct(_) => None,
+            Self::Pooled { pool, .. } => Some(pool),
+        }
+    }
+
+    /// Returns the number of open connections, and of those that are idle.
+    pub(crate) fn connections(&self) -> (u32, usize) {
+        match self {
+            Self::Direct(it) if it.get_database_backend() == DbBackend::Sqlite => {
+                let pool = it.get_sqlite_connection_pool();
+                (pool.size(), pool.num_idle())
+            }
+            Self::Direct(it) => {
+                let pool = it.get_postgres_connection_pool();
+                (pool.size(), pool.num_idle())
+            }
+            Self::Pooled { pool, .. } => (pool.size(), pool.num_idle()),
+        }
+    }
+
     /// Begins a transaction that writes. In SQLite it takes the write lock at once, because a transaction that has read
     /// cannot take it later.
     pub(crate) async fn begin(&self) -> Result<Transaction, DbErr> {
@@ -255,6 +281,6 @@ fn unnamed(statement: &Statement) -> Query<'_, Postgres, SqlxValues> {
     sqlx::query_with(AssertSqlSafe(statement.sql.as_str()), SqlxValues(values)).persistent(false)
 }
 
-fn failed(error: sqlx::Error) -> DbErr {
+pub(super) fn failed(error: sqlx::Error) -> DbErr {
     DbErr::Exec(RuntimeErr::SqlxError(error.into()))
 }

@@ -46,6 +46,13 @@ impl Reading {
         Ok(Self { micros, accepts_writes, encoding, sent })
     }
 
+    /// Time by which this machine's clock is ahead, in microseconds.
+    pub(super) fn clock_ahead(&self) -> i64 {
+        let age = clock::duration_micros(self.sent.elapsed());
+        // The server read its clock about halfway between the request and the answer.
+        clock::system().saturating_sub(age / 2).saturating_sub(self.micros)
+    }
+
     fn follow(&self) {
         clock::follow(self.micros, self.sent + self.sent.elapsed() / 2);
     }

@@ -5,13 +5,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use metrics::metrics;
 use queue::Notification;
 use shared::{DynThread, Event, Graph, RunStatus};
 use tracing::{debug, info, warn};
 
 use crate::{
-    Backends, Error, Head, Log, ReadModelUpdate, Recorded, ThreadId, ThreadStatus, TurnStatus, TurnUpdate,
-    log::turn_started_by,
+    Backends, EndedTurn, Error, Head, Log, ReadModelUpdate, Recorded, ThreadId, ThreadStatus, TurnStatus,
+    TurnUpdate, log::turn_started_by,
 };
 
 /// The strategies that this process knows, by name.
@@ -252,8 +253,13 @@ impl ThreadLog {
             report(self.head.thread, update, self.unwritten.last());
             if let Some(turn) = update.turn.as_ref().filter(|it| it.status.is_over()) {
                 let outcome = turn.outcome().unwrap_or(turn.status.as_str());
+<<<<<<< HEAD
                 parts.store.count_turn(self.thread.strategy(), outcome);
                 turn_over = true;
+=======
+                parts.store.turn_ended(EndedTurn { thread: self.head.thread, turn: turn.turn });
+                metrics().turns.ended(self.thread.tenant(), self.thread.strategy(), outcome);
+>>>>>>> operator
             }
         }
         let at = parts.store.now();
@@ -410,6 +416,7 @@ pub async fn park<L: Log>(parts: &Backends<L>, thread: ThreadId, error: &str) ->
     let turn = parts.store.running(thread).await?.map(failed);
     let update = ReadModelUpdate { status: ThreadStatus::Error, turn };
     parts.store.update_read_model(&head, &update).await?;
+    metrics().jobs.parked.inc();
     report(thread, &update, None);
     while let Some(queued) = parts.store.next_queued(thread).await? {
         parts.store.refuse_queued(queued.id, error).await?;

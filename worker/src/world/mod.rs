@@ -53,7 +53,7 @@ pub use mcp::{
 };
 pub use models::{
     CapabilityCheck, CapabilityVerdict, DIALECTS, Dialect, DialectRow, ModelCheck, Models, OpenAi, Price,
-    Prices, Provider, Providers, Structured,
+    Prices, Provider, ProviderAnswer, Providers, Structured,
 };
 pub use rate_limits::{RateLimitConfig, TenantLimit, TenantLimits};
 pub use recorded::RecordedWorld;

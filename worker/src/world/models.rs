@@ -13,6 +13,7 @@ mod learned;
 mod lenient;
 mod messages;
 mod price;
+mod reach;
 mod request;
 mod sse;
 mod stream;
@@ -34,6 +35,7 @@ pub use self::{
     check::{CapabilityCheck, CapabilityVerdict, ModelCheck},
     dialect::{DIALECTS, Dialect, DialectRow},
     price::{Price, Prices},
+    reach::ProviderAnswer,
     structured_output::Structured,
 };
 use self::{endpoint::Endpoint, request::RequestForm};

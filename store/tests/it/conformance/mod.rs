@@ -22,6 +22,7 @@ mod submit;
 mod tables;
 mod verify;
 mod webhooks;
+mod workers;
 
 use shared::{DEFAULT_TENANT, Decided, Event, Goto, Message, Opened, TurnStarted};
 

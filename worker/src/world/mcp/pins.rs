@@ -9,6 +9,7 @@ use futures::FutureExt as _;
 use shared::{Fault, Tool};
 use store::Pin;
 use tokio::sync::Mutex;
+use tracing::warn;
 
 use super::{
     Pool, Servers,
@@ -51,6 +52,11 @@ impl Servers {
             let changed: Vec<String> =
                 diff_tools(&decode_pin(&pin)?, tools).iter().map(ToString::to_string).collect();
             if !changed.is_empty() {
+                warn!(
+                    server = name,
+                    cause = join_few(&changed),
+                    "the tools of an MCP server differ from its pin; it is not used"
+                );
                 return Err(Fault::pin_changed(format!(
                     "the tools of MCP server {name} differ from its pin: {}; no tool was called; hint: run: turnfold mcp pins diff {name}; \
                      if the change is intended, run: turnfold mcp pins approve {name}; then: turnfold turn retry",

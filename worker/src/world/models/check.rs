@@ -53,9 +53,23 @@ impl Models {
     ///
     /// [`Fault`] if the provider is unknown or is no endpoint.
     pub async fn check(&self, name: &str) -> Result<ModelCheck, Fault> {
+        Ok(self.checked(name)?.run().await)
+    }
+
+    /// Asks the model `provider/model` for one short reply.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if the provider is unknown or is no endpoint.
+    pub async fn check_reply(&self, name: &str) -> Result<Vec<CapabilityCheck>, Fault> {
+        let check = self.checked(name)?;
+        Ok(check.check_reply(check.endpoint.dialect().features).await)
+    }
+
+    fn checked<'a>(&'a self, name: &'a str) -> Result<Check<'a>, Fault> {
         let (source, provider, model) = self.source(name)?;
         match source {
-            Source::Endpoint(endpoint) => Ok(Check { endpoint, name, model }.run().await),
+            Source::Endpoint(endpoint) => Ok(Check { endpoint, name, model }),
             Source::Script(_) => Err(Fault::permanent(format!(
                 "provider {provider:?} is a script, which has no endpoint to check"
             ))),

@@ -22,6 +22,9 @@ use crate::world::{DeltaSink, error_chain};
 /// Path of chat completions.
 const CHAT: &str = "/chat/completions";
 
+/// Path of the list of models.
+const MODELS: &str = "/models";
+
 /// Maximum number of forms in which one request is tried.
 const MAX_FORMS: usize = 8;
 
@@ -242,6 +245,13 @@ impl Endpoint {
             Some(refusal) => Err(refusal.fault(&self.name, |text| self.redact(text))),
             None => Ok(body),
         }
+    }
+
+    /// Requests the list of models and returns the status of the response, whose body is not read.
+    pub(super) async fn list_models(&self, timeout: Duration) -> Result<u16, Fault> {
+        let Self { http, target, .. } = self;
+        let request = http.get(target.url(MODELS)).headers(target.headers()).timeout(timeout);
+        Ok(request.send().await.map_err(|error| self.unsent(error))?.status().as_u16())
     }
 
     /// Sends a request once and returns the response if it is successful.

@@ -1,0 +1,34 @@
+//! Route that lists workers.
+
+use api_types::{Page, Worker, WorkerStatus};
+use axum::{Json, extract::State};
+use queue::clock::{self, rfc3339};
+use store::WorkerRecord;
+
+use crate::server::{auth::Operator, pagination::whole, problem::ApiError, state::SharedState};
+
+/// List workers
+///
+/// Returns the workers that run, also those inside of `turnfold dev`, sorted by name; at most 1,000. Requires an operator.
+#[utoipa::path(
+    get, path = "/v1/workers", tag = "workers", operation_id = "list_workers",
+    responses((status = 200, description = "The workers.", body = Page<Worker>))
+)]
+pub(crate) async fn list(State(app): SharedState, _: Operator) -> Result<Json<Page<Worker>>, ApiError> {
+    let now = clock::now();
+    let workers = app.parts.store.workers().await?;
+    Ok(Json(whole(workers.into_iter().map(|it| worker(it, now)).collect())))
+}
+
+/// Returns the status of a worker at this time.
+pub(crate) fn status(worker: &WorkerRecord, now: i64) -> WorkerStatus {
+    if worker.is_missing(now) { WorkerStatus::Missing } else { WorkerStatus::Active }
+}
+
+fn worker(record: WorkerRecord, now: i64) -> Worker {
+    let status = status(&record, now);
+    let WorkerRecord { id, name, host, pid, version, strategies, slots, in_flight, started_at, seen_at } =
+        record;
+    let (started_at, last_seen_at) = (rfc3339(started_at), rfc3339(seen_at));
+    Worker { id, name, status, host, pid, version, strategies, slots, in_flight, started_at, last_seen_at }
+}

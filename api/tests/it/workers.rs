@@ -1,0 +1,47 @@
+//! The list of workers.
+
+use axum::{body::Body, http::Request};
+use queue::clock;
+use serde_json::json;
+use store::WorkerRecord;
+use uuid::Uuid;
+
+use crate::test_api::Room;
+
+fn worker(name: &str, seconds_ago: i64) -> WorkerRecord {
+    let now = clock::now();
+    WorkerRecord {
+        id: Uuid::now_v7(),
+        name: name.to_owned(),
+        host: "host".to_owned(),
+        pid: 7,
+        version: "0.1.0".to_owned(),
+        strategies: [("probe".to_owned(), 1)].into(),
+        slots: 4,
+        in_flight: 2,
+        started_at: now,
+        seen_at: now - seconds_ago * 1_000_000,
+    }
+}
+
+#[tokio::test]
+async fn a_worker_is_missing_after_30_seconds_without_a_report() {
+    let room = Room::new().await;
+    assert_eq!(room.get("/v1/workers").await.json(), json!({"data": [], "has_more": false}));
+    room.parts.store.record_worker(&worker("alive", 25)).await.unwrap();
+    room.parts.store.record_worker(&worker("dead", 31)).await.unwrap();
+    let listed = room.get("/v1/workers").await.json();
+    let rows = listed["data"].as_array().unwrap();
+    let status = |it: &serde_json::Value| (it["name"].clone(), it["status"].clone());
+    let expected = [(json!("alive"), json!("active")), (json!("dead"), json!("missing"))];
+    assert_eq!(rows.iter().map(status).collect::<Vec<_>>(), expected);
+    assert_eq!((&rows[0]["slots"], &rows[0]["in_flight"]), (&json!(4), &json!(2)));
+    assert_eq!(rows[0]["strategies"], json!({"probe": 1}));
+}
+
+#[tokio::test]
+async fn only_an_operator_lists_workers() {
+    let room = Room::new().await;
+    let as_acme = Request::get("/v1/workers").header("x-turnfold-tenant", "acme");
+    room.send(as_acme.body(Body::empty()).unwrap()).await.problem(403, "forbidden");
+}

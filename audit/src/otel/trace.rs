@@ -1,0 +1,315 @@
+//! Folds a log into the spans of its turns.
+
+use std::collections::BTreeMap;
+
+use shared::{Event, Goto, Message, Request, Response, Usage};
+use store::{Recorded, ThreadId, TurnId};
+
+use super::{
+    attributes::{self, Attribute},
+    content,
+    ids::{Part, SpanId, TraceId, TraceParent, span_id, trace_id},
+};
+
+/// Whether what persons, models and tools wrote is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// It is.
+    Include,
+    /// It is not.
+    Omit,
+}
+
+/// Relation of a span to its parent, with its number in the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// Work inside of turnfold.
+    Internal = 1,
+    /// Work for a client.
+    Server = 2,
+    /// A request to another service.
+    Client = 3,
+}
+
+/// One span of a trace, as it is exported.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// Turn that it belongs to.
+    pub turn: TurnId,
+    pub(super) trace: TraceId,
+    pub(super) id: SpanId,
+    pub(super) parent: Option<SpanId>,
+    /// Name of the span.
+    pub name: String,
+    /// Relation to its parent.
+    pub kind: SpanKind,
+    /// Start in microseconds since the Unix epoch.
+    pub start: i64,
+    /// End in microseconds since the Unix epoch.
+    pub end: i64,
+    /// Attributes by name.
+    pub attributes: Vec<Attribute>,
+    /// Error of a part that failed; empty if content is omitted.
+    pub error: Option<String>,
+}
+
+/// Returns the spans of all turns of a thread that have ended, in the order in which they ended. `log` is the whole log, and
+/// `parents` the spans of clients by turn.
+pub fn turn_spans(
+    thread: ThreadId,
+    log: &[Recorded],
+    parents: &BTreeMap<TurnId, TraceParent>,
+    content: Content,
+) -> Vec<Span> {
+    let mut tracer = Tracer::new(thread, parents, content);
+    log.iter().for_each(|it| tracer.see(it));
+    tracer.spans
+}
+
+/// State of the fold.
+struct Tracer<'a> {
+    thread: ThreadId,
+    parents: &'a BTreeMap<TurnId, TraceParent>,
+    content: Content,
+    strategy: String,
+    tenant: String,
+    conversation: Vec<Message>,
+    /// The turn under way.
+    turn: Option<OpenTurn>,
+    /// The last turn that ended, which a retry continues.
+    last: Option<OpenTurn>,
+    node: Option<OpenNode>,
+    /// Time of the previous event.
+    before: i64,
+    spans: Vec<Span>,
+}
+
+/// A turn under way, or a part of it after a retry.
+#[derive(Clone, Copy)]
+struct OpenTurn {
+    turn: TurnId,
+    trace: TraceId,
+    id: SpanId,
+    parent: Option<SpanId>,
+    start: i64,
+}
+
+/// A node whose requests are under way.
+struct OpenNode {
+    name: String,
+    start: i64,
+    requests: Vec<Request>,
+    /// Start of the current attempt, by slot.
+    starts: BTreeMap<usize, i64>,
+    /// Spans of its attempts. Their parent is known when the node ends.
+    attempts: Vec<Span>,
+}
+
+impl<'a> Tracer<'a> {
+    fn new(thread: ThreadId, parents: &'a BTreeMap<TurnId, TraceParent>, content: Content) -> Self {
+        Self {
+            thread,
+            parents,
+            content,
+            strategy: String::new(),
+            tenant: String::new(),
+            conversation: Vec::new(),
+            turn: None,
+            last: None,
+            node: None,
+            before: 0,
+            spans: Vec::new(),
+        }
+    }
+
+    fn see(&mut self, row: &Recorded) {
+        let (seq, at) = (row.seq, row.at);
+        match &row.event {
+            Event::Opened(it) => {
+                (self.strategy, self.tenant) = (it.strategy.clone(), it.tenant.clone());
+            }
+            Event::TurnStarted(it) => {
+                self.conversation.extend(it.messages.iter().cloned());
+                self.begin(it.turn, seq, at);
+            }
+            Event::InputProvided(it) => self.begin(it.turn, seq, at),
+            Event::Asked(it) => {
+                let starts = (0..it.requests.len()).map(|slot| (slot, at)).collect();
+                let node = self.node.take();
+                let start = node.as_ref().map_or(self.before, |it| it.start);
+                let attempts = node.map(|it| it.attempts).unwrap_or_default();
+                let (name, requests) = (it.node.clone(), it.requests.clone());
+                self.node = Some(OpenNode { name, start, requests, starts, attempts });
+            }
+            Event::Attempted(it) => self.start_attempt(it.slot, at),
+            Event::Answered(it) => {
+                self.attempt(it.slot, seq, at, it.usage.as_ref(), Some(&it.response), None);
+            }
+            Event::AttemptFailed(it) => {
+                self.attempt(it.slot, seq, at, it.usage.as_ref(), None, Some(&it.error));
+                self.start_attempt(it.slot, at);
+            }
+            Event::Abandoned(it) => self.attempt(it.slot, seq, at, None, None, Some(&it.reason)),
+            Event::InDoubt(it) => self.attempt(it.slot, seq, at, None, None, Some(&it.reason)),
+            Event::InputRequired(it) => self.attempt(it.slot, seq, at, None, None, None),
+            Event::Reconciled(it) => self.start_attempt(it.slot, at),
+            Event::Summarised(_) => self.end_node("summarise", seq, at, None, None),
+            Event::Decided(it) => {
+                self.conversation.extend(it.messages.iter().cloned());
+                self.end_node(&it.node, seq, at, it.reason.as_deref(), None);
+                let outcome = it.outcome.as_ref().map_or("answered", |it| it.kind.name());
+                match &it.to {
+                    Goto::Node(_) => {}
+                    Goto::End => self.end(at, outcome, None),
+                    Goto::Interrupt(_) => self.end(at, "interrupted", None),
+                }
+            }
+            Event::Failed(it) => {
+                self.end_node(&it.node, seq, at, None, Some(&it.reason));
+                self.end(at, "failed", Some(&it.reason));
+            }
+            Event::Retried(_) => self.retry(seq, at),
+            Event::Cancelled(_) => {
+                if let Some(node) = &self.node {
+                    let name = node.name.clone();
+                    self.end_node(&name, seq, at, None, Some("cancelled"));
+                }
+                self.end(at, "cancelled", None);
+            }
+            // The turns before belong to the other thread.
+            Event::Forked(_) => self.spans.clear(),
+        }
+        self.before = at;
+    }
+
+    fn begin(&mut self, turn: TurnId, seq: u64, at: i64) {
+        let parent = self.parents.get(&turn);
+        let trace = parent.map_or_else(|| trace_id(self.thread, turn), |it| it.trace);
+        let id = span_id(self.thread, seq, Part::Turn);
+        self.turn = Some(OpenTurn { turn, trace, id, parent: parent.map(|it| it.span), start: at });
+        if let Some(node) = &mut self.node {
+            // A node that waited for a person continues in this turn.
+            node.start = at;
+            node.starts.values_mut().for_each(|it| *it = at);
+        }
+    }
+
+    /// Begins the part of a failed turn that follows a retry, as a child of the turn.
+    fn retry(&mut self, seq: u64, at: i64) {
+        if let Some(failed) = self.last.take() {
+            let id = span_id(self.thread, seq, Part::Turn);
+            self.turn = Some(OpenTurn { id, parent: Some(failed.id), start: at, ..failed });
+        }
+    }
+
+    fn start_attempt(&mut self, slot: usize, at: i64) {
+        if let Some(node) = &mut self.node {
+            node.starts.insert(slot, at);
+        }
+    }
+
+    /// Adds the span of an attempt at a request.
+    fn attempt(
+        &mut self,
+        slot: usize,
+        seq: u64,
+        at: i64,
+        usage: Option<&Usage>,
+        response: Option<&Response>,
+        error: Option<&str>,
+    ) {
+        let shown = self.shown(error);
+        let (Some(turn), Some(node)) = (self.turn, &mut self.node) else { return };
+        let Some(request) = node.requests.get(slot) else { return };
+        let (name, mut attributes) = attributes::of_request(request);
+        attributes.extend(usage.map(attributes::of_usage).unwrap_or_default());
+        if error.is_some() {
+            attributes.push(("error.type", "attempt_failed".into()));
+        }
+        if self.content == Content::Include {
+            attributes.extend(content::of_request(request, &self.conversation));
+            attributes.extend(response.and_then(content::of_response));
+        }
+        let started = node.starts.get(&slot).copied().unwrap_or(at);
+        // Requests of a node run concurrently and are recorded together: the duration is exact, the time of the event is not.
+        let start = usage.map_or(started, |it| {
+            let duration = i64::try_from(it.duration_ms).unwrap_or(i64::MAX).saturating_mul(1_000);
+            at.saturating_sub(duration).max(started)
+        });
+        node.attempts.push(Span {
+            turn: turn.turn,
+            trace: turn.trace,
+            id: span_id(self.thread, seq, Part::Request(slot)),
+            parent: None,
+            name,
+            kind: SpanKind::Client,
+            start,
+            end: at,
+            attributes,
+            error: shown,
+        });
+    }
+
+    /// Returns the error as far as it may be exported: it may quote a model or a tool.
+    fn shown(&self, error: Option<&str>) -> Option<String> {
+        let text = |error: &str| match self.content {
+            Content::Include => error.to_owned(),
+            Content::Omit => String::new(),
+        };
+        error.map(text)
+    }
+
+    fn end_node(&mut self, name: &str, seq: u64, at: i64, reason: Option<&str>, error: Option<&str>) {
+        let node = self.node.take();
+        let Some(turn) = self.turn else { return };
+        let id = span_id(self.thread, seq, Part::Node);
+        let start = node.as_ref().map_or(self.before, |it| it.start).max(turn.start);
+        let mut attributes: Vec<Attribute> =
+            vec![("turnfold.node", name.into()), ("turnfold.seq", seq.into())];
+        if self.content == Content::Include {
+            attributes.extend(reason.map(|it| ("turnfold.reason", it.into())));
+        }
+        let attempts = node.map(|it| it.attempts).unwrap_or_default();
+        self.spans.extend(attempts.into_iter().map(|it| Span { parent: Some(id), ..it }));
+        self.spans.push(Span {
+            turn: turn.turn,
+            trace: turn.trace,
+            id,
+            parent: Some(turn.id),
+            name: name.to_owned(),
+            kind: SpanKind::Internal,
+            start,
+            end: at,
+            attributes,
+            error: self.shown(error),
+        });
+    }
+
+    fn end(&mut self, at: i64, outcome: &'static str, error: Option<&str>) {
+        let Some(turn) = self.turn.take() else { return };
+        self.last = Some(turn);
+        let attributes = vec![
+            ("gen_ai.operation.name", "invoke_agent".into()),
+            ("gen_ai.agent.name", self.strategy.as_str().into()),
+            ("gen_ai.conversation.id", self.thread.to_string().into()),
+            ("turnfold.turn", turn.turn.to_string().into()),
+            ("turnfold.tenant", self.tenant.as_str().into()),
+            ("turnfold.outcome", outcome.into()),
+        ];
+        self.spans.push(Span {
+            turn: turn.turn,
+            trace: turn.trace,
+            id: turn.id,
+            parent: turn.parent,
+            name: format!("invoke_agent {}", self.strategy),
+            kind: SpanKind::Server,
+            start: turn.start,
+            end: at,
+            attributes,
+            error: self.shown(error),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Traces of small logs.
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{super::export_request, *};
+
+const THREAD: Uuid = Uuid::from_u128(7);
+const TURN: Uuid = Uuid::from_u128(8);
+
+/// Builds a log whose events are a second apart.
+fn log(events: &[serde_json::Value]) -> Vec<Recorded> {
+    let row = |(seq, event): (u64, &serde_json::Value)| Recorded {
+        seq,
+        at: i64::try_from(seq).unwrap() * 1_000_000,
+        event: serde_json::from_value(event.clone()).unwrap(),
+    };
+    (0..).zip(events).map(row).collect()
+}
+
+fn one_turn() -> Vec<Recorded> {
+    let chat = json!({"request": "chat", "model": "openai/gpt", "system": "be secretive", "context": {"start": 0, "end": 1}});
+    let call = json!({"request": "call_tool", "server": "notes", "call": {"id": "c1", "name": "find", "arguments": {"q": "secret words"}}});
+    log(&[
+        json!({"event": "opened", "strategy": "planner", "tenant": "acme"}),
+        json!({"event": "turn_started", "turn": TURN, "messages": [{"role": "user", "content": "my secret"}]}),
+        json!({"event": "asked", "node": "plan", "requests": [chat]}),
+        json!({"event": "attempt_failed", "slot": 0, "error": "it wrote a secret", "retry_after_ms": 10}),
+        json!({"event": "answered", "slot": 0, "response": {"response": "reply", "content": "a secret reply"},
+               "usage": {"model": "gpt-7", "input_tokens": 10, "output_tokens": 3, "micro_usd": 1500, "duration_ms": 250}}),
+        json!({"event": "decided", "node": "plan", "to": {"node": "act"}}),
+        json!({"event": "asked", "node": "act", "requests": [call]}),
+        json!({"event": "attempted", "slot": 0}),
+        json!({"event": "answered", "slot": 0, "response": {"response": "output", "status": "ok", "text": "secret result"}}),
+        json!({"event": "decided", "node": "act", "messages": [{"role": "assistant", "content": "done"}], "to": "end"}),
+    ])
+}
+
+fn spans(log: &[Recorded], content: Content) -> Vec<Span> {
+    turn_spans(THREAD, log, &BTreeMap::new(), content)
+}
+
+#[test]
+fn a_turn_is_a_trace_of_nodes_and_requests() {
+    let spans = spans(&one_turn(), Content::Omit);
+    let shape: Vec<(&str, i64, i64)> =
+        spans.iter().map(|it| (it.name.as_str(), it.start / 1_000, it.end / 1_000)).collect();
+    let expected = [
+        ("chat gpt", 2_000, 3_000),
+        ("chat gpt", 3_750, 4_000),
+        ("plan", 1_000, 5_000),
+        ("execute_tool find", 7_000, 8_000),
+        ("act", 5_000, 9_000),
+        ("invoke_agent planner", 1_000, 9_000),
+    ];
+    assert_eq!(shape, expected);
+    let [failed, replied, plan, call, act, turn] = &spans[..] else { panic!("{spans:#?}") };
+    assert_eq!((failed.parent, replied.parent, call.parent), (Some(plan.id), Some(plan.id), Some(act.id)));
+    assert_eq!((plan.parent, act.parent, turn.parent), (Some(turn.id), Some(turn.id), None));
+    assert!(failed.error.is_some() && replied.error.is_none() && turn.error.is_none());
+    let has = |span: &Span, key: &str, value: crate::otel::AttributeValue| {
+        assert!(
+            span.attributes.contains(&(span.attributes.iter().find(|it| it.0 == key).unwrap().0, value)),
+            "{span:?}"
+        );
+    };
+    has(replied, "gen_ai.usage.input_tokens", 10.into());
+    has(replied, "gen_ai.response.model", "gpt-7".into());
+    has(call, "gen_ai.tool.name", "find".into());
+    has(turn, "gen_ai.conversation.id", THREAD.to_string().into());
+    has(turn, "turnfold.outcome", "answered".into());
+    has(turn, "turnfold.tenant", "acme".into());
+    let ids: std::collections::BTreeSet<SpanId> = spans.iter().map(|it| it.id).collect();
+    assert_eq!(ids.len(), spans.len(), "every span has an id of its own");
+}
+
+#[test]
+fn content_is_exported_only_on_request() {
+    let text = |content| export_request(&spans(&one_turn(), content), "1").to_string();
+    assert!(!text(Content::Omit).contains("secret"), "{}", text(Content::Omit));
+    let with = text(Content::Include);
+    for part in
+        ["my secret", "be secretive", "a secret reply", "secret words", "secret result", "it wrote a secret"]
+    {
+        assert!(with.contains(part), "{part}: {with}");
+    }
+}
+
+#[test]
+fn a_repeated_export_is_the_same_and_a_growing_log_keeps_its_ids() {
+    let log = one_turn();
+    assert_eq!(spans(&log, Content::Omit), spans(&log, Content::Omit));
+    assert_eq!(spans(&log[..9], Content::Omit).iter().filter(|it| it.name.starts_with("invoke")).count(), 0);
+    let first = spans(&log[..6], Content::Omit);
+    assert_eq!(first[..], spans(&log, Content::Omit)[..first.len()]);
+}
+
+#[test]
+fn a_clients_span_becomes_the_parent_of_its_turn() {
+    let parent: TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
+    let parents = BTreeMap::from([(TURN, parent)]);
+    let spans = turn_spans(THREAD, &one_turn(), &parents, Content::Omit);
+    assert!(spans.iter().all(|it| it.trace == parent.trace));
+    assert_eq!(spans.last().unwrap().parent, Some(parent.span));
+}
+
+#[test]
+fn a_retry_continues_the_trace_of_a_failed_turn() {
+    let log = log(&[
+        json!({"event": "opened", "strategy": "probe"}),
+        json!({"event": "turn_started", "turn": TURN, "messages": [{"role": "user", "content": "x"}]}),
+        json!({"event": "failed", "node": "work", "reason": "no"}),
+        json!({"event": "retried"}),
+        json!({"event": "decided", "node": "work", "to": "end"}),
+    ]);
+    let spans = spans(&log, Content::Omit);
+    let turns: Vec<&Span> = spans.iter().filter(|it| it.name == "invoke_agent probe").collect();
+    assert_eq!(turns[1].parent, Some(turns[0].id), "{spans:#?}");
+    assert!(turns[0].error.is_some() && turns[1].error.is_none() && turns[0].trace == turns[1].trace);
+}
+
+#[test]
+fn the_protocol_writes_ids_in_hexadecimal_and_numbers_as_strings() {
+    let request = export_request(&spans(&one_turn(), Content::Omit), "0.1.0");
+    let resource = &request["resourceSpans"][0];
+    assert_eq!(
+        resource["resource"]["attributes"][0],
+        json!({"key": "service.name", "value": {"stringValue": "turnfold"}})
+    );
+    let span = &resource["scopeSpans"][0]["spans"][1];
+    assert_eq!((span["traceId"].as_str().unwrap().len(), span["spanId"].as_str().unwrap().len()), (32, 16));
+    assert_eq!((&span["kind"], &span["startTimeUnixNano"]), (&json!(3), &json!("3750000000")));
+    let tokens = json!({"key": "gen_ai.usage.input_tokens", "value": {"intValue": "10"}});
+    assert!(span["attributes"].as_array().unwrap().contains(&tokens), "{span}");
+}

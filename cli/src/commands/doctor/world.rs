@@ -1,0 +1,89 @@
+//! Checks of model providers and MCP servers.
+
+use std::time::Duration;
+
+use worker::world::{CapabilityVerdict, Models, ProviderAnswer, Servers};
+
+use super::{Check, Finding};
+use crate::{
+    config::{ProviderSettings, Settings},
+    output::counted,
+};
+
+/// Maximum time for the list of a provider's models.
+const REACH_LIMIT: Duration = Duration::from_secs(10);
+
+/// Maximum time for the short reply of a model.
+const REPLY_LIMIT: Duration = Duration::from_secs(60);
+
+/// Time beyond a server's own limit.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Checks of the providers that a strategy uses and, if `asks`, of their models.
+pub(super) fn models<'a>(settings: &'a Settings, models: &'a Models, asks: bool) -> Vec<Check<'a>> {
+    let mut checks = Vec::new();
+    for (name, provider) in &settings.providers {
+        let is_used = settings.strategies_of(name).next().is_some();
+        let check = format!("provider {name}");
+        checks.push(Check::new(check.clone(), async move {
+            vec![provider_of(models, name, &check, is_used).await]
+        }));
+        if let (true, ProviderSettings::Http(_)) = (asks, provider) {
+            for model in settings.models_of_provider(name) {
+                let check = format!("model {model}");
+                let reply = async move { vec![model_of(models, &model).await] };
+                checks.push(Check::new(check, reply).within(REPLY_LIMIT));
+            }
+        }
+    }
+    checks
+}
+
+async fn provider_of(models: &Models, name: &str, check: &str, is_used: bool) -> Finding {
+    // A provider that no strategy uses stops nothing.
+    let failed = |text: String| match is_used {
+        true => Finding::fail(check, text),
+        false => Finding::warn(check, text),
+    };
+    match models.reach(name, REACH_LIMIT).await {
+        Ok(ProviderAnswer::Ok) => Finding::ok(check, "reachable; it lists its models"),
+        Ok(ProviderAnswer::Script) => Finding::ok(check, "a script"),
+        Ok(ProviderAnswer::NoList(status)) => {
+            Finding::ok(check, format!("reachable; it has no list of models (http status {status})"))
+        }
+        Ok(ProviderAnswer::KeyRefused(status)) => failed(format!(
+            "refuses the key (http status {status}); hint: check providers.{name}.api_key, or try `turnfold doctor --models`"
+        )),
+        Ok(ProviderAnswer::Failing(status)) => {
+            Finding::warn(check, format!("answers http status {status}; hint: try again later"))
+        }
+        Err(fault) => failed(fault.error),
+    }
+}
+
+async fn model_of(models: &Models, model: &str) -> Finding {
+    let check = format!("model {model}");
+    match models.check_reply(model).await {
+        Ok(replies) => match replies.iter().find(|it| it.verdict == CapabilityVerdict::Failed) {
+            Some(failed) => Finding::fail(&check, &failed.detail),
+            None => Finding::ok(&check, "it replies"),
+        },
+        Err(fault) => Finding::fail(&check, fault.error),
+    }
+}
+
+/// Checks of the MCP servers: each starts, and lists its tools.
+pub(super) fn servers<'a>(settings: &'a Settings, servers: &'a Servers) -> Vec<Check<'a>> {
+    let check_of = |(name, it): (&'a String, &crate::config::McpSettings)| {
+        let check = format!("MCP server {name}");
+        let label = check.clone();
+        let listed = async move {
+            vec![match servers.tools(name).await {
+                Ok(tools) => Finding::ok(&label, counted(tools.len(), "tool")),
+                Err(fault) => Finding::fail(&label, fault.error),
+            }]
+        };
+        Check::new(check, listed).within(Duration::from_secs(it.connect_timeout_seconds) + GRACE)
+    };
+    settings.mcp.iter().map(check_of).collect()
+}

@@ -1,0 +1,139 @@
+//! The dashboard and the alert rules in `ops/` use only metrics and labels that exist.
+
+use std::{collections::BTreeSet, fs};
+
+use metrics::{Description, metrics};
+use regex::Regex;
+use serde_json::Value;
+
+use crate::engine::fixtures;
+
+fn ops(name: &str) -> String {
+    fs::read_to_string(fixtures().join("../ops").join(name)).unwrap()
+}
+
+/// Returns the metric of a series; a histogram has three.
+fn described(series: &str) -> Option<&'static Description> {
+    let all = metrics().descriptions();
+    let of = |suffix: &str| {
+        let base = series.strip_suffix(suffix)?;
+        all.iter().find(|it| it.kind == "histogram" && it.name() == base)
+    };
+    let plain = || all.iter().find(|it| it.kind != "histogram" && it.name() == series);
+    plain().or_else(|| ["_bucket", "_sum", "_count"].into_iter().find_map(of))
+}
+
+/// Checks the queries of a file. Returns the series that they read.
+fn check(file: &str, queries: &[String]) -> BTreeSet<String> {
+    let selector = Regex::new(r"(turnfold_[a-z_]+)(?:\{([^}]*)\})?").unwrap();
+    let label = Regex::new(r#"([a-z_]+)\s*(?:=~|!~|!=|=)\s*""#).unwrap();
+    let grouped = Regex::new(r"by \(([a-z_, ]+)\)").unwrap();
+    let mut read = BTreeSet::new();
+    for query in queries {
+        let mut labels = BTreeSet::new();
+        for found in selector.captures_iter(query) {
+            let metric =
+                described(&found[1]).unwrap_or_else(|| panic!("{file}: no metric {} in {query}", &found[1]));
+            for it in label.captures_iter(found.get(2).map_or("", |it| it.as_str())) {
+                assert!(metric.labels.contains(&&it[1]), "{file}: {} has no label {}", metric.name(), &it[1]);
+            }
+            labels.extend(metric.labels.iter().copied().chain(["le"]));
+            read.insert(metric.name());
+        }
+        for it in grouped
+            .captures_iter(query)
+            .flat_map(|it| it[1].split(", ").map(str::to_owned).collect::<Vec<_>>())
+        {
+            assert!(labels.contains(it.as_str()), "{file}: no label {it} in {query}");
+        }
+    }
+    assert!(!read.is_empty(), "{file} reads nothing");
+    read
+}
+
+/// Collects the texts with this key, at any depth.
+fn texts(value: &Value, key: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.extend(fields.get(key).and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|it| texts(it, key, found));
+        }
+        Value::Array(items) => items.iter().for_each(|it| texts(it, key, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn the_dashboard_shows_every_metric_and_no_other() {
+    let dashboard: Value = serde_json::from_str(&ops("grafana.json")).unwrap();
+    let mut queries = Vec::new();
+    texts(&dashboard, "expr", &mut queries);
+    let shown = check("grafana.json", &queries);
+    let unshown: Vec<String> = metrics()
+        .descriptions()
+        .iter()
+        .map(Description::name)
+        .filter(|it| {
+            !shown.contains(it)
+                && !["turnfold_build_info", "turnfold_tenant_tokens_total"].contains(&it.as_str())
+        })
+        .filter(|it| it != "turnfold_commit_errors_total")
+        .collect();
+    assert!(unshown.is_empty(), "the dashboard lacks {unshown:?}");
+}
+
+#[test]
+fn the_alerts_use_metrics_that_exist_and_say_what_to_do() {
+    let rules = ops("alerts.yml");
+    let values = |key: &str| -> Vec<String> {
+        let start = format!("{key}: ");
+        rules
+            .lines()
+            .filter_map(|it| it.trim_start().trim_start_matches("- ").strip_prefix(&start))
+            .map(str::to_owned)
+            .collect()
+    };
+    let queries = values("expr");
+    check("alerts.yml", &queries);
+    for key in ["alert", "summary", "description", "labels"] {
+        assert_eq!(values(key).len(), queries.len(), "every rule has one {key}");
+    }
+}
+
+#[test]
+fn the_queries_of_the_book_use_metrics_that_exist() {
+    let page = fs::read_to_string(fixtures().join("../docs/operating.md")).unwrap();
+    let queries: Vec<String> = page
+        .lines()
+        .filter(|it| it.starts_with('|') && it.contains("? | `"))
+        .map(|it| it.replace("\\|", "|"))
+        .collect();
+    assert!(5 <= queries.len(), "{queries:?}");
+    check("operating.md", &queries);
+}
+
+#[test]
+fn the_bill_of_materials_has_the_crates_of_the_binary_with_their_checksums() {
+    let script = fixtures().join("../ops/sbom.py");
+    let output =
+        std::process::Command::new("python3").arg(script).env("CARGO", env!("CARGO")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bom: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&bom["bomFormat"], &bom["metadata"]["component"]["name"]),
+        (&"CycloneDX".into(), &"turnfold".into())
+    );
+    let components = bom["components"].as_array().unwrap();
+    let find = |name: &str| components.iter().find(|it| it["name"] == name);
+    let tokio = find("tokio").expect("the binary is built from tokio");
+    assert!(tokio["purl"].as_str().unwrap().starts_with("pkg:cargo/tokio@"), "{tokio}");
+    assert_eq!(tokio["hashes"][0]["content"].as_str().unwrap().len(), 64, "{tokio}");
+    assert!(
+        find("store").is_some_and(|it| it.get("purl").is_none()),
+        "crates of the workspace come from no registry"
+    );
+    assert!(find("test-servers").is_none(), "only tests use it");
+    for it in components.iter().filter(|it| it.get("purl").is_some()) {
+        assert!(it.get("hashes").is_some() && it.get("licenses").is_some(), "{it}");
+    }
+}

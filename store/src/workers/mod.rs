@@ -1,0 +1,141 @@
+//! Workers that run, as they last reported.
+//!
+//! Nothing depends on these rows: leases alone decide which worker has a job.
+
+pub(crate) mod table;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use queue::clock;
+use sea_orm::{
+    ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _, sea_query::OnConflict,
+};
+use uuid::Uuid;
+
+use self::table::Column;
+use crate::{
+    Error, Store,
+    log::{plain, signed, unsigned},
+};
+
+/// Time after which a worker that no longer reports is forgotten.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Time since its last report after which a worker is missing.
+const MISSING_AFTER: Duration = Duration::from_secs(30);
+
+/// Maximum workers that are listed.
+const LISTED_MAX: u64 = 1_000;
+
+/// A worker, as it last reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerRecord {
+    /// Id of the worker; new at each start.
+    pub id: Uuid,
+    /// Name of the worker in log messages and in the queue.
+    pub name: String,
+    /// Name of its machine.
+    pub host: String,
+    /// Id of its process.
+    pub pid: u32,
+    /// Version of turnfold.
+    pub version: String,
+    /// Versions of the strategies that it runs, by name.
+    pub strategies: BTreeMap<String, u32>,
+    /// Maximum concurrent jobs.
+    pub slots: u64,
+    /// Jobs that were running.
+    pub in_flight: u64,
+    /// Start of the worker, in microseconds since the Unix epoch.
+    pub started_at: i64,
+    /// Time of the report, in microseconds since the Unix epoch.
+    pub seen_at: i64,
+}
+
+impl WorkerRecord {
+    /// Returns true if the worker has missed three reports at this time.
+    pub fn is_missing(&self, now: i64) -> bool {
+        clock::duration_micros(MISSING_AFTER) < now.saturating_sub(self.seen_at)
+    }
+}
+
+impl Store {
+    /// Records that a worker runs, and forgets workers that have not reported for a day.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the write fails.
+    pub async fn record_worker(&self, worker: &WorkerRecord) -> Result<(), Error> {
+        let reported =
+            OnConflict::column(Column::Id).update_columns([Column::InFlight, Column::SeenAt]).to_owned();
+        table::Entity::insert_many([row(worker).into_active_model()])
+            .on_conflict(reported)
+            .exec_without_returning(&self.database.writer)
+            .await?;
+        let too_old = clock::now().saturating_sub(clock::duration_micros(KEPT));
+        table::Entity::delete_many().filter(Column::SeenAt.lt(too_old)).exec(&self.database.writer).await?;
+        Ok(())
+    }
+
+    /// Forgets a worker that stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the write fails.
+    pub async fn remove_worker(&self, id: Uuid) -> Result<(), Error> {
+        table::Entity::delete_by_id(id).exec(&self.database.writer).await?;
+        Ok(())
+    }
+
+    /// Returns the workers that reported last, at most 1,000, ordered by name and start.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`] if a row cannot be read.
+    pub async fn workers(&self) -> Result<Vec<WorkerRecord>, Error> {
+        let rows = table::Entity::find()
+            .order_by_desc(Column::SeenAt)
+            .limit(LISTED_MAX)
+            .all(&self.database.pool)
+            .await?;
+        let mut workers = rows.into_iter().map(worker).collect::<Result<Vec<_>, _>>()?;
+        // Sorted here, because the engines' collations differ.
+        workers.sort_by(|a, b| (&a.name, a.started_at, a.id).cmp(&(&b.name, b.started_at, b.id)));
+        Ok(workers)
+    }
+}
+
+fn row(worker: &WorkerRecord) -> table::Model {
+    let WorkerRecord { id, name, host, pid, version, strategies, slots, in_flight, started_at, seen_at } =
+        worker;
+    table::Model {
+        id: *id,
+        name: plain(name),
+        host: plain(host),
+        pid: i64::from(*pid),
+        version: version.clone(),
+        strategies: serde_json::json!(strategies).to_string(),
+        slots: signed(*slots),
+        in_flight: signed(*in_flight),
+        started_at: *started_at,
+        seen_at: *seen_at,
+    }
+}
+
+fn worker(row: table::Model) -> Result<WorkerRecord, Error> {
+    let unreadable =
+        |what: &str| Error::Database(format!("the row of worker {} has an invalid {what}", row.id));
+    Ok(WorkerRecord {
+        pid: u32::try_from(row.pid).map_err(|_| unreadable("pid"))?,
+        strategies: serde_json::from_str(&row.strategies).map_err(|_| unreadable("list of strategies"))?,
+        id: row.id,
+        name: row.name,
+        host: row.host,
+        version: row.version,
+        slots: unsigned(row.slots)?,
+        in_flight: unsigned(row.in_flight)?,
+        started_at: row.started_at,
+        seen_at: row.seen_at,
+    })
+}

@@ -1,0 +1,50 @@
+//! Workers report, are replaced by their next report, and are forgotten.
+
+use std::collections::BTreeMap;
+
+use queue::clock;
+use store::{Error, Store, WorkerRecord};
+use uuid::Uuid;
+
+const DAY: i64 = 24 * 3600 * 1_000_000;
+
+fn worker(name: &str, seen_at: i64) -> WorkerRecord {
+    WorkerRecord {
+        id: Uuid::now_v7(),
+        name: name.to_owned(),
+        host: "host".to_owned(),
+        pid: u32::MAX,
+        version: "0.1.0".to_owned(),
+        strategies: BTreeMap::from([("probe".to_owned(), 3), ("planner".to_owned(), 1)]),
+        slots: 4,
+        in_flight: 0,
+        started_at: seen_at,
+        seen_at,
+    }
+}
+
+pub(super) async fn are_listed_as_they_last_reported(store: &Store) -> Result<(), Error> {
+    let now = clock::now();
+    let (first, second) = (worker("b", now), worker("a", now));
+    store.record_worker(&first).await?;
+    store.record_worker(&second).await?;
+    assert_eq!(store.workers().await?, [second.clone(), first.clone()], "sorted by name");
+    let later = WorkerRecord { in_flight: 3, seen_at: now + 10, ..first };
+    store.record_worker(&later).await?;
+    assert_eq!(store.workers().await?, [second.clone(), later.clone()], "the last report replaces the first");
+    store.remove_worker(later.id).await?;
+    store.remove_worker(later.id).await?;
+    assert_eq!(store.workers().await?, [second]);
+    Ok(())
+}
+
+pub(super) async fn are_forgotten_after_a_day(store: &Store) -> Result<(), Error> {
+    let now = clock::now();
+    let (old, missing) = (worker("old", now - DAY - 1), worker("missing", now - DAY + 60_000_000));
+    store.record_worker(&missing).await?;
+    store.record_worker(&old).await?;
+    assert_eq!(store.workers().await?, [missing]);
+    Ok(())
+}
+
+on_databases!(are_listed_as_they_last_reported, are_forgotten_after_a_day);
