@@ -17,12 +17,9 @@ mod m20261126_000002_batches;
 mod m20261126_000003_webhooks;
 mod m20261126_000004_operations;
 mod m20261126_000005_mcp;
-<<<<<<< HEAD
-mod m20261127_000010_batch_operators;
-=======
 mod m20261127_000008_workers;
 mod m20261127_000009_trace_parents;
->>>>>>> operator
+mod m20261127_000010_batch_operators;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -86,12 +83,9 @@ impl MigratorTrait for Migrator {
             Box::new(m20261126_000003_webhooks::Migration),
             Box::new(m20261126_000004_operations::Migration),
             Box::new(m20261126_000005_mcp::Migration),
-<<<<<<< HEAD
-            Box::new(m20261127_000010_batch_operators::Migration),
-=======
             Box::new(m20261127_000008_workers::Migration),
             Box::new(m20261127_000009_trace_parents::Migration),
->>>>>>> operator
+            Box::new(m20261127_000010_batch_operators::Migration),
         ]
     }
 }

@@ -8,20 +8,14 @@ use shared::{Fault, FaultKind, Usage};
 use tokio::runtime::Handle;
 use tracing::warn;
 
-<<<<<<< HEAD
-<<<<<<< HEAD
-use crate::{pauses::Pauses, retry_policy::RetryPolicies, running_time, world::Outcome};
-=======
 use crate::{
+    limit_warnings::LimitWarnings,
     pauses::Pauses,
     retry_policy::RetryPolicies,
+    running_time,
     running_turns::{MaxRunningTurns, RunningTurns},
     world::Outcome,
 };
->>>>>>> tenants
-=======
-use crate::{limit_warnings::LimitWarnings, pauses::Pauses, retry_policy::RetryPolicies, world::Outcome};
->>>>>>> operator
 
 /// Admission control for requests to models and MCP servers.
 pub struct RequestAdmission {
@@ -33,21 +27,24 @@ pub struct RequestAdmission {
     pub(crate) pauses: Pauses,
     /// Retry policies of providers and MCP servers.
     pub(crate) retries: RetryPolicies,
-<<<<<<< HEAD
     /// Limits of running turns.
     pub(crate) running: RunningTurns,
-=======
     /// Limits that were mentioned in the log messages.
     pub(crate) limit_warnings: LimitWarnings,
->>>>>>> operator
 }
 
 impl RequestAdmission {
     /// Creates admission control with these limits and a timeout per request; no timeout if absent.
     pub fn new(limits: Arc<dyn RateLimiter>, timeout: Option<Duration>) -> Self {
-<<<<<<< HEAD
         let running = RunningTurns::new(Arc::clone(&limits), MaxRunningTurns::default());
-        Self { limits, timeout, pauses: Pauses::default(), retries: RetryPolicies::default(), running }
+        Self {
+            limits,
+            timeout,
+            pauses: Pauses::default(),
+            retries: RetryPolicies::default(),
+            running,
+            limit_warnings: LimitWarnings::default(),
+        }
     }
 
     /// Limits the running turns of tenants.
@@ -55,15 +52,6 @@ impl RequestAdmission {
     pub fn with_max_running_turns(self, max: MaxRunningTurns) -> Self {
         let running = RunningTurns::new(Arc::clone(&self.limits), max);
         Self { running, ..self }
-=======
-        Self {
-            limits,
-            timeout,
-            pauses: Pauses::default(),
-            retries: RetryPolicies::default(),
-            limit_warnings: LimitWarnings::default(),
-        }
->>>>>>> operator
     }
 
     /// Sets retry policies.

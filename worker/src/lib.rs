@@ -13,11 +13,8 @@ mod answer_stream;
 mod backoff;
 mod executor;
 mod in_flight;
-<<<<<<< HEAD
 mod late_answers;
-=======
 mod limit_warnings;
->>>>>>> operator
 mod ownership;
 mod patience;
 mod pauses;
@@ -25,11 +22,8 @@ mod perform;
 mod registration;
 mod request_metrics;
 mod retry_policy;
-<<<<<<< HEAD
 mod running_time;
-=======
 mod running_turns;
->>>>>>> tenants
 mod shutdown;
 mod step;
 mod sweeper;

@@ -150,14 +150,9 @@ impl<L: Log> StepRunner<L> {
             if let Some(outcome) = self.retry_wait(log) {
                 return Ok(outcome);
             }
-<<<<<<< HEAD
-        } else if !self.start_turn(log).await? {
-            self.cancel_tasks(log);
-            return Ok(StepOutcome::Idle);
-=======
         } else if let Some(outcome) = self.start_turn(log).await? {
+            self.cancel_tasks(log);
             return Ok(outcome);
->>>>>>> tenants
         }
         self.cancel_tasks(log);
         record_position(log);

@@ -161,34 +161,6 @@ fn slot_in_doubt(question: &Interrupt, folded: &Folded) -> Option<usize> {
     }
 }
 
-<<<<<<< HEAD
-=======
-/// Returns a request of the node that asked last.
-fn request(log: &Log, slot: usize) -> Option<&Request> {
-    let asked = log.recorded.iter().rev().find_map(|it| match &it.event {
-        Event::Asked(asked) => Some(asked),
-        Event::Opened(_)
-        | Event::TurnStarted(_)
-        | Event::Attempted(_)
-        | Event::Answered(_)
-        | Event::AttemptFailed(_)
-        | Event::Abandoned(_)
-        | Event::InDoubt(_)
-        | Event::Reconciled(_)
-        | Event::TaskStarted(_)
-        | Event::InputRequired(_)
-        | Event::InputProvided(_)
-        | Event::Summarised(_)
-        | Event::Decided(_)
-        | Event::Failed(_)
-        | Event::Retried(_)
-        | Event::Cancelled(_)
-        | Event::Forked(_) => None,
-    });
-    asked?.requests.get(slot)
-}
-
->>>>>>> edges
 /// Show the open question of a thread
 ///
 /// Returns the question with its options and the accepted kinds of answer.

@@ -9,12 +9,8 @@ use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request},
     http::Uri,
-<<<<<<< HEAD
-    middleware::{from_fn_with_state, map_response},
-=======
     middleware::{Next, from_fn, from_fn_with_state, map_response},
-    response::{Redirect, Response},
->>>>>>> operator
+    response::{Response},
     routing::get,
 };
 use metrics::metrics;

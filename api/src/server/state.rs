@@ -20,11 +20,8 @@ use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
-<<<<<<< HEAD
-    problem::ApiError,
-=======
     measurement::Measurement,
->>>>>>> operator
+    problem::ApiError,
     readiness::Readiness,
     storage::StorageLimits,
     tenant_rules::TenantRules,

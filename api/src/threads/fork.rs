@@ -96,13 +96,8 @@ pub(crate) async fn fork(
             .hint("use the format of `facts` in the `decided` events of its threads")
     };
     source.thread.state_after(&facts).map_err(invalid_fact)?;
-<<<<<<< HEAD
-    let budget = budget.map(|it| it.within(&app.budget));
-    let (at, input) = (source.seq(), None);
-=======
     let budget = budget.map(|it| budget_of(&app, submitter, it)).transpose()?;
-    let (at, input) = (source.seq, None);
->>>>>>> tenants
+    let (at, input) = (source.seq(), None);
     let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, idempotency };
     if let Some(text) = answer {
         let policy = policy_of_answer(source.thread.clone(), &new, &text)?;

@@ -49,6 +49,7 @@ pub(super) fn of_response(response: &Response) -> Option<Attribute> {
         }
         Response::Tools { .. }
         | Response::ToolsUnchanged
+        | Response::Working { .. }
         | Response::InputRequired { .. }
         | Response::Prompts { .. }
         | Response::Prompt { .. }

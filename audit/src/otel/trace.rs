@@ -142,6 +142,8 @@ impl<'a> Tracer<'a> {
                 self.node = Some(OpenNode { name, start, requests, starts, attempts });
             }
             Event::Attempted(it) => self.start_attempt(it.slot, at),
+            // The attempt lasts until the task has ended.
+            Event::TaskStarted(_) => {}
             Event::Answered(it) => {
                 self.attempt(it.slot, seq, at, it.usage.as_ref(), Some(&it.response), None);
             }

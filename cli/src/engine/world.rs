@@ -7,15 +7,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use shared::Accepts;
 use store::{Store, VectorIndex};
 use worker::world::{
-<<<<<<< HEAD
     COMMANDS, Command, Commands, Confinement, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price,
     Provider, Providers, RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, Structured,
-    ToolFilter, ToolRule, Transport, describe_commands,
-=======
-    COMMANDS, Command, Commands, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price, Provider,
-    Providers, RateLimitConfig, Redactor, Script, Server, Servers, Session, Structured, TenantLimit,
-    TenantLimits, ToolFilter, ToolRule, Transport, describe_commands,
->>>>>>> tenants
+    TenantLimit, TenantLimits, ToolFilter, ToolRule, Transport, describe_commands,
 };
 use worker::{Backoff, RetryPolicies, RetryPolicy};
 

@@ -211,6 +211,7 @@ impl<S: Strategy> Clone for Progress<S> {
             window: self.window.clone(),
             seq: self.seq,
             at: self.at.clone(),
+            abandoned_tasks: self.abandoned_tasks.clone(),
         }
     }
 }

@@ -253,13 +253,9 @@ impl ThreadLog {
             report(self.head.thread, update, self.unwritten.last());
             if let Some(turn) = update.turn.as_ref().filter(|it| it.status.is_over()) {
                 let outcome = turn.outcome().unwrap_or(turn.status.as_str());
-<<<<<<< HEAD
-                parts.store.count_turn(self.thread.strategy(), outcome);
-                turn_over = true;
-=======
                 parts.store.turn_ended(EndedTurn { thread: self.head.thread, turn: turn.turn });
                 metrics().turns.ended(self.thread.tenant(), self.thread.strategy(), outcome);
->>>>>>> operator
+                turn_over = true;
             }
         }
         let at = parts.store.now();
