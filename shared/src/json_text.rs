@@ -164,7 +164,7 @@ struct Scan<'a> {
     changes: Option<Changes>,
 }
 
-/// Changed values.
+/// Values that a scan changes instead of refusing them.
 #[derive(Default)]
 struct Changes {
     /// Places, each with the text that replaces it.
