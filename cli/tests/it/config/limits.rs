@@ -125,8 +125,8 @@ fn limits_of_tenants_are_read_and_held_to_sense() {
         ),
         (
             "tenants.acme.strategies = ['planer']",
-            "tenants.acme.strategies in turnfold.toml names \"planer\", which is not a strategy (available: action_plan, index_builder, \
-             planner, planner_with_prompts, probe, research, retriever)",
+            "tenants.acme.strategies in turnfold.toml names \"planer\", which is not a strategy (available: action_plan, planner, \
+             planner_with_prompts, research, retriever, index_builder, probe)",
         ),
         (
             "tenants.acme.models = ['opnai/*']",
