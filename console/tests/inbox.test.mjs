@@ -60,8 +60,11 @@ test("several questions of one kind are approved at once, after each was opened"
   }
   await page.button("Approve 2").click();
   await page.sees("2 questions approved");
-  for (const { thread_id: thread } of asked)
-    await until(async () => (await engine.api("GET", `/v1/threads/${thread}`)).log_status !== "waiting");
+  for (const { id, thread_id: thread } of asked) {
+    await until(async () => (await engine.api("GET", `/v1/threads/${thread}`)).turn_id !== id);
+    const { data } = await engine.api("GET", `/v1/turns?thread_id=${thread}&order=oldest`);
+    assert.equal(data[1].input[0].content, "yes");
+  }
   assert.deepEqual(page.problems, []);
   await page.close();
 });
