@@ -16,6 +16,7 @@
 mod batches;
 mod files;
 mod inbox;
+mod keys;
 mod logs;
 mod openai;
 mod pauses;
@@ -34,5 +35,7 @@ pub use server::{
     bind_guard::{UnprotectedBind, check_bind},
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
     health::METRICS_TYPE,
+    key_ring::KeyRing,
     listener::{ConnectionLimits, listen},
+    oidc::OidcConfig,
 };

@@ -4,6 +4,7 @@ mod audit;
 mod batch;
 mod fixture;
 mod inbox;
+mod key;
 mod maintenance;
 mod queue;
 mod thread;
@@ -19,6 +20,7 @@ pub(crate) use self::{
     batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
     inbox::{Answer, Inbox},
+    key::Key,
     maintenance::{Selection, Store},
     queue::{PauseTarget, Queue},
     thread::{CostBy, DiffView, Fork, Reconcile, Thread},
@@ -111,6 +113,9 @@ pub(crate) enum Command {
     /// Manage webhooks and their deliveries
     #[command(subcommand)]
     Webhook(Webhook),
+    /// Create, list, rotate and revoke API keys
+    #[command(subcommand)]
+    Key(Key),
     /// Inspect, replay, verify and fork threads
     ///
     /// With --url (or TURNFOLD_URL) threads are read through the API; otherwise directly from the database that store.url

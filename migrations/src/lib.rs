@@ -17,6 +17,7 @@ mod m20261126_000002_batches;
 mod m20261126_000003_webhooks;
 mod m20261126_000004_operations;
 mod m20261126_000005_mcp;
+mod m20261127_000006_keys;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -80,6 +81,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261126_000003_webhooks::Migration),
             Box::new(m20261126_000004_operations::Migration),
             Box::new(m20261126_000005_mcp::Migration),
+            Box::new(m20261127_000006_keys::Migration),
         ]
     }
 }

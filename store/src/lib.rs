@@ -9,6 +9,7 @@
 //!   batches       files of lines, batches of them, and results
 //!   webhooks      endpoints, and the outbox of events for them
 //!   pauses        strategies, models and tenants that start no new work
+//!   keys          API keys, as hashes
 //!   pins          the approved tools of each MCP server
 //!   vector_index  descriptions of MCP servers, searched by vector         in the database or Milvus; rebuilt from the servers
 //! ```
@@ -20,6 +21,7 @@
 mod backends;
 mod error;
 mod filter;
+mod keys;
 mod pauses;
 mod pins;
 mod read_models;
@@ -38,6 +40,7 @@ pub use backends::Backends;
 pub use error::Error;
 pub use filter::{Conditions, FilterError, Predicate};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
+pub use keys::{Key, MOST_KEYS};
 pub use log::{
     AttachmentContent, Chain, ConnectionSettings, Counts, DryRun, Ended, Failure, Failures, Fork, Head,
     Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork, NewTurn, Opening, Order, PendingCount,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::extract::State;
-use queue::{ALL_WORKERS, Lane, Notification, Schedule, clock};
+use queue::{ALL_APIS, ALL_WORKERS, Lane, Notification, Schedule, clock};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use shared::{Budget, ContextSettings, SUMMARISE_PROMPT};
@@ -17,6 +17,7 @@ use super::{
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
     readiness::Readiness,
+    streams::Streams,
 };
 
 /// Maximum number of files read for quotes at the same time.
@@ -34,8 +35,11 @@ pub(crate) struct AppState {
     pub(crate) budget: Budget,
     pub(crate) context: ContextSettings,
     pub(crate) keys: ApiKeys,
+    /// Requires that an approval is answered with another key than that of the request.
+    pub(crate) require_other_approver: bool,
     /// Kinds of attachments that models take.
     pub(crate) accepts: shared::Accepts,
+    pub(crate) streams: Streams,
     /// Maximum time that a chat completion waits for its turn.
     pub(crate) chat_wait: Duration,
     pub(crate) admission: AdmissionControl,
@@ -70,9 +74,13 @@ impl AppState {
             budget,
             context,
             keys,
-            tenants,
+            oidc,
             tenant_servers,
+            require_other_approver,
+            access_log: _,
             accepts,
+            max_streams_per_key,
+            cors_origins: _,
             body_limit: _,
             connections: _,
             chat_wait,
@@ -81,7 +89,7 @@ impl AppState {
             webhooks,
             capacity,
         } = config;
-        let keys = ApiKeys::new(&keys, &tenants);
+        let keys = ApiKeys::new(keys, oidc, parts.store.clone());
         let admission = AdmissionControl::new(waiting_max);
         let named = |name: &str| {
             let texts = [strategies.find(name)?.prompts(), &[SUMMARISE_PROMPT]].concat();
@@ -98,7 +106,9 @@ impl AppState {
             budget,
             context: context.without_defaults(),
             keys,
+            require_other_approver,
             accepts,
+            streams: Streams::new(max_streams_per_key),
             chat_wait,
             admission,
             bulk,
@@ -138,6 +148,12 @@ impl AppState {
     /// Makes the worker that is running the thread, if any, repeat the answer that is being written, for a new follower.
     pub(crate) async fn repeat_answer(&self, thread: ThreadId) {
         self.parts.notifications.publish(ALL_WORKERS, Notification::FollowerJoined { thread }).await;
+    }
+
+    /// Makes every API read keys again, after one was revoked or rotated.
+    pub(crate) async fn keys_changed(&self) {
+        self.keys.issued.forget();
+        self.parts.notifications.publish(ALL_APIS, Notification::KeysChanged).await;
     }
 
     /// Makes the followers of the thread reread it, after a change without an event.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{ForkRequest, Problem, Thread};
+use api_types::{ForkRequest, Problem, Scope, Thread};
 use axum::{
     Json,
     extract::State,
@@ -15,7 +15,10 @@ use shared::{DynThread, EngineConfig, Event, Forked, Graph, Message, Policy, Run
 use store::{Idempotency, NewFork};
 use uuid::Uuid;
 
-use super::{answer::check_answer, view::view};
+use super::{
+    answer::{check_answer, check_approver},
+    view::view,
+};
 use crate::{
     logs::{
         folded_log::{Folded, graph_of, invalid_log},
@@ -57,7 +60,7 @@ use crate::{
 pub(crate) async fn fork(
     State(app): SharedState,
     principal: Principal,
-    Actor(by): Actor,
+    Actor { name: by, caller }: Actor,
     IdempotencyKey(key): IdempotencyKey,
     Path(id): Path<Uuid>,
     Body { value: fork, raw }: Body<ForkRequest>,
@@ -70,6 +73,9 @@ pub(crate) async fn fork(
         return respond(&app, store::Fork::Known(known)).await;
     }
     let ForkRequest { at, config, budget, prompts, facts, answer } = fork;
+    if answer.is_some() {
+        principal.require(Scope::Answer)?;
+    }
     let mut source = Folded::load(&app, id, at).await?;
     let graph = graph_of(&app, id).await?;
     check_prompts(graph, &prompts)?;
@@ -85,9 +91,10 @@ pub(crate) async fn fork(
     source.thread.state_after(&facts).map_err(invalid_fact)?;
     let budget = budget.map(|it| it.within(&app.budget));
     let (at, input) = (source.seq, None);
-    let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, idempotency };
+    let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, caller, idempotency };
     if let Some(text) = answer {
         let policy = policy_of_answer(&mut source, &new, &text)?;
+        check_approver(&app, id, Some(at), &source.thread.status(), new.caller.as_ref()).await?;
         new.input = Some((policy, vec![Message::user(text)]));
     }
     app.admission.admit(&app.parts.store, &tenant).await?;
@@ -148,6 +155,7 @@ fn policy_of_answer(source: &mut Folded, new: &NewFork, text: &str) -> Result<Po
         prompts: new.prompts.clone(),
         facts: new.facts.clone(),
         actor: String::new(),
+        caller: None,
     };
     source.thread.apply(&Event::Forked(forked)).map_err(|err| invalid_log(&err))?;
     match source.thread.status() {

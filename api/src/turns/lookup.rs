@@ -94,7 +94,8 @@ async fn next_change(subscription: &mut Subscription) -> Signal {
                 queue::Notification::Delta(_)
                 | queue::Notification::Changed { .. }
                 | queue::Notification::FollowerJoined { .. }
-                | queue::Notification::PausesChanged,
+                | queue::Notification::PausesChanged
+                | queue::Notification::KeysChanged,
             ) => (),
             signal @ (Signal::Notification(queue::Notification::Appended { .. })
             | Signal::Recheck

@@ -41,8 +41,8 @@ pub use servers::{
     RetrySettings, SessionSettings, SightSettings, StructuredForm, ToolSettings,
 };
 pub use settings::{
-    ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, RetentionSettings, Settings,
-    StoreSettings, TenantSettings, WorkerSettings,
+    ApiSettings, IndexSettings, LogFormat, LogSettings, OidcSettings, QueueSettings, RetentionSettings,
+    Settings, StoreSettings, TenantSettings, WorkerSettings,
 };
 
 /// The text of `turnfold.default.toml`: the lowest layer, and the reference of every key.
