@@ -107,7 +107,7 @@ pub struct Key {
     pub tenant: Option<String>,
     /// Scopes of the key.
     pub scopes: Vec<Scope>,
-    /// Current state.
+    /// Current state of the key.
     pub status: KeyStatus,
     /// User who created the key.
     pub created_by: String,
