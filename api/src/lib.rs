@@ -16,6 +16,7 @@
 mod batches;
 mod files;
 mod inbox;
+mod keys;
 mod logs;
 mod openai;
 mod pauses;
@@ -33,6 +34,8 @@ pub use router::{openapi, router, run_background, serve};
 pub use server::{
     bind_guard::{UnprotectedBind, check_bind},
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    key_ring::KeyRing,
     listener::{ConnectionLimits, listen},
+    oidc::OidcConfig,
     tenant_rules::{TenantRule, TenantRules},
 };

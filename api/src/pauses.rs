@@ -73,7 +73,7 @@ pub(crate) async fn get(
 pub(crate) async fn put(
     State(app): SharedState,
     _: Operator,
-    Actor(by): Actor,
+    Actor { name: by, .. }: Actor,
     Path((kind, name)): Path<(String, String)>,
     Body { value: new, .. }: Body<NewPause>,
 ) -> Result<Json<api_types::Pause>, ApiError> {

@@ -226,7 +226,9 @@ fn steps(log: &[Event]) -> Vec<String> {
 fn telling(event: &Event) -> Result<Value, InvalidLog> {
     let mut value = serde_json::to_value(event)?;
     if let Some(fields) = value.as_object_mut() {
-        fields.retain(|name, _| !["turn", "actor", "time", "worker", "usage"].contains(&name.as_str()));
+        fields.retain(|name, _| {
+            !["turn", "actor", "caller", "time", "worker", "usage"].contains(&name.as_str())
+        });
         // The length of the pause is random. Its presence says that the request may be repeated.
         if let Some(pause) = fields.get_mut("retry_after_ms") {
             *pause = Value::Bool(true);

@@ -168,6 +168,7 @@ pub(crate) fn opened(config: Config) -> Opened {
         budget: Default::default(),
         context: Default::default(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
+        caller: None,
     }
 }
 

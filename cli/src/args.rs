@@ -4,6 +4,7 @@ mod audit;
 mod batch;
 mod fixture;
 mod inbox;
+mod key;
 mod maintenance;
 mod otel;
 mod queue;
@@ -21,6 +22,7 @@ pub(crate) use self::{
     batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
     inbox::{Answer, Inbox},
+    key::Key,
     maintenance::{Selection, Store},
     otel::Otel,
     queue::{PauseTarget, Queue},
@@ -118,6 +120,9 @@ pub(crate) enum Command {
     /// Manage webhooks and their deliveries
     #[command(subcommand)]
     Webhook(Webhook),
+    /// Create, list, rotate and revoke API keys
+    #[command(subcommand)]
+    Key(Key),
     /// Inspect, replay, verify and fork threads
     ///
     /// With --url (or TURNFOLD_URL) threads are read through the API; otherwise directly from the database that store.url

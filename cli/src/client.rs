@@ -331,6 +331,8 @@ fn command(method: &str, route: &str) -> Option<String> {
         ("GET", ["strategies" | "models"]) => "strategy list".to_owned(),
         ("GET", ["strategies", ..]) => "config default".to_owned(),
         ("GET", ["workers"]) => "worker list".to_owned(),
+        ("POST", ["keys"]) => "key create".to_owned(),
+        ("DELETE", ["keys", id]) => format!("key revoke {id}"),
         ("GET", ["webhooks"]) => "webhook list".to_owned(),
         ("DELETE", ["webhooks", id]) => format!("webhook remove {id}"),
         ("GET", ["deliveries"]) => "webhook deliveries".to_owned(),

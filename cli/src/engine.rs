@@ -1,16 +1,18 @@
 //! Builds the parts of an engine from the configuration: store, queue, notifications, API, worker and world.
 
 mod claim;
+mod keys;
 mod world;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use axum::http::HeaderValue;
 use queue::rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing};
 use queue::{
     MemoryNotifications, MemoryQueue, Notifications, Queue, RedisNotifications, RedisQueue, Weights,
 };
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 use store::{Backends, ConnectionSettings, Store, StrategyRegistry};
 use worker::{
     Backoff, MaxRunningTurns, RequestAdmission, StepRunner, Worker, WorkerConfig,
@@ -19,12 +21,13 @@ use worker::{
 
 pub(crate) use self::{
     claim::Claim,
+    keys::ConfiguredKeys,
     world::{entries, experts, index, models, price, servers, world},
 };
 use crate::{
-    config::{ApiSettings, SecretRef, Settings, TenantSettings},
+    config::{ApiSettings, OidcSettings, Settings, TenantSettings},
     exit::{CliError, Exit},
-    output::counted,
+    output::{counted, note},
 };
 
 /// The number of processes that share the queue.
@@ -110,13 +113,7 @@ pub(crate) fn door(
     parts: Backends,
     strategies: StrategyRegistry,
 ) -> anyhow::Result<api::ApiConfig> {
-    let resolved = |keys: &[SecretRef]| keys.iter().map(SecretRef::resolve).collect::<Result<Vec<_>, _>>();
-    let keys = resolved(&settings.api.keys)?;
-    let mut tenants = BTreeMap::new();
-    for (name, it) in settings.named_tenants() {
-        tenants.insert(name, resolved(&it.keys)?);
-    }
-    check_keys(&keys, &tenants)?;
+    let keys = ConfiguredKeys::read(settings)?;
     let experts = experts(settings);
     let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
     let (tuned, budget) = (settings.strategies.clone(), settings.budget.clone());
@@ -143,12 +140,16 @@ pub(crate) fn door(
         tuned,
         budget,
         context: settings.context.clone(),
-        keys,
-        tenants,
+        keys: api::KeyRing::new(&keys.operators, &keys.tenants),
+        oidc: settings.api.oidc.as_ref().map(oidc).transpose()?,
         tenant_rules,
         providers: Some(settings.providers.keys().cloned().collect()),
+        require_other_approver: settings.api.require_other_approver,
+        access_log: settings.api.access_log,
         accepts: world::accepts(settings),
         connections: connection_limits(&settings.api)?,
+        max_streams_per_key: usize::try_from(settings.api.max_streams_per_key)?,
+        cors_origins: settings.api.cors_origins.iter().map(|it| origin(it)).collect::<Result<_, _>>()?,
         body_limit,
         chat_wait,
         waiting_max: settings.api.waiting_max,
@@ -170,6 +171,35 @@ fn tenant_rule(settings: &TenantSettings) -> api::TenantRule {
     }
 }
 
+/// The issuer of tokens. Its keys are fetched over TLS, except from this machine.
+fn oidc(it: &OidcSettings) -> anyhow::Result<api::OidcConfig> {
+    let url = reqwest::Url::parse(&it.jwks_url).ok();
+    let is_local = |url: &reqwest::Url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    if !url.is_some_and(|it| it.scheme() == "https" || (it.scheme() == "http" && is_local(&it))) {
+        let message = format!("api.oidc.jwks_url: {:?} is not an https URL", it.jwks_url);
+        return Err(CliError::with_exit(Exit::Usage, message));
+    }
+    Ok(api::OidcConfig {
+        issuer: it.issuer.clone(),
+        audience: it.audience.clone(),
+        jwks_url: it.jwks_url.clone(),
+        tenant_claim: it.tenant_claim.clone(),
+        scope_claim: it.scope_claim.clone(),
+    })
+}
+
+/// Checks an origin of `api.cors_origins`: a scheme and a host, as browsers send it.
+fn origin(text: &str) -> anyhow::Result<HeaderValue> {
+    let is_exact = reqwest::Url::parse(text).is_ok_and(|it| it.origin().ascii_serialization() == text);
+    HeaderValue::from_str(text).ok().filter(|_| is_exact).ok_or_else(|| {
+        let message = format!(
+            "api.cors_origins: {text:?} is not an origin\nhint: name each one exactly, without a path, such as \
+             https://console.example.org"
+        );
+        CliError::with_exit(Exit::Usage, message)
+    })
+}
+
 /// The limits of connections to the API.
 fn connection_limits(settings: &ApiSettings) -> anyhow::Result<api::ConnectionLimits> {
     Ok(api::ConnectionLimits {
@@ -188,29 +218,6 @@ fn capacity(settings: &Settings) -> api::Capacity {
     let servers = servers.into_iter().map(|(name, cap)| (Subject::Server(name), cap));
     let slots = u64::try_from(settings.worker.slots).unwrap_or(u64::MAX);
     api::Capacity { slots, caps: models.chain(providers).chain(servers).collect() }
-}
-
-/// Refuses a key that has two owners: its tenant would be ambiguous.
-fn check_keys(
-    operators: &[SecretString],
-    tenants: &BTreeMap<String, Vec<SecretString>>,
-) -> anyhow::Result<()> {
-    let mut known = BTreeMap::new();
-    let operators = operators.iter().map(|key| (key, "api".to_owned()));
-    let tenants =
-        tenants.iter().flat_map(|(name, keys)| keys.iter().map(move |key| (key, format!("tenants.{name}"))));
-    for (key, owner) in operators.chain(tenants) {
-        match known.insert(key.expose_secret(), owner.clone()) {
-            Some(other) if other != owner => {
-                let message = format!(
-                    "{owner}.keys and {other}.keys contain the same key; hint: give each a key of its own"
-                );
-                return Err(CliError::with_exit(Exit::Usage, message));
-            }
-            Some(_) | None => {}
-        }
-    }
-    Ok(())
 }
 
 /// The limits and the timeout that a worker applies to its requests.
@@ -270,8 +277,7 @@ fn lease(settings: &Settings) -> Duration {
 /// Refuses an address that other machines can reach if no key is configured.
 pub(crate) async fn listen(settings: &Settings) -> anyhow::Result<tokio::net::TcpListener> {
     let address = settings.api.listen;
-    let keys = settings.api.keys.len() + settings.tenants.values().map(|it| it.keys.len()).sum::<usize>();
-    api::check_bind(address, keys).map_err(|err| CliError::with_exit(Exit::Usage, err.to_string()))?;
+    ConfiguredKeys::read(settings)?.check_for(address)?.iter().for_each(|it| note(&format!("warning: {it}")));
     tokio::net::TcpListener::bind(address).await.map_err(|err| {
         let message = if err.kind() == std::io::ErrorKind::AddrInUse {
             format!(

@@ -36,7 +36,7 @@ pub use self::{
     lane::{Lane, MAX_TENANT_LEN, Priority, UnknownPriority, Weights, is_valid_tenant},
     memory::{MAX_JOBS, MemoryQueue},
     notifications::{
-        ALL_WORKERS, Delta, MemoryNotifications, Notification, Notifications, RedisNotifications,
+        ALL_APIS, ALL_WORKERS, Delta, MemoryNotifications, Notification, Notifications, RedisNotifications,
     },
     queue::Queue,
     redis::RedisQueue,

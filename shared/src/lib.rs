@@ -54,9 +54,10 @@ pub use effect::{
 };
 pub use elicitation::{Elicitation, InputResponse, InputResponses, InvalidAnswer};
 pub use event::{
-    Abandoned, Answered, Asked, AttemptFailed, Attempted, Cancelled, DEFAULT_TENANT, Decided, Event, FORMAT,
-    Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened,
-    Reconciled, Retried, Shape, Summarised, TaskStarted, TurnKind, TurnStarted, Unreadable, Upcast, Verdict,
+    Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
+    Event, FORMAT, Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind,
+    Opened, Reconciled, Retried, Shape, Summarised, TaskStarted, TurnKind, TurnStarted, Unreadable, Upcast,
+    Verdict,
 };
 pub use graph::{DynThread, Graph, NodeInfo, Topology, Walked, map};
 pub use json_text::{

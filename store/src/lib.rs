@@ -9,6 +9,7 @@
 //!   batches       files of lines, batches of them, and results
 //!   webhooks      endpoints, and the outbox of events for them
 //!   pauses        strategies, models and tenants that start no new work
+//!   keys          API keys, as hashes
 //!   pins          the approved tools of each MCP server
 //!   trace_parents spans of clients, of which turns are children
 //!   workers       workers that run, as they last reported
@@ -22,6 +23,7 @@
 mod backends;
 mod error;
 mod filter;
+mod keys;
 mod pauses;
 mod pins;
 mod read_models;
@@ -42,6 +44,7 @@ pub use backends::Backends;
 pub use error::Error;
 pub use filter::{Conditions, FilterError, Predicate};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
+pub use keys::{Key, MOST_KEYS};
 pub use log::{
     AttachmentContent, Chain, ConnectionSettings, Counts, DryRun, Ended, EndedTurn, Failure, Failures, Fork,
     Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork, NewTurn, Opening, Order, PendingCount,

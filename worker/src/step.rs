@@ -198,7 +198,7 @@ impl<L: Log> StepRunner<L> {
             match log.thread().accept_message(turn.id, &turn.author, &time, turn.policy, turn.messages) {
                 Ok(event) => {
                     // Buffered and stored with what follows from it, before any request is sent.
-                    log.push(event)?;
+                    log.push(event.sent_by(turn.caller))?;
                     debug!(turn = %turn.id, "turn started");
                     return Ok(None);
                 }

@@ -282,7 +282,9 @@ async fn handle_notifications<L: Log>(executor: Arc<JobExecutor<L>>) {
                             executor.in_flight.wake(thread)
                         }
                         Notification::PausesChanged => executor.paused.notify_one(),
-                        Notification::Appended { .. } | Notification::Delta(_) => (),
+                        Notification::Appended { .. }
+                        | Notification::KeysChanged
+                        | Notification::Delta(_) => (),
                     }
                 }
             }

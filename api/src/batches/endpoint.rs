@@ -11,6 +11,7 @@ use crate::{
         to_turn::{ChatRequest, ResponseMode},
     },
     server::{
+        auth::Actor,
         extract::deserialize,
         problem::{ApiError, Kind},
         state::AppState,
@@ -109,7 +110,7 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     }
     let strategy = new.strategy.ok_or_else(|| Kind::Invalid.because("strategy is missing"))?;
     let overrides = Overrides { config: new.config, budget: new.budget };
-    let opened = opened(app, context.submitter, &strategy, overrides, context.author)?;
+    let opened = opened(app, context.submitter, &strategy, overrides, &Actor::without_key(context.author))?;
     let Messages { messages, attachments } = messages(new.input)?;
     check_attachments(app, &opened, &messages)?;
     Ok(store::NewTurn {
@@ -129,5 +130,9 @@ fn chat(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     if request.mode != ResponseMode::Whole {
         return Err(Kind::Unsupported.because("stream: a batch does not stream; remove `stream`"));
     }
-    request.or_priority(context.priority).into_new_thread(app, context.submitter, context.author)
+    request.or_priority(context.priority).into_new_thread(
+        app,
+        context.submitter,
+        Actor::without_key(context.author),
+    )
 }

@@ -101,7 +101,7 @@ pub(crate) struct CreateParams {
 pub(crate) async fn create(
     State(app): SharedState,
     principal: Principal,
-    Actor(author): Actor,
+    Actor { name: author, .. }: Actor,
     IdempotencyKey(key): IdempotencyKey,
     attempt: Option<Attempt>,
     Query(params): Query<CreateParams>,

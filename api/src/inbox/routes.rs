@@ -214,7 +214,7 @@ pub(crate) async fn get(
 pub(crate) async fn answer(
     State(app): SharedState,
     principal: Principal,
-    Actor(author): Actor,
+    author: Actor,
     IdempotencyKey(key): IdempotencyKey,
     Path(id): Path<Uuid>,
     Query(params): Query<WaitParams>,

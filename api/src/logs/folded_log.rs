@@ -7,7 +7,7 @@ use std::{
 };
 
 use api_types::{BudgetExceeded, Interrupt, Message, Output, Usage};
-use shared::{Asked, DynThread, Event, Forked, Graph, Request, RunStatus, UsageTotal};
+use shared::{Asked, CallerId, DynThread, Event, Forked, Graph, Request, RunStatus, TurnKind, UsageTotal};
 use store::{Recorded, ThreadId, Turn, TurnId};
 
 use crate::server::{
@@ -31,6 +31,8 @@ pub(crate) struct Folded {
     pub(crate) forked: Option<Forked>,
     /// Requests of the node that asked last.
     pub(crate) asked: Option<Asked>,
+    /// Caller who submitted the last new request, as its key proves it.
+    pub(crate) submitter: Option<CallerId>,
     /// Last event of the fold. `None` before the first.
     last: Option<Recorded>,
     /// Approximate size in memory in bytes.
@@ -96,6 +98,7 @@ impl Folded {
             in_doubt: BTreeSet::new(),
             forked: None,
             asked: None,
+            submitter: None,
             last: None,
             bytes: 0,
         }
@@ -104,7 +107,7 @@ impl Folded {
     /// Creates a fold that seems to end at event `seq`.
     #[cfg(test)]
     pub(super) fn at(seq: u64) -> Arc<Self> {
-        let event = Event::Cancelled(shared::Cancelled { actor: String::new() });
+        let event = Event::Cancelled(shared::Cancelled { actor: String::new(), caller: None });
         Arc::new(Self {
             last: Some(Recorded { seq, at: 0, event }),
             bytes: 10,
@@ -138,6 +141,11 @@ impl Folded {
         update_in_doubt(&mut self.in_doubt, &it.event);
         if let Event::Asked(asked) = &it.event {
             self.asked = Some(asked.clone());
+        }
+        if let Event::TurnStarted(started) = &it.event
+            && started.kind == TurnKind::New
+        {
+            self.submitter = started.caller.clone();
         }
         if let Event::Forked(forked) = &it.event {
             self.forked = Some(forked.clone());

@@ -93,7 +93,7 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 pub(crate) async fn create(
     State(app): SharedState,
     principal: Principal,
-    Actor(by): Actor,
+    by: Actor,
     IdempotencyKey(key): IdempotencyKey,
     attempt: Option<Attempt>,
     ThreadHeader(thread): ThreadHeader,
@@ -101,18 +101,22 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let request = ChatRequest::parse(value, thread)?;
     let (mode, model) = (request.mode, request.model());
+    let permit = match mode {
+        ResponseMode::Whole => None,
+        ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),
+    };
     let request_hash = hash_of("chat", thread.unwrap_or_default(), &raw);
-    let retry_key = RetryKey::new(key, attempt, &by, request_hash);
-    let new = request.into_turn(&app, &principal, &by, retry_key.idempotency()).await?;
+    let retry_key = RetryKey::new(key, attempt, &by.name, request_hash);
+    let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
     let (turn, known) = retry_key.enqueue(&app, new).await?;
     let ids = [(THREAD, turn.thread), (TURN, turn.id)];
-    let mut response = match mode {
-        ResponseMode::Whole => {
+    let mut response = match (mode, permit) {
+        (ResponseMode::Streamed { include_usage }, Some(permit)) => {
+            streamed(Arc::clone(&app), permit, turn.clone(), model, include_usage).await
+        }
+        (ResponseMode::Whole | ResponseMode::Streamed { .. }, _) => {
             let ended = ended(&app, turn.clone()).await.map(Json);
             ended.map_err(|it| retry_key.retry_elsewhere(&app, it)).into_response()
-        }
-        ResponseMode::Streamed { include_usage } => {
-            streamed(Arc::clone(&app), turn.clone(), model, include_usage).await
         }
     };
     // A client that disconnects before this has no response.

@@ -30,6 +30,7 @@ use crate::{
     server::{
         problem::{ApiError, Kind},
         state::AppState,
+        streams::StreamPermit,
     },
     turns::lookup::{RECHECK, load, show},
 };
@@ -48,6 +49,7 @@ struct Chunks {
 /// Streams the completion for a turn. Returns once notifications of its thread arrive.
 pub(super) async fn streamed(
     app: Arc<AppState>,
+    permit: StreamPermit,
     turn: store::Turn,
     model: String,
     include_usage: bool,
@@ -59,6 +61,7 @@ pub(super) async fn streamed(
         subscription: Subscription::listen(&app, turn.thread, RECHECK).await,
         deadline: Instant::now() + app.chat_wait,
         app,
+        permit,
         chunks,
         created_at: turn.created_at,
         turn: turn.id,
@@ -75,6 +78,8 @@ pub(super) async fn streamed(
 /// Follows a turn for one client, at the client's pace.
 struct CompletionStream {
     app: Arc<AppState>,
+    #[expect(dead_code, reason = "counts the stream until it ends")]
+    permit: StreamPermit,
     subscription: Subscription,
     deadline: Instant,
     chunks: Chunks,

@@ -3,7 +3,7 @@
 use api_types::Priority;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use shared::Budget;
+use shared::{Budget, Policy};
 use store::{Idempotency, Opening, ThreadId};
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     server::{
-        auth::{Principal, USER_MAX},
+        auth::{Actor, Principal, USER_MAX},
         extract::deserialize,
         problem::{ApiError, Kind},
         state::AppState,
@@ -23,7 +23,7 @@ use crate::{
     turns::{
         content::Messages,
         opening::{Overrides, continued, opened},
-        submit::check_attachments,
+        submit::{check_attachments, policy_for},
     },
     views,
 };
@@ -120,7 +120,7 @@ impl ChatRequest {
         self,
         app: &AppState,
         principal: &Principal,
-        by: &str,
+        by: Actor,
         idempotency: Option<Idempotency>,
     ) -> Result<store::NewTurn, ApiError> {
         let new = match self.thread {
@@ -135,21 +135,20 @@ impl ChatRequest {
         self,
         app: &AppState,
         submitter: Submitter<'_>,
-        by: &str,
+        by: Actor,
     ) -> Result<store::NewTurn, ApiError> {
         if self.thread.is_some() {
             let detail = "metadata.thread_id: every line of a batch starts a new thread";
             return Err(Kind::Invalid.because(detail).hint("remove it").with_param("metadata.thread_id"));
         }
         find_model(app, submitter, &self.strategy)?;
-        let by = self.user.as_deref().unwrap_or(by);
+        let by = self.author(by);
         let overrides =
             Overrides { config: self.extension.config.clone(), budget: self.extension.budget.clone() };
-        let opened = opened(app, submitter, &self.strategy, overrides, by);
+        let opened = opened(app, submitter, &self.strategy, overrides, &by);
         let opened = opened.map_err(|it| it.with_param("turnfold.config"))?;
         check_attachments(app, &opened, &self.messages.messages).map_err(|it| it.with_param("messages"))?;
         let thread = Opening::New(opened);
-        let by = by.to_owned();
         Ok(self.turn(thread, by))
     }
 
@@ -157,7 +156,7 @@ impl ChatRequest {
         self,
         app: &AppState,
         principal: &Principal,
-        by: &str,
+        by: Actor,
         id: ThreadId,
     ) -> Result<store::NewTurn, ApiError> {
         if self.extension.config.is_some() || self.extension.budget.is_some() {
@@ -170,17 +169,24 @@ impl ChatRequest {
             let detail = format!("model: thread {id} uses the model {}", model(&row.strategy));
             return Err(Kind::Invalid.because(detail).hint("request that model").with_param("model"));
         }
-        let by = self.user.as_deref().unwrap_or(by).to_owned();
-        Ok(self.turn(Opening::Existing(id), by))
+        let by = self.author(by);
+        let policy = policy_for(app, principal, &row, Policy::Auto)?;
+        Ok(store::NewTurn { policy, ..self.turn(Opening::Existing(id), by) })
     }
 
-    fn turn(self, thread: Opening, author: String) -> store::NewTurn {
+    /// Returns the author of the turn: the user that the body names, if any.
+    fn author(&self, by: Actor) -> Actor {
+        Actor { name: self.user.clone().unwrap_or(by.name), ..by }
+    }
+
+    fn turn(self, thread: Opening, author: Actor) -> store::NewTurn {
         let Messages { messages, attachments } = self.messages;
         store::NewTurn {
             priority: views::store_priority(self.extension.priority.unwrap_or_default()),
             metadata: Value::Object(self.metadata),
             attachments,
-            ..store::NewTurn::of(thread, messages, author)
+            caller: author.caller,
+            ..store::NewTurn::of(thread, messages, author.name)
         }
     }
 }

@@ -2,34 +2,44 @@
 
 mod console_page;
 mod openapi_page;
+mod protected;
 
 use std::{sync::Arc, time::Duration};
 
+use api_types::Scope::{Admin, Answer, Operate, Read, Submit};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request},
-    http::Uri,
+    http::{HeaderName, HeaderValue, Method, Uri},
     middleware::{Next, from_fn, from_fn_with_state, map_response},
-    response::{Response},
+    response::Response,
     routing::get,
 };
 use metrics::metrics;
 use tokio::{net::TcpListener, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tower_http::{
+    compression::CompressionLayer,
+    cors::CorsLayer,
     request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer},
     trace::TraceLayer,
 };
 use tracing::{Span, info_span, warn};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouterExt as _},
+    routes,
+};
 
+use self::protected::ProtectedRoutes;
 use crate::{
     batches::{coordinator::BatchCoordinator, quote, results, routes as batches},
     files::routes as files,
     inbox::routes as inbox,
+    keys::routes as keys,
     openai::{chat, error::to_openai_error, models},
     pauses,
     server::{
+        access_log::access_log,
         auth,
         config::ApiConfig,
         health,
@@ -47,10 +57,13 @@ use crate::{
 /// Maximum time for requests in progress to finish after shutdown begins.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
+/// Time for which a browser need not ask again whether another site may use the API.
+const CORS_MAX_AGE: Duration = Duration::from_secs(600);
+
 /// Builds the API as a router, for use in another server. Background tasks are not included; see [`run_background`].
 pub fn router(config: ApiConfig) -> Router {
-    let body_limit = config.body_limit;
-    build(Arc::new(AppState::new(config, CancellationToken::new())), body_limit)
+    let layers = Layers::of(&config);
+    build(Arc::new(AppState::new(config, CancellationToken::new())), layers)
 }
 
 /// Runs the batch coordinator and the webhook dispatcher until `stop` is cancelled, without an HTTP server. [`serve`]
@@ -65,16 +78,17 @@ async fn background(app: Arc<AppState>) {
             dispatcher.run().await;
         }
     };
-    tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks);
+    let keys = app.keys.issued.follow_changes(&*app.parts.notifications, &app.stop);
+    tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys);
 }
 
 /// Serves the API and runs its background tasks until `stop` is cancelled. Requests in progress then have ten seconds to
 /// finish; streams and long polls end at once.
 pub async fn serve(listener: TcpListener, config: ApiConfig, stop: CancellationToken) {
-    let (body_limit, connections) = (config.body_limit, config.connections);
+    let (layers, connections) = (Layers::of(&config), config.connections);
     let app = Arc::new(AppState::new(config, stop.clone()));
     let tasks = tokio::spawn(background(Arc::clone(&app)));
-    let router = build(app, body_limit);
+    let router = build(app, layers);
     let late = async {
         stop.cancelled().await;
         tokio::time::sleep(SHUTDOWN_GRACE).await;
@@ -95,70 +109,79 @@ pub async fn serve(listener: TcpListener, config: ApiConfig, stop: CancellationT
 
 /// Returns the OpenAPI document as JSON.
 pub fn openapi() -> String {
-    openapi_page::document(open_routes().merge(protected_routes()).merge(openai_routes()).into_openapi())
+    let protected = protected_routes().merge(openai_routes()).documented();
+    openapi_page::document(open_routes().merge(protected).into_openapi())
 }
 
 /// Routes that require authentication.
-fn protected_routes() -> OpenApiRouter<Arc<AppState>> {
-    OpenApiRouter::default()
-        .routes(routes!(submit::submit, turns::list))
-        .routes(routes!(failures::causes))
-        .routes(routes!(turns::get))
-        .routes(routes!(cancel_retry::cancel))
-        .routes(routes!(cancel_retry::retry))
-        .routes(routes!(threads::list))
-        .routes(routes!(threads::get))
-        .routes(routes!(events::events))
-        .routes(routes!(attachments::read))
-        .routes(routes!(threads::state))
-        .routes(routes!(threads::verify))
-        .routes(routes!(threads::replay))
-        .routes(routes!(explain::why))
-        .routes(routes!(explain::diff))
-        .routes(routes!(fork::fork))
-        .routes(routes!(answer::answer))
-        .routes(routes!(answer::reconcile))
-        .routes(routes!(inbox::list))
-        .routes(routes!(inbox::get, inbox::answer))
-        .routes(routes!(pending::list))
-        .routes(routes!(pauses::list))
-        .routes(routes!(pauses::get, pauses::put, pauses::delete))
-        .routes(routes!(webhooks::add, webhooks::list))
-        .routes(routes!(webhooks::remove))
-        .routes(routes!(webhooks::deliveries))
-        .routes(routes!(webhooks::redeliver))
-        .routes(routes!(workers::list))
-        .routes(routes!(health::read_metrics))
-        .routes(routes!(strategies::list))
-        .routes(routes!(strategies::get))
-        .routes(routes!(strategies::map))
+fn protected_routes() -> ProtectedRoutes {
+    ProtectedRoutes::default()
+        .needs(Submit, routes!(submit::submit))
+        .needs(Read, routes!(turns::list))
+        .needs(Read, routes!(failures::causes))
+        .needs(Read, routes!(turns::get))
+        .needs(Submit, routes!(cancel_retry::cancel))
+        .needs(Submit, routes!(cancel_retry::retry))
+        .needs(Read, routes!(threads::list))
+        .needs(Read, routes!(threads::get))
+        .needs(Read, routes!(events::events))
+        .needs(Read, routes!(attachments::read))
+        .needs(Read, routes!(threads::state))
+        .needs(Read, routes!(threads::verify))
+        .needs(Read, routes!(threads::replay))
+        .needs(Read, routes!(explain::why))
+        .needs(Read, routes!(explain::diff))
+        .needs(Submit, routes!(fork::fork))
+        .needs(Answer, routes!(answer::answer))
+        .needs(Answer, routes!(answer::reconcile))
+        .needs(Read, routes!(inbox::list))
+        .needs(Read, routes!(inbox::get))
+        .needs(Answer, routes!(inbox::answer))
+        .needs(Read, routes!(pending::list))
+        .needs(Operate, routes!(pauses::list))
+        .needs(Operate, routes!(pauses::get, pauses::put, pauses::delete))
+        .needs(Operate, routes!(webhooks::add))
+        .needs(Read, routes!(webhooks::list))
+        .needs(Operate, routes!(webhooks::remove))
+        .needs(Read, routes!(webhooks::deliveries))
+        .needs(Operate, routes!(webhooks::redeliver))
+        .needs(Admin, routes!(keys::create, keys::list))
+        .needs(Admin, routes!(keys::revoke))
+        .needs(Admin, routes!(keys::rotate))
+        .needs(Operate, routes!(workers::list))
+        .needs(Operate, routes!(health::read_metrics))
+        .needs(Read, routes!(strategies::list))
+        .needs(Read, routes!(strategies::get))
+        .needs(Read, routes!(strategies::map))
 }
 
 /// Routes that require authentication and follow OpenAI's API, including its error shape.
-fn openai_routes() -> OpenApiRouter<Arc<AppState>> {
-    OpenApiRouter::default()
-        .routes(routes!(chat::create))
-        .routes(routes!(models::list))
-        .routes(routes!(models::get))
+fn openai_routes() -> ProtectedRoutes {
+    ProtectedRoutes::default()
+        .needs(Submit, routes!(chat::create))
+        .needs(Read, routes!(models::list))
+        .needs(Read, routes!(models::get))
+        .needs_undocumented(Read, "/v1/models/{model}/{name}", get(models::get_of))
         .merge(bulk_routes())
 }
 
 /// Routes of files and batches.
-fn bulk_routes() -> OpenApiRouter<Arc<AppState>> {
-    let upload = OpenApiRouter::default().routes(routes!(files::upload)).layer(DefaultBodyLimit::disable());
-    OpenApiRouter::default()
+fn bulk_routes() -> ProtectedRoutes {
+    ProtectedRoutes::default()
         // Files have a limit of their own.
-        .merge(upload)
-        .routes(routes!(files::list))
-        .routes(routes!(files::get, files::delete))
-        .routes(routes!(files::content))
-        .routes(routes!(batches::create, batches::list))
-        .routes(routes!(batches::get))
-        .routes(routes!(batches::cancel))
-        .routes(routes!(batches::pause))
-        .routes(routes!(batches::resume))
-        .routes(routes!(results::results))
-        .routes(routes!(quote::quote))
+        .needs(Submit, routes!(files::upload).layer(DefaultBodyLimit::disable()))
+        .needs(Read, routes!(files::list))
+        .needs(Read, routes!(files::get))
+        .needs(Submit, routes!(files::delete))
+        .needs(Read, routes!(files::content))
+        .needs(Submit, routes!(batches::create))
+        .needs(Read, routes!(batches::list))
+        .needs(Read, routes!(batches::get))
+        .needs(Submit, routes!(batches::cancel))
+        .needs(Submit, routes!(batches::pause))
+        .needs(Submit, routes!(batches::resume))
+        .needs(Read, routes!(results::results))
+        .needs(Read, routes!(quote::quote))
 }
 
 /// Routes without authentication.
@@ -169,28 +192,71 @@ fn open_routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(openapi_page::openapi))
 }
 
-fn build(app: Arc<AppState>, body_limit: usize) -> Router {
-    let protected: Router<Arc<AppState>> = protected_routes().into();
+/// Settings of the middleware of every request.
+struct Layers {
+    body_limit: usize,
+    access_log: bool,
+    cors_origins: Vec<HeaderValue>,
+}
+
+impl Layers {
+    fn of(config: &ApiConfig) -> Self {
+        let cors_origins = config.cors_origins.clone();
+        Self { body_limit: config.body_limit, access_log: config.access_log, cors_origins }
+    }
+}
+
+fn build(app: Arc<AppState>, layers: Layers) -> Router {
     // **Invariant:** every protected route passes authentication. Paths without a route need none.
-    let protected = protected.route_layer(from_fn_with_state(Arc::clone(&app), auth::authenticate));
-    let openai: Router<Arc<AppState>> = openai_routes().into();
-    let openai = openai
-        .route("/v1/models/{model}/{name}", get(models::get_of))
-        .route_layer(from_fn_with_state(Arc::clone(&app), auth::authenticate))
-        .route_layer(map_response(to_openai_error));
+    let authenticated = from_fn_with_state(Arc::clone(&app), auth::authenticate);
+    let protected = protected_routes().into_router().route_layer(authenticated.clone());
+    let openai =
+        openai_routes().into_router().route_layer(authenticated).route_layer(map_response(to_openai_error));
     let open: Router<Arc<AppState>> = open_routes().into();
-    open.merge(protected)
+    let router = open
+        .merge(protected)
         .merge(openai)
         .merge(openapi_page::page())
         .merge(console_page::page())
         .fallback(unknown_path)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(app)
-        .layer(DefaultBodyLimit::max(body_limit))
+        .layer(DefaultBodyLimit::max(layers.body_limit))
+        .layer(CompressionLayer::new())
         .layer(from_fn(count_request))
         .layer(PropagateRequestIdLayer::x_request_id())
-        .layer(TraceLayer::new_for_http().make_span_with(span))
-        .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
+        .layer(TraceLayer::new_for_http().make_span_with(span));
+    let router = if layers.access_log { router.layer(from_fn(access_log)) } else { router };
+    let router =
+        if layers.cors_origins.is_empty() { router } else { router.layer(cors(layers.cors_origins)) };
+    router.layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
+}
+
+/// Lets scripts of these origins use the API with a key. Browsers send no cookies or other credentials of their own.
+fn cors(origins: Vec<HeaderValue>) -> CorsLayer {
+    const SENT: [&str; 7] = [
+        "authorization",
+        "content-type",
+        "idempotency-key",
+        "last-event-id",
+        "x-turnfold-tenant",
+        "x-turnfold-thread",
+        "x-turnfold-user",
+    ];
+    const SHOWN: [&str; 6] = [
+        "idempotency-replayed",
+        "location",
+        "retry-after",
+        "x-request-id",
+        "x-turnfold-thread",
+        "x-turnfold-turn",
+    ];
+    CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_headers(SENT.map(HeaderName::from_static))
+        .expose_headers(SHOWN.map(HeaderName::from_static))
+        .max_age(CORS_MAX_AGE)
 }
 
 async fn unknown_path(uri: Uri) -> ApiError {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use api_types::{ErrorReply, Problem};
+use api_types::{ErrorReply, Problem, Scope};
 use axum::{
     Router,
     http::{HeaderValue, StatusCode, header},
@@ -43,7 +43,8 @@ const BEARER: &str = "bearer";
                        records everything that follows.\n\nErrors are problem details (RFC 9457), times are RFC 3339 \
                        in UTC, and ids are UUIDs. A list has the fields `data` and `has_more`; to read the next page, \
                        repeat the request with `after` set to the id of the last item. Paths with the tag `openai` or \
-                       `bulk` follow OpenAI's API instead."
+                       `bulk` follow OpenAI's API instead.\n\nEach route needs one scope of the key: `submit`, `read`, \
+                       `answer`, `operate` or `admin`."
     ),
     components(schemas(Problem, ErrorReply)),
     tags(
@@ -53,6 +54,7 @@ const BEARER: &str = "bearer";
         (name = "queue", description = "Turns that are not running, and the reasons."),
         (name = "workers", description = "Workers that run. For operators."),
         (name = "pauses", description = "Pause strategies, models and tenants. For operators."),
+        (name = "keys", description = "API keys: create, list, rotate and revoke. Keys of a tenant are managed by its own admin keys."),
         (name = "openai", description = "OpenAI's chat completions. A strategy is a model. Errors have OpenAI's shape."),
         (name = "bulk", description = "Files and batches, as in OpenAI's API. Errors have OpenAI's shape."),
         (name = "webhooks", description = "Webhooks that report the ends of batches, and their deliveries."),
@@ -69,24 +71,18 @@ pub(super) fn document(routes: utoipa::openapi::OpenApi) -> String {
     let mut document = Document::openapi();
     document.merge(routes);
     let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
-        "A key from `[api] keys` or `[tenants.NAME]`. Not required if no keys are configured.",
+        "A key of `turnfold key create`, or from `[api] keys` or `[tenants.NAME]`. Not required if no keys are configured.",
     ));
     let components = document.components.get_or_insert_default();
     components.security_schemes.insert(BEARER.to_owned(), RefOr::T(SecurityScheme::Http(scheme.build())));
-    for (path, item) in &mut document.paths.paths {
-        let methods = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
-        let operations = methods.into_iter().flatten();
-        operations.filter(|_| path.starts_with("/v1/")).for_each(protect);
-    }
     // Serializing strings and numbers cannot fail.
     document.to_json().unwrap_or_default()
 }
 
-/// Adds the security scheme and the common errors to a protected route.
-fn protect(operation: &mut Operation) {
-    let nothing: [&str; 0] = [];
+/// Adds the security scheme with the scope and the common errors to a protected route.
+pub(super) fn protect(operation: &mut Operation, scope: Scope) {
     operation.security =
-        Some(vec![SecurityRequirement::new(BEARER, nothing), SecurityRequirement::default()]);
+        Some(vec![SecurityRequirement::new(BEARER, [scope.as_str()]), SecurityRequirement::default()]);
     let is_openai = operation.tags.iter().flatten().any(|it| it == "openai" || it == "bulk");
     let (schema, kind) =
         if is_openai { ("ErrorReply", "application/json") } else { ("Problem", PROBLEM_JSON) };
@@ -96,6 +92,8 @@ fn protect(operation: &mut Operation) {
     };
     let responses = &mut operation.responses.responses;
     responses.insert("401".to_owned(), problem("A valid key is required."));
+    let forbidden = format!("The key lacks the scope `{scope}`.");
+    responses.entry("403".to_owned()).or_insert_with(|| problem(&forbidden));
     responses.insert(
         "503".to_owned(),
         problem("The store or the queue is temporarily unavailable; retry after `Retry-After`."),

@@ -1,64 +1,105 @@
 //! API keys and their owners.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use axum::http::{
     HeaderMap,
     header::{AUTHORIZATION, HOST},
 };
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
+use store::Store;
 
-/// Hashes of the accepted keys, each with its tenant. An operator's key has none.
-///
-/// ## Why hashes
-///
-/// All hashes have the same length, so a comparison in constant time does not reveal the length of a key either.
-pub(crate) struct ApiKeys(Vec<([u8; 32], Option<Arc<str>>)>);
+use super::{
+    caller::Caller,
+    issued_keys::{self, IssuedKeys},
+    key_ring::KeyRing,
+    oidc::{OidcConfig, Tokens},
+    problem::{ApiError, Kind},
+    wrong_keys::WrongKeys,
+};
 
-/// Owner of a key.
-pub(crate) enum KeyOwner<'a> {
-    /// An operator, or any client of an API without keys. Sees every tenant.
-    Operator,
-    /// A tenant.
-    Tenant(&'a Arc<str>),
+/// All keys that the API accepts.
+pub(crate) struct ApiKeys {
+    configured: KeyRing,
+    pub(crate) issued: IssuedKeys,
+    tokens: Option<Tokens>,
+    wrong: WrongKeys,
 }
 
 impl ApiKeys {
-    pub(crate) fn new(operators: &[SecretString], tenants: &BTreeMap<String, Vec<SecretString>>) -> Self {
-        let hashed = |key: &SecretString| digest(key.expose_secret());
-        let mut keys: Vec<_> = operators.iter().map(|key| (hashed(key), None)).collect();
-        for (tenant, own) in tenants {
-            let tenant: Arc<str> = tenant.as_str().into();
-            keys.extend(own.iter().map(|key| (hashed(key), Some(Arc::clone(&tenant)))));
-        }
-        Self(keys)
+    pub(crate) fn new(configured: KeyRing, oidc: Option<OidcConfig>, store: Store) -> Self {
+        let (issued, tokens) = (IssuedKeys::new(store), oidc.map(Tokens::new));
+        Self { configured, issued, tokens, wrong: WrongKeys::default() }
     }
 
-    /// Returns true if no key is configured. The API then listens on loopback only.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Reports whether requests need no key.
+    pub(crate) fn is_open(&self) -> bool {
+        self.configured.is_empty() && self.tokens.is_none()
     }
 
-    /// Returns the owner of the key in these headers, or none if access is denied. Compares every key, even after a match.
+    /// Returns the owner of the key in these headers. `address` is that of the client, if it is known.
     ///
-    /// ## Why the host is checked if there are no keys
+    /// Without configured keys and tokens, every request from this machine is an operator's, unless it shows an issued key.
     ///
-    /// Without keys the API listens on loopback only, but a browser on the same machine runs scripts of other sites. A page
-    /// whose name is resolved to 127.0.0.1 after it loaded (DNS rebinding) could read and submit as its own origin. The
-    /// page cannot change the name in the `Host` header.
-    pub(crate) fn owner(&self, headers: &HeaderMap) -> Option<KeyOwner<'_>> {
-        if self.0.is_empty() {
-            let is_local = headers.get(HOST).is_none_or(|host| host.to_str().is_ok_and(is_loopback));
-            return is_local.then_some(KeyOwner::Operator);
+    /// # Errors
+    ///
+    /// [`Kind::Unauthorized`] if there is no valid key, [`Kind::TooManyWrongKeys`] after many wrong ones.
+    pub(crate) async fn caller(
+        &self,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<Arc<Caller>, ApiError> {
+        let key = bearer(headers);
+        if let Some(caller) = key.and_then(|it| self.configured.caller(it)) {
+            return Ok(caller);
         }
-        let shown = digest(bearer(headers)?);
-        let fits = |(key, _): &&([u8; 32], _)| bool::from(key.ct_eq(&shown));
-        let fitting: Vec<_> = self.0.iter().filter(fits).collect();
-        let (_, tenant) = fitting.first()?;
-        Some(tenant.as_ref().map_or(KeyOwner::Operator, KeyOwner::Tenant))
+        if let Some((id, secret)) = key.and_then(issued_keys::parse) {
+            let wait = address.filter(|_| !self.issued.is_known(id)).and_then(|it| self.wrong.wait(it));
+            if let Some(seconds) = wait {
+                return Err(too_many_wrong_keys(seconds));
+            }
+            return self.issued.caller(id, secret).await?.ok_or_else(|| self.wrong_key(address));
+        }
+        if let (Some(tokens), Some(token)) = (&self.tokens, key.filter(|it| it.contains('.'))) {
+            return tokens.caller(token).await?.ok_or_else(|| self.wrong_key(address));
+        }
+        if !self.is_open() {
+            return Err(if key.is_some() { self.wrong_key(address) } else { no_valid_key() });
+        }
+        if !is_local(headers) {
+            return Err(Kind::Unauthorized
+                .because("no keys are configured, so the API answers only at 127.0.0.1, [::1] and localhost")
+                .hint("use one of these names, or set `[api] keys`"));
+        }
+        Ok(Arc::new(Caller::operator(None)))
     }
+
+    /// Notes a wrong key and returns its error.
+    fn wrong_key(&self, address: Option<IpAddr>) -> ApiError {
+        address.and_then(|it| self.wrong.note(it)).map_or_else(no_valid_key, too_many_wrong_keys)
+    }
+}
+
+fn too_many_wrong_keys(seconds: u16) -> ApiError {
+    let hint = format!("send a valid key in {seconds} s");
+    Kind::TooManyWrongKeys.because("this address has sent many wrong keys").hint(hint).retry_after(seconds)
+}
+
+/// The response does not reveal whether the key was missing, wrong, expired or revoked.
+fn no_valid_key() -> ApiError {
+    Kind::Unauthorized.because("a valid key is required").hint(
+        "send `Authorization: Bearer KEY` with a key of `turnfold key create`, or from `[api]` or `[tenants.NAME]`",
+    )
+}
+
+/// Reports whether the request names the local machine as its host.
+///
+/// ## Why the host is checked if there are no keys
+///
+/// Without keys the API listens on loopback only, but a browser on the same machine runs scripts of other sites. A page
+/// whose name is resolved to 127.0.0.1 after it loaded (DNS rebinding) could read and submit as its own origin. The
+/// page cannot change the name in the `Host` header.
+fn is_local(headers: &HeaderMap) -> bool {
+    headers.get(HOST).is_none_or(|host| host.to_str().is_ok_and(is_loopback))
 }
 
 /// Reports whether a `Host` header, with or without a port, names the local machine.
@@ -69,10 +110,6 @@ fn is_loopback(host: &str) -> bool {
     };
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-fn digest(key: &str) -> [u8; 32] {
-    Sha256::digest(key).into()
 }
 
 /// Returns the bearer token. An empty token is never accepted, even if an empty key is configured.

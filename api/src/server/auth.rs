@@ -1,18 +1,20 @@
 //! Authentication: the principal and the actor of a request.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
+use api_types::Scope;
 use axum::{
-    extract::{FromRequestParts, Request, State},
+    extract::{ConnectInfo, FromRequestParts, Request, State},
     http::{HeaderMap, request::Parts},
     middleware::Next,
     response::Response,
 };
 use queue::{MAX_TENANT_LEN, is_valid_tenant};
-use shared::DEFAULT_TENANT;
+use shared::{CallerId, DEFAULT_TENANT};
 
 use super::{
-    api_keys::KeyOwner,
+    access_log::Authenticated,
+    caller::Caller,
     problem::{ApiError, Kind},
     state::AppState,
 };
@@ -26,17 +28,20 @@ pub(crate) const USER_MAX: usize = 200;
 /// Header that names the tenant of a request.
 pub(crate) const TENANT_HEADER: &str = "x-turnfold-tenant";
 
-/// The tenant that a request acts for. The request sees that tenant's threads and turns and creates threads for it. An
-/// operator who names no tenant sees everything and creates threads for the default tenant.
+/// The tenant that a request acts for, and the caller who sent it. The request sees that tenant's threads and turns and
+/// creates threads for it. An operator who names no tenant sees everything and creates threads for the default tenant.
 ///
 /// ## Why an operator who names a tenant sees no other
 ///
 /// The header then has the same meaning in every request: data of other tenants does not exist.
 #[derive(Clone, Debug)]
-pub(crate) struct Principal(Option<Arc<str>>);
+pub(crate) struct Principal {
+    tenant: Option<Arc<str>>,
+    caller: Arc<Caller>,
+}
 
 impl Principal {
-    fn new(owner: &KeyOwner<'_>, headers: &HeaderMap) -> Result<Self, ApiError> {
+    fn new(caller: Arc<Caller>, headers: &HeaderMap) -> Result<Self, ApiError> {
         let named = match headers.get(TENANT_HEADER) {
             Some(name) => Some(name.to_str().ok().filter(|name| is_valid_tenant(name)).ok_or_else(|| {
                 let detail =
@@ -45,19 +50,45 @@ impl Principal {
             })?),
             None => None,
         };
-        match (owner, named) {
-            (KeyOwner::Tenant(own), Some(named)) if own.as_ref() != named => {
+        let tenant = match (&caller.tenant, named) {
+            (Some(own), Some(named)) if own.as_ref() != named => {
                 let detail = "X-Turnfold-Tenant: the key belongs to another tenant";
-                Err(Kind::Invalid.because(detail).hint("remove the header, or send a key of that tenant"))
+                return Err(Kind::Invalid
+                    .because(detail)
+                    .hint("remove the header, or send a key of that tenant"));
             }
-            (KeyOwner::Tenant(own), _) => Ok(Self(Some(Arc::clone(own)))),
-            (KeyOwner::Operator, named) => Ok(Self(named.map(Arc::from))),
+            (Some(own), _) => Some(Arc::clone(own)),
+            (None, named) => named.map(Arc::from),
+        };
+        Ok(Self { tenant, caller })
+    }
+
+    /// Returns the sender of the request.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Reports whether the key has this scope.
+    pub(crate) fn has(&self, scope: Scope) -> bool {
+        self.caller.scopes.contains(&scope)
+    }
+
+    /// Checks that the key has this scope.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Forbidden`] if it does not.
+    pub(crate) fn require(&self, scope: Scope) -> Result<(), ApiError> {
+        if self.has(scope) {
+            return Ok(());
         }
+        let hint = format!("send a key with this scope; `turnfold key create --scope {scope}` creates one");
+        Err(Kind::Forbidden.because(format!("the key lacks the scope `{scope}`")).hint(hint))
     }
 
     /// Returns the only visible tenant, or none if all tenants are visible.
     pub(crate) fn only(&self) -> Option<&str> {
-        self.0.as_deref()
+        self.tenant.as_deref()
     }
 
     /// Reports whether data of this tenant is visible.
@@ -94,7 +125,7 @@ impl<S: Sync> FromRequestParts<S> for Operator {
         }
         Err(Kind::Forbidden
             .because("this request requires an operator, but it acts for one tenant")
-            .hint("send a key from `[api] keys`, without X-Turnfold-Tenant"))
+            .hint("send a key of an operator, without X-Turnfold-Tenant"))
     }
 }
 
@@ -104,33 +135,44 @@ pub(crate) async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    if let Some(owner) = app.keys.owner(request.headers()) {
-        let principal = Principal::new(&owner, request.headers())?;
-        request.extensions_mut().insert(principal);
-        return Ok(next.run(request).await);
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
+    let caller = app.keys.caller(request.headers(), address).await?;
+    let principal = Principal::new(caller, request.headers())?;
+    if let Some(place) = request.extensions().get::<Authenticated>() {
+        place.set(&principal);
     }
-    if app.keys.is_empty() {
-        return Err(Kind::Unauthorized
-            .because("no keys are configured, so the API answers only at 127.0.0.1, [::1] and localhost")
-            .hint("use one of these names, or set `[api] keys`"));
-    }
-    // The response does not reveal whether the key was missing or wrong.
-    Err(Kind::Unauthorized
-        .because("a valid key is required")
-        .hint("send `Authorization: Bearer KEY` with a key from `[api]` or `[tenants.NAME]`"))
+    request.extensions_mut().insert(principal);
+    Ok(next.run(request).await)
 }
 
-/// Name of the user who makes a request, for the log: the header `X-Turnfold-User`, or `api`. It is not authenticated.
-pub(crate) struct Actor(pub(crate) String);
+/// Author of a request, for the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Actor {
+    /// Name of the user that the client claims: the header `X-Turnfold-User`, or `api`. It is not authenticated.
+    pub(crate) name: String,
+    /// Caller as its key proves it; none if no key was required.
+    pub(crate) caller: Option<CallerId>,
+}
+
+impl Actor {
+    /// An author without a key: turnfold itself, or that of a batch.
+    pub(crate) fn without_key(name: &str) -> Self {
+        Self { name: name.to_owned(), caller: None }
+    }
+}
 
 impl<S: Sync> FromRequestParts<S> for Actor {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let Some(name) = parts.headers.get(USER_HEADER) else { return Ok(Actor("api".to_owned())) };
+        let caller = parts.extensions.get::<Principal>().and_then(|it| it.caller().id());
+        let Some(name) = parts.headers.get(USER_HEADER) else {
+            return Ok(Self { name: "api".to_owned(), caller });
+        };
         let wrong =
             || Kind::Malformed.because(format!("X-Turnfold-User must have 1 to {USER_MAX} characters"));
         let name = std::str::from_utf8(name.as_bytes()).map_err(|_| wrong())?.trim();
-        if (1..=USER_MAX).contains(&name.chars().count()) { Ok(Actor(name.to_owned())) } else { Err(wrong()) }
+        let is_valid = (1..=USER_MAX).contains(&name.chars().count());
+        if is_valid { Ok(Self { name: name.to_owned(), caller }) } else { Err(wrong()) }
     }
 }

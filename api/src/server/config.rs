@@ -5,13 +5,13 @@ use std::{
     time::Duration,
 };
 
+use axum::http::HeaderValue;
 use queue::rate_limits::{RateLimit, Subject};
-use secrecy::SecretString;
 use serde_json::Value;
 use shared::{Budget, ContextSettings};
 use store::{Backends, StrategyRegistry};
 
-use super::{listener::ConnectionLimits, tenant_rules::TenantRules};
+use super::{key_ring::KeyRing, listener::ConnectionLimits, oidc::OidcConfig, tenant_rules::TenantRules};
 
 /// Configuration of the API and the backends it uses.
 pub struct ApiConfig {
@@ -27,18 +27,27 @@ pub struct ApiConfig {
     pub budget: Budget,
     /// Settings by which requests are made to fit into context windows. A thread keeps those that apply when it is created.
     pub context: ContextSettings,
-    /// Keys of operators, who see every tenant. Without any key in `keys` and `tenants`, requests need no key.
-    pub keys: Vec<SecretString>,
-    /// Keys by tenant. A tenant sees only its own data.
-    pub tenants: BTreeMap<String, Vec<SecretString>>,
+    /// Configured keys of operators, who see every tenant, and of tenants, who see only their own data. Without any,
+    /// requests need no key.
+    pub keys: KeyRing,
+    /// Issuer of tokens that are accepted like keys.
+    pub oidc: Option<OidcConfig>,
     /// What tenants may use, and their limits.
     pub tenant_rules: TenantRules,
     /// Names of the configured providers of models. `None`: unknown, so a model may be of any.
     pub providers: Option<BTreeSet<String>>,
+    /// Requires that an approval is answered with another key than the one that submitted the request.
+    pub require_other_approver: bool,
+    /// Logs each request.
+    pub access_log: bool,
     /// Kinds of attachments that models take.
     pub accepts: shared::Accepts,
     /// Limits of the connections.
     pub connections: ConnectionLimits,
+    /// Maximum number of open event streams per key.
+    pub max_streams_per_key: usize,
+    /// Origins of other sites whose scripts may use the API; empty for none.
+    pub cors_origins: Vec<HeaderValue>,
     /// Maximum size of a request body in bytes, except for file uploads.
     pub body_limit: usize,
     /// Maximum time that a chat completion waits for its turn. The turn continues after a timeout.

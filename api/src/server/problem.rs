@@ -37,6 +37,8 @@ kinds! {
     Malformed = BAD_REQUEST "malformed" "malformed request",
     /// No valid key was sent.
     Unauthorized = UNAUTHORIZED "unauthorized" "no valid key",
+    /// The address has sent many wrong keys.
+    TooManyWrongKeys = TOO_MANY_REQUESTS "too-many-wrong-keys" "too many wrong keys",
     /// The key does not permit the request.
     Forbidden = FORBIDDEN "forbidden" "not permitted",
     /// No route has this path.
@@ -57,6 +59,8 @@ kinds! {
     UnknownBatch = NOT_FOUND "unknown-batch" "batch not found",
     /// The webhook does not exist.
     UnknownWebhook = NOT_FOUND "unknown-webhook" "webhook not found",
+    /// The key does not exist.
+    UnknownKey = NOT_FOUND "unknown-key" "key not found",
     /// The delivery does not exist.
     UnknownDelivery = NOT_FOUND "unknown-delivery" "delivery not found",
     /// An open batch reads the file.
@@ -105,6 +109,8 @@ kinds! {
     StorageFull = INSUFFICIENT_STORAGE "storage-full" "storage full",
     /// Too many turns are queued.
     TooManyWait = TOO_MANY_REQUESTS "too-many-wait" "too many queued turns",
+    /// The key has too many open event streams.
+    TooManyStreams = TOO_MANY_REQUESTS "too-many-streams" "too many event streams",
     /// Another writer changed the thread at the same time.
     Stale = CONFLICT "stale" "concurrent change",
     /// A backend is temporarily unavailable.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::extract::State;
-use queue::{ALL_WORKERS, Lane, Notification, Schedule, clock};
+use queue::{ALL_APIS, ALL_WORKERS, Lane, Notification, Schedule, clock};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use shared::{Budget, ContextSettings, SUMMARISE_PROMPT};
@@ -24,6 +24,7 @@ use super::{
     problem::ApiError,
     readiness::Readiness,
     storage::StorageLimits,
+    streams::Streams,
     tenant_rules::TenantRules,
 };
 use crate::logs::fold_cache::FoldCache;
@@ -45,8 +46,11 @@ pub(crate) struct AppState {
     pub(crate) budget: Budget,
     pub(crate) context: ContextSettings,
     pub(crate) keys: ApiKeys,
+    /// Requires that an approval is answered with another key than that of the request.
+    pub(crate) require_other_approver: bool,
     /// Kinds of attachments that models take.
     pub(crate) accepts: shared::Accepts,
+    pub(crate) streams: Streams,
     /// Maximum time that a chat completion waits for its turn.
     pub(crate) chat_wait: Duration,
     pub(crate) admission: AdmissionControl,
@@ -87,10 +91,14 @@ impl AppState {
             budget,
             context,
             keys,
-            tenants,
+            oidc,
             tenant_rules,
             providers,
+            require_other_approver,
+            access_log: _,
             accepts,
+            max_streams_per_key,
+            cors_origins: _,
             body_limit: _,
             connections: _,
             chat_wait,
@@ -99,7 +107,7 @@ impl AppState {
             webhooks,
             capacity,
         } = config;
-        let keys = ApiKeys::new(&keys, &tenants);
+        let keys = ApiKeys::new(keys, oidc, parts.store.clone());
         let admission = AdmissionControl::new(waiting_max);
         let named = |name: &str| {
             let texts = [strategies.find(name)?.prompts(), &[SUMMARISE_PROMPT]].concat();
@@ -117,7 +125,9 @@ impl AppState {
             budget,
             context: context.without_defaults(),
             keys,
+            require_other_approver,
             accepts,
+            streams: Streams::new(max_streams_per_key),
             chat_wait,
             admission,
             storage: StorageLimits::default(),
@@ -175,6 +185,12 @@ impl AppState {
     /// Makes the worker that is running the thread, if any, repeat the answer that is being written, for a new follower.
     pub(crate) async fn repeat_answer(&self, thread: ThreadId) {
         self.parts.notifications.publish(ALL_WORKERS, Notification::FollowerJoined { thread }).await;
+    }
+
+    /// Makes every API read keys again, after one was revoked or rotated.
+    pub(crate) async fn keys_changed(&self) {
+        self.keys.issued.forget();
+        self.parts.notifications.publish(ALL_APIS, Notification::KeysChanged).await;
     }
 
     /// Makes the followers of the thread reread it, after a turn ended without an event.

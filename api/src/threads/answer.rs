@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api_types::{AnswerRequest, Problem, Reconcile, Thread, Turn};
 use axum::{Json, extract::State, response::Response};
-use shared::{Interrupt, InterruptKind, Message, Policy, Question, Reconciled, RunStatus};
+use shared::{CallerId, Interrupt, InterruptKind, Message, Policy, Question, Reconciled, RunStatus};
 use store::{Idempotency, Opening, ThreadId, ThreadLog};
 use uuid::Uuid;
 
@@ -46,7 +46,7 @@ use crate::{
 pub(crate) async fn answer(
     State(app): SharedState,
     principal: Principal,
-    Actor(author): Actor,
+    author: Actor,
     IdempotencyKey(key): IdempotencyKey,
     Path(id): Path<Uuid>,
     Query(params): Query<WaitParams>,
@@ -66,7 +66,7 @@ pub(crate) async fn answer(
 
 /// Author of an answer, its idempotency key, and the time to wait for its turn.
 pub(crate) struct AnswerOptions {
-    pub(crate) author: String,
+    pub(crate) author: Actor,
     pub(crate) idempotency: Option<Idempotency>,
     pub(crate) wait: Option<Duration>,
 }
@@ -81,11 +81,13 @@ pub(crate) async fn submit_answer(
     if text.trim().is_empty() {
         return Err(Kind::Invalid.because("text is empty"));
     }
-    check_answer(&log.thread().status(), &text)?;
+    let standing = log.thread().status();
+    check_answer(&standing, &text)?;
+    check_approver(app, log.id(), None, &standing, options.author.caller.as_ref()).await?;
     let AnswerOptions { author, idempotency, wait } = options;
     let opening = Opening::Asking(log.id(), log.head().seq);
-    let turn = store::NewTurn::of(opening, vec![Message::user(text)], author);
-    let turn = store::NewTurn { policy: Policy::Answer, idempotency, ..turn };
+    let turn = store::NewTurn::of(opening, vec![Message::user(text)], author.name);
+    let turn = store::NewTurn { policy: Policy::Answer, idempotency, caller: author.caller, ..turn };
     enqueue_and_respond(app, turn, wait).await
 }
 
@@ -114,6 +116,31 @@ pub(crate) fn check_answer(standing: &RunStatus, text: &str) -> Result<(), ApiEr
     }
     let options = question.options.join(", ");
     Err(Kind::NotAnOption.because(format!("text: {text:?} is not one of the options: {options}")))
+}
+
+/// Checks that an approval is answered with another key than that of the request, where this is required. `at` is the last
+/// event to consider.
+pub(crate) async fn check_approver(
+    app: &AppState,
+    id: ThreadId,
+    at: Option<u64>,
+    standing: &RunStatus,
+    caller: Option<&CallerId>,
+) -> Result<(), ApiError> {
+    let is_approval = matches!(standing, RunStatus::Waiting(it) if it.kind == InterruptKind::Approval);
+    if !app.require_other_approver || !is_approval {
+        return Ok(());
+    }
+    let folded = Folded::load(app, id, at).await?;
+    let submitter = folded.submitter.as_ref().and_then(|it| it.key.as_deref());
+    let approver = caller.and_then(|it| it.key.as_deref());
+    let detail = match (submitter, approver) {
+        (Some(submitter), Some(approver)) if submitter != approver => return Ok(()),
+        (Some(_), Some(_)) => "the request was submitted with this key, and an approval needs another one",
+        (None, _) | (_, None) => "an approval needs another key than the request, and one of them has none",
+    };
+    let hint = "answer with another key; `[api] require_other_approver` demands it";
+    Err(Kind::Forbidden.because(detail).hint(hint))
 }
 
 fn is_number(text: &str) -> bool {
@@ -152,7 +179,7 @@ pub(crate) fn open_question(standing: &RunStatus) -> Result<&Interrupt, ApiError
 pub(crate) async fn reconcile(
     State(app): SharedState,
     principal: Principal,
-    Actor(by): Actor,
+    by: Actor,
     Path(id): Path<Uuid>,
     Body { value: Reconcile { slot, verdict }, .. }: Body<Reconcile>,
 ) -> Result<Json<Thread>, ApiError> {
@@ -167,7 +194,7 @@ pub(crate) async fn record_verdict(
     id: ThreadId,
     slot: usize,
     verdict: shared::Verdict,
-    by: &str,
+    by: &Actor,
 ) -> Result<(), ApiError> {
     retry_if_stale(|| try_reconcile(app, id, slot, &verdict, by)).await?;
     tracing::info!(thread = %id, slot, "call reconciled");
@@ -180,7 +207,7 @@ async fn try_reconcile(
     id: ThreadId,
     slot: usize,
     verdict: &shared::Verdict,
-    by: &str,
+    by: &Actor,
 ) -> Result<(), ApiError> {
     let folded = Folded::load(app, id, None).await?;
     let in_doubt = &folded.in_doubt;
@@ -196,5 +223,11 @@ async fn try_reconcile(
         };
         return Err(Kind::NotInDoubt.because(detail));
     }
-    append(app, &mut log, Reconciled { slot, verdict: verdict.clone(), actor: by.to_owned() }.into()).await
+    append(
+        app,
+        &mut log,
+        Reconciled { slot, verdict: verdict.clone(), actor: by.name.clone(), caller: by.caller.clone() }
+            .into(),
+    )
+    .await
 }

@@ -33,6 +33,7 @@ use crate::{
         pagination::{limit, page},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
+        streams::StreamPermit,
     },
     views,
 };
@@ -93,7 +94,8 @@ pub(crate) enum Until {
             (Page<LogEvent> = "application/json"),
             (String = "text/event-stream", example = "id: 0\nevent: opened\ndata: {\"seq\":0,\"kind\":\"opened\"}\n\n")
         )),
-        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "The key has too many open event streams.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn events(
@@ -107,13 +109,20 @@ pub(crate) async fn events(
     let limit = limit(params.limit)?;
     find_thread(&app, &principal, id).await?;
     if stream {
-        return Ok(follow(app, id, last.or(params.after), &params).await);
+        let permit = app.streams.open(principal.caller())?;
+        return Ok(follow(app, permit, id, last.or(params.after), &params).await);
     }
     let rows = app.parts.store.events(id, params.after, limit + 1).await?;
     Ok(Json(page(rows, limit).map(|it| views::log_event(&it))).into_response())
 }
 
-async fn follow(app: Arc<AppState>, thread: ThreadId, after: Option<u64>, params: &ListEvents) -> Response {
+async fn follow(
+    app: Arc<AppState>,
+    permit: StreamPermit,
+    thread: ThreadId,
+    after: Option<u64>,
+    params: &ListEvents,
+) -> Response {
     // The subscription starts before the first read, so no event is missed in between.
     let subscription = Subscription::listen(&app, thread, RECHECK).await;
     let deltas = params.deltas.unwrap_or_default();
@@ -123,6 +132,7 @@ async fn follow(app: Arc<AppState>, thread: ThreadId, after: Option<u64>, params
     let next = after.map_or(0, |it| it.saturating_add(1));
     let follower = Follower {
         app,
+        permit,
         thread,
         subscription,
         next,
@@ -141,6 +151,8 @@ async fn follow(app: Arc<AppState>, thread: ThreadId, after: Option<u64>, params
 /// Follows a log for one client at the client's pace.
 struct Follower {
     app: Arc<AppState>,
+    #[expect(dead_code, reason = "counts the stream until it ends")]
+    permit: StreamPermit,
     thread: ThreadId,
     subscription: Subscription,
     /// Position of the next event to read.
@@ -243,7 +255,8 @@ impl Follower {
                 Notification::Delta(_)
                 | Notification::Changed { .. }
                 | Notification::FollowerJoined { .. }
-                | Notification::PausesChanged,
+                | Notification::PausesChanged
+                | Notification::KeysChanged,
             ) => (),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{ForkRequest, Problem, Thread};
+use api_types::{ForkRequest, Problem, Scope, Thread};
 use axum::{
     Json,
     extract::State,
@@ -16,7 +16,7 @@ use store::{Idempotency, NewFork};
 use uuid::Uuid;
 
 use super::{
-    answer::check_answer,
+    answer::{check_answer, check_approver},
     view::{Shown, view},
 };
 use crate::{
@@ -64,7 +64,7 @@ use crate::{
 pub(crate) async fn fork(
     State(app): SharedState,
     principal: Principal,
-    Actor(by): Actor,
+    Actor { name: by, caller }: Actor,
     IdempotencyKey(key): IdempotencyKey,
     Path(id): Path<Uuid>,
     Body { value: fork, raw }: Body<ForkRequest>,
@@ -77,6 +77,9 @@ pub(crate) async fn fork(
         return respond(&app, store::Fork::Known(known)).await;
     }
     let ForkRequest { at, config, budget, prompts, facts, answer } = fork;
+    if answer.is_some() {
+        principal.require(Scope::Answer)?;
+    }
     let source = Folded::load(&app, id, at).await?;
     let graph = graph_of(&app, id).await?;
     check_prompts(graph, &prompts)?;
@@ -98,9 +101,10 @@ pub(crate) async fn fork(
     source.thread.state_after(&facts).map_err(invalid_fact)?;
     let budget = budget.map(|it| budget_of(&app, submitter, it)).transpose()?;
     let (at, input) = (source.seq(), None);
-    let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, idempotency };
+    let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, caller, idempotency };
     if let Some(text) = answer {
         let policy = policy_of_answer(source.thread.clone(), &new, &text)?;
+        check_approver(&app, id, Some(at), &source.thread.status(), new.caller.as_ref()).await?;
         new.input = Some((policy, vec![Message::user(text)]));
     }
     app.admit(&tenant).await?;
@@ -162,6 +166,7 @@ fn policy_of_answer(mut thread: Box<dyn DynThread>, new: &NewFork, text: &str) -
         prompts: new.prompts.clone(),
         facts: new.facts.clone(),
         actor: String::new(),
+        caller: None,
     };
     thread.apply(&Event::Forked(forked)).map_err(|err| invalid_log(&err))?;
     match thread.status() {

@@ -37,7 +37,7 @@ const ATTEMPTS: u32 = 5;
 pub(crate) async fn cancel(
     State(app): SharedState,
     principal: Principal,
-    Actor(by): Actor,
+    by: Actor,
     Path(id): Path<Uuid>,
 ) -> Result<Json<Turn>, ApiError> {
     find(&app, &principal, id).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn cancel(
 }
 
 /// Cancels a turn, then wakes its worker and enqueues its thread.
-pub(crate) async fn cancel_turn(app: &AppState, id: TurnId, by: &str) -> Result<(), ApiError> {
+pub(crate) async fn cancel_turn(app: &AppState, id: TurnId, by: &Actor) -> Result<(), ApiError> {
     let changed = retry_if_stale(|| try_cancel(app, id, by)).await?;
     tracing::info!(turn = %id, "turn cancelled");
     if let Some(thread) = changed {
@@ -58,7 +58,7 @@ pub(crate) async fn cancel_turn(app: &AppState, id: TurnId, by: &str) -> Result<
 
 /// Cancels a turn and returns the thread to enqueue. A queued turn returns none: its thread has not changed, and another job
 /// would bring a second worker to it.
-async fn try_cancel(app: &AppState, id: TurnId, by: &str) -> Result<Option<ThreadId>, ApiError> {
+async fn try_cancel(app: &AppState, id: TurnId, by: &Actor) -> Result<Option<ThreadId>, ApiError> {
     let turn = load(app, id).await?;
     let ended = || Kind::Ended.because(format!("turn {id} is {} and its thread has continued", turn.status));
     match turn.status {
@@ -75,7 +75,8 @@ async fn try_cancel(app: &AppState, id: TurnId, by: &str) -> Result<Option<Threa
             if log.thread().turn() != Some(id) || log.thread().status() == RunStatus::Idle {
                 return Err(ended());
             }
-            append(app, &mut log, Cancelled { actor: by.to_owned() }.into()).await?;
+            append(app, &mut log, Cancelled { actor: by.name.clone(), caller: by.caller.clone() }.into())
+                .await?;
             Ok(Some(turn.thread))
         }
     }
@@ -100,7 +101,7 @@ async fn try_cancel(app: &AppState, id: TurnId, by: &str) -> Result<Option<Threa
 pub(crate) async fn retry(
     State(app): SharedState,
     principal: Principal,
-    Actor(by): Actor,
+    by: Actor,
     Path(id): Path<Uuid>,
 ) -> Result<Json<Turn>, ApiError> {
     find(&app, &principal, id).await?;
@@ -110,7 +111,7 @@ pub(crate) async fn retry(
     Ok(Json(show(&app, load(&app, id).await?).await?))
 }
 
-async fn try_retry(app: &AppState, id: TurnId, by: &str) -> Result<ThreadId, ApiError> {
+async fn try_retry(app: &AppState, id: TurnId, by: &Actor) -> Result<ThreadId, ApiError> {
     let turn = load(app, id).await?;
     if turn.status != TurnStatus::Failed {
         return Err(Kind::NotFailed.because(format!("turn {id} is {}", turn.status)));
@@ -131,7 +132,8 @@ async fn try_retry(app: &AppState, id: TurnId, by: &str) -> Result<ThreadId, Api
     let mut log = ThreadLog::open(&app.parts, &app.strategies, turn.thread).await?;
     match log.thread().status() {
         RunStatus::Failed { .. } if log.thread().turn() == Some(id) => {
-            append(app, &mut log, Retried { actor: by.to_owned() }.into()).await?;
+            append(app, &mut log, Retried { actor: by.name.clone(), caller: by.caller.clone() }.into())
+                .await?;
             Ok(turn.thread)
         }
         RunStatus::Failed { .. } | RunStatus::Idle | RunStatus::Busy | RunStatus::Waiting(_) => {

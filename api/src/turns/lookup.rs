@@ -95,7 +95,8 @@ async fn next_change(subscription: &mut Subscription) -> Signal {
                 | queue::Notification::Delta(_)
                 | queue::Notification::Changed { .. }
                 | queue::Notification::FollowerJoined { .. }
-                | queue::Notification::PausesChanged,
+                | queue::Notification::PausesChanged
+                | queue::Notification::KeysChanged,
             ) => (),
             signal @ (Signal::Notification(queue::Notification::Appended { turn_over: true, .. })
             | Signal::Recheck

@@ -8,7 +8,7 @@ use super::bounds::{Configs, check_budget, check_config};
 use crate::{
     logs::lookup::find_thread,
     server::{
-        auth::Principal,
+        auth::{Actor, Principal},
         problem::{ApiError, Kind},
         state::AppState,
         tenant_rules::Submitter,
@@ -27,7 +27,7 @@ pub(crate) fn opened(
     submitter: Submitter<'_>,
     name: &str,
     overrides: Overrides,
-    by: &str,
+    by: &Actor,
 ) -> Result<Opened, ApiError> {
     let graph = find_strategy(app, submitter, name, Kind::NamesNoStrategy)?;
     let operator = operator_config(app, submitter.tenant, name);
@@ -51,8 +51,9 @@ pub(crate) fn opened(
         servers,
         budget: budget_of(app, submitter, overrides.budget.unwrap_or_default())?,
         context: app.context.clone(),
-        actor: by.to_owned(),
+        actor: by.name.clone(),
         tenant: submitter.tenant.to_owned(),
+        caller: by.caller.clone(),
     })
 }
 

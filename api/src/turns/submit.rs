@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_types::{Input, NewContent, NewTurn, Problem, Turn};
+use api_types::{Input, NewContent, NewTurn, Problem, Scope, Turn};
 use audit::otel::TraceParent;
 use axum::{
     Json,
@@ -13,8 +13,8 @@ use axum::{
 use queue::{Lane, MAX_DELAY, Schedule, clock, rate_limits::MAX_PAUSE};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use shared::{Message, Opened, Role};
-use store::{Idempotency, Opening, Submitted, ThreadId};
+use shared::{Message, Opened, Policy, Role};
+use store::{Idempotency, Opening, Submitted, ThreadId, ThreadStatus};
 
 use super::{
     content::Messages,
@@ -66,7 +66,7 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
 pub(crate) async fn submit(
     State(app): SharedState,
     principal: Principal,
-    Actor(author): Actor,
+    actor: Actor,
     IdempotencyKey(key): IdempotencyKey,
     TraceContext(parent): TraceContext,
     Query(params): Query<WaitParams>,
@@ -74,10 +74,11 @@ pub(crate) async fn submit(
 ) -> Result<Response, ApiError> {
     let wait = params.check()?;
     let messages = messages(new.input)?;
+    let mut policy = new.policy.into();
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
             let overrides = Overrides { config: new.config, budget: new.budget };
-            let opened = opened(&app, (&principal).into(), &strategy, overrides, &author)?;
+            let opened = opened(&app, (&principal).into(), &strategy, overrides, &actor)?;
             check_attachments(&app, &opened, &messages.messages)?;
             Opening::New(opened)
         }
@@ -91,7 +92,11 @@ pub(crate) async fn submit(
                 .because("budget can only be set when a thread is created")
                 .hint("remove `budget`, or start a new thread with `strategy`"));
         }
-        (None, Some(thread)) => Opening::Existing(continued(&app, &principal, thread).await?.id),
+        (None, Some(thread)) => {
+            let thread = continued(&app, &principal, thread).await?;
+            policy = policy_for(&app, &principal, &thread, policy)?;
+            Opening::Existing(thread.id)
+        }
         (Some(_), Some(_)) | (None, None) => {
             return Err(Kind::Invalid.because("exactly one of `strategy` and `thread_id` is required"));
         }
@@ -99,17 +104,47 @@ pub(crate) async fn submit(
     let due_at = due(new.not_before.as_deref(), new.delay_seconds)?;
     let turn = store::NewTurn {
         thread,
-        policy: new.policy.into(),
+        policy,
         priority: views::store_priority(new.priority.unwrap_or_default()),
         messages: messages.messages,
         attachments: messages.attachments,
         metadata: Value::Object(new.metadata.unwrap_or_default()),
-        author,
+        author: actor.name,
+        caller: actor.caller,
         idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) }),
         due_at,
     };
     let (turn, known) = enqueue_traced(&app, turn, parent).await?;
     if known { respond_replayed(&app, turn, wait).await } else { respond(&app, turn, wait).await }
+}
+
+/// Returns the policy of messages to an existing thread. Without the scope `answer`, and where approvals need another key, they
+/// never answer a question.
+///
+/// # Errors
+///
+/// [`Kind::Forbidden`] if they would answer one.
+pub(crate) fn policy_for(
+    app: &AppState,
+    principal: &Principal,
+    thread: &store::Thread,
+    policy: Policy,
+) -> Result<Policy, ApiError> {
+    let (why, how) = match (principal.has(Scope::Answer), app.require_other_approver) {
+        (false, _) => ("the key lacks the scope `answer`", "send a key with this scope"),
+        (true, true) => ("approvals need another key here", "answer it with POST /v1/inbox/{thread_id}"),
+        (true, false) => return Ok(policy),
+    };
+    if policy == Policy::Replan {
+        return Ok(policy);
+    }
+    if policy == Policy::Answer || thread.status == ThreadStatus::Interrupted {
+        let hint = format!("{how}, or `\"policy\": \"replan\"` to ask for something else instead");
+        let detail = format!("the message would answer a question, and {why}");
+        return Err(Kind::Forbidden.because(detail).hint(hint));
+    }
+    // A question may be open by the time at which the turn starts.
+    Ok(Policy::Replan)
 }
 
 /// Queues a turn, enqueues its thread and responds with the turn.

@@ -37,7 +37,7 @@ pub(super) struct Clients {
 impl TargetPolicy {
     /// Returns the policy for webhooks of this tenant, or of operators.
     pub(super) fn for_tenant(app: &AppState, tenant: Option<&str>) -> Self {
-        if tenant.is_none() || app.webhooks.private_addresses || app.keys.is_empty() {
+        if tenant.is_none() || app.webhooks.private_addresses || app.keys.is_open() {
             Self::Anywhere
         } else {
             Self::Public

@@ -7,10 +7,10 @@ use axum::{
 };
 use serde_json::json;
 
-use crate::test_api::{Reply, Room};
+use crate::test_api::{Reply, Room, key_ring};
 
 async fn locked() -> Room {
-    Room::with(|door| door.keys = vec!["first-key".into(), "second-key".into()]).await
+    Room::with(|door| door.keys = key_ring(&["first-key", "second-key"], &[])).await
 }
 
 async fn show(room: &Room, path: &str, key: Option<&str>) -> Reply {
@@ -76,7 +76,7 @@ async fn every_route_under_v1_requires_a_key() {
             }
         }
     }
-    assert_eq!(guarded, 52);
+    assert_eq!(guarded, 56);
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn the_documentation_needs_no_key() {
 
 #[tokio::test]
 async fn an_empty_key_is_never_accepted() {
-    let room = Room::with(|door| door.keys = vec!["".into()]).await;
+    let room = Room::with(|door| door.keys = key_ring(&[""], &[])).await;
     for key in [None, Some("Bearer "), Some("Bearer")] {
         show(&room, "/v1/turns", key).await.problem(401, "unauthorized");
     }

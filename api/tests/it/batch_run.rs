@@ -10,14 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use api::{ApiConfig, BatchConfig, WebhookConfig, router, run_background};
+use api::{ApiConfig, BatchConfig, KeyRing, WebhookConfig, router, run_background};
 use async_trait::async_trait;
 use axum::{
     body::Body,
     http::{Request, StatusCode, header},
 };
 use queue::{MemoryNotifications, MemoryQueue};
-use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::{DEFAULT_TENANT, DynThread, Fault, Request as Wish, Response, Usage};
 use store::{
@@ -74,7 +73,7 @@ pub(crate) struct Hall {
     pub(crate) strategies: StrategyRegistry,
     bulk: BatchConfig,
     webhooks: WebhookConfig,
-    keys: (Vec<SecretString>, BTreeMap<String, Vec<SecretString>>),
+    keys: KeyRing,
     coordinator: Option<JoinHandle<()>>,
     worker: Option<JoinHandle<()>>,
     folder: Option<TempDir>,
@@ -116,7 +115,7 @@ impl Hall {
         };
         change(&mut door);
         let (bulk, webhooks) = (door.bulk.clone(), door.webhooks.clone());
-        let keys = (door.keys.clone(), door.tenants.clone());
+        let keys = door.keys.clone();
         let strategies = door.strategies.clone();
         let room = Room { parts, strategies: strategies.clone(), router: router(door) };
         let world = Arc::new(Counting::default());
@@ -124,17 +123,11 @@ impl Hall {
     }
 
     pub(crate) fn start_coordinator(&mut self) {
-        let (keys, tenants) = self.keys.clone();
+        let keys = self.keys.clone();
         let webhooks = self.webhooks.clone();
         let strategies = self.strategies.clone();
-        let door = ApiConfig {
-            strategies,
-            bulk: self.bulk.clone(),
-            webhooks,
-            keys,
-            tenants,
-            ..door(&self.room.parts)
-        };
+        let door =
+            ApiConfig { strategies, bulk: self.bulk.clone(), webhooks, keys, ..door(&self.room.parts) };
         self.coordinator = Some(tokio::spawn(run_background(door, CancellationToken::new())));
     }
 

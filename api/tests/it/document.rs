@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use crate::test_api::Room;
 
-const ROUTES: [&str; 55] = [
+const ROUTES: [&str; 59] = [
     "delete /v1/files/{id}",
+    "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
     "delete /v1/webhooks/{id}",
     "get /livez",
@@ -23,6 +24,7 @@ const ROUTES: [&str; 55] = [
     "get /v1/files/{id}/content",
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
+    "get /v1/keys",
     "get /v1/models",
     "get /v1/models/{model}",
     "get /v1/pauses",
@@ -53,6 +55,8 @@ const ROUTES: [&str; 55] = [
     "post /v1/deliveries/{id}/redeliver",
     "post /v1/files",
     "post /v1/inbox/{thread_id}",
+    "post /v1/keys",
+    "post /v1/keys/{id}/rotate",
     "post /v1/threads/{id}/answer",
     "post /v1/threads/{id}/fork",
     "post /v1/threads/{id}/reconcile",
@@ -84,8 +88,9 @@ fn the_document_lists_and_describes_every_route() {
     for (route, operation) in operations {
         assert!(operation["summary"].is_string() && operation["operationId"].is_string(), "{route}");
         assert!(operation["responses"]["200"].is_object(), "{route}");
-        let keyed = route.contains("/v1/");
-        assert_eq!(operation["security"].is_array(), keyed, "{route}");
+        let keyed = route.contains("/v1/") || route == "get /metrics";
+        let scopes = operation["security"][0]["bearer"].as_array().map(Vec::len);
+        assert_eq!(scopes, keyed.then_some(1), "{route} needs one scope");
         assert_eq!(operation["responses"]["default"].is_object(), keyed, "{route}");
         let dialect =
             ["/files", "/batches", "/models", "/chat/"].iter().any(|it| route.contains(&format!("/v1{it}")));

@@ -57,6 +57,7 @@ async fn an_unrecorded_turn_is_cancelled_with_its_batch() {
         context: shared::ContextSettings::default(),
         actor: String::new(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
+        caller: None,
     };
     let queued = NewTurn {
         priority: Priority::Low,

@@ -1,11 +1,8 @@
 //! Files in OpenAI's API.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use axum::{
@@ -15,7 +12,10 @@ use axum::{
 
 use futures::{StreamExt as _, stream};
 
-use crate::batch_run::{Hall, form, form_of, line};
+use crate::{
+    batch_run::{Hall, form, form_of, line},
+    test_api::key_ring,
+};
 
 #[tokio::test]
 async fn a_downloaded_file_equals_the_upload() {
@@ -181,10 +181,8 @@ async fn a_file_is_kept_for_its_retention_period() {
 
 #[tokio::test]
 async fn files_and_batches_of_another_tenant_do_not_exist() {
-    let keys = |name: &str| (name.to_owned(), vec![format!("{name}-key").into()]);
     let hall = Hall::idle(|door| {
-        door.keys = vec!["operator-key".into()];
-        door.tenants = BTreeMap::from([keys("acme"), keys("bell")]);
+        door.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"]), ("bell", &["bell-key"])]);
     })
     .await;
     let with = |mut request: Request<Body>, key: &str| {

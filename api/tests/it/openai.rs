@@ -8,7 +8,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use crate::test_api::{Reply, Room, thread_of};
+use crate::test_api::{Reply, Room, key_ring, thread_of};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -404,7 +404,7 @@ async fn a_stream_is_the_completion_in_chunks() {
 
 #[tokio::test]
 async fn a_missing_key_is_reported_in_openais_shape() {
-    let room = Room::with(|door| door.keys = vec!["first-key".into()]).await;
+    let room = Room::with(|door| door.keys = key_ring(&["first-key"], &[])).await;
     let reply = room.post(CHAT, say("echo hi")).await;
     error(&reply, 401, "invalid_api_key", None);
     assert_eq!(reply.headers[header::WWW_AUTHENTICATE], "Bearer");

@@ -50,8 +50,8 @@ async fn the_server_ends_streams_and_long_polls_on_shutdown() {
     assert!(events.next().await.unwrap().unwrap().starts_with(b"id: 0\nevent: opened\n"));
     let poll = client.get(format!("{base}/v1/turns/{}?wait=60", turn["id"].as_str().unwrap())).send();
     let poll = tokio::spawn(poll);
-    // Both the stream and the long poll are subscribed.
-    let _ = listeners.acquire_many(2).await.unwrap();
+    // The API is subscribed for its keys, and so are both the stream and the long poll.
+    let _ = listeners.acquire_many(3).await.unwrap();
 
     stop.cancel();
     let end = async {

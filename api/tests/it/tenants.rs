@@ -1,6 +1,6 @@
 //! Isolation of tenants: a key sees its tenant's data, and other data does not exist.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use axum::{
     body::Body,
@@ -8,16 +8,14 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use crate::test_api::{Reply, Room, id_of, thread_of};
+use crate::test_api::{Reply, Room, id_of, key_ring, thread_of};
 
 async fn room() -> Room {
     Room::with(|door| {
-        door.keys = vec!["operator-key".into()];
-        let keys = |keys: &[&str]| keys.iter().map(|it| (*it).into()).collect();
-        door.tenants = BTreeMap::from([
-            ("acme".to_owned(), keys(&["acme-key", "second-acme-key"])),
-            ("bell".to_owned(), keys(&["bell-key"])),
-        ]);
+        door.keys = key_ring(
+            &["operator-key"],
+            &[("acme", &["acme-key", "second-acme-key"]), ("bell", &["bell-key"])],
+        );
     })
     .await
 }
@@ -122,7 +120,7 @@ async fn data_of_another_tenant_does_not_exist() {
             continue;
         }
         // Their ids have another format, and they have a test of their own.
-        let own = ["files", "batches", "webhooks", "deliveries"];
+        let own = ["files", "batches", "webhooks", "deliveries", "keys"];
         if own.iter().any(|it| path.starts_with(&format!("/v1/{it}/"))) {
             continue;
         }
@@ -192,7 +190,7 @@ async fn a_tenant_header_must_be_valid_and_permitted() {
     );
     assert_eq!(submit(&open, "", None, new("echo hi")).await["tenant"], "default");
     let only_tenants = Room::with(|door| {
-        door.tenants = BTreeMap::from([("acme".to_owned(), vec!["acme-key".into()])]);
+        door.keys = key_ring(&[], &[("acme", &["acme-key"])]);
     })
     .await;
     get(&only_tenants, "", "/v1/turns").await.problem(401, "unauthorized");

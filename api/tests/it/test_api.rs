@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use api::{ApiConfig, router};
+use api::{ApiConfig, KeyRing, router};
 use async_trait::async_trait;
 use axum::{
     Router,
@@ -18,6 +18,7 @@ use queue::{
     Depth, Enqueued, Job, Lane, MAX_LISTED, MemoryNotifications, MemoryQueue, Queue, QueueEntry, QueueError,
     Schedule, clock,
 };
+use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::Request as Wish;
 use shared::{Attempted, Event, Fault, Next, Response, RunStatus, Simulation, strategies};
@@ -59,12 +60,16 @@ pub(crate) fn door(parts: &Backends) -> ApiConfig {
         tuned: BTreeMap::new(),
         budget: shared::Budget::default(),
         context: shared::ContextSettings::default(),
-        keys: Vec::new(),
-        tenants: BTreeMap::new(),
+        keys: KeyRing::default(),
+        oidc: None,
         tenant_rules: api::TenantRules::default(),
         providers: None,
+        require_other_approver: false,
+        access_log: true,
         accepts: shared::Accepts::default(),
         connections: api::ConnectionLimits::default(),
+        max_streams_per_key: 1000,
+        cors_origins: Vec::new(),
         body_limit: 64 * 1024,
         chat_wait: Duration::from_secs(60),
         waiting_max: 1_000_000,
@@ -72,6 +77,13 @@ pub(crate) fn door(parts: &Backends) -> ApiConfig {
         webhooks: api::WebhookConfig::default(),
         capacity: api::Capacity { slots: 256, ..api::Capacity::default() },
     }
+}
+
+/// Configured keys of operators and of tenants.
+pub(crate) fn key_ring(operators: &[&str], tenants: &[(&str, &[&str])]) -> KeyRing {
+    let secrets = |keys: &[&str]| keys.iter().map(|it| SecretString::from(*it)).collect::<Vec<_>>();
+    let tenants = tenants.iter().map(|(name, keys)| ((*name).to_owned(), secrets(keys))).collect();
+    KeyRing::new(&secrets(operators), &tenants)
 }
 
 impl Room {
@@ -152,7 +164,7 @@ impl Room {
         let at = clock::rfc3339(turn.created_at);
         let event =
             log.thread().accept_message(turn.id, &turn.author, &at, turn.policy, turn.messages).unwrap();
-        log.push(event).unwrap();
+        log.push(event.sent_by(turn.caller)).unwrap();
         log.flush(&self.parts).await.unwrap();
         true
     }

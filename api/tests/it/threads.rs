@@ -142,6 +142,7 @@ async fn a_log_of_a_newer_version_is_reported() {
         context: shared::ContextSettings::default(),
         actor: String::new(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
+        caller: None,
     };
     let new = NewTurn::of(Opening::New(opened), vec![shared::Message::user("hi")], String::new());
     let thread = room.parts.store.submit(new).await.unwrap().into_turn().thread;

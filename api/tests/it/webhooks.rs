@@ -14,7 +14,6 @@ use axum::{
     http::{HeaderMap, Request, StatusCode},
     routing::post,
 };
-use secrecy::SecretString;
 use serde_json::{Value, json};
 use store::{
     batches::BatchStatus,
@@ -24,7 +23,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
     batch_run::{Hall, line, sayings},
-    test_api::Room,
+    test_api::{Room, key_ring},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -277,12 +276,9 @@ async fn deliveries_of_a_dead_process_are_sent_by_the_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_receives_its_own_events_and_cannot_target_private_addresses() {
-    let key = |it: &str| SecretString::from(it.to_owned());
     let mut hall = Hall::idle(|door| {
         door.webhooks = quick(1);
-        door.keys = vec![key("master")];
-        door.tenants =
-            [("a", "key-a"), ("b", "key-b")].map(|(name, it)| (name.to_owned(), vec![key(it)])).into();
+        door.keys = key_ring(&["master"], &[("a", &["key-a"]), ("b", &["key-b"])]);
     })
     .await;
     hall.start_coordinator();
@@ -354,11 +350,10 @@ async fn a_tenant_receives_its_own_events_and_cannot_target_private_addresses() 
 /// No request to one tenant's webhooks gets a response, and more deliveries are due than are sent at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_with_silent_webhooks_delays_no_other() {
-    let key = |it: &str| SecretString::from(it.to_owned());
     let mut hall = Hall::idle(|door| {
         door.webhooks =
             WebhookConfig { private_addresses: true, timeout: Duration::from_secs(600), ..quick(1) };
-        door.tenants = ["a", "b"].map(|it| (it.to_owned(), vec![key(it)])).into();
+        door.keys = key_ring(&[], &[("a", &["a"]), ("b", &["b"])]);
     })
     .await;
     hall.start_coordinator();

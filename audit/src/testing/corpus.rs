@@ -155,7 +155,7 @@ impl<'a> Life<'a> {
             match self.thread.next()? {
                 Next::Append(event) => self.happen(event)?,
                 Next::Perform(_) if self.rng.u32(..CANCELS) == 0 => {
-                    self.happen(Cancelled { actor: "corpus".to_owned() }.into())?;
+                    self.happen(Cancelled { actor: "corpus".to_owned(), caller: None }.into())?;
                 }
                 Next::Perform(due) => {
                     for due in due.iter().filter(|it| it.is_write()) {

@@ -70,6 +70,7 @@ fn a_fork_takes_nothing_for_what_was_copied() {
         prompts: [].into(),
         facts: Vec::new(),
         actor: String::new(),
+        caller: None,
     };
     let whole = sum(&log, &|_, _| None);
     let before = sum(&log[..cut], &|_, _| None);

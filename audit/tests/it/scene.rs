@@ -82,6 +82,7 @@ impl Scene {
             time: queue::clock::rfc3339(turn.created_at),
             kind: shared::TurnKind::New,
             messages: turn.messages,
+            caller: None,
         };
         script.push(heard.into());
         let probe = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();

@@ -81,7 +81,8 @@ async fn once(engine: &Engine, thread: store::ThreadId) -> Result<f64> {
             Notification::Delta(_)
             | Notification::Changed { .. }
             | Notification::FollowerJoined { .. }
-            | Notification::PausesChanged => {}
+            | Notification::PausesChanged
+            | Notification::KeysChanged => {}
         }
     }
 }

@@ -10,6 +10,7 @@ mod fixture;
 mod follow;
 mod inbox;
 mod index;
+mod key;
 mod maintenance;
 mod mcp;
 mod model;
@@ -48,6 +49,8 @@ use crate::{
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) origins: Origins,
+    /// The sources of the settings, to read them again.
+    pub(crate) sources: Sources,
     pub(crate) strategies: StrategyRegistry,
     pub(crate) format: Format,
     pub(crate) url: Option<String>,
@@ -120,7 +123,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
             sources.flag("--local", "api.listen", "127.0.0.1:0").flag("--local", "queue.url", "memory:");
     }
     let config_flags = config_flags(&global);
-    let (settings, origins) = Settings::load(sources)?;
+    let (settings, origins) = Settings::load(sources.clone())?;
     // Deletions are logged like the activity of a server.
     let serves = matches!(
         command,
@@ -136,6 +139,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
     let ctx = Context {
         settings,
         origins,
+        sources,
         strategies: StrategyRegistry::new(graphs),
         format: global.output,
         url: global.url,
@@ -155,6 +159,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Turn(turn) => turn::run(ctx, turn).await,
         Command::Batch(batch) => batch::run(ctx, batch).await,
         Command::Webhook(webhook) => webhook::run(ctx, webhook).await,
+        Command::Key(key) => key::run(ctx, key).await,
         Command::Thread(thread) => thread::run(ctx, thread).await,
         Command::Audit(audit) => audit::run(ctx, audit).await,
         Command::Otel(otel) => otel::run(ctx, otel).await,

@@ -16,13 +16,13 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use tracing::info;
+use tracing::{error, info, warn};
 use worker::{Shutdown, Worker, world::LiveWorld};
 
 use super::Context;
 use crate::{
-    config::{LogFormat, Settings},
-    engine::{self, Alone, Claim},
+    config::{LogFormat, Settings, Sources},
+    engine::{self, Alone, Claim, ConfiguredKeys},
     exit::{CliError, Exit},
     output,
     telemetry::LiveExport,
@@ -39,6 +39,7 @@ pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
     output::note(&ready(&ctx, address));
     let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
     let signals = tokio::spawn(handle_signals(stop_worker.clone(), stop_api.clone()));
+    let _reread = reread_keys_on_hangup(&ctx, address, &dev.api.door.keys);
     dev.serve(stop_worker, stop_api).await;
     signals.abort();
     Ok(Exit::Ok)
@@ -131,7 +132,7 @@ impl ApiServer {
         let random = rustls::crypto::ring::default_provider().secure_random;
         random.fill(&mut bytes).map_err(rustls::Error::from)?;
         let key = SecretString::from(hex::encode(bytes));
-        self.door.keys.push(key.clone());
+        self.door.keys.add_operator(&key);
         Ok(key)
     }
 
@@ -195,8 +196,9 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let listener = engine::listen(&ctx.settings).await?;
     let (store, export) = LiveExport::start(&ctx.settings, ctx.store().await?)?;
     let parts = engine::parts(&ctx.settings, store, Alone::No, &engine::name(&ctx.settings)).await?;
-    let door = engine::door(&ctx.settings, parts, ctx.strategies)?;
+    let door = engine::door(&ctx.settings, parts, ctx.strategies.clone())?;
     let address = listener.local_addr()?;
+    let _reread = reread_keys_on_hangup(&ctx, address, &door.keys);
     info!(%address, "listening");
     // A consumer of JSON log messages gets nothing else on stderr.
     if is_text {
@@ -273,6 +275,41 @@ pub(crate) async fn migrate(ctx: Context, dry_run: bool) -> anyhow::Result<Exit>
         names => names.iter().map(|it| format!("{verb} {it}")).collect::<Vec<_>>().join("\n"),
     })?;
     Ok(Exit::Ok)
+}
+
+/// Starts a task that reads the configured API keys again on each SIGHUP. Keys that are no longer configured are refused at
+/// once. If a key cannot be read, is too weak or is the last one, the old ones remain valid.
+fn reread_keys_on_hangup(ctx: &Context, address: SocketAddr, keys: &api::KeyRing) -> AbortOnDropHandle<()> {
+    let (sources, keys) = (ctx.sources.clone(), keys.clone());
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+        while hangup.recv().await.is_some() {
+            match reread_keys(sources.clone(), address, &keys) {
+                Ok(count) => info!(count, "API keys read again"),
+                Err(error) => {
+                    error!(
+                        error = format!("{error:#}"),
+                        "cannot read API keys again; the old ones remain valid"
+                    );
+                }
+            }
+        }
+    }))
+}
+
+fn reread_keys(sources: Sources, address: SocketAddr, keys: &api::KeyRing) -> anyhow::Result<usize> {
+    let (settings, _) = Settings::load(sources)?;
+    let new = ConfiguredKeys::read(&settings)?;
+    for warning in new.check_for(address)? {
+        warn!("{warning}");
+    }
+    anyhow::ensure!(
+        keys.is_empty() || 0 < new.count(),
+        "no key is configured any more, which would open the API to every program on this machine; hint: restart it if that is \
+         intended"
+    );
+    keys.replace(&new.operators, &new.tenants);
+    Ok(new.count())
 }
 
 /// Handles SIGTERM and Ctrl-C. The first one lets running jobs finish; the second one returns them to the queue at once.

@@ -42,8 +42,8 @@ pub use servers::{
     RetrySettings, SessionSettings, SightSettings, StructuredForm, ToolSettings,
 };
 pub use settings::{
-    ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, RetentionSettings, Settings,
-    StoreSettings, WorkerSettings,
+    ApiSettings, IndexSettings, LogFormat, LogSettings, OidcSettings, QueueSettings, RetentionSettings,
+    Settings, StoreSettings, WorkerSettings,
 };
 pub use tenants::{EVERY_TENANT, TenantSettings};
 

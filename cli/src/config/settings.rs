@@ -149,6 +149,13 @@ pub struct ApiSettings {
     pub listen: SocketAddr,
     /// Keys of operators.
     pub keys: Vec<SecretRef>,
+    /// Issuer of tokens that are accepted like keys.
+    #[serde(default)]
+    pub oidc: Option<OidcSettings>,
+    /// True if an approval must be answered with another key than the one that submitted the request.
+    pub require_other_approver: bool,
+    /// True if each request is logged.
+    pub access_log: bool,
     /// Maximum size of a request body, in KiB.
     #[schemars(range(min = 1))]
     pub body_limit_kib: u64,
@@ -158,6 +165,11 @@ pub struct ApiSettings {
     /// Maximum number of open connections of one address.
     #[schemars(range(min = 1))]
     pub max_connections_per_address: u64,
+    /// Maximum number of open event streams per key.
+    #[schemars(range(min = 1))]
+    pub max_streams_per_key: u64,
+    /// Origins of other sites whose scripts may use the API.
+    pub cors_origins: Vec<String>,
     /// Maximum seconds until the headers of the next request on a connection.
     #[schemars(range(min = 1))]
     pub header_timeout_seconds: u64,
@@ -170,6 +182,32 @@ pub struct ApiSettings {
     /// Maximum number of queued turns; above it, submissions are refused.
     #[schemars(range(min = 1))]
     pub waiting_max: u64,
+}
+
+/// The section `[api.oidc]`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OidcSettings {
+    /// Value of the claim `iss`.
+    pub issuer: String,
+    /// Value of the claim `aud`.
+    pub audience: String,
+    /// URL of the issuer's public keys.
+    pub jwks_url: String,
+    /// Claim that names the tenant.
+    #[serde(default = "tenant_claim")]
+    pub tenant_claim: String,
+    /// Claim that lists the scopes.
+    #[serde(default = "scope_claim")]
+    pub scope_claim: String,
+}
+
+fn tenant_claim() -> String {
+    "tenant".to_owned()
+}
+
+fn scope_claim() -> String {
+    "scope".to_owned()
 }
 
 /// The section `[batch]`.

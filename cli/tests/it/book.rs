@@ -245,6 +245,9 @@ fn operation(text: &mut String, method: &str, path: &str, it: &Value) {
             let _ = writeln!(text, "{}\n", it[key].as_str().unwrap().trim());
         }
     }
+    if let Some(scope) = it["security"][0]["bearer"][0].as_str() {
+        let _ = writeln!(text, "Scope: `{scope}`\n");
+    }
     let parameters = it["parameters"].as_array().into_iter().flatten().collect::<Vec<_>>();
     if !parameters.is_empty() {
         text.push_str("| parameter | in | type | meaning |\n|---|---|---|---|\n");

@@ -4,7 +4,10 @@ use std::{fs, path::Path, process::Command, time::Duration};
 
 use test_servers::free_port;
 
-use crate::engine::{Process, log, turnfold};
+use crate::{
+    engine::{Process, log, turnfold},
+    first_minutes::line_of,
+};
 
 fn run(command: &mut Command) -> (i32, String, String) {
     let output = command.output().unwrap();
@@ -57,6 +60,80 @@ fn the_key_is_the_callers_or_the_first_configured_one() {
     assert_eq!(ls(folder.path(), &[("TURNFOLD_KEY", "alice"), ("BOB_KEY", "mallory")], &[]).0, 0);
     refused(2, ls(folder.path(), &[], &[]), &["TURNFOLD_KEY", "api.keys[0]", "ALICE_KEY is not set"]);
     refused(8, ls(folder.path(), &[("ALICE_KEY", "mallory")], &[]), &["from the configuration was sent"]);
+}
+
+/// SIGHUP replaces the keys of the configuration: the old key stops working at once, without a restart.
+#[test]
+fn keys_are_read_again_on_sighup() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [old, new] = ["o", "n"].map(|it| it.repeat(40));
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("turnfold.toml", "[api]\nkeys = ['file:key']\n");
+    write("key", &old);
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut command = turnfold(folder.path());
+    let dev = Process::start(command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev")));
+    line_of(&folder.path().join("dev.log"), "turnfold is ready at ");
+    let url = format!("http://{listen}");
+    let code = |key: &str| {
+        run(turnfold(elsewhere.path()).args(["turn", "list", "--url", &url]).env("TURNFOLD_KEY", key)).0
+    };
+    let until = |words: &str, times: usize| {
+        for _ in 0..600 {
+            let text = fs::read_to_string(folder.path().join("dev.log")).unwrap();
+            if text.matches(words).count() == times {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("{words:?} is not logged: {}", fs::read_to_string(folder.path().join("dev.log")).unwrap());
+    };
+    assert_eq!((code(&old), code(&new)), (0, 8));
+    write("key", &new);
+    dev.signal("HUP");
+    until("API keys read again", 1);
+    assert_eq!((code(&old), code(&new)), (8, 0));
+    // The configuration itself is read again as well, but the last key is never removed.
+    for (text, words) in [
+        ("[api]\nkeys = ['file:gone']\n", "cannot read the file gone"),
+        ("", "no key is configured any more"),
+        ("[api]\nlisten = 7\n", "api.listen"),
+    ] {
+        write("turnfold.toml", text);
+        dev.signal("HUP");
+        until(words, 1);
+        assert_eq!((code(&old), code(&new)), (8, 0), "{text:?}");
+    }
+    write("other", &old);
+    write("turnfold.toml", "[api]\nkeys = ['file:other']\n");
+    dev.signal("HUP");
+    until("API keys read again", 2);
+    assert_eq!((code(&old), code(&new)), (0, 8));
+}
+
+#[test]
+fn a_key_that_can_be_guessed_is_refused_beyond_loopback() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[api]\nkeys = ['env:LONG']\n[tenants.acme]\nkeys = ['env:SHORT']\n";
+    fs::write(folder.path().join("turnfold.toml"), config).unwrap();
+    let (long, short) = ("k".repeat(22), "s".repeat(21));
+    let dev = |listen: &str| {
+        let mut command = turnfold(folder.path());
+        command.args(["dev", "--listen", listen]).envs([("LONG", &long), ("SHORT", &short)]);
+        command
+    };
+    let told = run(&mut dev(&format!("0.0.0.0:{}", free_port())));
+    assert!(
+        told.0 == 2 && told.2.contains("tenants.acme.keys[0]: the key has less than 22 characters"),
+        "{told:?}"
+    );
+    assert!(!told.2.contains(&short), "{told:?}");
+    let listen = format!("127.0.0.1:{}", free_port());
+    let _dev = Process::start(dev(&listen).stderr(log(folder.path(), "dev")));
+    line_of(&folder.path().join("dev.log"), "turnfold is ready at ");
+    let text = fs::read_to_string(folder.path().join("dev.log")).unwrap();
+    assert!(text.contains("warning: tenants.acme.keys[0]: the key has less than 22"), "{text}");
+    assert!(!text.contains("api.keys[0]"), "{text}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod subscriber;
 
 pub use self::{
     memory::MemoryNotifications,
-    notification::{ALL_WORKERS, Delta, MAX_LAG, Notification, Notifications},
+    notification::{ALL_APIS, ALL_WORKERS, Delta, MAX_LAG, Notification, Notifications},
     redis::RedisNotifications,
     subscriber::THREAD_CHANNEL,
 };

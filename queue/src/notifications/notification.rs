@@ -13,6 +13,9 @@ pub const MAX_LAG: usize = 256;
 /// The id under which workers subscribe to notifications for all workers. No thread has it.
 pub const ALL_WORKERS: Uuid = Uuid::nil();
 
+/// The id under which the APIs subscribe to notifications for all APIs. No thread has it.
+pub const ALL_APIS: Uuid = Uuid::max();
+
 /// Something that happens on a thread right now.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -38,6 +41,8 @@ pub enum Notification {
     },
     /// Sent to [`ALL_WORKERS`]: a pause was added or removed.
     PausesChanged,
+    /// Sent to [`ALL_APIS`]: an API key was revoked or rotated.
+    KeysChanged,
     /// A model writes its answer to the person. The complete answer becomes an event.
     Delta(Delta),
 }

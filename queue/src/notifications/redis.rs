@@ -122,6 +122,7 @@ async fn publish_batches(
                 Notification::Changed { .. }
                 | Notification::FollowerJoined { .. }
                 | Notification::PausesChanged
+                | Notification::KeysChanged
                 | Notification::Delta(_) => {
                     // Keeps the order of one thread's notifications.
                     if appended.iter().any(|(it, ..)| *it == thread) {

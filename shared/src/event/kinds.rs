@@ -19,6 +19,19 @@ use crate::{
     usage::Usage,
 };
 
+/// Authenticated sender of the request that caused an event: its key proves it, while the `actor` beside it is what the
+/// client claims. Absent if the API required no key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallerId {
+    /// Id of the API key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Name of the key, or subject of the token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+}
+
 /// A thread was opened with a strategy and a configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +62,9 @@ pub struct Opened {
     /// Tenant that owns the thread.
     #[serde(default = "default_tenant", skip_serializing_if = "is_default_tenant")]
     pub tenant: String,
+    /// Authenticated sender of the request that caused the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerId>,
 }
 
 /// Tenant of threads that name none.
@@ -84,6 +100,9 @@ pub struct TurnStarted {
     pub kind: TurnKind,
     /// Messages of the turn. More than one if a client supplies a conversation.
     pub messages: Vec<Message>,
+    /// Authenticated sender of the request that caused the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerId>,
 }
 
 /// Relation of a message to its thread.
@@ -214,6 +233,9 @@ pub struct Reconciled {
     /// Person or program that caused the event.
     #[serde(default)]
     pub actor: String,
+    /// Authenticated sender of the request that caused the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerId>,
 }
 
 /// Outcome of a request in doubt.
@@ -273,6 +295,9 @@ pub struct InputProvided {
     /// Turn that carried the response and continues with it.
     #[serde(default)]
     pub turn: Uuid,
+    /// Authenticated sender of the request that caused the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerId>,
 }
 
 /// Messages were summarised, because they do not fit into the context window of a model.
@@ -408,6 +433,9 @@ pub struct Retried {
     /// Person or program that caused the event.
     #[serde(default)]
     pub actor: String,
+    /// Authenticated sender of the request that caused the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerId>,
 }
 
 /// A turn was cancelled.
@@ -417,6 +445,9 @@ pub struct Cancelled {
     /// Person or program that caused the event.
     #[serde(default)]
     pub actor: String,
+    /// Authenticated sender of the request that caused the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerId>,
 }
 
 /// The events before this one were copied from another thread, and the log continues on its own from here.
@@ -447,6 +478,9 @@ pub struct Forked {
     /// Person or program that caused the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub actor: String,
+    /// Authenticated sender of the request that caused the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerId>,
 }
 
 #[test]

@@ -29,9 +29,9 @@ mod upcast;
 use serde::{Deserialize, Serialize};
 
 pub use kinds::{
-    Abandoned, Answered, Asked, AttemptFailed, Attempted, Cancelled, DEFAULT_TENANT, Decided, Failed, Forked,
-    Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened, Reconciled, Retried,
-    Summarised, TaskStarted, TurnKind, TurnStarted, Verdict,
+    Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
+    Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened,
+    Reconciled, Retried, Summarised, TaskStarted, TurnKind, TurnStarted, Verdict,
 };
 
 pub use upcast::{Shape, Upcast};
@@ -253,6 +253,32 @@ impl Event {
             | Event::Cancelled(_)
             | Event::Forked(_) => None,
         }
+    }
+
+    /// Sets the authenticated sender of an event that a person or a program causes by a request. Other events have none.
+    #[must_use]
+    pub fn sent_by(mut self, caller: Option<CallerId>) -> Self {
+        match &mut self {
+            Event::Opened(it) => it.caller = caller,
+            Event::TurnStarted(it) => it.caller = caller,
+            Event::Reconciled(it) => it.caller = caller,
+            Event::InputProvided(it) => it.caller = caller,
+            Event::Retried(it) => it.caller = caller,
+            Event::Cancelled(it) => it.caller = caller,
+            Event::Forked(it) => it.caller = caller,
+            Event::Asked(_)
+            | Event::Attempted(_)
+            | Event::Answered(_)
+            | Event::AttemptFailed(_)
+            | Event::Abandoned(_)
+            | Event::InDoubt(_)
+            | Event::TaskStarted(_)
+            | Event::InputRequired(_)
+            | Event::Summarised(_)
+            | Event::Decided(_)
+            | Event::Failed(_) => {}
+        }
+        self
     }
 
     /// Returns true for decisions of the code, which replay compares with the decisions of the current code.

@@ -367,7 +367,9 @@ impl<S: Strategy> Progress<S> {
             let words = messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content);
             let response = input.elicitation.read(words).map_err(MessageRejected::InvalidAnswer)?;
             let (slot, name) = (input.slot, input.name.to_owned());
-            return Ok(InputProvided { slot, name, response, actor: actor.to_owned(), turn }.into());
+            return Ok(
+                InputProvided { slot, name, response, actor: actor.to_owned(), turn, caller: None }.into()
+            );
         }
         let kind = match (&self.at, policy) {
             (Phase::AwaitingResponses(..), Policy::Replan) if self.is_awaiting_input() => TurnKind::New,
@@ -376,7 +378,8 @@ impl<S: Strategy> Progress<S> {
             (Phase::Idle | Phase::Failed(..), Policy::Answer) => return Err(MessageRejected::NothingAsked),
             (Phase::Idle | Phase::Failed(..), Policy::Auto) | (_, Policy::Replan) => TurnKind::New,
         };
-        Ok(TurnStarted { turn, actor: actor.to_owned(), time: time.to_owned(), kind, messages }.into())
+        Ok(TurnStarted { turn, actor: actor.to_owned(), time: time.to_owned(), kind, messages, caller: None }
+            .into())
     }
 
     /// Returns the node whose requests are pending, for its schema and its tools.

@@ -8,7 +8,17 @@ use crate::fixtures::each_fixture;
 fn forked(seq: usize) -> Forked {
     let (thread, hash, by) = (uuid::Uuid::nil(), String::new(), String::new());
     let (config, prompts, learned) = (Value::Null, [].into(), Vec::new());
-    Forked { thread, seq: seq as u64, hash, config, budget: None, prompts, facts: learned, actor: by }
+    Forked {
+        thread,
+        seq: seq as u64,
+        hash,
+        config,
+        budget: None,
+        prompts,
+        facts: learned,
+        actor: by,
+        caller: None,
+    }
 }
 
 fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {

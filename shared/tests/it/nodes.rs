@@ -193,6 +193,7 @@ fn a_thread_is_limited_to_its_servers() {
             context: Default::default(),
             actor: String::new(),
             tenant,
+            caller: None,
         })
     };
     let mut thread = graph.fold(&[opened(json!({"servers": ["c", "a"], "rounds": 2}))]).unwrap();
@@ -214,6 +215,7 @@ fn a_thread_is_limited_to_its_servers() {
         prompts: [("plan".to_owned(), "{prompt}!".to_owned())].into(),
         facts: Vec::new(),
         actor: String::new(),
+        caller: None,
     };
     thread.apply(&fork.clone().into()).unwrap();
     assert_eq!(thread.servers(), ["c"]);

@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, TryInsertResult};
 use serde_json::Value;
-use shared::{Budget, Event, Forked, InDoubt, Message, Policy};
+use shared::{Budget, CallerId, Event, Forked, InDoubt, Message, Policy};
 use uuid::Uuid;
 
 use crate::{
@@ -41,6 +41,8 @@ pub struct NewFork {
     pub input: Option<(Policy, Vec<Message>)>,
     /// Author of the fork.
     pub by: String,
+    /// Authenticated author; `None` if no key was required.
+    pub caller: Option<CallerId>,
     /// Idempotency key of the request.
     pub idempotency: Option<Idempotency>,
 }
@@ -73,7 +75,7 @@ impl Store {
     /// [`Error::UnknownThread`] if the source does not exist; [`Error::Stuck`] if it has no event with this number, or
     /// cannot accept the changes; [`Error::KeyReused`] if the key was used for another fork.
     pub async fn fork(&self, strategies: &StrategyRegistry, new: NewFork) -> Result<Fork, Error> {
-        let NewFork { source, at, config, budget, prompts, facts, input, by, idempotency } = new;
+        let NewFork { source, at, config, budget, prompts, facts, input, by, caller, idempotency } = new;
         let mut events = Vec::new();
         self.along(source, 0, Some(at), |it| {
             events.push(it.event);
@@ -87,9 +89,10 @@ impl Store {
         };
         rename_turns(&mut events);
         let hash = hex::encode(last.hash);
-        let author = by.clone();
+        let (author, sender) = (by.clone(), caller.clone());
         let forked =
-            Forked { thread: source, seq: at, hash, config, budget, prompts, facts, actor: by }.into();
+            Forked { thread: source, seq: at, hash, config, budget, prompts, facts, actor: by, caller }
+                .into();
         let unresolved_writes = unresolved_writes(strategies, source, &events, &forked)?;
         events.push(forked);
         let doubted = |slot| {
@@ -104,7 +107,11 @@ impl Store {
         };
         let log = events.iter().map(foreign).collect::<Result<_, Error>>()?;
         let arrived = Arrived::of(strategies, thread, log)?;
-        let turn = input.map(|(policy, messages)| first(thread, author, policy, messages));
+        let turn = input.map(|(policy, messages)| NewTurn {
+            policy,
+            caller: sender,
+            ..NewTurn::of(Opening::Existing(thread), messages, author)
+        });
         self.database.transact(move |tx| begin(tx, source, arrived, turn, idempotency).boxed()).await
     }
 
@@ -116,11 +123,6 @@ impl Store {
     pub async fn forked(&self, tenant: &str, idempotency: &Idempotency) -> Result<Option<ThreadId>, Error> {
         of_key(&self.database.pool, tenant, idempotency).await
     }
-}
-
-/// Builds the first turn of a fork.
-fn first(thread: ThreadId, author: String, policy: Policy, messages: Vec<Message>) -> NewTurn {
-    NewTurn { policy, ..NewTurn::of(Opening::Existing(thread), messages, author) }
 }
 
 async fn begin(

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use queue::{Batcher, Priority, WhenAlone, clock};
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Statement};
-use shared::{Message, Policy};
+use shared::{CallerId, Message, Policy};
 
 use crate::{
     Error,
@@ -13,7 +13,7 @@ use crate::{
         Store,
         database::Database,
         ids::{ThreadId, TurnId, corrupt, unsigned},
-        turns::policy_of,
+        turns::{caller_of, policy_of},
     },
 };
 
@@ -30,6 +30,8 @@ pub struct Queued {
     pub messages: Vec<Message>,
     /// Author of the turn.
     pub author: String,
+    /// Authenticated submitter; `None` if no key was required.
+    pub caller: Option<CallerId>,
     /// Length of the log that ends with the question which this turn answers; the turn starts at no other length.
     pub answers_seq: Option<u64>,
     /// Time of submission, in microseconds since the Unix epoch.
@@ -58,13 +60,14 @@ pub(crate) struct Row {
     policy: String,
     input: String,
     author: String,
+    caller: Option<String>,
     answers_seq: Option<i64>,
     created_at: i64,
 }
 
 /// The same columns as SQL, of a table named `turns`.
 const COLUMNS: &str = "turns.id, turns.thread_id, turns.priority, turns.policy, turns.input, turns.author, \
-                       turns.answers_seq, turns.created_at";
+                       turns.caller, turns.answers_seq, turns.created_at";
 
 impl TryFrom<&Row> for Queued {
     type Error = Error;
@@ -80,6 +83,7 @@ impl TryFrom<&Row> for Queued {
             policy: policy_of(&row.policy).ok_or_else(|| unread("its policy is unknown", &row.policy))?,
             messages: serde_json::from_str(&row.input).map_err(|error| unread("its words", &error))?,
             author: row.author.clone(),
+            caller: caller_of(row.caller.as_deref()).map_err(|error| unread("its caller", &error))?,
             answers_seq: row.answers_seq.map(unsigned).transpose()?,
             created_at: row.created_at,
         })

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use queue::{Batcher, Priority, WhenAlone};
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use serde_json::{Map, Value};
-use shared::{DEFAULT_TENANT, Message, Opened, Policy};
+use shared::{CallerId, DEFAULT_TENANT, Message, Opened, Policy};
 
 use crate::{
     Error,
@@ -42,6 +42,8 @@ pub struct NewTurn {
     pub metadata: Value,
     /// Name of the submitter.
     pub author: String,
+    /// Authenticated submitter; `None` if no key was required.
+    pub caller: Option<CallerId>,
     /// Key that identifies a repeated submission.
     pub idempotency: Option<Idempotency>,
     /// Earliest start in microseconds since the Unix epoch; `None` starts at once.
@@ -59,6 +61,7 @@ impl NewTurn {
             attachments: Vec::new(),
             metadata: Value::Object(Map::new()),
             author,
+            caller: None,
             idempotency: None,
             due_at: None,
         }

@@ -66,6 +66,8 @@ pub(crate) mod turns {
         #[sea_orm(column_type = "Text", nullable)]
         pub cause: Option<String>,
         pub answers_seq: Option<i64>,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub caller: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -7,7 +7,7 @@ use sea_orm::{
     QuerySelect, QueryTrait, Select,
 };
 use serde_json::Value;
-use shared::{Message, OutcomeKind, Policy};
+use shared::{CallerId, Message, OutcomeKind, Policy};
 use tracing::warn;
 
 use crate::{
@@ -48,6 +48,8 @@ pub struct Turn {
     pub metadata: Value,
     /// Name of the submitter.
     pub author: String,
+    /// Authenticated submitter; `None` if no key was required.
+    pub caller: Option<CallerId>,
     /// Number of the event that started the turn.
     pub started_seq: Option<u64>,
     /// Number of the event that ended the turn or left it waiting for a person.
@@ -222,6 +224,7 @@ impl TryFrom<turns::Model> for Turn {
             messages: serde_json::from_str(&row.input).map_err(|error| unread("its words", &error))?,
             metadata: serde_json::from_str(&row.metadata).map_err(|error| unread("its metadata", &error))?,
             author: row.author,
+            caller: caller_of(row.caller.as_deref()).map_err(|error| unread("its caller", &error))?,
             started_seq: row.started_seq.map(unsigned).transpose()?,
             ended_seq: row.ended_seq.map(unsigned).transpose()?,
             error: row.error,
@@ -246,6 +249,17 @@ impl TryFrom<turns::Model> for Turn {
 /// The name, if it is unknown.
 pub(crate) fn outcome_of(text: &str) -> Result<OutcomeKind, String> {
     OutcomeKind::ALL.into_iter().find(|it| it.name() == text).ok_or_else(|| text.to_owned())
+}
+
+/// Parses the stored caller of a turn.
+pub(crate) fn caller_of(text: Option<&str>) -> Result<Option<CallerId>, serde_json::Error> {
+    text.map(serde_json::from_str).transpose()
+}
+
+/// Returns the caller of a turn as it is stored.
+pub(crate) fn caller_text(caller: &CallerId) -> String {
+    // Serializing two texts cannot fail.
+    plain(&serde_json::to_string(caller).unwrap_or_default())
 }
 
 /// Returns the name of a policy in the database.

@@ -19,7 +19,7 @@ use crate::{
         ids::{DryRun, ThreadId, TurnId, corrupt, signed},
         status::{ThreadStatus, TurnStatus},
         tables::{threads, turns},
-        turns::policy_text,
+        turns::{caller_text, policy_text},
     },
     read_models::rebuild::{Difference, Differs, Folded, FoldedTurn},
 };
@@ -255,6 +255,7 @@ pub(crate) async fn write_turn(
         input: Set(input),
         metadata: Set("{}".to_owned()),
         author: Set(turn.author.clone()),
+        caller: Set(turn.caller.as_ref().map(caller_text)),
         idempotency_key: Set(None),
         request_hash: Set(None),
         due_at: Set(None),

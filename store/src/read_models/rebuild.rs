@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use queue::clock;
 use serde::Serialize;
 use serde_json::Value;
-use shared::{DEFAULT_TENANT, Event, InputResponse, Message, Outcome, Policy, TurnKind};
+use shared::{CallerId, DEFAULT_TENANT, Event, InputResponse, Message, Outcome, Policy, TurnKind};
 
 use crate::{
     DryRun, Error, Head, Recorded, Store, StrategyRegistry, ThreadId, ThreadScan, ThreadStatus, TurnId,
@@ -154,6 +154,7 @@ pub(crate) struct FoldedTurn {
     pub(crate) policy: Policy,
     pub(crate) messages: Vec<Message>,
     pub(crate) author: String,
+    pub(crate) caller: Option<CallerId>,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
 }
@@ -317,12 +318,13 @@ impl FoldedTurn {
             policy: Policy::Auto,
             messages: Vec::new(),
             author: String::new(),
+            caller: None,
             created_at: recorded.at,
             updated_at: recorded.at,
         };
         if let Event::TurnStarted(it) = &recorded.event {
             turn.messages = it.messages.clone();
-            turn.author = plain(&it.actor);
+            (turn.author, turn.caller) = (plain(&it.actor), it.caller.clone());
             turn.created_at = clock::parse_rfc3339(&it.time).unwrap_or(recorded.at);
             turn.policy = match it.kind {
                 TurnKind::New => Policy::Auto,
@@ -331,7 +333,7 @@ impl FoldedTurn {
         }
         if let Event::InputProvided(it) = &recorded.event {
             turn.messages = vec![Message::user(words(&it.response))];
-            turn.author = plain(&it.actor);
+            (turn.author, turn.caller) = (plain(&it.actor), it.caller.clone());
             turn.policy = Policy::Answer;
         }
         turn

@@ -268,6 +268,7 @@ fn new_turn() -> NewTurn {
         author: String::new(),
         idempotency: None,
         due_at: None,
+        caller: None,
     }
 }
 

@@ -54,6 +54,7 @@ fn turn(nth: u64) -> NewTurn {
         author: "test".to_owned(),
         idempotency: None,
         due_at: None,
+        caller: None,
     }
 }
 
@@ -207,11 +208,18 @@ async fn converse(store: &Store, turns: u64) {
 async fn hear(store: &Store, thread: ThreadId) {
     let mut head = store.head(thread).await.unwrap();
     let Queued { id, author, messages, .. } = store.next_queued(thread).await.unwrap().unwrap();
-    let heard = TurnStarted { turn: id, actor: author, time: String::new(), kind: TurnKind::New, messages };
+    let heard = TurnStarted {
+        turn: id,
+        actor: author,
+        time: String::new(),
+        kind: TurnKind::New,
+        messages,
+        caller: None,
+    };
     for (events, thread, status) in [
         (vec![Event::from(heard)], ThreadStatus::Busy, TurnStatus::Running),
         (
-            vec![shared::Cancelled { actor: "test".to_owned() }.into()],
+            vec![shared::Cancelled { actor: "test".to_owned(), caller: None }.into()],
             ThreadStatus::Idle,
             TurnStatus::Completed,
         ),

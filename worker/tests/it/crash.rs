@@ -346,6 +346,7 @@ fn opened() -> Opened {
         context: shared::ContextSettings::default(),
         actor: String::new(),
         tenant: shared::DEFAULT_TENANT.into(),
+        caller: None,
     }
 }
 

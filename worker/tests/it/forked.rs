@@ -223,7 +223,18 @@ async fn adopted(parts: &Backends, log: &[Event]) -> ThreadId {
 /// A fork without changes.
 fn plain(source: ThreadId, at: u64) -> NewFork {
     let (config, prompts, facts, by) = (Value::Null, BTreeMap::new(), Vec::new(), "test".to_owned());
-    NewFork { source, at, config, budget: None, prompts, facts, input: None, by, idempotency: None }
+    NewFork {
+        source,
+        at,
+        config,
+        budget: None,
+        prompts,
+        facts,
+        input: None,
+        by,
+        idempotency: None,
+        caller: None,
+    }
 }
 
 /// Returns the events from number `from` on, until a person must act.

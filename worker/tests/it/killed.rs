@@ -335,7 +335,7 @@ async fn rests(parts: &Backends, thread: ThreadId, world: &Deadly) -> RunStatus 
         let key = format!("{thread}:{asked}:{slot}");
         let result = world.book.lock().unwrap().get(&key).map(|it| it[0].result.clone());
         let verdict = result.map_or(Verdict::DidNotHappen, |result| Verdict::Happened { result });
-        log.push(Reconciled { slot, verdict, actor: "person".to_owned() }.into()).unwrap();
+        log.push(Reconciled { slot, verdict, actor: "person".to_owned(), caller: None }.into()).unwrap();
     }
     log.flush(parts).await.unwrap();
     RunStatus::Busy

@@ -267,7 +267,7 @@ fn reconcile(log: &SimLog, door: &Arc<Door>, book: &Book) {
         let key = format!("{thread}:{asked}:{slot}");
         let verdict = book.result(&key).map_or(Verdict::DidNotHappen, |result| Verdict::Happened { result });
         log.note(format!("a person says of {key}: {verdict:?}"));
-        log.push(thread, Reconciled { slot, verdict, actor: "person".to_owned() }.into());
+        log.push(thread, Reconciled { slot, verdict, actor: "person".to_owned(), caller: None }.into());
         door.ring_from_outside(thread);
     }
 }

@@ -333,7 +333,7 @@ async fn calling_off_reaches_a_call_in_flight() {
     let strategies = StrategyRegistry::new(strategies::all());
     let parts = &two.parts[1];
     let mut log = store::ThreadLog::open(parts, &strategies, thread).await.unwrap();
-    log.push(shared::Cancelled { actor: "test".to_owned() }.into()).unwrap();
+    log.push(shared::Cancelled { actor: "test".to_owned(), caller: None }.into()).unwrap();
     log.flush(parts).await.unwrap();
     assert_eq!(two.world.under_way.load(Ordering::SeqCst), 1, "nobody has told the worker yet");
     parts.notifications.publish(queue::ALL_WORKERS, queue::Notification::Changed { thread }).await;

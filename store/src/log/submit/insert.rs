@@ -20,7 +20,7 @@ use crate::{
         pool::Transaction,
         signed,
         tables::{threads, turns},
-        turns::policy_text,
+        turns::{caller_text, policy_text},
     },
     sql_batch::{Words, id, number, text},
 };
@@ -135,6 +135,7 @@ impl Entry {
             messages,
             metadata,
             author,
+            caller,
             idempotency,
             due_at,
             attachments,
@@ -154,6 +155,7 @@ impl Entry {
             messages,
             metadata,
             author: plain(&author),
+            caller,
             started_seq: None,
             ended_seq: None,
             error: None,
@@ -192,21 +194,21 @@ async fn queue<'a>(
 ) -> Result<BTreeMap<TurnId, i64>, Error> {
     const WORDS: Words = Words {
         postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-                   request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq) \
+                   request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller) \
                    SELECT id, thread_id, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
                    CASE idempotency_key WHEN '' THEN NULL ELSE request_hash END, $2, $2, tenant, priority, \
-                   nullif(due_at, -1), nullif(answers_seq, -1) \
+                   nullif(due_at, -1), nullif(answers_seq, -1), nullif(caller, '') \
                    FROM unnest($3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
-                   $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[]) WITH ORDINALITY AS it (id, thread_id, \
-                   policy, input, metadata, author, idempotency_key, request_hash, tenant, priority, due_at, answers_seq, \
-                   nth) \
+                   $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[]) WITH ORDINALITY AS it (id, \
+                   thread_id, policy, input, metadata, author, idempotency_key, request_hash, tenant, priority, due_at, \
+                   answers_seq, caller, nth) \
                    ORDER BY nth ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
         sqlite: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-                 request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq) \
+                 request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller) \
                  SELECT unhex(value ->> 'id'), unhex(value ->> 'thread_id'), ?1, value ->> 'policy', \
                  value ->> 'input', value ->> 'metadata', value ->> 'author', value ->> 'idempotency_key', \
                  value ->> 'request_hash', ?2, ?2, value ->> 'tenant', value ->> 'priority', value ->> 'due_at', \
-                 value ->> 'answers_seq' \
+                 value ->> 'answers_seq', value ->> 'caller' \
                  FROM json_each(?3) WHERE true ORDER BY key \
                  ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
     };
@@ -228,6 +230,7 @@ async fn queue<'a>(
         number("priority", &rows, |(_, turn, _)| i64::from(turn.priority.rank())),
         number("due_at", &rows, |(_, turn, _)| turn.due_at),
         number("answers_seq", &rows, |(_, turn, _)| turn.answers_seq.map(signed)),
+        text("caller", &rows, |(_, turn, _)| turn.caller.as_ref().map(caller_text)),
     ];
     let statement = WORDS.with(tx, [TurnStatus::Queued.as_str().into(), now.into()], columns);
     let queued = tx.query_all_raw(statement).await?;

@@ -125,6 +125,7 @@ fn fork_of(source: ThreadId) -> NewFork {
         input: None,
         by: String::new(),
         idempotency: None,
+        caller: None,
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
 /// A turn that was cancelled in the source is cancelled in the fork.
 pub(super) async fn keeps_what_became_of_turns(store: &Store) -> Result<(), Error> {
     let (head, turn) = opened(store).await?;
-    let cancelled = Cancelled { actor: "eve".to_owned() }.into();
+    let cancelled = Cancelled { actor: "eve".to_owned(), caller: None }.into();
     let status = TurnStatus::Cancelled;
     let mark = ReadModelUpdate {
         status: ThreadStatus::Idle,
@@ -147,6 +147,7 @@ fn new_fork(source: ThreadId, idempotency: Option<Idempotency>) -> NewFork {
         input: Some((Policy::Auto, vec![Message::user("go on")])),
         by: "conformance".to_owned(),
         idempotency,
+        caller: None,
     }
 }
 

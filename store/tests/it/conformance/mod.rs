@@ -12,6 +12,7 @@ mod conditions;
 mod files;
 mod fork;
 mod index;
+mod keys;
 mod pauses;
 mod pins;
 mod prune;
@@ -48,6 +49,7 @@ fn new_turn(words: &str) -> NewTurn {
         context: shared::ContextSettings::default(),
         actor: "conformance".to_owned(),
         tenant: DEFAULT_TENANT.to_owned(),
+        caller: None,
     };
     let words = vec![Message::user(words)];
     let metadata = serde_json::json!({ "line": 7 });
@@ -79,7 +81,7 @@ async fn keyed(store: &Store, key: &str, request_hash: &str) -> Result<Submitted
 fn heard(turn: &Turn) -> Event {
     let messages = turn.messages.clone();
     let (by, time) = (turn.author.clone(), queue::clock::rfc3339(turn.created_at));
-    TurnStarted { turn: turn.id, actor: by, time, kind: shared::TurnKind::New, messages }.into()
+    TurnStarted { turn: turn.id, actor: by, time, kind: shared::TurnKind::New, messages, caller: None }.into()
 }
 
 /// Builds a decision event that differs by its reason.

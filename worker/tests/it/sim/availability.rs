@@ -255,7 +255,7 @@ async fn a_turn_that_waited_long_enough_fails_with_the_reason_and_can_be_retried
     }
     sleep(away.end - engine.began.elapsed()).await;
     for thread in &engine.threads {
-        engine.log.push(*thread, Retried { actor: "test".to_owned() }.into());
+        engine.log.push(*thread, Retried { actor: "test".to_owned(), caller: None }.into());
     }
     engine.run(25 * MINUTE).await;
     assert_eq!(engine.completed(), 20);

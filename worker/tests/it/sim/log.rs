@@ -115,6 +115,7 @@ impl SimLog {
             messages: heard.messages.clone(),
             metadata: serde_json::Value::Null,
             author: heard.actor.clone(),
+            caller: heard.caller.clone(),
             started_seq: None,
             ended_seq: None,
             error: None,
@@ -252,8 +253,8 @@ fn waits(turn: &Turn, now: i64) -> bool {
 /// Returns the part of a turn that a worker reads.
 fn queued(turn: &Turn) -> Queued {
     let Turn { id, priority, policy, answers_seq, created_at, .. } = *turn;
-    let (messages, author) = (turn.messages.clone(), turn.author.clone());
-    Queued { id, priority, policy, messages, author, answers_seq, created_at }
+    let (messages, author, caller) = (turn.messages.clone(), turn.author.clone(), turn.caller.clone());
+    Queued { id, priority, policy, messages, author, caller, answers_seq, created_at }
 }
 
 /// The connection of one process to the log: slow, and it may break before or after a write.

@@ -1,0 +1,4 @@
+//! Management of API keys.
+
+pub(crate) mod routes;
+mod view;

@@ -1,0 +1,65 @@
+//! Routes that need a key, each with the scope that it needs.
+
+use std::sync::Arc;
+
+use api_types::Scope;
+use axum::{
+    Router,
+    extract::Request,
+    middleware::{Next, from_fn},
+    routing::MethodRouter,
+};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use super::openapi_page::protect;
+use crate::server::{auth::Principal, problem::ApiError, state::AppState};
+
+type Routes = UtoipaMethodRouter<Arc<AppState>>;
+
+/// Routes that need a key.
+///
+/// **Invariant:** a route can only be added together with the one scope that it needs.
+#[derive(Default)]
+pub(super) struct ProtectedRoutes(OpenApiRouter<Arc<AppState>>);
+
+impl ProtectedRoutes {
+    /// Adds routes that need this scope, and documents it.
+    pub(super) fn needs(self, scope: Scope, (schemas, mut paths, methods): Routes) -> Self {
+        for item in paths.paths.values_mut() {
+            let methods = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
+            methods.into_iter().flatten().for_each(|operation| protect(operation, scope));
+        }
+        Self(self.0.routes((schemas, paths, requiring(scope, methods))))
+    }
+
+    /// Adds a route that needs this scope and is not in the OpenAPI document.
+    pub(super) fn needs_undocumented(
+        self,
+        scope: Scope,
+        path: &str,
+        methods: MethodRouter<Arc<AppState>>,
+    ) -> Self {
+        Self(self.0.route(path, requiring(scope, methods)))
+    }
+
+    pub(super) fn merge(self, other: Self) -> Self {
+        Self(self.0.merge(other.0))
+    }
+
+    /// Returns the documented routes.
+    pub(super) fn documented(self) -> OpenApiRouter<Arc<AppState>> {
+        self.0
+    }
+
+    /// Returns the routes. Each expects the principal of its request, which authentication sets.
+    pub(super) fn into_router(self) -> Router<Arc<AppState>> {
+        self.0.into()
+    }
+}
+
+fn requiring(scope: Scope, methods: MethodRouter<Arc<AppState>>) -> MethodRouter<Arc<AppState>> {
+    methods.route_layer(from_fn(move |principal: Principal, request: Request, next: Next| async move {
+        principal.require(scope)?;
+        Ok::<_, ApiError>(next.run(request).await)
+    }))
+}

@@ -1,0 +1,48 @@
+//! The authenticated sender of a request.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use api_types::Scope;
+use shared::CallerId;
+
+/// Scopes of a key of `[tenants.NAME]`.
+const OF_TENANT: [Scope; 4] = [Scope::Submit, Scope::Read, Scope::Answer, Scope::Operate];
+
+/// The authenticated sender of a request: its key, and the permissions of that key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// Id of the key; none if the API requires no key.
+    pub(crate) key: Option<Arc<str>>,
+    /// Name of the key; none if it has no name.
+    pub(crate) subject: Option<Arc<str>>,
+    /// Tenant for which the key acts; none for an operator.
+    pub(crate) tenant: Option<Arc<str>>,
+    pub(crate) scopes: BTreeSet<Scope>,
+    /// End of validity of the key, in microseconds since the Unix epoch.
+    pub(crate) expires_at: Option<i64>,
+}
+
+impl Caller {
+    /// An operator with all scopes; without a key if the API requires none.
+    pub(crate) fn operator(key: Option<Arc<str>>) -> Self {
+        Self { key, subject: None, tenant: None, scopes: BTreeSet::from(Scope::ALL), expires_at: None }
+    }
+
+    /// The owner of a key of `[tenants.NAME]`.
+    pub(crate) fn of_tenant(key: Arc<str>, tenant: Arc<str>) -> Self {
+        let scopes = BTreeSet::from(OF_TENANT);
+        Self { key: Some(key), subject: None, tenant: Some(tenant), scopes, expires_at: None }
+    }
+
+    /// Returns the identity of the caller, for the log; none if there was no key.
+    pub(crate) fn id(&self) -> Option<CallerId> {
+        let key = self.key.as_deref()?.to_owned();
+        Some(CallerId { key: Some(key), subject: self.subject.as_deref().map(str::to_owned) })
+    }
+
+    /// turnfold itself, for lines of batches: it may not do anything but act for a tenant.
+    pub(crate) fn internal(tenant: &str) -> Self {
+        let tenant = Some(Arc::from(tenant));
+        Self { key: None, subject: None, tenant, scopes: BTreeSet::new(), expires_at: None }
+    }
+}

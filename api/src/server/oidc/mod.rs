@@ -1,0 +1,129 @@
+//! Tokens of an OpenID Connect issuer (JWT) in place of keys.
+//!
+//! A token acts for the tenant that one of its claims names, with the scopes that another one lists. It never acts for an
+//! operator.
+
+mod jwks;
+mod signatures;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use api_types::Scope;
+use jsonwebtoken::{Validation, decode, decode_header};
+use queue::{clock, is_valid_tenant};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use self::jwks::Jwks;
+use super::{
+    caller::Caller,
+    problem::{ApiError, Kind},
+};
+
+/// Maximum length of a token in bytes.
+const TOKEN_MAX: usize = 8 << 10;
+
+/// Maximum length of a subject in characters.
+const SUBJECT_MAX: usize = 200;
+
+/// Seconds by which the clock of the issuer may differ.
+const LEEWAY: i64 = 30;
+
+/// An issuer of tokens that the API accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OidcConfig {
+    /// Value that the claim `iss` must have.
+    pub issuer: String,
+    /// Value that the claim `aud` must contain.
+    pub audience: String,
+    /// URL of the issuer's public keys.
+    pub jwks_url: String,
+    /// Claim that names the tenant.
+    pub tenant_claim: String,
+    /// Claim that lists the scopes: a text with spaces between them, or a list.
+    pub scope_claim: String,
+}
+
+/// Tokens of one issuer.
+pub(crate) struct Tokens {
+    config: OidcConfig,
+    jwks: Jwks,
+}
+
+/// Claims of a token.
+#[derive(Deserialize)]
+struct Claims {
+    sub: String,
+    exp: i64,
+    #[serde(default)]
+    nbf: i64,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+impl Tokens {
+    pub(crate) fn new(config: OidcConfig) -> Self {
+        signatures::install();
+        Self { jwks: Jwks::new(config.jwks_url.clone()), config }
+    }
+
+    /// Returns the sender of a valid token, or none if it is not valid.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Unavailable`] if the keys of the issuer cannot be fetched.
+    pub(crate) async fn caller(&self, token: &str) -> Result<Option<Arc<Caller>>, ApiError> {
+        if TOKEN_MAX < token.len() {
+            return Ok(None);
+        }
+        let Ok(header) = decode_header(token) else { return Ok(None) };
+        // A token whose extensions are not understood must be refused (RFC 7515, 4.1.11).
+        if header.crit.is_some() {
+            return Ok(None);
+        }
+        let unavailable = |_| Kind::Unavailable.because("the keys of the issuer of tokens cannot be fetched");
+        let Some(key) = self.jwks.find(header.kid.as_deref()).await.map_err(unavailable)? else {
+            return Ok(None);
+        };
+        // The key decides the algorithm, not the token.
+        let mut validation = Validation::new(key.algorithm);
+        validation.set_issuer(&[&self.config.issuer]);
+        validation.set_audience(&[&self.config.audience]);
+        validation.set_required_spec_claims(&["iss", "aud"]);
+        // Times are compared below, with the clock of the store.
+        validation.validate_exp = false;
+        let token = decode::<Claims>(token, &key.key, &validation).ok();
+        Ok(token.and_then(|it| self.caller_of(&it.claims)).map(Arc::new))
+    }
+
+    fn caller_of(&self, claims: &Claims) -> Option<Caller> {
+        let now = clock::now().div_euclid(1_000_000);
+        if claims.exp.saturating_add(LEEWAY) <= now || now + LEEWAY < claims.nbf {
+            return None;
+        }
+        let is_subject = (1..=SUBJECT_MAX).contains(&claims.sub.chars().count());
+        if !is_subject || claims.sub.chars().any(char::is_control) {
+            return None;
+        }
+        let tenant = claims.others.get(&self.config.tenant_claim)?.as_str();
+        let tenant = tenant.filter(|it| is_valid_tenant(it))?;
+        Some(Caller {
+            key: Some("oidc".into()),
+            subject: Some(claims.sub.as_str().into()),
+            tenant: Some(tenant.into()),
+            scopes: claims.others.get(&self.config.scope_claim).map(scopes).unwrap_or_default(),
+            // The owner of a token gets another one from the issuer. What it creates may outlive it.
+            expires_at: None,
+        })
+    }
+}
+
+/// Reads a list of scopes. Scopes of other services are skipped.
+fn scopes(claim: &Value) -> BTreeSet<Scope> {
+    let names: Vec<&str> = match claim {
+        Value::String(text) => text.split_whitespace().collect(),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    };
+    names.into_iter().filter_map(|it| it.parse().ok()).collect()
+}

@@ -1,0 +1,278 @@
+//! Tokens of an issuer whose public keys a server on loopback serves.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use api::OidcConfig;
+use axum::{Router, http::StatusCode, routing::get};
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use queue::clock;
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _},
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::{
+    keys::ask,
+    test_api::{Room, key_ring, thread_of},
+};
+
+/// A key pair of the issuer.
+enum Signer {
+    Es256(&'static str, EcdsaKeyPair),
+    EdDsa(&'static str, Ed25519KeyPair),
+}
+
+impl Signer {
+    fn es256(kid: &'static str) -> Self {
+        let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+        let pair = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        Self::Es256(kid, EcdsaKeyPair::from_pkcs8(algorithm, pair.as_ref(), &random).unwrap())
+    }
+
+    fn eddsa(kid: &'static str) -> Self {
+        let pair = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self::EdDsa(kid, Ed25519KeyPair::from_pkcs8(pair.as_ref()).unwrap())
+    }
+
+    fn jwk(&self) -> Value {
+        match self {
+            Self::Es256(kid, pair) => {
+                let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
+                json!({"kty": "EC", "crv": "P-256", "kid": kid, "use": "sig", "x": encoded(x), "y": encoded(y)})
+            }
+            Self::EdDsa(kid, pair) => {
+                json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": encoded(pair.public_key().as_ref())})
+            }
+        }
+    }
+
+    fn header(&self) -> Value {
+        match self {
+            Self::Es256(kid, _) => json!({"alg": "ES256", "typ": "JWT", "kid": kid}),
+            Self::EdDsa(kid, _) => json!({"alg": "EdDSA", "typ": "JWT", "kid": kid}),
+        }
+    }
+
+    fn token(&self, claims: &Value) -> String {
+        self.token_with(&self.header(), claims)
+    }
+
+    fn token_with(&self, header: &Value, claims: &Value) -> String {
+        let message = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
+        let signature = match self {
+            Self::Es256(_, pair) => {
+                pair.sign(&SystemRandom::new(), message.as_bytes()).unwrap().as_ref().to_vec()
+            }
+            Self::EdDsa(_, pair) => pair.sign(message.as_bytes()).as_ref().to_vec(),
+        };
+        format!("{message}.{}", encoded(signature))
+    }
+}
+
+fn encoded(bytes: impl AsRef<[u8]>) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Document that the server serves, and the number of times that it did.
+#[derive(Clone, Default)]
+struct Issuer {
+    document: Arc<Mutex<String>>,
+    fetched: Arc<AtomicUsize>,
+}
+
+impl Issuer {
+    fn publish(&self, signers: &[&Signer]) {
+        let keys: Vec<_> = signers.iter().map(|it| it.jwk()).collect();
+        // Keys that no token can be verified with are skipped.
+        let others = [json!({"kty": "new"}), json!({"kty": "oct", "k": "c2VjcmV0", "kid": "shared"})];
+        let keys: Vec<_> = keys.into_iter().chain(others).collect();
+        *self.document.lock().unwrap() = json!({ "keys": keys }).to_string();
+    }
+
+    async fn serve(&self) -> String {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let this = self.clone();
+        let document = async move || {
+            this.fetched.fetch_add(1, Ordering::Relaxed);
+            this.document.lock().unwrap().clone()
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/jwks", listener.local_addr().unwrap());
+        tokio::spawn(async {
+            axum::serve(listener, Router::new().route("/jwks", get(document))).await.unwrap()
+        });
+        url
+    }
+
+    fn fetched(&self) -> usize {
+        self.fetched.load(Ordering::Relaxed)
+    }
+}
+
+async fn room(jwks_url: String) -> Room {
+    Room::with(|door| {
+        door.keys = key_ring(&["operator-key"], &[]);
+        door.oidc = Some(OidcConfig {
+            issuer: "https://login.example.org".to_owned(),
+            audience: "turnfold".to_owned(),
+            jwks_url,
+            tenant_claim: "org".to_owned(),
+            scope_claim: "scope".to_owned(),
+        });
+    })
+    .await
+}
+
+/// Claims of a valid token.
+fn claims() -> Value {
+    let now = clock::now() / 1_000_000;
+    json!({
+        "iss": "https://login.example.org", "aud": ["turnfold", "other"], "sub": "ada@example.org", "org": "acme",
+        "scope": "openid submit read", "iat": now, "nbf": now, "exp": now + 300,
+    })
+}
+
+fn with(changes: Value) -> Value {
+    let mut claims = claims();
+    for (name, value) in changes.as_object().unwrap() {
+        if value.is_null() {
+            claims.as_object_mut().unwrap().remove(name);
+        } else {
+            claims[name] = value.clone();
+        }
+    }
+    claims
+}
+
+async fn status(room: &Room, token: &str) -> StatusCode {
+    ask(room, Some(token), "GET", "/v1/turns", &Value::Null).await.status
+}
+
+#[tokio::test]
+async fn a_token_acts_for_its_tenant_with_its_scopes() {
+    let (issuer, es, ed) = (Issuer::default(), Signer::es256("es"), Signer::eddsa("ed"));
+    issuer.publish(&[&es, &ed]);
+    let room = room(issuer.serve().await).await;
+    for signer in [&es, &ed] {
+        let token = signer.token(&claims());
+        let new = json!({"strategy": "probe", "input": "echo hi"});
+        let turn = ask(&room, Some(&token), "POST", "/v1/turns", &new).await.json();
+        assert_eq!(turn["tenant"], "acme", "{turn}");
+        let opened = room.log_of(thread_of(&turn)).await[0].payload().unwrap();
+        assert!(opened.contains(r#""caller":{"key":"oidc","subject":"ada@example.org"}"#), "{opened}");
+        let refused = ask(&room, Some(&token), "GET", "/v1/keys", &Value::Null).await;
+        assert!(refused.problem(403, "forbidden").contains("`admin`"));
+    }
+    let listed = es.token(&with(json!({"scope": ["read", 7], "org": "bell"})));
+    let turns = ask(&room, Some(&listed), "GET", "/v1/turns", &Value::Null).await.json();
+    assert_eq!(turns["data"], json!([]), "another tenant's turns do not exist");
+    assert_eq!(status(&room, &es.token(&with(json!({"scope": null})))).await, 403);
+    assert_eq!(status(&room, "operator-key").await, 200, "keys are accepted beside tokens");
+    assert_eq!(issuer.fetched(), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_valid_is_refused() {
+    let (issuer, es, ed) = (Issuer::default(), Signer::es256("es"), Signer::eddsa("ed"));
+    issuer.publish(&[&es, &ed]);
+    let room = room(issuer.serve().await).await;
+    let now = clock::now() / 1_000_000;
+    for (name, changes) in [
+        ("expired", json!({"exp": now - 60})),
+        ("no expiry", json!({"exp": null})),
+        ("not valid yet", json!({"nbf": now + 300})),
+        ("wrong audience", json!({"aud": "other"})),
+        ("no audience", json!({"aud": null})),
+        ("wrong issuer", json!({"iss": "https://evil.example"})),
+        ("no issuer", json!({"iss": null})),
+        ("no subject", json!({"sub": null})),
+        ("an empty subject", json!({"sub": ""})),
+        ("no tenant", json!({"org": null})),
+        ("an invalid tenant", json!({"org": "A B"})),
+        ("a list of tenants", json!({"org": ["acme"]})),
+    ] {
+        assert_eq!(status(&room, &es.token(&with(changes))).await, 401, "{name}");
+    }
+    let impostor = Signer::es256("es");
+    assert_eq!(status(&room, &impostor.token(&claims())).await, 401, "signed with another key");
+    for header in [
+        json!({"alg": "none", "kid": "es"}),
+        json!({"alg": "HS256", "kid": "es"}),
+        json!({"alg": "HS256", "kid": "shared"}),
+        json!({"alg": "RS256", "kid": "es"}),
+        json!({"alg": "EdDSA", "kid": "es"}),
+        json!({"alg": "ES256", "kid": "ed"}),
+        json!({"alg": "ES256", "kid": "unknown"}),
+        json!({"alg": "ES256"}),
+        json!({"alg": "ES256", "kid": "es", "crit": ["b64"], "b64": false}),
+    ] {
+        assert_eq!(status(&room, &es.token_with(&header, &claims())).await, 401, "{header}");
+    }
+    let unsigned =
+        format!("{}.{}.", encoded(json!({"alg": "none"}).to_string()), encoded(claims().to_string()));
+    let valid = es.token(&claims());
+    let (message, signature) = valid.rsplit_once('.').unwrap();
+    let (header, _) = message.split_once('.').unwrap();
+    let other = encoded(with(json!({"org": "bell"})).to_string());
+    for token in [
+        unsigned,
+        message.to_owned(),
+        format!("{message}."),
+        format!("{header}.{other}.{signature}"),
+        format!("{valid}{}", "A".repeat(10_000)),
+        "a.b.c".to_owned(),
+        "..".to_owned(),
+    ] {
+        assert_eq!(status(&room, &token).await, 401, "{token}");
+    }
+    assert_eq!(status(&room, &valid).await, 200);
+    assert_eq!(issuer.fetched(), 1, "an unknown key id fetches at most once a minute");
+}
+
+#[tokio::test]
+async fn a_rotated_key_is_found_and_the_old_one_refused() {
+    let (issuer, old, new) = (Issuer::default(), Signer::es256("1"), Signer::eddsa("2"));
+    issuer.publish(&[&old]);
+    let room = room(issuer.serve().await).await;
+    assert_eq!(status(&room, &old.token(&claims())).await, 200);
+    issuer.publish(&[&new]);
+    assert_eq!(status(&room, &new.token(&claims())).await, 401, "within a minute of the last fetch");
+    advance(Duration::from_secs(61)).await;
+    for _ in 0..3 {
+        assert_eq!(status(&room, &new.token(&claims())).await, 200);
+        assert_eq!(status(&room, &old.token(&claims())).await, 401);
+    }
+    assert_eq!(issuer.fetched(), 2);
+    // A document that is too long or no document at all changes nothing.
+    for document in [" ".repeat(300 << 10), "<html>".to_owned()] {
+        *issuer.document.lock().unwrap() = document;
+        advance(Duration::from_secs(3601)).await;
+        assert_eq!(status(&room, &new.token(&claims())).await, 200);
+    }
+    assert_eq!(issuer.fetched(), 4);
+}
+
+#[tokio::test]
+async fn an_issuer_that_cannot_be_reached_is_no_fault_of_the_token() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let room = room("http://127.0.0.1:9/jwks".to_owned()).await;
+    let token = Signer::es256("es").token(&claims());
+    let reply = ask(&room, Some(&token), "GET", "/v1/turns", &Value::Null).await;
+    assert!(reply.problem(503, "unavailable").contains("keys of the issuer"), "{reply:?}");
+    assert_eq!(status(&room, "operator-key").await, 200);
+}
+
+/// Advances the clock of timers, and lets it run again: a paused clock would time out requests to the issuer.
+async fn advance(by: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(by).await;
+    tokio::time::resume();
+}

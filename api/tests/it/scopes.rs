@@ -1,0 +1,218 @@
+//! The matrix of access: every route of the OpenAPI document × every scope × own tenant, another tenant, an expired key, a
+//! revoked key and no key.
+
+use std::time::Duration;
+
+use api_types::Scope;
+use serde_json::{Value, json};
+use store::{testing::announce, webhooks::EventType};
+
+use crate::{
+    keys::{ask, create, locked, secret},
+    test_api::{Reply, Room, id_of, thread_of},
+};
+
+/// A route: method, path, the scope that it needs, and whether it needs an operator.
+struct Route {
+    method: String,
+    path: String,
+    needs: Scope,
+    operator_only: bool,
+}
+
+/// Returns every route of the document that needs a key.
+fn routes() -> Vec<Route> {
+    let document: Value = serde_json::from_str(&api::openapi()).unwrap();
+    let mut routes = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let Some(scope) = operation["security"][0]["bearer"][0].as_str() else { continue };
+            routes.push(Route {
+                method: method.to_uppercase(),
+                path: path.clone(),
+                needs: scope.parse().unwrap(),
+                operator_only: path.starts_with("/v1/pauses") || path == "/metrics",
+            });
+        }
+    }
+    routes
+}
+
+/// Ids of what tenant acme has.
+struct Ids {
+    thread: String,
+    turn: String,
+    file: String,
+    batch: String,
+    webhook: String,
+    delivery: String,
+    key: String,
+}
+
+impl Ids {
+    fn unknown() -> Self {
+        let id = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
+        Self {
+            thread: id.to_owned(),
+            turn: id.to_owned(),
+            file: format!("file-{}", id.replace('-', "")),
+            batch: format!("batch_{}", id.replace('-', "")),
+            webhook: id.to_owned(),
+            delivery: id.to_owned(),
+            key: "tf_0123456789abcdef".to_owned(),
+        }
+    }
+
+    fn all(&self) -> [&str; 7] {
+        [&self.thread, &self.turn, &self.file, &self.batch, &self.webhook, &self.delivery, &self.key]
+    }
+
+    fn place(&self, path: &str) -> String {
+        let id = match path.split('/').nth(2).unwrap_or_default() {
+            "threads" | "inbox" => &self.thread,
+            "turns" => &self.turn,
+            "files" => &self.file,
+            "batches" => &self.batch,
+            "webhooks" => &self.webhook,
+            "deliveries" => &self.delivery,
+            "keys" => &self.key,
+            _ => "",
+        };
+        path.replace("{id}", id)
+            .replace("{thread_id}", id)
+            .replace("{kind}", "strategy")
+            .replace("{name}", "probe")
+            .replace("{model}", "probe")
+            .replace("{sha256}", &"0".repeat(64))
+    }
+
+    /// Replaces the ids in a text, so that texts about different ids can be compared.
+    fn neutral(&self, text: &str) -> String {
+        self.all().iter().fold(text.to_owned(), |text, id| text.replace(id, "ID"))
+    }
+}
+
+/// A body with which the route would act.
+fn body(route: &Route, ids: &Ids) -> Value {
+    match (route.method.as_str(), route.path.as_str()) {
+        ("POST", "/v1/turns") => json!({"thread_id": ids.thread, "input": "no"}),
+        ("POST", "/v1/chat/completions") => json!({
+            "model": "turnfold/probe", "metadata": {"thread_id": ids.thread}, "stream": true,
+            "messages": [{"role": "user", "content": "no"}]
+        }),
+        ("POST", "/v1/batches") => {
+            json!({"input_file_id": ids.file, "endpoint": "/v1/turns", "completion_window": "24h"})
+        }
+        ("POST", "/v1/threads/{id}/answer") => json!({"text": "no"}),
+        ("POST", "/v1/threads/{id}/reconcile") => json!({"slot": 0, "verdict": "skip"}),
+        ("POST", "/v1/inbox/{thread_id}") => json!({"type": "respond", "args": "no"}),
+        ("POST", "/v1/webhooks") => json!({"url": "https://example.org/x"}),
+        ("POST", "/v1/keys") => json!({"scopes": ["admin"]}),
+        _ => json!({}),
+    }
+}
+
+async fn send(room: &Room, key: Option<&str>, route: &Route, ids: &Ids) -> Reply {
+    ask(room, key, &route.method, &ids.place(&route.path), &body(route, ids)).await
+}
+
+async fn furnish(room: &Room) -> Ids {
+    let post = async |path: &str, body: Value| {
+        let reply = ask(room, Some("acme-key"), "POST", path, &body).await;
+        assert!(reply.status.is_success(), "{reply:?}");
+        reply.json()
+    };
+    let turn = post("/v1/turns", json!({"strategy": "probe", "input": "ask Pay? | yes | no"})).await;
+    room.live(thread_of(&turn)).await;
+    let mut upload = crate::batch_run::form("batch", crate::batch_run::line("c-1", "echo hi").as_bytes());
+    upload.headers_mut().insert("authorization", "Bearer acme-key".parse().unwrap());
+    let file = id_of(&room.send(upload).await.json());
+    let batch = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
+    let batch = id_of(&post("/v1/batches", batch).await);
+    let webhook = id_of(&post("/v1/webhooks", json!({"url": "https://example.org/hook"})).await);
+    announce(&room.parts.store, "acme", EventType::BatchCompleted, json!({})).await.unwrap();
+    let deliveries = ask(room, Some("acme-key"), "GET", "/v1/deliveries", &Value::Null).await.json();
+    let key = id_of(&create(room, Some("acme"), json!({"scopes": ["read"]})).await);
+    Ids {
+        thread: thread_of(&turn).to_string(),
+        turn: id_of(&turn),
+        file,
+        batch,
+        webhook,
+        delivery: id_of(&deliveries["data"][0]),
+        key,
+    }
+}
+
+/// Keys of one tenant, one for each scope.
+async fn keys(room: &Room, tenant: &str, expires: Option<u64>) -> Vec<(Scope, String)> {
+    let mut keys = Vec::new();
+    for scope in Scope::ALL {
+        let mut body = json!({"scopes": [scope]});
+        if let Some(seconds) = expires {
+            body["expires_in_seconds"] = seconds.into();
+        }
+        keys.push((scope, secret(&create(room, Some(tenant), body).await).to_owned()));
+    }
+    keys
+}
+
+#[tokio::test]
+async fn every_route_admits_the_keys_that_it_should() {
+    let room = locked().await;
+    let (ids, unknown, routes) = (furnish(&room).await, Ids::unknown(), routes());
+    assert_eq!(routes.len(), 55);
+    let (own, other) = (keys(&room, "acme", None).await, keys(&room, "bell", None).await);
+    let (revoked, expired) = (keys(&room, "acme", None).await, keys(&room, "acme", Some(1)).await);
+    for (_, key) in &revoked {
+        let path = format!("/v1/keys/{}", &key[..19]);
+        assert_eq!(ask(&room, Some("operator-key"), "DELETE", &path, &Value::Null).await.status, 200);
+    }
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    for route in &routes {
+        let name = format!("{} {}", route.method, route.path);
+        let denied =
+            [None].into_iter().chain(revoked.iter().chain(&expired).map(|(_, key)| Some(key.as_str())));
+        for key in denied {
+            assert_eq!(send(&room, key, route, &ids).await.status, 401, "{name} with {key:?}");
+        }
+        for (scope, key) in own.iter().chain(&other).filter(|(scope, _)| *scope != route.needs) {
+            let reply = send(&room, Some(key), route, &ids).await;
+            assert_eq!(reply.status, 403, "{name} with {scope}: {reply:?}");
+            assert!(reply.text().contains(&format!("--scope {}`", route.needs)), "{name}: {reply:?}");
+        }
+        let (_, key) = other.iter().find(|(scope, _)| *scope == route.needs).unwrap();
+        let reply = send(&room, Some(key), route, &ids).await;
+        if route.operator_only {
+            assert!(reply.problem(403, "forbidden").contains("requires an operator"), "{name}");
+        }
+        for id in ids.all().iter().filter(|id| !ids.place(&route.path).contains(*id)) {
+            assert!(
+                !reply.text().contains(*id) || body(route, &ids).to_string().contains(*id),
+                "{name}: {reply:?}"
+            );
+        }
+        if route.path.contains("{id}") || route.path.contains("{thread_id}") {
+            let of_unknown = send(&room, Some(key), route, &unknown).await;
+            assert_eq!(reply.status, of_unknown.status, "{name}: {reply:?}");
+            assert!(!reply.status.is_success(), "{name}: {reply:?}");
+            assert_eq!(ids.neutral(reply.text()), unknown.neutral(of_unknown.text()), "{name}");
+        }
+    }
+    for route in &routes {
+        let name = format!("{} {}", route.method, route.path);
+        let (_, key) = own.iter().find(|(scope, _)| *scope == route.needs).unwrap();
+        let reply = send(&room, Some(key), route, &ids).await;
+        if route.operator_only {
+            assert!(reply.problem(403, "forbidden").contains("requires an operator"), "{name}");
+            let reply = send(&room, Some("operator-key"), route, &ids).await;
+            assert!(![401, 403].contains(&reply.status.as_u16()), "{name}: {reply:?}");
+        } else if (route.method.as_str(), route.path.as_str()) == ("POST", "/v1/turns") {
+            assert!(reply.problem(403, "forbidden").contains("scope `answer`"), "it would answer a question");
+        } else if route.path == "/v1/chat/completions" {
+            assert!(reply.refused(403, "forbidden").contains("scope `answer`"), "it would answer a question");
+        } else {
+            assert!(![401, 403].contains(&reply.status.as_u16()), "{name}: {reply:?}");
+        }
+    }
+}

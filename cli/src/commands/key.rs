@@ -1,0 +1,109 @@
+//! `turnfold key`: manages API keys.
+
+use api_types::{NewKey, Page, RotateKey};
+use reqwest::Method;
+
+use super::Context;
+use crate::{
+    args::Key,
+    client::{Client, path},
+    exit::Exit,
+    output,
+};
+
+/// Most keys on one page of the API.
+const PAGE: u64 = 1_000;
+
+pub(crate) async fn run(ctx: Context, command: Key) -> anyhow::Result<Exit> {
+    let client = ctx.client()?;
+    match command {
+        Key::Create { scopes, expires, name } => {
+            let new = NewKey { name, scopes, expires_in_seconds: expires.map(|it| it.as_secs()) };
+            show_secret(&ctx, "created", &client.post("/v1/keys", &new).await?)?;
+        }
+        Key::List { limit } => {
+            let all = list(&client, limit).await?;
+            output::many(ctx.format, &all, || match all.is_empty() {
+                true => "no keys; create one with: turnfold key create --scope read".to_owned(),
+                false => output::table(
+                    &["key", "name", "tenant", "scopes", "status", "created", "expires", "last used"],
+                    all.iter().map(row),
+                ),
+            })?;
+        }
+        Key::Revoke { id } => {
+            let request = client.request(Method::DELETE, &path(&["keys", id_of(&id)])?);
+            let key: api_types::Key = client.fetch(request).await?;
+            output::one(ctx.format, &key, || format!("revoked key {}", key.id))?;
+        }
+        Key::Rotate { id, overlap } => {
+            let id = id_of(&id);
+            let body = RotateKey { overlap_seconds: overlap.as_secs() };
+            let new: api_types::Key = client.post(&path(&["keys", id, "rotate"])?, &body).await?;
+            show_secret(&ctx, &format!("replaced key {id}: created"), &new)?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Returns the id of a key, also if the person gave the whole key: its secret part must not be sent as a part of a path.
+fn id_of(text: &str) -> &str {
+    match text.rsplit_once('_') {
+        Some((id, secret)) if id.contains('_') && secret.len() > 16 => id,
+        Some(_) | None => text,
+    }
+}
+
+async fn list(client: &Client, limit: u64) -> anyhow::Result<Vec<api_types::Key>> {
+    let mut all: Vec<api_types::Key> = Vec::new();
+    loop {
+        let wanted = limit.saturating_sub(all.len() as u64).min(PAGE);
+        let after = all.last().map(|it| format!("&after={}", it.id)).unwrap_or_default();
+        let page: Page<api_types::Key> = client.get(&format!("/v1/keys?limit={wanted}{after}")).await?;
+        let has_more = page.has_more && !page.data.is_empty();
+        all.extend(page.data);
+        if !has_more || limit <= all.len() as u64 {
+            return Ok(all);
+        }
+    }
+}
+
+fn show_secret(ctx: &Context, done: &str, key: &api_types::Key) -> anyhow::Result<()> {
+    output::one(ctx.format, key, || {
+        format!(
+            "{done} key {} of {} with {}{}\nkey, not shown again: {}",
+            key.id,
+            key.tenant.as_ref().map_or_else(|| "an operator".to_owned(), |it| format!("tenant {it}")),
+            scopes(key),
+            key.expires_at.as_ref().map(|at| format!(", expires at {at}")).unwrap_or_default(),
+            key.key.as_deref().unwrap_or_default()
+        )
+    })
+}
+
+fn row(key: &api_types::Key) -> Vec<String> {
+    vec![
+        key.id.clone(),
+        key.name.clone(),
+        key.tenant.clone().unwrap_or_else(|| "(operator)".to_owned()),
+        scopes(key),
+        output::json_name(&key.status),
+        key.created_at.clone(),
+        key.expires_at.clone().unwrap_or_else(|| "never".to_owned()),
+        key.last_used_at.clone().unwrap_or_else(|| "never".to_owned()),
+    ]
+}
+
+fn scopes(key: &api_types::Key) -> String {
+    key.scopes.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn the_secret_part_of_a_key_is_left_out_of_paths() {
+    let key = format!("tf_5d0f6a2b9c1e4873_{}", "a".repeat(64));
+    for (text, id) in
+        [(key.as_str(), "tf_5d0f6a2b9c1e4873"), ("tf_5d0f6a2b9c1e4873", "tf_5d0f6a2b9c1e4873"), ("x", "x")]
+    {
+        assert_eq!(id_of(text), id);
+    }
+}

@@ -1,0 +1,230 @@
+//! API keys: hash, owner, scopes and lifetime of each.
+//!
+//! A key consists of a public id and a secret part. The table holds the id and a hash of the secret part, so a copy of the
+//! database opens nothing.
+//!
+//! ## Why SHA-256 is enough
+//!
+//! The secret part has 256 random bits. A slow hash such as Argon2 protects secrets that people choose, by making each guess
+//! expensive. 256 random bits cannot be guessed at any speed, and a slow hash would cost every request milliseconds.
+
+mod table;
+
+use futures::FutureExt as _;
+use queue::clock;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait as _, Condition, ConnectionTrait as _, DbBackend, EntityTrait as _,
+    IntoActiveModel as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
+    QueryTrait as _, sea_query::SimpleExpr,
+};
+
+use self::table::Column;
+use crate::{
+    Error, Store,
+    log::{Transaction, at_most, plain, statement},
+};
+
+/// Maximum number of valid keys per tenant, and of valid operator keys. As many revoked and expired ones are kept.
+pub const MOST_KEYS: u64 = 1_000;
+
+/// An API key, without its secret part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Public part of the key.
+    pub id: String,
+    /// SHA-256 of the secret part.
+    pub hash: Vec<u8>,
+    /// Tenant for which the key acts; `None` for an operator's key.
+    pub tenant: Option<String>,
+    /// Name for people; may be empty.
+    pub name: String,
+    /// Names of the scopes.
+    pub scopes: Vec<String>,
+    /// Author of the key.
+    pub created_by: String,
+    /// Creation time, in microseconds since the Unix epoch.
+    pub created_at: i64,
+    /// End of validity, in microseconds since the Unix epoch; `None` if the key does not expire.
+    pub expires_at: Option<i64>,
+    /// Time of the revocation, in microseconds since the Unix epoch.
+    pub revoked_at: Option<i64>,
+    /// Time of the last use, in microseconds since the Unix epoch; up to a minute late.
+    pub last_used_at: Option<i64>,
+}
+
+impl Key {
+    /// Reports whether the key is neither revoked nor expired at this time.
+    pub fn is_valid(&self, now: i64) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|it| now < it)
+    }
+}
+
+impl Store {
+    /// Stores a key unless its tenant has reached the limit. Returns true if it was stored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn add_key(&self, new: &Key) -> Result<bool, Error> {
+        let new = new.clone();
+        self.database.transact(move |tx| add(tx, new).boxed()).await
+    }
+
+    /// Stores the successor of a key, which expires at `old_expires_at` or earlier. Returns true if it was stored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn rotate_key(&self, old: &str, old_expires_at: i64, new: &Key) -> Result<bool, Error> {
+        let (old, new) = (old.to_owned(), new.clone());
+        self.database
+            .transact(move |tx| {
+                async move {
+                    let row =
+                        table::ActiveModel { expires_at: Set(Some(old_expires_at)), ..Default::default() };
+                    let lives_longer = Condition::any()
+                        .add(Column::ExpiresAt.is_null())
+                        .add(Column::ExpiresAt.gt(old_expires_at));
+                    let update = table::Entity::update_many().set(row).filter(Column::Id.eq(old));
+                    update.filter(lives_longer).exec(tx).await?;
+                    add(tx, new).await
+                }
+                .boxed()
+            })
+            .await
+    }
+
+    /// Returns a key, or `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn key(&self, id: &str) -> Result<Option<Key>, Error> {
+        let row = table::Entity::find_by_id(plain(id)).one(&self.database.pool).await?;
+        Ok(row.map(Key::from))
+    }
+
+    /// Returns at most `limit` keys of one tenant or of all, oldest first, that were created after the key `after`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn keys(
+        &self,
+        tenant: Option<&str>,
+        after: Option<&Key>,
+        limit: u64,
+    ) -> Result<Vec<Key>, Error> {
+        let is_later = |it: &Key| {
+            let same_time =
+                Condition::all().add(Column::CreatedAt.eq(it.created_at)).add(Column::Id.gt(it.id.as_str()));
+            Condition::any().add(Column::CreatedAt.gt(it.created_at)).add(same_time)
+        };
+        let rows = table::Entity::find()
+            .apply_if(tenant, |rows, it| rows.filter(Column::Tenant.eq(it)))
+            .apply_if(after, |rows, it| rows.filter(is_later(it)))
+            .order_by_asc(Column::CreatedAt)
+            .order_by_asc(Column::Id)
+            .limit(at_most(limit));
+        Ok(rows.all(&self.database.pool).await?.into_iter().map(Key::from).collect())
+    }
+
+    /// Revokes a key, unless it is revoked already.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn revoke_key(&self, id: &str) -> Result<(), Error> {
+        let row = table::ActiveModel { revoked_at: Set(Some(clock::now())), ..Default::default() };
+        let update = table::Entity::update_many().set(row).filter(Column::Id.eq(plain(id)));
+        update.filter(Column::RevokedAt.is_null()).exec(&self.database.writer).await?;
+        Ok(())
+    }
+
+    /// Notes the use of a key. An earlier time than the noted one changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn key_used(&self, id: &str, at: i64) -> Result<(), Error> {
+        let row = table::ActiveModel { last_used_at: Set(Some(at)), ..Default::default() };
+        let is_earlier = Condition::any().add(Column::LastUsedAt.is_null()).add(Column::LastUsedAt.lt(at));
+        let update = table::Entity::update_many().set(row).filter(Column::Id.eq(plain(id)));
+        update.filter(is_earlier).exec(&self.database.writer).await?;
+        Ok(())
+    }
+}
+
+async fn add(tx: &Transaction, new: Key) -> Result<bool, Error> {
+    if tx.get_database_backend() == DbBackend::Postgres {
+        // Concurrent inserts are counted one after the other. A row lock would not help, since the new rows do not
+        // exist yet.
+        let alone = "SELECT pg_advisory_xact_lock(hashtext('api_keys'), hashtext($1))";
+        tx.execute_raw(statement(tx, alone, [new.tenant.clone().unwrap_or_default().into()])).await?;
+    }
+    let own = match &new.tenant {
+        Some(tenant) => Column::Tenant.eq(tenant.as_str()),
+        None => Column::Tenant.is_null(),
+    };
+    let unexpired = Condition::any().add(Column::ExpiresAt.is_null()).add(Column::ExpiresAt.gt(clock::now()));
+    let valid =
+        table::Entity::find().filter(own.clone()).filter(Column::RevokedAt.is_null()).filter(unexpired);
+    if MOST_KEYS <= valid.count(tx).await? {
+        return Ok(false);
+    }
+    delete_ended(tx, own).await?;
+    let Key { id, hash, tenant, name, scopes, created_by, created_at, expires_at, revoked_at, last_used_at } =
+        new;
+    let row = table::Model {
+        id,
+        hash,
+        tenant,
+        name: plain(&name),
+        scopes: scopes.join(" "),
+        created_by: plain(&created_by),
+        created_at,
+        expires_at,
+        revoked_at,
+        last_used_at,
+    };
+    table::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
+    Ok(true)
+}
+
+/// Deletes the oldest keys of an owner that are revoked or expired, beyond [`MOST_KEYS`].
+async fn delete_ended(tx: &Transaction, own: SimpleExpr) -> Result<(), Error> {
+    let ended =
+        Condition::any().add(Column::RevokedAt.is_not_null()).add(Column::ExpiresAt.lte(clock::now()));
+    let superfluous = table::Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(own)
+        .filter(ended)
+        .order_by_desc(Column::CreatedAt)
+        .offset(MOST_KEYS)
+        .limit(MOST_KEYS);
+    let ids: Vec<String> = superfluous.into_tuple().all(tx).await?;
+    if !ids.is_empty() {
+        table::Entity::delete_many().filter(Column::Id.is_in(ids)).exec(tx).await?;
+    }
+    Ok(())
+}
+
+impl From<table::Model> for Key {
+    fn from(row: table::Model) -> Self {
+        let table::Model {
+            id,
+            hash,
+            tenant,
+            name,
+            scopes,
+            created_by,
+            created_at,
+            expires_at,
+            revoked_at,
+            last_used_at,
+        } = row;
+        let scopes = scopes.split_whitespace().map(str::to_owned).collect();
+        Self { id, hash, tenant, name, scopes, created_by, created_at, expires_at, revoked_at, last_used_at }
+    }
+}
