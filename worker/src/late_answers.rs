@@ -1,6 +1,6 @@
 //! Late answers: those of calls that another worker found without one, because this worker was stopped or lost its lease.
 //!
-//! The other worker asks a person whether such a call happened. Its answer settles that question too, unless the person was
+//! The other worker asks a person whether the call happened. Its answer settles that question too, unless the person was
 //! faster. It is appended like any event, so of two writers only one succeeds.
 
 use std::{collections::BTreeSet, time::Duration};

@@ -238,7 +238,7 @@ pub enum McpTransport {
 pub struct SandboxSettings {
     /// True if the process may use the network. Default: false.
     pub network: bool,
-    /// Files and folders that the process may read, besides programs and libraries.
+    /// Files and folders that the process may read, in addition to programs and libraries.
     pub read: Vec<PathBuf>,
     /// Files and folders that the process may read and change.
     pub write: Vec<PathBuf>,

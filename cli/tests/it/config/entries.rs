@@ -56,7 +56,7 @@ fn keys_of_different_kinds_exclude_each_other() {
     );
     refused(
         "mcp.x = { description = 'x', command = 'x', sandbox = 'yes' }",
-        "mcp.x.sandbox in turnfold.toml must be a boolean or a table",
+        "mcp.x.sandbox in turnfold.toml must be true or false or a table",
     );
     refused(
         "mcp.x.command = 'x'",

@@ -38,7 +38,7 @@ fn the_reference_names_every_key_and_its_examples_load() {
                 ("tools", 4) => return None,
                 ("tools" | "prices", 5) => parts[3] = "*",
                 ("nodes", 6) => (parts[3], parts[4]) = ("*", "*"),
-                ("retry", 4) => {}
+                ("retry" | "sandbox", 4) => {}
                 _ => parts.truncate(3),
             }
         }

@@ -175,7 +175,7 @@ async fn integers_beyond_64_bits_are_kept_and_refused_by_name() {
     }
 }
 
-/// A value that the log cannot keep costs the call, and the model is told which value it is.
+/// A value that the log cannot keep costs the call, and the refusal names the value.
 #[tokio::test]
 async fn arguments_that_cannot_be_kept_are_refused_by_name() {
     let deep = format!(r#"{{"plan": {}1{}}}"#, "[".repeat(70), "]".repeat(70));
