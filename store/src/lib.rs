@@ -39,11 +39,12 @@ pub use error::Error;
 pub use filter::{Conditions, FilterError, Predicate};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use log::{
-    AttachmentContent, Chain, ConnectionSettings, Counts, DryRun, Ended, Failure, Failures, Fork, Head,
-    Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork, NewTurn, Opening, Order, PendingCount,
-    PendingTurn, Queued, ReadModelUpdate, Reader, Recorded, Runnable, Store, Stored, StrategyRegistry,
-    Submitted, Thread, ThreadFilter, ThreadId, ThreadLog, ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId,
-    TurnStatus, TurnUpdate, UnknownStatus, WaitReason, Withdrawal, park, rename_turns,
+    AttachmentContent, CancelRequest, Chain, ConnectionSettings, Counts, DeadWorker, DryRun, Ended, Failure,
+    Failures, Fork, Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork, NewTurn, Opening, Order,
+    PendingCount, PendingTurn, Queued, ReadModelUpdate, Reader, Recorded, Runnable, Store, Stored,
+    StrategyRegistry, Submitted, Thread, ThreadFilter, ThreadId, ThreadLog, ThreadScan, ThreadStatus, Turn,
+    TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason, Withdrawal, obey_cancel_request,
+    park, rename_turns,
 };
 pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;

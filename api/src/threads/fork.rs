@@ -27,7 +27,7 @@ use crate::{
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
-    turns::submit::{REPLAYED, hash_of, overlay},
+    turns::submit::{REPLAYED, check_budget, hash_of, overlay},
 };
 
 /// Fork a thread
@@ -83,6 +83,7 @@ pub(crate) async fn fork(
             .hint("use the format of `facts` in the `decided` events of its threads")
     };
     source.thread.state_after(&facts).map_err(invalid_fact)?;
+    budget.as_ref().map_or(Ok(()), check_budget)?;
     let budget = budget.map(|it| it.within(&app.budget));
     let (at, input) = (source.seq, None);
     let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, idempotency };

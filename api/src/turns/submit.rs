@@ -248,6 +248,8 @@ pub(crate) fn opened(
     let is_chosen = overrides.config.as_ref().is_some_and(|it| it.contains_key("servers"));
     let config = configure(graph, app.tuned.get(name), overrides.config)?;
     let servers = usable_servers(app, principal.tenant(), name, is_chosen.then_some(&config))?;
+    let budget = overrides.budget.unwrap_or_default();
+    check_budget(&budget)?;
     if graph.needs_all_servers() && servers.len() < app.experts.len() {
         let why =
             format!("strategy {name} needs every MCP server, and this tenant may use only some of them");
@@ -261,11 +263,17 @@ pub(crate) fn opened(
         version: graph.version(),
         config,
         servers,
-        budget: overrides.budget.unwrap_or_default().within(&app.budget),
+        budget: budget.within(&app.budget),
         context: app.context.clone(),
         actor: by.to_owned(),
         tenant: principal.tenant().to_owned(),
     })
+}
+
+/// Checks the bounds of a client's budget.
+pub(crate) fn check_budget(budget: &Budget) -> Result<(), ApiError> {
+    let refused = |why| Kind::Invalid.because(format!("budget.{why}")).hint("leave it out for no limit");
+    budget.check().map_err(refused)
 }
 
 /// Creates the error for a strategy that does not exist.

@@ -5,6 +5,8 @@ mod approval;
 mod auth;
 mod batch_run;
 mod batches;
+mod bounds;
+mod busy_turns;
 mod cancel_retry;
 mod config;
 mod connections;

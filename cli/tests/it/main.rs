@@ -37,6 +37,7 @@ mod openai_batches;
 mod openai_clients;
 mod person;
 mod pins;
+mod poison;
 mod queue;
 mod real_servers;
 mod redrive;

@@ -8,9 +8,11 @@
 
 pub(crate) mod append;
 pub(crate) mod attachments;
+pub(crate) mod cancel_requests;
 mod connect;
 mod connection_settings;
 pub(crate) mod database;
+pub(crate) mod deaths;
 pub(crate) mod error_fingerprint;
 pub(crate) mod failure_groups;
 pub(crate) mod fork;
@@ -58,7 +60,9 @@ pub(crate) use submit::{BETWEEN, key_of};
 
 pub use append::{Head, ReadModelUpdate, TurnUpdate};
 pub use attachments::AttachmentContent;
+pub use cancel_requests::{CancelRequest, obey_cancel_request};
 pub use connection_settings::ConnectionSettings;
+pub use deaths::DeadWorker;
 pub use failure_groups::{Ended, Failure, Failures};
 pub use fork::{Fork, NewFork, rename_turns};
 pub use ids::{DryRun, ThreadId, TurnId};

@@ -207,13 +207,18 @@ async fn hear(store: &Store, thread: ThreadId) {
     let mut head = store.head(thread).await.unwrap();
     let Queued { id, author, messages, .. } = store.next_queued(thread).await.unwrap().unwrap();
     let heard = TurnStarted { turn: id, actor: author, time: String::new(), kind: TurnKind::New, messages };
+    let decided = shared::Decided {
+        node: "finish".to_owned(),
+        messages: Vec::new(),
+        facts: Vec::new(),
+        reason: None,
+        to: shared::Goto::End,
+        budget_exceeded: None,
+        outcome: None,
+    };
     for (events, thread, status) in [
         (vec![Event::from(heard)], ThreadStatus::Busy, TurnStatus::Running),
-        (
-            vec![shared::Cancelled { actor: "test".to_owned() }.into()],
-            ThreadStatus::Idle,
-            TurnStatus::Completed,
-        ),
+        (vec![decided.into()], ThreadStatus::Idle, TurnStatus::Completed),
     ] {
         let mark = ReadModelUpdate {
             status: thread,

@@ -83,13 +83,16 @@ pub struct Config {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub on_failure_of: BTreeMap<String, OnFailure>,
     /// Maximum number of retries of one command under `retry`.
+    #[schemars(range(min = 0, max = 100))]
     pub retries: u32,
     /// Maximum number of corrections of one command's invalid payloads.
+    #[schemars(range(min = 0, max = 100))]
     pub repairs: u32,
     /// Maximum number of commands that a turn may run, and of open steps in a plan.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1000))]
     pub steps_max: u32,
     /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
+    #[schemars(range(min = 0, max = 10_000))]
     pub model_calls: u32,
 }
 

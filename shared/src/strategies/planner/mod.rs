@@ -117,9 +117,10 @@ pub struct Work {
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// Maximum number of rounds on one task. At the limit the turn ends with a partial result.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1000))]
     pub rounds: u32,
     /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
+    #[schemars(range(min = 0, max = 10_000))]
     pub model_calls: u32,
 }
 
