@@ -27,16 +27,17 @@ pub struct NewBatch {
     /// Use of results that earlier batches produced for the same lines. Default: `succeeded`.
     #[serde(default)]
     pub reuse: Reuse,
-    /// Maximum cost in US dollars. Default: unlimited.
+    /// Maximum cost in US dollars, greater than 0. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1000000000)]
     pub max_usd: Option<f64>,
     /// Maximum number of lines in progress at the same time, capped by the operator's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 1000000)]
     pub window: Option<u64>,
     /// Maximum duration of one line in seconds, including waits for a person. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 2592000)]
     pub expires_after: Option<u64>,
     /// Priority of the batch's turns among those of the same tenant. Default: `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,6 +75,7 @@ pub struct ResumeBatch {
     pub only: Option<Rerun>,
     /// New maximum cost in US dollars, including the cost so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1000000000)]
     pub max_usd: Option<f64>,
 }
 

@@ -21,8 +21,10 @@ pub enum PauseKind {
     Strategy,
     /// Every request to a model.
     Model,
-    /// Every thread of a tenant.
+    /// Every thread of a tenant, by an operator.
     Tenant,
+    /// Every thread of a tenant, by the tenant itself.
+    OwnTenant,
 }
 
 /// An active pause.

@@ -20,6 +20,8 @@ pub enum PendingCause {
     Paused,
     /// An attempt failed and will be retried.
     Retry,
+    /// Workers died or stalled while they ran it. It runs again, and fails after `worker.max_deaths` deaths.
+    Died,
     /// It has no job in the queue. The sweeper will enqueue it.
     NotEnqueued,
     /// An earlier turn of its thread, or an open question to a person, comes first.

@@ -55,7 +55,7 @@ pub struct NewTurn {
     pub not_before: Option<String>,
     /// Earliest start in seconds from now, at most one year. Alternative to `not_before`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(examples(600))]
+    #[schema(minimum = 0, maximum = 31622400, examples(600))]
     pub delay_seconds: Option<u64>,
 }
 

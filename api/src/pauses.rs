@@ -7,7 +7,7 @@ use store::{Pause, PauseKind};
 
 use crate::{
     server::{
-        auth::{Actor, Operator},
+        auth::{Actor, Principal},
         extract::{Body, Path},
         pagination::whole,
         problem::{ApiError, Kind},
@@ -20,21 +20,26 @@ use crate::{
 
 /// List active pauses
 ///
-/// Returns all pauses, sorted by kind and name. Requires an operator.
+/// Returns all pauses, sorted by kind and name; to a tenant, those of the tenant.
 #[utoipa::path(
     get, path = "/v1/pauses", tag = "pauses", operation_id = "list_pauses",
     responses((status = 200, description = "All pauses.", body = Page<api_types::Pause>))
 )]
 pub(crate) async fn list(
     State(app): SharedState,
-    _: Operator,
+    principal: Principal,
 ) -> Result<Json<Page<api_types::Pause>>, ApiError> {
-    Ok(Json(whole(app.parts.store.pauses().await?.into_iter().map(views::pause).collect())))
+    let is_own = |it: &Pause| match it.kind {
+        PauseKind::Tenant | PauseKind::OwnTenant => principal.sees(&it.name),
+        PauseKind::Strategy | PauseKind::Model => principal.only().is_none(),
+    };
+    let pauses = app.parts.store.pauses().await?.into_iter().filter(is_own);
+    Ok(Json(whole(pauses.map(views::pause).collect())))
 }
 
 /// Show a pause
 ///
-/// Returns the active pause of a strategy, a model or a tenant. Requires an operator.
+/// Returns the active pause of a strategy, a model or a tenant. A tenant may see its own.
 #[utoipa::path(
     get, path = "/v1/pauses/{kind}/{name}", tag = "pauses", operation_id = "get_pause",
     params(
@@ -48,16 +53,23 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn get(
     State(app): SharedState,
-    _: Operator,
+    principal: Principal,
     Path((kind, name)): Path<(String, String)>,
 ) -> Result<Json<api_types::Pause>, ApiError> {
-    Ok(Json(views::pause(find(&app, self::kind(&kind)?, &name).await?)))
+    let kind = target(&principal, &kind, &name)?;
+    let found = match find(&app, kind, &name).await {
+        // An operator's pause stops the tenant too.
+        Err(_) if kind == PauseKind::OwnTenant => find(&app, PauseKind::Tenant, &name).await?,
+        found => found?,
+    };
+    Ok(Json(views::pause(found)))
 }
 
 /// Pause a strategy, a model or a tenant
 ///
 /// Running requests finish. No node of a thread with this strategy or of this tenant starts, and no request to this model is
-/// sent. Workers are notified at once. If it is already paused, the reason is replaced. Requires an operator.
+/// sent. Workers are notified at once. If it is already paused, the reason is replaced. A tenant may pause itself, with the kind
+/// `tenant` and its own name; an operator's pause is another one, which it cannot end.
 #[utoipa::path(
     put, path = "/v1/pauses/{kind}/{name}", tag = "pauses", operation_id = "pause", request_body = NewPause,
     params(
@@ -72,12 +84,12 @@ pub(crate) async fn get(
 )]
 pub(crate) async fn put(
     State(app): SharedState,
-    _: Operator,
+    principal: Principal,
     Actor { name: by, .. }: Actor,
     Path((kind, name)): Path<(String, String)>,
     Body { value: new, .. }: Body<NewPause>,
 ) -> Result<Json<api_types::Pause>, ApiError> {
-    let kind = self::kind(&kind)?;
+    let kind = target(&principal, &kind, &name)?;
     match kind {
         PauseKind::Strategy
             if let Err(unknown) = find_strategy(&app, Submitter::OPERATOR, &name, Kind::NamesNoStrategy) =>
@@ -88,10 +100,10 @@ pub(crate) async fn put(
             let detail = format!("model: {name:?} does not name a provider");
             return Err(Kind::Invalid.because(detail).hint("write provider/model, with the slash as %2F"));
         }
-        PauseKind::Tenant if !queue::is_valid_tenant(&name) => {
+        PauseKind::Tenant | PauseKind::OwnTenant if !queue::is_valid_tenant(&name) => {
             return Err(Kind::Invalid.because(format!("tenant: {name:?} is not a valid tenant name")));
         }
-        PauseKind::Strategy | PauseKind::Model | PauseKind::Tenant => (),
+        PauseKind::Strategy | PauseKind::Model | PauseKind::Tenant | PauseKind::OwnTenant => (),
     }
     let pause = Pause::new(kind, &name, &new.reason, &by);
     app.parts.store.pause(&pause).await?;
@@ -102,7 +114,7 @@ pub(crate) async fn put(
 
 /// Resume a strategy, a model or a tenant
 ///
-/// Threads that the pause blocked continue at once. Requires an operator.
+/// Threads that the pause blocked continue at once. A tenant may end the pause that it started itself.
 #[utoipa::path(
     delete, path = "/v1/pauses/{kind}/{name}", tag = "pauses", operation_id = "resume",
     params(
@@ -116,10 +128,10 @@ pub(crate) async fn put(
 )]
 pub(crate) async fn delete(
     State(app): SharedState,
-    _: Operator,
+    principal: Principal,
     Path((kind, name)): Path<(String, String)>,
 ) -> Result<Json<api_types::Pause>, ApiError> {
-    let kind = self::kind(&kind)?;
+    let kind = target(&principal, &kind, &name)?;
     let pause = find(&app, kind, &name).await?;
     if !app.parts.store.resume(kind, &name).await? {
         return Err(not_paused(kind, &name));
@@ -139,6 +151,15 @@ fn not_paused(kind: PauseKind, name: &str) -> ApiError {
     Kind::UnknownPause.because(detail).hint("GET /v1/pauses lists the active pauses")
 }
 
-fn kind(text: &str) -> Result<PauseKind, ApiError> {
-    text.parse().map_err(|unknown: store::UnknownKind| Kind::Invalid.because(unknown.to_string()))
+/// Returns the kind of pause that this principal may see, start and end. A tenant has only a pause of its own.
+fn target(principal: &Principal, kind: &str, name: &str) -> Result<PauseKind, ApiError> {
+    let kind =
+        kind.parse().map_err(|unknown: store::UnknownKind| Kind::Invalid.because(unknown.to_string()))?;
+    match (principal.only(), kind) {
+        (None, kind) => Ok(kind),
+        (Some(own), PauseKind::Tenant | PauseKind::OwnTenant) if own == name => Ok(PauseKind::OwnTenant),
+        (Some(own), _) => Err(Kind::Forbidden
+            .because(format!("a tenant can pause only itself: tenant {own}"))
+            .hint("ask an operator, or use the kind `tenant` and this name")),
+    }
 }

@@ -93,6 +93,7 @@ pub(crate) fn pause(row: store::Pause) -> Pause {
         store::PauseKind::Strategy => PauseKind::Strategy,
         store::PauseKind::Model => PauseKind::Model,
         store::PauseKind::Tenant => PauseKind::Tenant,
+        store::PauseKind::OwnTenant => PauseKind::OwnTenant,
     };
     Pause { kind, name, reason, by, at: rfc3339(at) }
 }

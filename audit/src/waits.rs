@@ -19,7 +19,7 @@ pub async fn waits(store: &Store, id: ThreadId) -> Result<Vec<WaitReason>, Error
     for it in store.pauses().await? {
         let applies = match it.kind {
             PauseKind::Strategy => it.name == thread.strategy,
-            PauseKind::Tenant => it.name == thread.tenant,
+            PauseKind::Tenant | PauseKind::OwnTenant => it.name == thread.tenant,
             PauseKind::Model => false,
         };
         if applies {

@@ -15,7 +15,7 @@ use queue::{
 use secrecy::ExposeSecret as _;
 use store::{Backends, ConnectionSettings, Store, StrategyRegistry};
 use worker::{
-    Backoff, MaxRunningTurns, RequestAdmission, StepRunner, Worker, WorkerConfig,
+    Backoff, MaxRunningTurns, RequestAdmission, StepRunner, TurnLimits, Worker, WorkerConfig,
     world::{LiveWorld, RateLimitConfig},
 };
 
@@ -255,7 +255,12 @@ pub(crate) fn worker(
         sweep_interval: Duration::from_secs(settings.queue.sweep_seconds),
         drain_timeout: Duration::from_secs(settings.worker.drain_seconds),
     };
-    Worker::new(steps, limits)
+    let turn_limits = TurnLimits {
+        deaths: settings.worker.max_deaths,
+        events: settings.worker.max_events_per_turn,
+        bytes: settings.worker.max_thread_mib.saturating_mul(1 << 20),
+    };
+    Worker::new(steps, limits).with_turn_limits(turn_limits)
 }
 
 /// Name of this process in log messages and in the queue.

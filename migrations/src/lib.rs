@@ -17,6 +17,8 @@ mod m20261126_000002_batches;
 mod m20261126_000003_webhooks;
 mod m20261126_000004_operations;
 mod m20261126_000005_mcp;
+mod m20261127_000001_cancel_requests;
+mod m20261127_000002_deaths;
 mod m20261127_000006_keys;
 mod m20261127_000008_workers;
 mod m20261127_000009_trace_parents;
@@ -84,6 +86,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261126_000003_webhooks::Migration),
             Box::new(m20261126_000004_operations::Migration),
             Box::new(m20261126_000005_mcp::Migration),
+            Box::new(m20261127_000001_cancel_requests::Migration),
+            Box::new(m20261127_000002_deaths::Migration),
             Box::new(m20261127_000006_keys::Migration),
             Box::new(m20261127_000008_workers::Migration),
             Box::new(m20261127_000009_trace_parents::Migration),

@@ -27,7 +27,26 @@ pub struct Job {
     pub head: Option<u64>,
     /// Lane in which the job waited and its successor will wait.
     pub lane: Lane,
+    /// Consumers that held the job before, if it was taken over.
+    pub deaths: Option<Deaths>,
 }
+
+/// Consumers that died or stalled while they held a job, until their lease expired. A successor starts without any.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Deaths {
+    /// Their number, at least 1.
+    pub count: u64,
+    /// Name of the last one.
+    pub last: String,
+}
+
+/// Number of deaths from which on a consumer holds no other such job.
+///
+/// ## Why not from the first death on
+///
+/// A consumer that dies leaves all its jobs behind, and at most one of them killed it. Taking them over one by one would
+/// delay the others. But if they die together again, the job at fault must be told from the others before it is given up.
+pub(crate) const QUARANTINE_DEATHS: u64 = 2;
 
 /// Time at which a job becomes available.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +140,8 @@ pub enum EntryState {
         consumer: String,
         /// Time since the lease was granted or last renewed.
         since_renewal: Duration,
+        /// Number of consumers that died or stalled while they held it.
+        deaths: u64,
     },
     /// It is not due yet.
     Delayed {

@@ -32,7 +32,7 @@ pub use self::{
     block_reason::{BlockReason, BlockedBy, MAX_REASON_BYTES},
     enqueued::Enqueued,
     error::QueueError,
-    job::{Depth, EntryState, Job, MAX_CLAIM_WAIT, MAX_DELAY, MAX_LISTED, QueueEntry, Schedule},
+    job::{Deaths, Depth, EntryState, Job, MAX_CLAIM_WAIT, MAX_DELAY, MAX_LISTED, QueueEntry, Schedule},
     lane::{Lane, MAX_TENANT_LEN, Priority, UnknownPriority, Weights, is_valid_tenant},
     memory::{MAX_JOBS, MemoryQueue},
     notifications::{

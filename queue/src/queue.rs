@@ -56,9 +56,9 @@ pub trait Queue: Send + Sync {
 
     /// Claims as many jobs as there are free slots, each under a fresh lease.
     ///
-    /// Jobs whose lease expired come first, then waiting jobs, tenants in turn and each tenant's highest priority first.
+    /// Jobs whose lease expired come first, with the number of their [deaths](crate::Deaths), then waiting jobs, tenants in turn and each tenant's highest priority first.
     /// Delayed jobs that are due have joined their lanes by then. A job whose lease expired may go back to the consumer that
-    /// failed to renew it.
+    /// failed to renew it. A job that two consumers have lost is taken over only by a consumer that holds no other such job.
     ///
     /// Waits until a slot is free and a job is available. Returns no jobs after
     /// [`MAX_CLAIM_WAIT`](crate::MAX_CLAIM_WAIT), or when the slots are closed while it waits for one.

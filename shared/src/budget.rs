@@ -28,15 +28,15 @@ pub struct Budget {
 pub struct Limits {
     /// Tokens read and written by models.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub tokens: Option<u64>,
     /// Cost of models, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.000_001))]
+    #[schemars(range(min = 0.000_001, max = 1_000_000_000.0))]
     pub usd: Option<f64>,
     /// Time spent in models and tools, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 31_622_400))]
     pub seconds: Option<u64>,
 }
 
@@ -78,6 +78,16 @@ impl Budget {
         self.turn.is_none() && self.thread.is_none()
     }
 
+    /// Checks every limit that is set.
+    ///
+    /// # Errors
+    ///
+    /// A description of the first limit that is out of bounds.
+    pub fn check(&self) -> Result<(), String> {
+        self.turn.check().map_err(|why| format!("turn.{why}"))?;
+        self.thread.check().map_err(|why| format!("thread.{why}"))
+    }
+
     /// Combines two budgets, keeping the lower of each limit.
     pub fn within(&self, cap: &Self) -> Self {
         Self { turn: self.turn.within(&cap.turn), thread: self.thread.within(&cap.thread) }
@@ -109,6 +119,28 @@ impl Budget {
 }
 
 impl Limits {
+    /// Upper bounds: a trillion tokens, a billion dollars and 366 days. Sums of usage up to them
+    /// are exact.
+    const TOKENS_MAX: u64 = 1_000_000_000_000;
+    const USD: std::ops::RangeInclusive<f64> = 0.000_001..=1e9;
+    const SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
+
+    fn check(&self) -> Result<(), String> {
+        let Self { tokens, usd, seconds } = *self;
+        let counted = |name: &str, it: Option<u64>, most: u64| match it {
+            Some(it) if !(1..=most).contains(&it) => {
+                Err(format!("{name}: it is {it}, and must be from 1 to {most}"))
+            }
+            Some(_) | None => Ok(()),
+        };
+        counted("tokens", tokens, Self::TOKENS_MAX)?;
+        counted("seconds", seconds, Self::SECONDS_MAX)?;
+        match usd.filter(|it| !Self::USD.contains(it)) {
+            Some(usd) => Err(format!("usd: it is {usd}, and must be from 0.000001 to 1000000000")),
+            None => Ok(()),
+        }
+    }
+
     fn is_none(&self) -> bool {
         *self == Self::default()
     }

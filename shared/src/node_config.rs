@@ -28,6 +28,9 @@ pub use check::unknown_server;
 const NODES: &str = "nodes";
 const SERVERS: &str = "servers";
 
+/// Maximum number of tokens in a reply that can be configured.
+pub(crate) const MAX_TOKENS_MAX: u32 = 10_000_000;
+
 /// Maximum length of a configured prompt, in bytes.
 pub const PROMPT_MAX: usize = 64 << 10;
 
@@ -63,7 +66,7 @@ pub struct NodeConfig {
     pub temperature: Option<f64>,
     /// Maximum number of tokens in a reply.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 1, max = 10_000_000), extend("x-turnfold-bound" = true))]
     pub max_tokens: Option<u32>,
     /// Effort of a reasoning model, such as `low`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, fmt::Write};
 
 use crate::{
-    event::{Attempted, Event},
+    event::{Attempted, Event, Failed},
     graph::Graph,
     progress::{InvalidLog, Next},
 };
@@ -20,7 +20,8 @@ pub struct Rerun {
 /// Runs the current code with the external events of `script`.
 ///
 /// Only external events are taken from the script: the opening, the messages and the responses. A recorded log and a
-/// hand-written script are therefore equivalent. A recorded log also fixes the position of each fork.
+/// hand-written script are therefore equivalent. A recorded log also fixes the position of each fork, and of each failure that a
+/// worker caused.
 ///
 /// # Errors
 ///
@@ -30,15 +31,16 @@ pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
         script.iter().filter(|it| it.is_external()).cloned().collect::<Vec<_>>().into_iter().peekable();
     let mut thread = graph.begin();
     let mut log = Vec::new();
-    let (mut forks, mut own) = (forks(script), 0);
+    let (mut places, mut own) = (places(script), 0);
     loop {
-        let here = forks.front() == Some(&own);
-        let forked = outside.next_if(|it| here && matches!(it, Event::Forked(_)));
+        let here = places.front() == Some(&own);
+        if let Some(event) = outside.next_if(|it| here && is_placed(it)) {
+            places.pop_front();
+            thread.apply(&event)?;
+            log.push(event);
+            continue;
+        }
         let mut happened = match thread.next()? {
-            _ if forked.is_some() => {
-                forks.pop_front();
-                forked.into_iter().collect()
-            }
             Next::Append(event) => {
                 // A call in doubt can be reported from outside, or be recorded by the code itself.
                 if let Event::InDoubt(it) = &event {
@@ -91,18 +93,23 @@ pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
     }
 }
 
-/// Returns the number of the code's own events before each fork of a recorded log. A hand-written script has no such
-/// events, so the result is empty.
-fn forks(script: &[Event]) -> VecDeque<usize> {
+/// Returns true for events whose position follows from nothing else.
+fn is_placed(event: &Event) -> bool {
+    matches!(event, Event::Forked(_) | Event::Failed(Failed { worker: Some(_), .. }))
+}
+
+/// Returns the number of the code's own events before each [placed](is_placed) event of a recorded log. A hand-written script has
+/// no such events, so the result is empty.
+fn places(script: &[Event]) -> VecDeque<usize> {
     let mut own = 0;
-    let mut forks = VecDeque::new();
+    let mut places = VecDeque::new();
     for event in script {
         own += usize::from(!event.is_external());
-        if let Event::Forked(_) = event {
-            forks.push_back(own);
+        if is_placed(event) {
+            places.push_back(own);
         }
     }
-    if own == 0 { VecDeque::new() } else { forks }
+    if own == 0 { VecDeque::new() } else { places }
 }
 
 /// Formats a log as the text of a snapshot: a numbered line for each event, without anything that differs between runs.

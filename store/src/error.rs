@@ -23,6 +23,14 @@ pub enum Error {
         /// Number of the rejected event.
         seq: u64,
     },
+    /// The turn of the thread is to be cancelled, and only the append that cancels it is accepted.
+    #[error(
+        "append rejected: the running turn of thread {thread} is to be cancelled; hint: load the thread again"
+    )]
+    CancelRequested {
+        /// Id of the thread.
+        thread: ThreadId,
+    },
     /// The thread does not exist.
     #[error("there is no thread {0}")]
     UnknownThread(ThreadId),
@@ -123,6 +131,7 @@ impl Error {
                 Payload { .. } => false,
             },
             Error::Stale { .. }
+            | Error::CancelRequested { .. }
             | Error::UnknownThread(_)
             | Error::ThreadExists(_)
             | Error::UnknownTurn(_)
@@ -148,6 +157,7 @@ impl Error {
             Error::ContentRejected(words) => Error::ContentRejected(words.clone()),
             Error::Database(words) => Error::Database(words.clone()),
             Error::Stale { .. }
+            | Error::CancelRequested { .. }
             | Error::UnknownThread(_)
             | Error::ThreadExists(_)
             | Error::UnknownTurn(_)

@@ -46,11 +46,12 @@ pub use filter::{Conditions, FilterError, Predicate};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use keys::{Key, MOST_KEYS};
 pub use log::{
-    AttachmentContent, Chain, ConnectionSettings, Counts, DryRun, Ended, EndedTurn, Failure, Failures, Fork,
-    Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork, NewTurn, Opening, Order, PendingCount,
-    PendingTurn, Queued, ReadModelUpdate, Reader, Recorded, Runnable, ServerInfo, Store, Stored,
-    StrategyRegistry, Submitted, Thread, ThreadFilter, ThreadId, ThreadLog, ThreadScan, ThreadStatus, Turn,
-    TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason, Withdrawal, park, rename_turns,
+    AttachmentContent, CancelRequest, Chain, ConnectionSettings, Counts, DeadWorker, DryRun, Ended,
+    EndedTurn, Failure, Failures, Fork, Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork,
+    NewTurn, Opening, Order, PendingCount, PendingTurn, Queued, ReadModelUpdate, Reader, Recorded, Runnable,
+    ServerInfo, Store, Stored, StrategyRegistry, Submitted, Thread, ThreadFilter, ThreadId, ThreadLog,
+    ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason,
+    Withdrawal, obey_cancel_request, park, rename_turns,
 };
 pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;

@@ -25,7 +25,9 @@ use crate::{
     in_flight::InFlight,
     shutdown::Shutdown,
     step::{StepOutcome, StepRunner},
+    suspects::Suspects,
     thread_cache::ThreadCache,
+    turn_limits::TurnLimits,
     version_skew::{self, VersionSkew},
 };
 
@@ -57,6 +59,9 @@ pub(crate) struct JobExecutor<L = Store> {
     /// Set when the store refused the last write. No model or tool is called until a write succeeds again: the disk may
     /// be full, or the database may be a read-only standby that still answers reads.
     pub(crate) store_rejects_writes: AtomicBool,
+    pub(crate) limits: TurnLimits,
+    /// Threads that may have killed the worker before this one.
+    pub(crate) suspects: Suspects,
 }
 
 impl<L: Log> JobExecutor<L> {
@@ -69,8 +74,30 @@ impl<L: Log> JobExecutor<L> {
         wake: Arc<Notify>,
         shutdown: &Shutdown,
     ) -> (StepOutcome, Option<u64>) {
-        let steps = &self.steps;
+        let Some(deaths) = self.suspects.deaths_of(job.thread) else {
+            return self.run_once(job, wake, shutdown).await;
+        };
+        let trial = match self.suspects.begin(&self.steps.parts, job.thread, &deaths).await {
+            Ok(trial) => trial,
+            Err(err) => return self.settle(job, Err(err)).await,
+        };
+        let job = Job { deaths: Some(deaths), ..job.clone() };
+        let ran = self.run_once(&job, wake, shutdown).await;
+        self.suspects.clear(&self.steps.parts, trial).await;
+        ran
+    }
+
+    async fn run_once(
+        &self,
+        job: &Job,
+        wake: Arc<Notify>,
+        shutdown: &Shutdown,
+    ) -> (StepOutcome, Option<u64>) {
         let mut log = None;
+        if let Some(reason) = self.limits.deadly(job.deaths.as_ref()) {
+            let outcome = self.give_up(job, &reason).await;
+            return self.settle(job, outcome).await;
+        }
         let outcome =
             match AssertUnwindSafe(self.run_in_place(job, &mut log, &wake, shutdown)).catch_unwind().await {
                 Ok(Ok((outcome, head))) => return (outcome, head),
@@ -81,12 +108,22 @@ impl<L: Log> JobExecutor<L> {
                 }
                 Ok(Err(err)) => {
                     if let (store::Error::Stale { .. }, Some(log)) = (&err, &log) {
-                        steps.settle_doubts_of(log).await;
+                        self.steps.settle_doubts_of(log).await;
                     }
                     Err(err)
                 }
-                Err(panic) => self.park(job, log, panic_message(&*panic)).await,
+                Err(panic) => self.fail_panicked(job, log, panic_message(&*panic)).await,
             };
+        self.settle(job, outcome).await
+    }
+
+    /// Maps the error of a job to its outcome.
+    async fn settle(
+        &self,
+        job: &Job,
+        outcome: Result<StepOutcome, store::Error>,
+    ) -> (StepOutcome, Option<u64>) {
+        let steps = &self.steps;
         let outcome = match outcome {
             Err(err) if err.is_of_another_version() => self.leave_to_other_version(job, err).await,
             outcome => outcome,
@@ -119,9 +156,9 @@ impl<L: Log> JobExecutor<L> {
         shutdown: &Shutdown,
     ) -> Result<(StepOutcome, Option<u64>), store::Error> {
         let started = Instant::now();
-        if let Some(why) =
-            self.steps.admission.pauses.block_reason(job.thread, PauseKind::Tenant, &job.lane.tenant)
-        {
+        let pauses = &self.steps.admission.pauses;
+        let of_tenant = |kind| pauses.block_reason(job.thread, kind, &job.lane.tenant);
+        if let Some(why) = of_tenant(PauseKind::Tenant).or_else(|| of_tenant(PauseKind::OwnTenant)) {
             return Ok((StepOutcome::Blocked { after: MAX_PAUSE, why }, job.head));
         }
         let log = opened.insert(self.thread_cache.open(&self.steps, job).await?);
@@ -134,9 +171,14 @@ impl<L: Log> JobExecutor<L> {
             log.rewrite(&self.steps.parts).await?;
             self.store_rejects_writes.store(false, Ordering::Relaxed);
         }
+        // After a death, each step is acknowledged, so that only deaths within one step add up.
+        let max_jobs_in_place = if job.deaths.is_some() { 1 } else { self.max_jobs_in_place };
         let mut jobs = 0;
         loop {
-            let outcome = self.steps.step(log, job.lane.priority, wake).await?;
+            let outcome = match self.limits.reached(log) {
+                None => self.steps.step(log, job.lane.priority, wake).await?,
+                Some(reason) => self.steps.fail_node(log, &reason).await?,
+            };
             jobs += 1;
             // While a slot is free, no other job waits for this one.
             let slot_is_wanted = self.slots.free() == 0 && started.elapsed() > self.max_continuation;
@@ -146,7 +188,7 @@ impl<L: Log> JobExecutor<L> {
                 StepOutcome::NextTurn(priority) => priority == job.lane.priority,
                 StepOutcome::Idle | StepOutcome::RetryLater { .. } | StepOutcome::Blocked { .. } => false,
             };
-            if !continues || jobs >= self.max_jobs_in_place || shutdown.is_requested() || slot_is_wanted {
+            if !continues || jobs >= max_jobs_in_place || shutdown.is_requested() || slot_is_wanted {
                 log.flush(&self.steps.parts).await?;
                 let head = log.head().seq;
                 if let Some(log) = opened.take() {
@@ -191,8 +233,8 @@ impl<L: Log> JobExecutor<L> {
         })
     }
 
-    /// Fails the running turn of a thread whose strategy panicked, and parks the thread.
-    async fn park(
+    /// Fails the running turn of a thread whose strategy panicked.
+    async fn fail_panicked(
         &self,
         job: &Job,
         log: Option<ThreadLog>,
@@ -204,7 +246,26 @@ impl<L: Log> JobExecutor<L> {
             "the strategy panicked at node {node:?}: {panic}; hint: fix the strategy, then run: turnfold turn retry"
         );
         self.store_decided(log).await?;
-        store::park(&self.steps.parts, job.thread, &reason).await.map(|()| StepOutcome::Idle)
+        self.fail_or_park(job, &reason).await
+    }
+
+    /// Fails the turn of a job that killed too many workers. If one more died of failing it, even folding the log is deadly, and
+    /// the thread is parked without a look at the log.
+    async fn give_up(&self, job: &Job, reason: &str) -> Result<StepOutcome, store::Error> {
+        if job.deaths.as_ref().is_some_and(|it| self.limits.deaths < it.count) {
+            return store::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle);
+        }
+        self.fail_or_park(job, reason).await
+    }
+
+    /// Fails a turn so that it can be retried, or parks its thread if the strategy cannot even fold the log.
+    async fn fail_or_park(&self, job: &Job, reason: &str) -> Result<StepOutcome, store::Error> {
+        match AssertUnwindSafe(self.steps.fail_turn(job.thread, reason)).catch_unwind().await {
+            Ok(Err(store::Error::Stuck { .. })) | Err(_) => {
+                store::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle)
+            }
+            Ok(outcome) => outcome,
+        }
     }
 
     /// Stores the answers and decisions that precede the failed node.
@@ -214,11 +275,16 @@ impl<L: Log> JobExecutor<L> {
     ///
     /// # Errors
     ///
-    /// [`store::Error::Stale`] and [`store::Error::Unavailable`]: the failure is then not this worker's to record.
+    /// [`store::Error::Stale`], [`store::Error::CancelRequested`] and [`store::Error::Unavailable`]: the failure is then not
+    /// this worker's to record.
     async fn store_decided(&self, log: Option<ThreadLog>) -> Result<(), store::Error> {
         let Some(mut log) = log.filter(|it| !it.begins_turn()) else { return Ok(()) };
         match log.flush(&self.steps.parts).await {
-            Err(err @ (store::Error::Stale { .. } | store::Error::Unavailable(_))) => Err(err),
+            Err(
+                err @ (store::Error::Stale { .. }
+                | store::Error::CancelRequested { .. }
+                | store::Error::Unavailable(_)),
+            ) => Err(err),
             Err(err) => {
                 warn!(thread = %log.id(), error = %err, "cannot store the decisions made before the failure");
                 Ok(())

@@ -84,8 +84,8 @@ impl<L: Log> StepRunner<L> {
         ThreadLog::open(&self.parts, &self.strategies, thread).await
     }
 
-    /// Maps an error to an outcome: a stale append ends the job, and a log that cannot be continued is parked with the
-    /// reason.
+    /// Maps an error to an outcome: a stale append ends the job, a turn that is to be cancelled is cancelled, and a log that
+    /// cannot be continued is parked with the reason.
     ///
     /// # Errors
     ///
@@ -102,6 +102,12 @@ impl<L: Log> StepRunner<L> {
                     "append rejected: another worker already wrote event {seq} (stale); dropping this job"
                 );
                 Ok(StepOutcome::Idle)
+            }
+            Err(Error::CancelRequested { .. }) => {
+                if let Some(request) = self.parts.store.cancel_request(thread).await? {
+                    store::obey_cancel_request(&self.parts, &self.strategies, &request).await?;
+                }
+                Ok(StepOutcome::Continue)
             }
             Err(
                 err @ (Error::Stuck { .. }
@@ -177,7 +183,7 @@ impl<L: Log> StepRunner<L> {
     }
 
     /// Starts the next queued turn. Returns the outcome of the job if none can start.
-    async fn start_turn(&self, log: &mut ThreadLog) -> Result<Option<StepOutcome>, Error> {
+    pub(crate) async fn start_turn(&self, log: &mut ThreadLog) -> Result<Option<StepOutcome>, Error> {
         while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
             let head = log.head();
             match turn.answers_seq.map(|it| it.cmp(&head.seq)) {
@@ -221,7 +227,7 @@ impl<L: Log> StepRunner<L> {
     }
 
     /// Decides whether the thread, idle or not, has more to do.
-    async fn outcome_after(&self, log: &mut ThreadLog) -> Result<StepOutcome, Error> {
+    pub(crate) async fn outcome_after(&self, log: &mut ThreadLog) -> Result<StepOutcome, Error> {
         match log.thread().status() {
             RunStatus::Busy => Ok(StepOutcome::Continue),
             RunStatus::Idle | RunStatus::Waiting(_) | RunStatus::Failed { .. } => {

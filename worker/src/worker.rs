@@ -20,8 +20,10 @@ use crate::{
     in_flight::{Admitted, InFlight},
     registration::Registration,
     step::{StepOutcome, StepRunner},
+    suspects::Suspects,
     sweeper::Sweeper,
     thread_cache::ThreadCache,
+    turn_limits::TurnLimits,
     version_skew::VersionSkew,
 };
 
@@ -76,8 +78,19 @@ impl<L: Log> Worker<L> {
             jobs: TaskTracker::new(),
             paused: Notify::new(),
             store_rejects_writes: AtomicBool::new(false),
+            limits: TurnLimits::default(),
+            suspects: Suspects::new(),
         };
         Self { executor: Arc::new(executor), config }
+    }
+
+    /// Replaces the default limits of a turn.
+    #[must_use]
+    pub fn with_turn_limits(mut self, limits: TurnLimits) -> Self {
+        if let Some(executor) = Arc::get_mut(&mut self.executor) {
+            executor.limits = limits;
+        }
+        self
     }
 
     /// Runs until `shutdown` is requested and all jobs are finished or returned to the queue.
@@ -93,6 +106,10 @@ impl<L: Log> Worker<L> {
         // Before the first claim, so that a paused tenant, strategy or model does not start.
         steps.admission.pauses.refresh(&steps.parts).await;
         learn_refusals(steps).await;
+        let queue_dies_too = !steps.parts.queue.is_persistent();
+        if queue_dies_too && let Err(error) = self.executor.suspects.load(&steps.parts, &steps.name).await {
+            warn!(error, "cannot read whether the worker before this one died; its threads are not watched");
+        }
         let sweep = tokio::spawn(
             Sweeper::new(steps.parts.clone(), self.config.sweep_interval, self.config.lease).run(),
         );
@@ -113,6 +130,9 @@ impl<L: Log> Worker<L> {
         // A report in progress would write the row again.
         let _ = reports.await;
         registration.remove().await;
+        if queue_dies_too && let Err(error) = steps.parts.store.worker_stops().await {
+            warn!(%error, "cannot record that the worker stops; the next one watches its threads");
+        }
         info!(worker = %steps.name, "worker stopped");
     }
 

@@ -29,6 +29,7 @@ use crate::{
     files::lookup::{find_file, retention, unknown_file},
     server::{
         auth::{Actor, Principal},
+        bounds,
         extract::{Attempt, Body, IdempotencyKey, MaybeBody, Path, Query},
         openai_ids::{batch_id, file_id},
         pagination::{limit, openai_list, page},
@@ -41,6 +42,9 @@ use crate::{
 
 /// Maximum duration of a batch in seconds.
 const WINDOW_MAX: u64 = 30 * 24 * 60 * 60;
+
+/// Maximum cost that a client may set, in US dollars.
+const MAX_USD: f64 = 1e9;
 
 /// Maximum number of metadata pairs, and maximum length of a name and a value in bytes.
 const PAIRS: usize = 16;
@@ -67,7 +71,7 @@ pub(crate) struct CreateParams {
     /// If true, predicts the cost and duration instead of creating the batch. Default: false.
     quote: Option<bool>,
     /// With `quote`: number of workers, which the API does not know. Default: 1.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000000)]
     workers: Option<u64>,
 }
 
@@ -180,9 +184,8 @@ async fn checked(
         .output_expires_after
         .map(|it| retention(&it, |field| format!("output_expires_after.{field}")))
         .transpose()?;
-    if new.window == Some(0) || new.expires_after == Some(0) {
-        return Err(Kind::Invalid.because("window and expires_after must be at least 1"));
-    }
+    let lines = bounds::check("window", new.window, &bounds::WINDOW)?;
+    let item_seconds = bounds::check("expires_after", new.expires_after, &bounds::LINE_SECONDS)?;
     Ok(store::batches::NewBatch {
         by_operator: principal.only().is_none() && file.tenant == DEFAULT_TENANT,
         // The batch belongs to the owner of the file: an operator's batch with a tenant's file is that tenant's.
@@ -196,8 +199,8 @@ async fn checked(
         output_seconds,
         reuse: new.reuse == Reuse::Succeeded,
         max_micro_usd: new.max_usd.map(micro_usd).transpose()?,
-        window: new.window.unwrap_or(app.bulk.window).min(app.bulk.window),
-        item_seconds: new.expires_after,
+        window: lines.unwrap_or(app.bulk.window).min(app.bulk.window),
+        item_seconds,
         priority: new.priority.map_or(Priority::Low, views::store_priority),
         request_hash: request.request_hash,
         known_by: request.known_by,
@@ -236,10 +239,10 @@ fn metadata(pairs: Map<String, Value>) -> Result<Map<String, Value>, ApiError> {
     reason = "the value is positive, and saturates only far beyond any useful limit"
 )]
 fn micro_usd(usd: f64) -> Result<u64, ApiError> {
-    if usd.is_finite() && usd > 0.0 {
+    if usd > 0.0 && usd <= MAX_USD {
         return Ok((usd * 1e6).ceil() as u64);
     }
-    Err(Kind::Invalid.because("max_usd must be greater than 0"))
+    Err(Kind::Invalid.because("max_usd must be greater than 0, and at most 1000000000"))
 }
 
 /// List batches

@@ -5,6 +5,7 @@ pub(crate) mod admission;
 pub(crate) mod api_keys;
 pub(crate) mod auth;
 pub(crate) mod bind_guard;
+pub(crate) mod bounds;
 pub(crate) mod caller;
 pub(crate) mod config;
 mod connections;

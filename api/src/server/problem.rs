@@ -227,7 +227,7 @@ impl From<Error> for ApiError {
             Error::UnknownTurn(_) => Kind::UnknownTurn.because(detail),
             Error::KeyReused => Kind::KeyReused.because(detail),
             Error::ThreadExists(_) | Error::BatchLost(_) => Kind::Stale.because(detail),
-            Error::Stale { .. } => {
+            Error::Stale { .. } | Error::CancelRequested { .. } => {
                 Kind::Stale.because(detail).hint("read the thread and send the request again")
             }
             Error::Unavailable(_) | Error::IndexUnavailable(_) => {

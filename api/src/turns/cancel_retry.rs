@@ -2,8 +2,8 @@
 
 use api_types::{Problem, Turn};
 use axum::{Json, extract::State};
-use shared::{Cancelled, Event, Retried, RunStatus};
-use store::{ThreadId, ThreadLog, TurnId, TurnStatus, Withdrawal};
+use shared::{Event, Retried, RunStatus};
+use store::{CancelRequest, ThreadId, ThreadLog, TurnId, TurnStatus, Withdrawal};
 use uuid::Uuid;
 
 use super::lookup::{find, load, show};
@@ -20,8 +20,8 @@ const ATTEMPTS: u32 = 5;
 
 /// Cancel a turn
 ///
-/// A queued turn never starts. A turn that is running, waiting for an answer or failed ends, and its thread becomes idle.
-/// Completed steps are not undone; an answer that is still on its way is dropped.
+/// A queued turn never starts. A turn that is running, waiting for an answer or failed ends before its next step, however fast its
+/// worker is, and its thread becomes idle. Completed steps are not undone; an answer that is still on its way is dropped.
 #[utoipa::path(
     post, path = "/v1/turns/{id}/cancel", tag = "turns", operation_id = "cancel_turn",
     params(
@@ -71,13 +71,16 @@ async fn try_cancel(app: &AppState, id: TurnId, by: &Actor) -> Result<Option<Thr
             Withdrawal::TooLate(_) => Err(Kind::Stale.because(format!("turn {id} is starting now"))),
         },
         TurnStatus::Running | TurnStatus::Interrupted | TurnStatus::Failed => {
-            let mut log = ThreadLog::open(&app.parts, &app.strategies, turn.thread).await?;
-            if log.thread().turn() != Some(id) || log.thread().status() == RunStatus::Idle {
-                return Err(ended());
-            }
-            append(app, &mut log, Cancelled { actor: by.name.clone(), caller: by.caller.clone() }.into())
-                .await?;
-            Ok(Some(turn.thread))
+            let request = CancelRequest {
+                thread: turn.thread,
+                turn: id,
+                actor: by.name.clone(),
+                caller: by.caller.clone(),
+            };
+            app.parts.store.request_cancel(&request).await?;
+            let is_cancelled = store::obey_cancel_request(&app.parts, &app.strategies, &request).await?
+                || load(app, id).await?.status == TurnStatus::Cancelled;
+            if is_cancelled { Ok(Some(turn.thread)) } else { Err(ended()) }
         }
     }
 }

@@ -109,6 +109,8 @@ pub(crate) fn operator_config(app: &AppState, tenant: &str, strategy: &str) -> V
 
 /// Returns the budget of a new thread. Only an operator may exceed that of the configuration.
 pub(crate) fn budget_of(app: &AppState, submitter: Submitter<'_>, asked: Budget) -> Result<Budget, ApiError> {
+    let refused = |why| Kind::Invalid.because(format!("budget.{why}")).hint("leave it out for no limit");
+    asked.check().map_err(refused)?;
     if !submitter.is_operator {
         check_budget(&asked, &app.budget)?;
     }

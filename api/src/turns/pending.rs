@@ -167,6 +167,7 @@ fn label(cause: PendingCause) -> &'static str {
         PendingCause::Provider => "provider",
         PendingCause::Paused => "paused",
         PendingCause::Retry => "retry",
+        PendingCause::Died => "died",
         PendingCause::NotEnqueued => "not_enqueued",
         PendingCause::Behind => "behind",
         PendingCause::NotDue => "not_due",
@@ -218,7 +219,11 @@ impl Jobs {
     fn explain(&self, turn: store::PendingTurn) -> Option<Pending> {
         let place = self.listed.get(&turn.thread).map(|it| &it.state);
         let (cause, detail, place, until) = match (place, self.paused(&turn)) {
-            (Some(EntryState::InFlight { .. }), _) => return None,
+            (Some(EntryState::InFlight { deaths: 0, .. }), _) => return None,
+            (Some(EntryState::InFlight { deaths, .. }), _) => {
+                let times = if *deaths == 1 { "once".to_owned() } else { format!("{deaths} times") };
+                (PendingCause::Died, Some(format!("its worker died {times}")), None, None)
+            }
             (_, Some(pause)) => (PendingCause::Paused, Some(pause.to_string()), None, None),
             (Some(EntryState::Waiting { position }), None) => {
                 let lane = format!("tenant {}, {}", turn.tenant, turn.priority);
@@ -253,7 +258,7 @@ impl Jobs {
     fn paused(&self, turn: &store::PendingTurn) -> Option<&Pause> {
         let holds = |it: &&Pause| match it.kind {
             PauseKind::Strategy => it.name == turn.strategy,
-            PauseKind::Tenant => it.name == turn.tenant,
+            PauseKind::Tenant | PauseKind::OwnTenant => it.name == turn.tenant,
             PauseKind::Model => false,
         };
         self.pauses.iter().find(holds)

@@ -52,13 +52,34 @@ async fn an_invalid_pause_is_rejected_with_its_cause() {
 }
 
 #[tokio::test]
-async fn only_an_operator_can_pause_a_tenant() {
+async fn a_tenant_pauses_itself_and_nothing_else() {
     let room = Room::new().await;
-    let paused = send(&room, "PUT", "/v1/pauses/tenant/acme", json!({"reason": "unpaid"})).await.json();
-    assert_eq!((&paused["kind"], &paused["name"]), (&json!("tenant"), &json!("acme")));
-    send(&room, "PUT", "/v1/pauses/tenant/Acme%20Inc", json!({})).await.problem(422, "invalid");
+    let as_acme = async |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).header("x-turnfold-tenant", "acme");
+        let request = request.header("content-type", "application/json").header("x-turnfold-user", "Ann");
+        room.send(request.body(Body::from(r#"{"reason": "holidays"}"#)).unwrap()).await
+    };
+    let path = "/v1/pauses/tenant/acme";
+    let own = as_acme("PUT", path).await.json();
+    assert_eq!((&own["kind"], &own["by"]), (&json!("own_tenant"), &json!("Ann")));
+    assert_eq!(as_acme("GET", path).await.json(), own);
+    for other in ["tenant/other", "own_tenant/other", "strategy/probe", "model/openai%2Fgpt-4o"] {
+        for method in ["GET", "PUT", "DELETE"] {
+            let detail = as_acme(method, &format!("/v1/pauses/{other}")).await.problem(403, "forbidden");
+            assert!(detail.contains("only itself: tenant acme"), "{detail}");
+        }
+    }
 
-    let as_acme = Request::builder().uri("/v1/pauses").header("x-turnfold-tenant", "acme");
-    let detail = room.send(as_acme.body(Body::empty()).unwrap()).await.problem(403, "forbidden");
-    assert!(detail.contains("requires an operator"), "{detail}");
+    // An operator's pause is another one, which the tenant sees and cannot end.
+    let operators = send(&room, "PUT", path, json!({"reason": "unpaid"})).await.json();
+    assert_eq!((&operators["kind"], &operators["reason"]), (&json!("tenant"), &json!("unpaid")));
+    send(&room, "PUT", "/v1/pauses/strategy/probe", json!({})).await.json();
+    send(&room, "PUT", "/v1/pauses/tenant/other", json!({})).await.json();
+    assert_eq!(as_acme("GET", "/v1/pauses").await.json()["data"], json!([operators, own]));
+    assert_eq!(as_acme("DELETE", path).await.json(), own);
+    assert_eq!(as_acme("GET", path).await.json(), operators);
+    as_acme("DELETE", path).await.problem(404, "unknown-pause");
+    assert_eq!(as_acme("GET", "/v1/pauses").await.json()["data"], json!([operators]));
+    assert_eq!(send(&room, "DELETE", path, json!({})).await.json(), operators);
+    send(&room, "PUT", "/v1/pauses/tenant/Acme%20Inc", json!({})).await.problem(422, "invalid");
 }

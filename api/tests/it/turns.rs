@@ -181,7 +181,8 @@ async fn a_failure_appended_to_the_log_is_shown() {
     )
     .await;
     assert!(room.step(thread).await, "the node asks");
-    room.push(thread, Failed { node: "wait".into(), reason: "enough".into() }).await;
+    let failed = Failed { node: "wait".into(), reason: "enough".into(), worker: None };
+    room.push(thread, failed).await;
     assert_eq!(get(&room, &turn).await["error"], "wait: enough");
 }
 

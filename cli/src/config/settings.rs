@@ -248,6 +248,15 @@ pub struct WorkerSettings {
     /// Maximum seconds of one request. `None`: only the timeouts of models, servers and tools apply.
     #[schemars(range(min = 1))]
     pub node_timeout_seconds: Option<u64>,
+    /// Number of workers that may die during one job before its turn fails.
+    #[schemars(range(min = 3, max = 1000))]
+    pub max_deaths: u64,
+    /// Maximum number of events of a turn.
+    #[schemars(range(min = 1000, max = 100_000_000))]
+    pub max_events_per_turn: usize,
+    /// Maximum size of the messages, facts and tools of a thread in memory, in MiB.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub max_thread_mib: usize,
     /// Maximum number of MCP servers that start as child processes at the same time.
     #[schemars(range(min = 1))]
     pub mcp_starts_at_once: usize,

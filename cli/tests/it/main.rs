@@ -40,6 +40,7 @@ mod operator;
 mod ops;
 mod person;
 mod pins;
+mod poison;
 mod queue;
 mod real_servers;
 mod redrive;

@@ -13,7 +13,7 @@ use super::round_robin::RoundRobin;
 use crate::{
     block_reason::{BlockReason, BlockedBy},
     enqueued::BloomFilter,
-    job::{Depth, EntryState, Job, QueueEntry, Schedule},
+    job::{Deaths, Depth, EntryState, Job, QUARANTINE_DEATHS, QueueEntry, Schedule},
     lane::{Lane, Weights},
 };
 
@@ -45,6 +45,14 @@ struct Leased {
     consumer: Arc<str>,
     renewed_at: Instant,
     expires_at: Instant,
+    deaths: Option<Deaths>,
+}
+
+impl Leased {
+    /// Number of consumers that have lost the job once its lease has expired.
+    fn deaths_with_this(&self) -> u64 {
+        1 + self.deaths.as_ref().map_or(0, |it| it.count)
+    }
 }
 
 /// A job that is not due yet.
@@ -106,22 +114,46 @@ impl Jobs {
         }
         let mut jobs = Vec::new();
         while jobs.len() < max {
-            let expired = self.take_expired(now);
-            let Some((lane, (token, target))) = expired.or_else(|| self.waiting.pop()) else { break };
+            let (lane, (token, target), deaths) = match self.take_expired(consumer, now) {
+                Some(it) => it,
+                None => match self.waiting.pop() {
+                    Some((lane, job)) => (lane, job, None),
+                    None => break,
+                },
+            };
             let expires_at = now + lease;
-            let job = Job { thread: target.thread, token: token.to_string(), head: target.head, lane };
-            let (lane, consumer) = (job.lane.clone(), Arc::clone(consumer));
-            self.leased.insert(token, Leased { target, lane, consumer, renewed_at: now, expires_at });
+            let Target { thread, head } = target;
+            let job = Job { thread, token: token.to_string(), head, lane, deaths };
+            let (lane, consumer, deaths) = (job.lane.clone(), Arc::clone(consumer), job.deaths.clone());
+            self.leased.insert(token, Leased { target, lane, consumer, renewed_at: now, expires_at, deaths });
             self.lease_ends.insert((expires_at, token));
             jobs.push(job);
         }
         jobs
     }
 
-    fn take_expired(&mut self, now: Instant) -> Option<(Lane, (u64, Target))> {
-        let (expires_at, token) = self.lease_ends.first().copied().filter(|(end, _)| *end <= now)?;
+    /// Removes the job whose lease expired first and that this consumer may hold.
+    fn take_expired(
+        &mut self,
+        consumer: &str,
+        now: Instant,
+    ) -> Option<(Lane, (u64, Target), Option<Deaths>)> {
+        let is_quarantined = |it: &Leased| it.deaths_with_this() >= QUARANTINE_DEATHS;
+        let mut expired = self.lease_ends.iter().copied().take_while(|(end, _)| *end <= now);
+        let (expires_at, token) = expired.find(|(_, token)| {
+            self.leased.get(token).is_none_or(|it| !is_quarantined(it) || !self.quarantines(consumer, now))
+        })?;
         self.lease_ends.remove(&(expires_at, token));
-        self.leased.remove(&token).map(|it| (it.lane, (token, it.target)))
+        let leased = self.leased.remove(&token)?;
+        let deaths = Deaths { count: leased.deaths_with_this(), last: leased.consumer.to_string() };
+        Some((leased.lane, (token, leased.target), Some(deaths)))
+    }
+
+    /// Returns whether the consumer holds a job that it must not hold together with another one of this kind.
+    fn quarantines(&self, consumer: &str, now: Instant) -> bool {
+        let is_quarantined = |it: &Leased| it.deaths.as_ref().is_some_and(|it| it.count >= QUARANTINE_DEATHS);
+        let mut held = self.leased.values().filter(|it| *it.consumer == *consumer && now < it.expires_at);
+        held.any(is_quarantined)
     }
 
     /// Renews a lease. Returns `false` if the consumer does not hold it.
@@ -175,7 +207,8 @@ impl Jobs {
         let now = Instant::now();
         let leased = self.leased.values().map(|it| {
             let since_renewal = now.duration_since(it.renewed_at);
-            let state = EntryState::InFlight { consumer: it.consumer.to_string(), since_renewal };
+            let (consumer, deaths) = (it.consumer.to_string(), it.deaths.as_ref().map_or(0, |it| it.count));
+            let state = EntryState::InFlight { consumer, since_renewal, deaths };
             QueueEntry { thread: it.target.thread, lane: it.lane.clone(), state }
         });
         let waiting = self.waiting.iter().map(|(lane, position, (_, target))| QueueEntry {
@@ -193,9 +226,10 @@ impl Jobs {
         leased.chain(waiting).chain(delayed).take(limit).collect()
     }
 
-    /// The time at which the next lease expires or the next delayed job is due.
+    /// The time at which the next lease expires or the next delayed job is due. A lease that has expired belongs to a job in
+    /// quarantine, or it would have been claimed.
     pub(super) fn next_event(&self) -> Option<Instant> {
-        let lease_end = self.lease_ends.first().map(|(end, _)| *end);
+        let lease_end = self.lease_ends.range((Instant::now(), u64::MAX)..).next().map(|(end, _)| *end);
         let due = self.due_times.first().map(|(due, _)| *due);
         lease_end.into_iter().chain(due).min()
     }

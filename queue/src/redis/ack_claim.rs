@@ -170,7 +170,7 @@ async fn serve(
     let result = connection.run_script::<(BTreeSet<usize>, i64, Vec<(String, String)>)>(&script).await;
     let (lost, claimed) = match result {
         Ok((lost, next_due_ms, entries)) => {
-            let entries = entries.into_iter().map(|(token, text)| Entry { token, text });
+            let entries = entries.into_iter().map(|(token, text)| Entry { token, text, deaths: None });
             let entries = (next_due_ms != NO_GROUP).then(|| entries.collect());
             (Ok(lost), Ok(Claimed { next_due_ms, wait, entries }))
         }

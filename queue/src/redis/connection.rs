@@ -189,8 +189,7 @@ impl Connection {
         }
     }
 
-    /// Runs a command that must not run twice.
-    pub(crate) async fn query_once<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+    async fn query_once<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         self.observe(command.query_async(&mut self.client.clone()).await).await
     }
 
@@ -208,12 +207,17 @@ impl Connection {
         &self,
         script: &ScriptInvocation<'_>,
     ) -> RedisResult<T> {
-        let mut client = self.client.clone();
-        match self.observe(script.invoke_async(&mut client).await).await {
-            Err(error) if error.is_connection_dropped() => {
-                self.observe(script.invoke_async(&mut client).await).await
-            }
+        match self.run_script_once(script).await {
+            Err(error) if error.is_connection_dropped() => self.run_script_once(script).await,
             answer => answer,
         }
+    }
+
+    /// Runs a script that must not run twice.
+    pub(super) async fn run_script_once<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+    ) -> RedisResult<T> {
+        self.observe(script.invoke_async(&mut self.client.clone()).await).await
     }
 }

@@ -6,7 +6,7 @@ use metrics::metrics;
 use redis::{
     AsyncCommands, RedisError, RedisResult,
     aio::MultiplexedConnection,
-    streams::{StreamAutoClaimReply, StreamReadOptions, StreamReadReply},
+    streams::{StreamReadOptions, StreamReadReply},
 };
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -20,15 +20,19 @@ use super::{
 };
 use crate::{
     error::QueueError,
-    job::{Job, MAX_CLAIM_WAIT},
+    job::{Deaths, Job, MAX_CLAIM_WAIT, QUARANTINE_DEATHS},
     slots::Slots,
 };
 
 /// Attempts at a read: one for a connection that broke long ago, one for a Redis that came back empty, and one that counts.
 const ATTEMPTS: usize = 3;
 
-/// Cursor at which a scan of all leases starts. Redis returns it when the scan is complete.
-const SCAN_START: &str = "0-0";
+/// Cursor at which a scan of all leases starts. The script returns it when the scan is complete.
+const SCAN_START: &str = "-";
+
+/// Leases that one script reads for each free slot, and at most, so that it does not block Redis for long.
+const SCANNED_PER_JOB: usize = 10;
+const MAX_SCANNED: usize = 1000;
 
 /// State that one claim leaves to the next.
 pub(super) struct ConsumerState {
@@ -129,17 +133,34 @@ impl Partition {
         if Instant::now() < self.next_takeover(state) {
             return Ok(Vec::new());
         }
-        let mut command = redis::cmd("XAUTOCLAIM");
-        command.arg(&self.keys.claimed).arg(GROUP).arg(&self.consumer);
-        command.arg(millis(self.lease)).arg(&state.cursor).arg("COUNT").arg(limit);
+        let may_quarantine = self.quarantine.reserve(self.lease);
+        let taken = self.take_over(state, limit, may_quarantine).await;
+        if may_quarantine {
+            self.quarantine.settle(taken.as_deref().unwrap_or_default(), self.lease);
+        }
+        taken
+    }
+
+    async fn take_over(
+        &self,
+        state: &mut ConsumerState,
+        limit: usize,
+        may_quarantine: bool,
+    ) -> Result<Vec<Job>, QueueError> {
+        let mut script = self.keys.prepare(&scripts::TAKE_OVER);
+        script.arg(GROUP).arg(&self.consumer).arg(millis(self.lease)).arg(limit);
+        script.arg(&state.cursor).arg(MAX_SCANNED.min(SCANNED_PER_JOB.saturating_mul(limit)));
+        script.arg(QUARANTINE_DEATHS).arg(u8::from(may_quarantine));
         // Not repeated on a new connection: Redis may have been unreachable.
-        match self.connection.query_once::<StreamAutoClaimReply>(&command).await {
-            Ok(reply) => {
-                if reply.next_stream_id == SCAN_START {
+        match self.connection.run_script_once::<(String, Vec<(String, String, String, u64)>)>(&script).await {
+            Ok((cursor, taken)) => {
+                if cursor == SCAN_START {
                     state.next_takeover = Instant::now() + self.lease / 3;
                 }
-                state.cursor = reply.next_stream_id;
-                let jobs = self.decode(reply.claimed.into_iter().map(Entry::from)).await;
+                state.cursor = cursor;
+                let entry =
+                    |(token, text, last, count)| Entry { token, text, deaths: Some(Deaths { count, last }) };
+                let jobs = self.decode(taken.into_iter().map(entry)).await;
                 jobs.iter().for_each(report_takeover);
                 Ok(jobs)
             }

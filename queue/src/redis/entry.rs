@@ -6,7 +6,7 @@ use redis::streams::StreamId;
 use uuid::Uuid;
 
 use crate::{
-    job::{Job, Schedule},
+    job::{Deaths, Job, Schedule},
     slots::Slots,
 };
 
@@ -39,6 +39,8 @@ pub(super) struct Entry {
     pub(super) token: String,
     /// The entry's text; empty if the queue did not write it.
     pub(super) text: String,
+    /// Its previous holders, if it was taken over.
+    pub(super) deaths: Option<Deaths>,
 }
 
 impl Entry {
@@ -47,13 +49,13 @@ impl Entry {
         let mut words = self.text.split(' ');
         let (lane, thread) = (words.next()?.parse().unwrap_or_default(), words.next()?.parse().ok()?);
         let head = words.next().and_then(|it| it.parse().ok());
-        Some(Job { thread, token: self.token.clone(), head, lane })
+        Some(Job { thread, token: self.token.clone(), head, lane, deaths: self.deaths.clone() })
     }
 }
 
 impl From<StreamId> for Entry {
     fn from(it: StreamId) -> Self {
-        Self { text: it.get(JOB_FIELD).unwrap_or_default(), token: it.id }
+        Self { text: it.get(JOB_FIELD).unwrap_or_default(), token: it.id, deaths: None }
     }
 }
 

@@ -135,10 +135,13 @@ impl Partition {
 
 /// Decodes a row of the script; `None` if it names no thread.
 fn queue_entry(row: &[String]) -> Option<QueueEntry> {
-    let [state, thread, lane, first, second] = row else { return None };
+    let [state, thread, lane, first, second, deaths] = row else { return None };
     let millis = |text: &str| text.parse().map(Duration::from_millis).unwrap_or_default();
     let state = match state.as_str() {
-        "in_flight" => EntryState::InFlight { consumer: first.clone(), since_renewal: millis(second) },
+        "in_flight" => {
+            let (consumer, since_renewal) = (first.clone(), millis(second));
+            EntryState::InFlight { consumer, since_renewal, deaths: deaths.parse().ok()? }
+        }
         "waiting" => EntryState::Waiting { position: first.parse().ok()? },
         "delayed" => EntryState::Delayed { due_in: millis(first), reason: BlockReason::parse(second) },
         _ => return None,

@@ -6,7 +6,7 @@
 //! | sorted set `tenants` | Tenants with waiting jobs, in the order of their turns. After its turn a tenant moves to the end with a higher score; without jobs it leaves. |
 //! | string `deficit` | Jobs left in the turn of the first tenant, if the turn was interrupted. All workers share it. |
 //! | stream `claimed` | Claimed jobs, and jobs that are being handed to a waiting consumer. An entry has one field, `job`, with the text `PRIORITY:TENANT thread` and perhaps a seq. The entry's id is the job's token. Entries are added at the tail and deleted when they are acknowledged; the stream is never trimmed, because a trimmed entry would be a lost job. |
-//! | group [`GROUP`] on it | Redis' list of pending entries is the list of leases: the holder, and the time since the last renewal. Reading gives an entry to one consumer; claiming moves it after its lease expired. |
+//! | group [`GROUP`] on it | Redis' list of pending entries is the list of leases: the holder, the time since the last renewal, and how often the entry was delivered. All but the last of these deliveries ended with an expired lease. Reading gives an entry to one consumer; claiming moves it after its lease expired. |
 //! | sorted set `waiting_consumers` | Consumers that found no job, each `UNTIL CONSUMER`, in the order in which they began to wait. Expires when none waits. |
 //! | sorted set `delayed` | Delayed threads, by due time in milliseconds of Redis' clock. A thread is in it at most once. |
 //! | hash `delayed_details` | Lane and block reason of each delayed thread: `PRIORITY:TENANT REASON`. |
@@ -68,6 +68,7 @@ pub(crate) mod entry;
 mod inspect;
 mod keys;
 mod partition;
+mod quarantine;
 mod queue;
 mod scripts;
 mod sentinel;

@@ -14,6 +14,7 @@ use super::{
     delay_timer::DelayTimer,
     entry::{claim_limit, encode, millis},
     keys::{GROUP, Keys},
+    quarantine::Quarantine,
     scripts,
     server::RedisServer,
 };
@@ -42,6 +43,7 @@ pub(super) struct Partition {
     pub(super) delay_timer: DelayTimer,
     pub(super) weights: Weights,
     pub(super) ack_claim: AckClaimBatcher,
+    pub(super) quarantine: Quarantine,
     state: Mutex<ConsumerState>,
 }
 
@@ -52,6 +54,7 @@ impl Partition {
         connection: Connection,
         lease: Duration,
         consumer: &str,
+        quarantine: Quarantine,
     ) -> Self {
         Self {
             ack_claim: AckClaimBatcher::new(keys.clone(), connection.clone(), consumer, lease),
@@ -62,6 +65,7 @@ impl Partition {
             lease,
             delay_timer: DelayTimer::new(Instant::now()),
             weights: Weights::default(),
+            quarantine,
             state: Mutex::new(ConsumerState::new()),
         }
     }
@@ -175,11 +179,14 @@ impl Partition {
             let tokens = self.connection.run_script::<Vec<String>>(&script).await;
             lost.extend(tokens.map_err(|error| self.server.error("renew leases", &error))?);
         }
-        Ok(jobs.iter().filter(|job| lost.contains(&job.token)).cloned().collect())
+        let is_lost = |job: &&Job| lost.contains(&job.token);
+        self.quarantine.renew(jobs.iter().filter(|it| !is_lost(it)), self.lease);
+        Ok(jobs.iter().filter(is_lost).cloned().collect())
     }
 
     pub(super) async fn ack(&self, job: &Job, next: Option<Schedule>) -> Result<bool, QueueError> {
         let to_error = |error: &RedisError| self.server.error("acknowledge a job", error);
+        self.quarantine.leave(job);
         let delay = next.as_ref().and_then(Schedule::delay_ms);
         // While the process shuts down, the lease is left to expire.
         let Some(held) = self.ack_claim.ack(job.clone(), next).await else { return Ok(true) };

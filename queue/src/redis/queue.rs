@@ -12,6 +12,7 @@ use super::{
     claims::{PartitionClaims, collect_answers},
     keys::Keys,
     partition::Partition,
+    quarantine::Quarantine,
     server::RedisServer,
 };
 use crate::{
@@ -46,8 +47,10 @@ impl RedisQueue {
             true => (0..PARTITIONS).map(Keys::partition).collect(),
             false => vec![Keys::single()],
         };
+        let quarantine = Quarantine::default();
         let open = |keys| {
-            Arc::new(Partition::new(keys, server.clone(), connection.with_own_health(), lease, consumer))
+            let (server, connection) = (server.clone(), connection.with_own_health());
+            Arc::new(Partition::new(keys, server, connection, lease, consumer, quarantine.clone()))
         };
         let partitions: Vec<Arc<Partition>> = keys.into_iter().map(open).collect();
         // A group that cannot be created now is created by the first call that misses it.

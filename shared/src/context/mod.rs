@@ -39,7 +39,7 @@ pub struct ContextSettings {
     pub context_tokens: BTreeMap<String, u64>,
     /// Maximum size of a tool result that a model receives, in tokens. Default: [`TOOL_RESULT_TOKENS`].
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 200))]
+    #[schemars(range(min = 200, max = 100_000_000))]
     pub tool_result_tokens: Option<u64>,
     /// Model that writes summaries, as `provider/model`. Default: the model whose request needs one.
     #[serde(skip_serializing_if = "Option::is_none")]

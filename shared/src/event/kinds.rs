@@ -424,6 +424,10 @@ pub struct Failed {
     pub node: String,
     /// Reason, with the action an operator can take.
     pub reason: String,
+    /// Worker that stopped the node, because it killed or panicked its workers or exceeded their limits. Absent if the node
+    /// failed because of its requests, which replay decides again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
 }
 
 /// An operator retried a failed node.

@@ -226,8 +226,8 @@ impl Event {
             | Event::Attempted(_)
             | Event::Abandoned(_)
             | Event::Summarised(_)
-            | Event::Decided(_)
-            | Event::Failed(_) => false,
+            | Event::Decided(_) => false,
+            Event::Failed(it) => it.worker.is_some(),
         }
     }
 
@@ -284,11 +284,8 @@ impl Event {
     /// Returns true for decisions of the code, which replay compares with the decisions of the current code.
     pub fn is_decision(&self) -> bool {
         match self {
-            Event::Asked(_)
-            | Event::Abandoned(_)
-            | Event::Summarised(_)
-            | Event::Decided(_)
-            | Event::Failed(_) => true,
+            Event::Asked(_) | Event::Abandoned(_) | Event::Summarised(_) | Event::Decided(_) => true,
+            Event::Failed(it) => it.worker.is_none(),
             Event::Opened(_)
             | Event::TurnStarted(_)
             | Event::Attempted(_)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{EngineConfig, NODES, NodeConfig, PROMPT_MAX, SERVERS};
+use super::{EngineConfig, MAX_TOKENS_MAX, NODES, NodeConfig, PROMPT_MAX, SERVERS};
 use crate::{SUMMARISE_NODE, SUMMARISE_PROMPT, graph::NodeInfo, suggest::hint, system_prompt::placeholders};
 
 /// Maximum length of the further fields of a node's requests, as JSON in bytes.
@@ -109,8 +109,8 @@ fn check_node(node: &NodeConfig, info: &NodeInfo) -> Result<(), String> {
     if let Some(it) = temperature.filter(|it| !(0.0..=2.0).contains(it)) {
         return Err(format!("temperature: it is {it}, and must be from 0 to 2"));
     }
-    if *max_tokens == Some(0) {
-        return Err("max_tokens: it is 0, and must be at least 1".to_owned());
+    if let Some(it) = max_tokens.filter(|it| !(1..=MAX_TOKENS_MAX).contains(it)) {
+        return Err(format!("max_tokens: it is {it}, and must be from 1 to {MAX_TOKENS_MAX}"));
     }
     let is_word = |it: &str| {
         !it.is_empty() && it.len() <= WORD_MAX && it.bytes().all(|c| c.is_ascii_lowercase() || c == b'_')

@@ -76,7 +76,7 @@ impl<S: Strategy> Progress<S> {
     /// Returns the event that comes before the requests of a node are carried out: they are issued, a summary is
     /// requested first, or they are too large.
     pub(super) fn issue(&self, place: S::NodeName, mut requests: Vec<Request>) -> Event {
-        let failed = |reason| Failed { node: name(&place), reason }.into();
+        let failed = |reason| Failed { node: name(&place), reason, worker: None }.into();
         if let Some(error) = self.window.refused_too_often() {
             return failed(format!(
                 "{error} (refused {ATTEMPTS_MAX} times, each time with fewer tokens); hint: {}",

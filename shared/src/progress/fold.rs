@@ -211,8 +211,9 @@ impl<S: Strategy> Progress<S> {
         self.at = Phase::AwaitingResponses(place, self.seq, slots);
     }
 
-    /// A node fails while its requests are carried out, or before they are issued because they are too large.
-    fn fold_failed(&mut self, Failed { node, reason }: &Failed) -> bool {
+    /// A node fails while its requests are carried out, or before they are issued: because they are too large, or because a
+    /// worker stops it.
+    fn fold_failed(&mut self, Failed { node, reason, worker: _ }: &Failed) -> bool {
         self.at = match &mut self.at {
             Phase::AwaitingResponses(place, asked, slots) if place.is_named(node) => {
                 Phase::Failed(*place, *asked, std::mem::take(slots), reason.clone())

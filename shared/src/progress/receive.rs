@@ -232,6 +232,7 @@ impl<S: Strategy> Progress<S> {
         Failed {
             node: place.name(),
             reason: format!("{reason}; hint: fix the cause and retry the turn, or send a new message"),
+            worker: None,
         }
         .into()
     }

@@ -17,6 +17,7 @@ pub struct SearchOptions {
     #[serde(deserialize_with = "patterns")]
     pub filter: Vec<String>,
     /// Minimum score of a result, on the scale of the metric. Scores of zero or less are never found.
+    #[schemars(range(min = -1_000_000.0, max = 1_000_000.0))]
     pub min_score: f64,
 }
 

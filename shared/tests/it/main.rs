@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "fixtures are files, and cargo is a program")]
 
 mod approvals;
+mod bounds;
 mod budgets;
 mod context;
 mod fixtures;

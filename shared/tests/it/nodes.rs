@@ -144,7 +144,7 @@ fn a_wrong_configuration_is_refused_with_a_hint() {
         (json!({"temperature": 2.1}), "nodes.plan.temperature: it is 2.1, and must be from 0 to 2"),
         (json!({"temperature": -1}), "nodes.plan.temperature: it is -1, and must be from 0 to 2"),
         (json!({"temperature": "0"}), "nodes.plan.temperature: must be a number"),
-        (json!({"max_tokens": 0}), "nodes.plan.max_tokens: it is 0, and must be at least 1"),
+        (json!({"max_tokens": 0}), "nodes.plan.max_tokens: it is 0, and must be from 1 to 10000000"),
         (json!({"max_tokens": 1.5}), "nodes.plan.max_tokens: must be a whole number"),
         (json!({"max_tokens": 1_u64 << 40}), "nodes.plan.max_tokens: must be a whole number"),
         (

@@ -108,7 +108,8 @@ fn where_another_event_would_follow_both_are_told_whole() {
     let (graph, log) = lived("planner", "dead_server");
     let seq = log.iter().position(|it| matches!(it, Event::Abandoned(_))).unwrap();
     let mut then = log[..seq].to_vec();
-    then.push(shared::Failed { node: "equip".to_owned(), reason: "the server is dead".to_owned() }.into());
+    let (node, reason) = ("equip".to_owned(), "the server is dead".to_owned());
+    then.push(shared::Failed { node, reason, worker: None }.into());
     let found = replay(graph, &then).unwrap();
     let [one] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((one.node.as_str(), one.field.path()), ("equip", "event"));

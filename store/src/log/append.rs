@@ -23,7 +23,7 @@ use crate::{
     Error,
     integrity::hash_chain,
     log::{
-        Store,
+        Store, cancel_requests,
         error_fingerprint::error_fingerprint,
         group_commit::Step,
         ids::{ThreadId, TurnId, corrupt, plain, signed},
@@ -103,6 +103,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Stale`] if `head` is no longer the head of the log, or the turn was started or cancelled before;
+    /// [`Error::CancelRequested`] if the running turn of the thread is to be cancelled and no event does so;
     /// [`Error::UnknownThread`] if there is an `update` and the thread was deleted; [`Error::Unavailable`] if the
     /// database was unreachable for 20 s.
     #[tracing::instrument(level = "debug", skip_all, fields(thread = %head.thread, seq = head.seq))]
@@ -117,7 +118,12 @@ impl Store {
         if batch.is_empty() {
             return Ok(end);
         }
-        self.committer.submit(Step::new(batch, events, update)).await.ok_or_else(Error::gone)??;
+        let step = Step::new(batch, events, update);
+        if events.iter().any(|it| matches!(it, Event::Cancelled(_))) {
+            self.database.transact(move |tx| write_cancelled(tx, step).boxed()).await?;
+        } else {
+            self.committer.submit(step).await.ok_or_else(Error::gone)??;
+        }
         Ok(end)
     }
 
@@ -129,6 +135,15 @@ impl Store {
     pub async fn update_read_model(&self, head: &Head, update: &ReadModelUpdate) -> Result<(), Error> {
         let (head, update) = (*head, update.clone());
         self.database.transact(move |tx| write_update(tx, head, update).boxed()).await
+    }
+}
+
+/// Writes a step that cancels the running turn, and deletes the request to do so.
+async fn write_cancelled(tx: &Transaction, step: Step) -> Result<(), Error> {
+    cancel_requests::delete(tx, step.batch.from.thread).await?;
+    match &step.update {
+        Some(update) => write_one(tx, &step.batch, step.started, update).await,
+        None => Batch::insert(tx, &[&step.batch]).await,
     }
 }
 

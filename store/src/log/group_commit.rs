@@ -3,7 +3,7 @@
 //!
 //! ## Why a rejected batch is halved
 //!
-//! One step whose number is taken, or whose turn was cancelled, makes the database reject the whole statement. The
+//! One step whose number is taken, or whose turn was or is to be cancelled, makes the database reject the whole statement. The
 //! batch is then written in two halves, and so on, until the faulty step is alone and gets its error; all others are
 //! kept. This happens only after a fault, so it may cost a few more statements.
 //!
@@ -26,6 +26,7 @@ use crate::{
     Error,
     log::{
         append::{Batch, ReadModelUpdate, write_one},
+        cancel_requests,
         database::{Database, settle},
         ids::{ThreadId, TurnId, signed},
         postgres, sqlite,
@@ -69,6 +70,11 @@ impl Step {
     pub(crate) fn stale(&self) -> Error {
         let from = self.batch.from;
         Error::Stale { thread: from.thread, seq: from.seq }
+    }
+
+    /// Builds the error for a step whose thread has a request to cancel its turn.
+    pub(crate) fn cancel_requested(&self) -> Error {
+        Error::CancelRequested { thread: self.thread() }
     }
 
     /// Returns the number of the event that ended the turn or left it waiting for a person.
@@ -179,7 +185,11 @@ async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) 
         (outcome, _) => outcome,
     };
     match outcome {
-        Err(Error::Stale { .. }) if in_doubt && is_committed(database, &step.batch).await? => Ok(()),
+        Err(Error::Stale { .. } | Error::CancelRequested { .. })
+            if in_doubt && is_committed(database, &step.batch).await? =>
+        {
+            Ok(())
+        }
         outcome => outcome,
     }
 }
@@ -187,7 +197,11 @@ async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) 
 /// Writes a single step to learn the exact reason of a rejection.
 async fn write_alone(database: &Database, step: &Step, update: &ReadModelUpdate) -> Result<(), Error> {
     let tx = database.begin().await?;
-    let outcome = write_one(&tx, &step.batch, step.started, update).await;
+    let outcome = match cancel_requests::find(&tx, step.thread()).await {
+        Ok(None) => write_one(&tx, &step.batch, step.started, update).await,
+        Ok(Some(_)) => Err(step.cancel_requested()),
+        Err(error) => Err(error),
+    };
     settle(tx, outcome).await
 }
 

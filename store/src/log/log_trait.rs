@@ -3,11 +3,11 @@
 //! In production [`Store`] implements it. The simulation has its own implementation, which guarantees no more than what
 //! is documented here and produces every documented error.
 
-use queue::{Lane, clock};
+use queue::{Deaths, Lane, clock};
 use uuid::Uuid;
 
 use crate::{
-    Error, Pause, WorkerRecord,
+    CancelRequest, DeadWorker, Error, Pause, WorkerRecord,
     log::{
         Store,
         append::{Head, ReadModelUpdate},
@@ -74,6 +74,15 @@ pub trait Log: Clone + Send + Sync + 'static {
     /// Returns the lane of a thread, as [`Store::lane`] does.
     fn lane(&self, thread: ThreadId) -> impl Future<Output = Result<Option<Lane>, Error>> + Send;
 
+    /// Returns the request to cancel the thread's turn, as [`Store::cancel_request`] does.
+    fn cancel_request(
+        &self,
+        thread: ThreadId,
+    ) -> impl Future<Output = Result<Option<CancelRequest>, Error>> + Send;
+
+    /// Deletes a request to cancel, as [`Store::drop_cancel_request`] does.
+    fn drop_cancel_request(&self, request: &CancelRequest) -> impl Future<Output = Result<(), Error>> + Send;
+
     /// Reports a turn that ended. Must not wait.
     fn turn_ended(&self, _ended: EndedTurn) {}
 
@@ -87,6 +96,30 @@ pub trait Log: Clone + Send + Sync + 'static {
 
     /// Forgets a worker that stopped, as [`Store::remove_worker`] does.
     fn remove_worker(&self, _id: Uuid) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Records the start of a worker with a queue in memory, as [`Store::worker_starts`] does.
+    fn worker_starts(&self, _name: &str) -> impl Future<Output = Result<Option<DeadWorker>, Error>> + Send {
+        async { Ok(None) }
+    }
+
+    /// Records its orderly stop, as [`Store::worker_stops`] does.
+    fn worker_stops(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Records the deaths of a thread, as [`Store::set_deaths`] does.
+    fn set_deaths(
+        &self,
+        _thread: ThreadId,
+        _deaths: &Deaths,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Forgets the deaths of a thread, as [`Store::forget_deaths`] does.
+    fn forget_deaths(&self, _thread: ThreadId) -> impl Future<Output = Result<(), Error>> + Send {
         async { Ok(()) }
     }
 }
@@ -139,6 +172,14 @@ impl Log for Store {
         Store::lane(self, thread).await
     }
 
+    async fn cancel_request(&self, thread: ThreadId) -> Result<Option<CancelRequest>, Error> {
+        Store::cancel_request(self, thread).await
+    }
+
+    async fn drop_cancel_request(&self, request: &CancelRequest) -> Result<(), Error> {
+        Store::drop_cancel_request(self, request).await
+    }
+
     fn turn_ended(&self, ended: EndedTurn) {
         self.ended_turns.report(ended);
     }
@@ -153,5 +194,21 @@ impl Log for Store {
 
     async fn remove_worker(&self, id: Uuid) -> Result<(), Error> {
         Store::remove_worker(self, id).await
+    }
+
+    async fn worker_starts(&self, name: &str) -> Result<Option<DeadWorker>, Error> {
+        Store::worker_starts(self, name).await
+    }
+
+    async fn worker_stops(&self) -> Result<(), Error> {
+        Store::worker_stops(self).await
+    }
+
+    async fn set_deaths(&self, thread: ThreadId, deaths: &Deaths) -> Result<(), Error> {
+        Store::set_deaths(self, thread, deaths).await
+    }
+
+    async fn forget_deaths(&self, thread: ThreadId) -> Result<(), Error> {
+        Store::forget_deaths(self, thread).await
     }
 }

@@ -8,9 +8,11 @@
 
 pub(crate) mod append;
 pub(crate) mod attachments;
+pub(crate) mod cancel_requests;
 mod connect;
 mod connection_settings;
 pub(crate) mod database;
+pub(crate) mod deaths;
 mod ended_turns;
 pub(crate) mod error_fingerprint;
 pub(crate) mod failure_groups;
@@ -62,7 +64,9 @@ pub(crate) use submit::{BETWEEN, key_of};
 
 pub use append::{Head, ReadModelUpdate, TurnUpdate};
 pub use attachments::AttachmentContent;
+pub use cancel_requests::{CancelRequest, obey_cancel_request};
 pub use connection_settings::ConnectionSettings;
+pub use deaths::DeadWorker;
 pub use ended_turns::EndedTurn;
 pub use failure_groups::{Ended, Failure, Failures};
 pub use fork::{Fork, NewFork, rename_turns};

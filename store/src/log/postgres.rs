@@ -3,7 +3,9 @@
 //! ## Why one statement
 //!
 //! A statement is atomic: one round trip where a transaction takes five, and the next batch need not wait for them. A
-//! statement can undo its own effects only by failing, so it divides by zero if a row was not as expected.
+//! statement can undo its own effects only by failing, so it divides by zero if a row was not as expected, or if the turn
+//! of a thread is to be cancelled. That condition is evaluated once per statement, by a lookup in a table that is nearly
+//! always empty.
 //!
 //! ## Why the arrays of events are unnested in the select list
 //!
@@ -38,7 +40,8 @@ macro_rules! insert {
     () => {
         "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
          SELECT unnest($1::uuid[]), unnest($2::bigint[]), 'json', unnest($3::bigint[]), unnest($4::text[]), \
-         unnest($5::text[]), unnest($6::bytea[])"
+         unnest($5::text[]), unnest($6::bytea[]) \
+         WHERE 1 / CASE WHEN EXISTS (SELECT 1 FROM cancel_requests WHERE thread_id = ANY ($1::uuid[])) THEN 0 ELSE 1 END = 1"
     };
 }
 
@@ -71,7 +74,8 @@ const DIVISION_BY_ZERO: &str = "22012";
 /// # Errors
 ///
 /// [`Error::Stale`] of the first step if a number of any step is taken; [`Error::Database`] if a row of a read model
-/// does not match its step.
+/// does not match its step; either [`Error::Database`] or, of the first step, [`Error::CancelRequested`] if the turn of any
+/// thread is to be cancelled.
 pub(crate) async fn write(pool: &Pool, steps: &[(usize, Step)]) -> Result<(), Error> {
     let Some((_, first)) = steps.first() else { return Ok(()) };
     let mut rows = Events::default();
@@ -110,7 +114,7 @@ pub(crate) async fn write(pool: &Pool, steps: &[(usize, Step)]) -> Result<(), Er
         Ok(()) => Ok(()),
         Err(sqlx::Error::Database(it)) if it.is_unique_violation() => Err(first.stale()),
         Err(sqlx::Error::Database(it)) if it.code().is_some_and(|it| it == DIVISION_BY_ZERO) => {
-            Err(unexpected())
+            Err(if updates.threads.is_empty() { first.cancel_requested() } else { unexpected() })
         }
         Err(it) => Err((&it).into()),
     }

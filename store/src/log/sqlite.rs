@@ -36,12 +36,14 @@ const ROUND: usize = 32;
 /// # Errors
 ///
 /// [`Error::Stale`] of the first step if a number of any step is taken; [`Error::Database`] if a row of a read model
-/// does not match its step.
+/// does not match its step; either [`Error::Database`] or, of the first step, [`Error::CancelRequested`] if the turn of any
+/// thread is to be cancelled.
 pub(crate) async fn write(pool: &SqlitePool, steps: &[(usize, Step)]) -> Result<(), Error> {
     let Some((_, first)) = steps.first() else { return Ok(()) };
     let mut text = Text::default();
     text.push("BEGIN IMMEDIATE");
     insert(&mut text, steps)?;
+    reject_if_to_be_cancelled(&mut text, steps)?;
     update_read_models(&mut text, steps)?;
     text.push("; COMMIT");
     let mut connection = pool.acquire().await.map_err(|it| Error::from(&it))?;
@@ -52,6 +54,9 @@ pub(crate) async fn write(pool: &SqlitePool, steps: &[(usize, Step)]) -> Result<
     let kind = error.as_database_error().map(|it| it.kind());
     Err(match kind {
         Some(ErrorKind::UniqueViolation) => first.stale(),
+        Some(ErrorKind::NotNullViolation) if steps.iter().all(|(_, it)| it.update.is_none()) => {
+            first.cancel_requested()
+        }
         Some(ErrorKind::NotNullViolation) => unexpected(),
         _ => (&error).into(),
     })
@@ -74,6 +79,20 @@ fn insert(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
         })?;
         text.push(" WHERE column1 IS NOT NULL");
     }
+    Ok(())
+}
+
+/// Fails if the turn of any thread is to be cancelled. The rows just inserted name the threads; their numbers are consecutive.
+///
+/// The table of requests is nearly always empty, and then nothing else is read: the `+` keeps SQLite from looking its rows up.
+fn reject_if_to_be_cancelled(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
+    let inserted: usize = steps.iter().map(|(_, it)| it.batch.rows.len()).sum();
+    text.push(
+        "; INSERT OR ROLLBACK INTO threads (id) SELECT NULL FROM cancel_requests \
+         WHERE +thread_id IN (SELECT thread_id FROM events WHERE rowid > last_insert_rowid() - ",
+    );
+    text.value(signed(inserted as u64))?;
+    text.push(")");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Database entities of threads, turns, events, holds and forks. The migrations define these tables.
+//! Database entities of threads, turns, events, holds, requests to cancel, deaths of workers, and forks. The migrations define these tables.
 
 pub(crate) mod threads {
     //! Entity of a thread.
@@ -117,6 +117,48 @@ pub(crate) mod holds {
         #[sea_orm(column_type = "Text")]
         pub placed_by: String,
         pub placed_at: i64,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) mod cancel_requests {
+    //! Entity of a request to cancel the running turn of a thread.
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, DeriveEntityModel)]
+    #[sea_orm(table_name = "cancel_requests")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub thread_id: Uuid,
+        pub turn_id: Uuid,
+        #[sea_orm(column_type = "Text")]
+        pub actor: String,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub caller: Option<String>,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) mod deaths {
+    //! Entity of a thread that may have killed a worker.
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, DeriveEntityModel)]
+    #[sea_orm(table_name = "deaths")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub thread_id: Uuid,
+        pub count: i64,
+        #[sea_orm(column_type = "Text")]
+        pub worker: String,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -53,6 +53,8 @@ pub struct ThreadLog {
     head: Head,
     /// Approximate size in bytes.
     weight: usize,
+    /// Number of the last event by which a person let the thread work.
+    set_off: usize,
     /// Events that are folded but not yet stored.
     unwritten: Vec<Event>,
     /// Status in the read model.
@@ -102,6 +104,7 @@ impl ThreadLog {
             thread: begin(strategies, id, recorded.first().map(|it| &it.event))?,
             head: Head::start(id),
             weight: 0,
+            set_off: 0,
             unwritten: Vec::new(),
             read_model: Status::START,
             wait: None,
@@ -143,6 +146,12 @@ impl ThreadLog {
         let stuck =
             |err: shared::InvalidLog| Error::Stuck { thread: self.head.thread, what: err.to_string() };
         self.weight = self.weight.saturating_add(event.retained_bytes());
+        if matches!(
+            event,
+            Event::TurnStarted(_) | Event::InputProvided(_) | Event::Retried(_) | Event::Reconciled(_)
+        ) {
+            self.set_off = self.thread.seq();
+        }
         self.thread.apply(event).map_err(stuck)
     }
 
@@ -193,6 +202,11 @@ impl ThreadLog {
     /// Returns the approximate size in memory in bytes, without the fixed size of every thread.
     pub fn weight(&self) -> usize {
         self.weight
+    }
+
+    /// Returns the number of events since a person last let the thread work: by a message, an input, a retry or a verdict.
+    pub fn events_in_a_row(&self) -> usize {
+        self.thread.seq() - self.set_off
     }
 
     /// Returns the remaining delay as of `now` (microseconds since the Unix epoch) and the error that caused it; `None`

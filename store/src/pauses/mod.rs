@@ -1,4 +1,4 @@
-//! Pauses: strategies, models and tenants for which an operator has stopped new work.
+//! Pauses: strategies, models and tenants for which an operator, or the tenant itself, has stopped new work.
 //!
 //! This module only stores pauses. Workers and the sweeper enforce them.
 
@@ -19,8 +19,10 @@ pub enum PauseKind {
     Strategy,
     /// All requests to one model, `provider/model`.
     Model,
-    /// All threads of one tenant.
+    /// All threads of one tenant, by an operator.
     Tenant,
+    /// All threads of one tenant, by the tenant itself. An operator's pause is another one, which the tenant cannot end.
+    OwnTenant,
 }
 
 /// Error for an unknown kind of pause.
@@ -38,6 +40,7 @@ impl PauseKind {
             PauseKind::Strategy => "strategy",
             PauseKind::Model => "model",
             PauseKind::Tenant => "tenant",
+            PauseKind::OwnTenant => "own_tenant",
         }
     }
 }
@@ -56,6 +59,7 @@ impl FromStr for PauseKind {
             "strategy" => Ok(Self::Strategy),
             "model" => Ok(Self::Model),
             "tenant" => Ok(Self::Tenant),
+            "own_tenant" => Ok(Self::OwnTenant),
             _ => Err(UnknownKind { text: text.to_owned() }),
         }
     }
@@ -86,7 +90,12 @@ impl Pause {
 impl fmt::Display for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Pause { kind, name, reason, by, at: _ } = self;
-        write!(f, "{kind} {name} is paused by {by}")?;
+        match kind {
+            PauseKind::OwnTenant => write!(f, "tenant {name} has paused itself, by {by}")?,
+            PauseKind::Strategy | PauseKind::Model | PauseKind::Tenant => {
+                write!(f, "{kind} {name} is paused by {by}")?;
+            }
+        }
         if reason.is_empty() { Ok(()) } else { write!(f, ": {reason}") }
     }
 }

@@ -161,13 +161,14 @@ async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<P
     let gone = ids(tx, &sql, [which.before.into(), strategy(&which), listed(tx, &page)]).await?;
     let mut pruned = Pruned { threads: gone.len() as u64, ..Pruned::default() };
     // **Invariant:** every new table whose rows belong to a thread must be deleted from here.
-    let (mut keys, mut contents, mut spans) = (0, 0, 0);
+    let (mut keys, mut contents, mut spans, mut requests) = (0, 0, 0, 0);
     let tables = [
         ("turns", &mut pruned.turns),
         ("events", &mut pruned.events),
         ("forks", &mut keys),
         ("attachments", &mut contents),
         ("trace_parents", &mut spans),
+        ("cancel_requests", &mut requests),
     ];
     for (table, count) in tables {
         let sql = format!("DELETE FROM {table} WHERE thread_id IN ({})", list(tx, 1));

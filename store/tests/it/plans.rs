@@ -216,13 +216,18 @@ async fn hear(store: &Store, thread: ThreadId) {
         messages,
         caller: None,
     };
+    let decided = shared::Decided {
+        node: "finish".to_owned(),
+        messages: Vec::new(),
+        facts: Vec::new(),
+        reason: None,
+        to: shared::Goto::End,
+        budget_exceeded: None,
+        outcome: None,
+    };
     for (events, thread, status) in [
         (vec![Event::from(heard)], ThreadStatus::Busy, TurnStatus::Running),
-        (
-            vec![shared::Cancelled { actor: "test".to_owned(), caller: None }.into()],
-            ThreadStatus::Idle,
-            TurnStatus::Completed,
-        ),
+        (vec![decided.into()], ThreadStatus::Idle, TurnStatus::Completed),
     ] {
         let mark = ReadModelUpdate {
             status: thread,

@@ -323,6 +323,7 @@ fn store_fault(what: &str, error: &store::Error) -> Fault {
     match error {
         store::Error::Unavailable(_) | store::Error::IndexUnavailable(_) => Fault::transient(message),
         store::Error::Stale { .. }
+        | store::Error::CancelRequested { .. }
         | store::Error::UnknownThread(_)
         | store::Error::ThreadExists(_)
         | store::Error::UnknownTurn(_)

@@ -60,20 +60,23 @@ async fn nothing_is_asked_before_what_led_to_it_is_stored() {
     assert_eq!(written.len(), 3, "written at {written:?}");
 }
 
-/// A panic before the first request leaves the thread idle: it can start another turn.
+/// A panic before the first request fails the turn at its entrance: it can be retried, and the thread can start another.
 #[tokio::test]
-async fn a_panic_before_anything_was_asked_leaves_the_thread_at_rest() {
+async fn a_panic_before_anything_was_asked_fails_the_turn_where_it_began() {
     let parts = parts().await;
     let (_, log) = lived(&parts, Stumbles::NAME, "fall").await;
-    assert_eq!(kinds(&log), ["opened"]);
+    assert_eq!(kinds(&log), ["opened", "turn_started", "failed"]);
     let failed = turn(&parts).await;
     assert_eq!(
         failed.error.unwrap(),
-        "the strategy panicked at node \"fall\": the floor is missing; hint: fix the strategy, then run: turnfold turn retry"
+        "walk: the strategy panicked at node \"fall\": the floor is missing; hint: fix the strategy, then run: turnfold turn retry"
     );
     let (_, log) = says(&parts, Opening::Existing(failed.thread), "ask").await;
     assert_eq!(turn(&parts).await.status, TurnStatus::Completed);
-    assert_eq!(kinds(&log), ["opened", "turn_started", "decided", "asked", "answered", "decided"]);
+    assert_eq!(
+        kinds(&log),
+        ["opened", "turn_started", "failed", "turn_started", "decided", "asked", "answered", "decided"]
+    );
 }
 
 /// Answers received before a panic were paid for and are in the log.
@@ -81,11 +84,11 @@ async fn a_panic_before_anything_was_asked_leaves_the_thread_at_rest() {
 async fn what_was_answered_before_a_panic_is_kept() {
     let parts = parts().await;
     let (_, log) = lived(&parts, Stumbles::NAME, "ask and fall").await;
-    assert_eq!(kinds(&log), ["opened", "turn_started", "decided", "asked", "answered", "decided"]);
+    assert_eq!(kinds(&log), ["opened", "turn_started", "decided", "asked", "answered", "decided", "failed"]);
     let error = turn(&parts).await.error.unwrap();
     assert_eq!(
         error,
-        "the strategy panicked at node \"fall\": the floor is missing; hint: fix the strategy, then run: turnfold turn retry"
+        "fall: the strategy panicked at node \"fall\": the floor is missing; hint: fix the strategy, then run: turnfold turn retry"
     );
 }
 

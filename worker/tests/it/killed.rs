@@ -17,8 +17,8 @@ use shared::{
     strategies,
 };
 use store::{
-    Backends, Error, Head, Log, Pause, Queued, ReadModelUpdate, Recorded as Row, Runnable, Store,
-    StrategyRegistry, ThreadId, ThreadLog, TurnId, Withdrawal,
+    Backends, CancelRequest, Error, Head, Log, Pause, Queued, ReadModelUpdate, Recorded as Row, Runnable,
+    Store, StrategyRegistry, ThreadId, ThreadLog, TurnId, Withdrawal,
 };
 use tokio::{sync::Notify, task::JoinSet};
 use worker::{
@@ -122,6 +122,14 @@ impl Log for Wire {
 
     async fn lane(&self, thread: ThreadId) -> Result<Option<Lane>, Error> {
         self.store.lane(thread).await
+    }
+
+    async fn cancel_request(&self, thread: ThreadId) -> Result<Option<CancelRequest>, Error> {
+        self.store.cancel_request(thread).await
+    }
+
+    async fn drop_cancel_request(&self, request: &CancelRequest) -> Result<(), Error> {
+        self.store.drop_cancel_request(request).await
     }
 
     async fn pauses(&self) -> Result<Vec<Pause>, Error> {

@@ -4,6 +4,7 @@
 
 mod ahead;
 mod crash;
+mod deaths;
 mod dialects;
 mod fair;
 mod forked;

@@ -134,18 +134,22 @@ impl Office {
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_a_paused_strategy_begins_until_it_is_resumed() {
-    let mut office = Office::new(None).await;
-    office.pause(PauseKind::Strategy, "probe").await;
-    office.work(HOUR);
-    let thread = office.probe("wait 0").await;
-    office.until_held(1).await;
-    assert_eq!(office.log(thread).await.len(), 1, "it is not even heard");
-    assert_eq!(office.world.begun.load(Ordering::SeqCst), 0);
-    office.resume(PauseKind::Strategy, "probe").await;
-    office.tell().await;
-    office.until_over(thread).await;
-    office.end().await;
+async fn nothing_of_a_paused_strategy_or_tenant_begins_until_it_is_resumed() {
+    for (kind, name) in
+        [(PauseKind::Strategy, "probe"), (PauseKind::Tenant, "default"), (PauseKind::OwnTenant, "default")]
+    {
+        let mut office = Office::new(None).await;
+        office.pause(kind, name).await;
+        office.work(HOUR);
+        let thread = office.probe("wait 0").await;
+        office.until_held(1).await;
+        assert_eq!(office.log(thread).await.len(), 1, "it is not even heard");
+        assert_eq!(office.world.begun.load(Ordering::SeqCst), 0);
+        office.resume(kind, name).await;
+        office.tell().await;
+        office.until_over(thread).await;
+        office.end().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -27,7 +27,7 @@ use queue::MemoryNotifications;
 use shared::{Event, Graph, InterruptKind, Reconciled, RunStatus, Verdict, strategies};
 use store::{Backends, StrategyRegistry, ThreadId};
 use tokio::time::{Instant, sleep};
-use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, TurnLimits, Worker, WorkerConfig};
 
 use self::{
     door::Door,
@@ -215,7 +215,10 @@ async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dic
             sweep_interval: sweep,
             drain_timeout: Duration::from_secs(5),
         };
-        tokio::spawn(Worker::new(steps, limits).run(Shutdown::default()));
+        // Workers die at random here, so many deaths of one turn do not mean that it is to blame.
+        let turn_limits = TurnLimits { deaths: u64::MAX, ..TurnLimits::default() };
+        let worker = Worker::new(steps, limits).with_turn_limits(turn_limits);
+        tokio::spawn(worker.run(Shutdown::default()));
         life
     };
     let mut lives: Vec<Arc<Life>> = (0..WORKERS).map(|_| start(true)).collect();

@@ -26,6 +26,7 @@ use crate::{
     files::lookup::unknown_file,
     server::{
         auth::Principal,
+        bounds,
         extract::{Path, Query},
         openai_ids::{batch_name, file_name, float},
         problem::ApiError,
@@ -40,7 +41,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(crate) struct QuoteParams {
     /// Number of workers, which the API does not know. Default: 1.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000000)]
     workers: Option<u64>,
 }
 
@@ -156,6 +157,7 @@ async fn predict(
     workers: Option<u64>,
     work: Work,
 ) -> Result<Quote, ApiError> {
+    let workers = bounds::check("workers", workers, &bounds::WORKERS)?;
     let mut known = Vec::new();
     for (strategy, items) in work.lines {
         let average = average(app, tenant, &strategy).await?;
@@ -174,7 +176,7 @@ async fn predict(
                 taken.entry(subject).or_default().add(used, float(*items));
             }
         }
-        bottleneck(app, work, window, workers.unwrap_or(1).max(1), &taken)
+        bottleneck(app, work, window, workers.unwrap_or(1), &taken)
     });
     let (seconds, bottleneck) = slowest.unzip();
     Ok(Quote {

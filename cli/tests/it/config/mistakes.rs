@@ -58,10 +58,9 @@ fn strategies_accept_only_their_own_keys() {
         error_of("[strategies.planner]\nconfidence = 'high'"),
         "strategies.planner.confidence in turnfold.toml must be a number"
     );
-    // The schema has no upper limit here; the strategy has one.
-    assert!(
-        error_of("[strategies.planner]\nrounds = 5_000_000_000")
-            .starts_with("strategies.planner in turnfold.toml is refused by the strategy: ")
+    assert_eq!(
+        error_of("[strategies.planner]\nrounds = 5_000_000_000"),
+        "strategies.planner.rounds in turnfold.toml must be at most 1000"
     );
 }
 

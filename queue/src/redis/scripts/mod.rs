@@ -140,6 +140,44 @@ pub(super) static RENEW_LEASES: LazyLock<Script> = LazyLock::new(|| {
     script(&[KEYS, body])
 });
 
+/// Takes over jobs whose lease expired.
+///
+/// Arguments: group, consumer, lease in milliseconds, limit, cursor of the scan, number of leases to read, number of deaths from
+/// which on a job is in quarantine, and 1 if the consumer may take over one of those.
+///
+/// Returns the cursor of the next call, `-` if the scan is complete, and a row for each job: token, text, previous holder, and
+/// the number of its deaths, which is how often it was delivered before. XCLAIM counts a delivery; renewing a lease does not.
+///
+/// XAUTOCLAIM would do the same with one command, but tells neither the previous holder nor the deliveries.
+pub(super) static TAKE_OVER: LazyLock<Script> = LazyLock::new(|| {
+    let body = r"
+        local group, consumer, lease, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+        local cursor, scanned = ARGV[5], tonumber(ARGV[6])
+        local quarantine_deaths, may_quarantine = tonumber(ARGV[7]), ARGV[8] == '1'
+        local pending = redis.pcall('XPENDING', claimed, group, cursor, '+', scanned)
+        if pending.err then return pending end
+        local taken = {}
+        for nth, it in ipairs(pending) do
+            local token, holder, idle, deaths = it[1], it[2], it[3], it[4]
+            local is_quarantined = deaths >= quarantine_deaths
+            if idle >= lease and (may_quarantine or not is_quarantined) then
+                local entry = redis.call('XCLAIM', claimed, group, consumer, lease, token)[1]
+                if entry then
+                    local field, text = entry[2][1], entry[2][2]
+                    taken[#taken + 1] = { token, field == 'job' and text or '', holder, deaths }
+                    may_quarantine = may_quarantine and not is_quarantined
+                else
+                    redis.call('XACK', claimed, group, token)
+                end
+            end
+            if #taken == limit and nth < #pending then return { '(' .. token, taken } end
+        end
+        if #pending < scanned then return { '-', taken } end
+        return { '(' .. pending[#pending][1], taken }
+    ";
+    script(&[KEYS, body])
+});
+
 /// Returns Redis' clock in milliseconds.
 pub(super) static NOW: LazyLock<Script> = LazyLock::new(|| script(&[KEYS, CLOCK, "return now"]));
 
@@ -160,9 +198,9 @@ pub(super) static DEPTH: LazyLock<Script> = LazyLock::new(|| {
     script(&[KEYS, body])
 });
 
-/// Lists jobs. Arguments: group, limit. Each row is the state, the thread, the lane and two details: for `in_flight` the
-/// consumer and the milliseconds since the last renewal, for `waiting` the position in the lane, and for `delayed` the
-/// milliseconds until it is due and the block reason.
+/// Lists jobs. Arguments: group, limit. Each row is the state, the thread, the lane and three details: for `in_flight` the
+/// consumer, the milliseconds since the last renewal and the number of deaths, for `waiting` the position in the lane, and for
+/// `delayed` the milliseconds until it is due and the block reason.
 pub(super) static LIST: LazyLock<Script> = LazyLock::new(|| {
     let body = r"
         local rows, limit, holders = {}, tonumber(ARGV[2]), {}
@@ -176,9 +214,9 @@ pub(super) static LIST: LazyLock<Script> = LazyLock::new(|| {
             local lane, thread = string.match(entry[2][2], '^(%S+) (%S+)')
             local holder = holders[entry[1]]
             if thread and holder then
-                rows[#rows + 1] = { 'in_flight', thread, lane, holder[2], tostring(holder[3]) }
+                rows[#rows + 1] = { 'in_flight', thread, lane, holder[2], tostring(holder[3]), tostring(holder[4] - 1) }
             elseif thread then
-                unread[#unread + 1] = { 'waiting', thread, lane, '0', '' }
+                unread[#unread + 1] = { 'waiting', thread, lane, '0', '', '' }
             end
         end
         for _, row in ipairs(unread) do rows[#rows + 1] = row end
@@ -187,7 +225,7 @@ pub(super) static LIST: LazyLock<Script> = LazyLock::new(|| {
                 local lane = priority .. ':' .. tenant
                 if #rows >= limit then return rows end
                 for nth, job in ipairs(redis.call('LRANGE', lane_prefix .. lane, 0, limit - #rows - 1)) do
-                    rows[#rows + 1] = { 'waiting', string.match(job, '^%S+'), lane, tostring(nth - 1), '' }
+                    rows[#rows + 1] = { 'waiting', string.match(job, '^%S+'), lane, tostring(nth - 1), '', '' }
                 end
             end
         end
@@ -196,7 +234,7 @@ pub(super) static LIST: LazyLock<Script> = LazyLock::new(|| {
         for i = 1, #due, 2 do
             local lane, reason = string.match(redis.call('HGET', delayed_details, due[i]) or '', '^(%S+) (.*)$')
             local due_in = string.format('%d', math.max(0, due[i + 1] - now))
-            rows[#rows + 1] = { 'delayed', due[i], lane or '', due_in, reason or '' }
+            rows[#rows + 1] = { 'delayed', due[i], lane or '', due_in, reason or '', '' }
         end
         return rows
     ";

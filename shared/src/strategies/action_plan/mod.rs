@@ -83,16 +83,16 @@ pub struct Config {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub on_failure_of: BTreeMap<String, OnFailure>,
     /// Maximum number of retries of one command under `retry`.
-    #[schemars(extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 0, max = 100), extend("x-turnfold-bound" = true))]
     pub retries: u32,
     /// Maximum number of corrections of one command's invalid payloads.
-    #[schemars(extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 0, max = 100), extend("x-turnfold-bound" = true))]
     pub repairs: u32,
     /// Maximum number of commands that a turn may run, and of open steps in a plan.
-    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 1, max = 1000), extend("x-turnfold-bound" = true))]
     pub steps_max: u32,
     /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
-    #[schemars(extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 0, max = 10_000), extend("x-turnfold-bound" = true))]
     pub model_calls: u32,
 }
 

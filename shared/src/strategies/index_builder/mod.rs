@@ -42,6 +42,7 @@ pub enum NodeName {
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Maximum length of one server's indexed text, in characters. The rest cannot be found by a search.
+    #[schemars(range(min = 0, max = 1_000_000))]
     pub characters: usize,
 }
 

@@ -117,10 +117,10 @@ pub struct Work {
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// Maximum number of rounds on one task. At the limit the turn ends with a partial result.
-    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 1, max = 1000), extend("x-turnfold-bound" = true))]
     pub rounds: u32,
     /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
-    #[schemars(extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 0, max = 10_000), extend("x-turnfold-bound" = true))]
     pub model_calls: u32,
 }
 

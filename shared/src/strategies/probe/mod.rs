@@ -63,6 +63,7 @@ pub enum NodeName {
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Padding that every step adds to the log, in bytes, for measurements.
+    #[schemars(range(min = 0, max = 1_048_576))]
     pub padding: usize,
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     Fact, NodeName, Probe,
-    script::{USAGE, Word, parse},
+    script::{TIMES_MAX, USAGE, WAIT_MS_MAX, Word, parse},
 };
 use crate::{
     Answer, InterruptKind, Message, Node, Question, Simulate, Simulation, Thread, Transition,
@@ -69,7 +69,9 @@ impl Node<Probe> for Wait {
 
     fn ask(&self, thread: &Thread<Probe>) -> Simulate {
         match &thread.state.doing {
-            Some(Word::Wait(wait_ms)) => Simulate(Simulation { wait_ms: *wait_ms, ..Simulation::default() }),
+            Some(Word::Wait(wait_ms)) => {
+                Simulate(Simulation { wait_ms: (*wait_ms).min(WAIT_MS_MAX), ..Simulation::default() })
+            }
             _ => Simulate(Simulation::default()),
         }
     }
@@ -175,7 +177,7 @@ impl Node<Probe> for Call {
 
     fn ask(&self, thread: &Thread<Probe>) -> Vec<Simulate> {
         let times = match &thread.state.doing {
-            Some(Word::Call(times)) => *times,
+            Some(Word::Call(times)) => (*times).min(TIMES_MAX),
             _ => 1,
         };
         let call = |n| Simulate(Simulation { text: format!("call {n}"), ..Simulation::default() });

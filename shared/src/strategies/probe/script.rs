@@ -7,8 +7,15 @@ pub const USAGE: &str = "Say what to do, with semicolons between: wait SECONDS; 
 flaky TIMES; fail REASON; call TIMES; nested; stream WORDS; steps TIMES; \
 partial CAUSE; decline CAUSE; echo WORDS.";
 
-/// Upper limit for the number in one instruction: calls, steps or failures.
-const TIMES_MAX: u32 = 10_000;
+/// Upper limit for the number in one instruction: calls, steps or failures. The fact of a fork may state a higher one.
+pub(super) const TIMES_MAX: u32 = 10_000;
+
+/// Upper limit of one wait: a day in milliseconds.
+pub(super) const WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+
+/// Upper limits of a script: its instructions, and the sum of their numbers.
+const INSTRUCTIONS_MAX: usize = 10_000;
+const TIMES_IN_ALL_MAX: u64 = 100_000;
 
 /// One instruction of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,8 +54,47 @@ pub enum Word {
 /// Parses the instructions of an input. An invalid instruction is returned as an error.
 pub(super) fn parse(input: &str) -> Result<Vec<Word>, String> {
     let parts = input.split([';', '\n']).map(str::trim).filter(|it| !it.is_empty());
-    let words: Vec<Word> = parts.map(word).collect::<Result<_, _>>()?;
-    if words.is_empty() { Err("The input is empty.".to_owned()) } else { Ok(words) }
+    let words: Vec<Word> = parts.take(INSTRUCTIONS_MAX + 1).map(word).collect::<Result<_, _>>()?;
+    if words.is_empty() {
+        return Err("The input is empty.".to_owned());
+    }
+    if words.len() > INSTRUCTIONS_MAX {
+        return Err(format!("The input has more than {INSTRUCTIONS_MAX} instructions."));
+    }
+    let all: u64 = words.iter().map(|it| u64::from(it.times())).sum();
+    if all > TIMES_IN_ALL_MAX {
+        return Err(format!(
+            "The input asks for {all} steps, calls and failures, and may for {TIMES_IN_ALL_MAX}."
+        ));
+    }
+    Ok(words)
+}
+
+impl Word {
+    /// Number of steps, calls or failures.
+    fn times(&self) -> u32 {
+        match self {
+            Self::Flaky(times) | Self::Call(times) | Self::Steps(times) => *times,
+            Self::Wait(_)
+            | Self::Ask { .. }
+            | Self::Fail(_)
+            | Self::Nested
+            | Self::Stream(_)
+            | Self::Partial(_)
+            | Self::Decline(_)
+            | Self::Echo(_) => 0,
+        }
+    }
+}
+
+#[test]
+fn a_script_is_bounded() {
+    assert!(parse(&"steps 10000;".repeat(10)).is_ok());
+    let refused = parse(&"steps 10000;".repeat(70_000)).unwrap_err();
+    assert_eq!(refused, "The input has more than 10000 instructions.");
+    let refused = parse(&"call 10000;".repeat(11)).unwrap_err();
+    assert_eq!(refused, "The input asks for 110000 steps, calls and failures, and may for 100000.");
+    assert!(parse("steps 10001").unwrap_err().contains("between 1 and 10000"));
 }
 
 fn word(part: &str) -> Result<Word, String> {

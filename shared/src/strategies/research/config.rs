@@ -15,29 +15,29 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<WebSearch>,
     /// Maximum number of results that are read from one search.
-    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 1, max = 100), extend("x-turnfold-bound" = true))]
     pub results: usize,
     /// Preset for the number of queries and reflections.
     #[schemars(extend("x-turnfold-bound" = true))]
     pub effort: Effort,
     /// Maximum number of queries in a plan. If it is not set, `effort` decides.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 1, max = 100), extend("x-turnfold-bound" = true))]
     pub queries: Option<usize>,
     /// Maximum number of reflections on the findings. If it is not set, `effort` decides.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 0, max = 1000), extend("x-turnfold-bound" = true))]
     pub loops: Option<u32>,
     /// Maximum number of calls of the planning agent. After that, the topic itself is searched.
-    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 1, max = 1000), extend("x-turnfold-bound" = true))]
     pub iterations: u32,
     /// Require a person's approval of the queries before the search.
     pub approve_queries: bool,
     /// Maximum number of tool calls of the planning agent in a turn.
-    #[schemars(extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 0, max = 10_000), extend("x-turnfold-bound" = true))]
     pub tool_calls: u32,
     /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
-    #[schemars(extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 0, max = 10_000), extend("x-turnfold-bound" = true))]
     pub model_calls: u32,
 }
 

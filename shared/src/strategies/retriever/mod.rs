@@ -64,7 +64,7 @@ pub struct Config {
     /// Model of every node, as `provider/model`.
     pub model: String,
     /// Maximum number of servers that a model may choose from.
-    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 1, max = 100), extend("x-turnfold-bound" = true))]
     pub candidates: usize,
     /// Minimum score of a candidate as a fraction of the best one's, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -72,10 +72,10 @@ pub struct Config {
     /// Options of the search in the index.
     pub search: SearchOptions,
     /// Maximum number of changes to another server in a turn, after one handed over or was unreachable.
-    #[schemars(extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 0, max = 100), extend("x-turnfold-bound" = true))]
     pub reroutes: usize,
     /// Maximum number of rounds of tool calls in a turn. At the limit the turn ends with a partial result.
-    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
+    #[schemars(range(min = 1, max = 1000), extend("x-turnfold-bound" = true))]
     pub rounds: u32,
 }
 

@@ -7,6 +7,7 @@ mod append;
 mod attachments;
 mod batches;
 mod bytes;
+mod cancel_requests;
 mod clocks;
 mod conditions;
 mod files;

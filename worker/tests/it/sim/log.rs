@@ -9,8 +9,8 @@ use std::{
 use queue::{Lane, Priority};
 use shared::{DynThread, Event, Opened, Policy, TurnStarted, strategies};
 use store::{
-    Error, Head, Log, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId, ThreadStatus, Turn,
-    TurnId, TurnStatus, Withdrawal, integrity::hash_chain,
+    CancelRequest, Error, Head, Log, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId,
+    ThreadStatus, Turn, TurnId, TurnStatus, Withdrawal, integrity::hash_chain,
 };
 use tokio::time::Instant;
 
@@ -386,6 +386,14 @@ impl Log for Wire {
 
     async fn lane(&self, _: ThreadId) -> Result<Option<Lane>, Error> {
         Ok(Some(Lane::default()))
+    }
+
+    async fn cancel_request(&self, _: ThreadId) -> Result<Option<CancelRequest>, Error> {
+        Ok(None)
+    }
+
+    async fn drop_cancel_request(&self, _: &CancelRequest) -> Result<(), Error> {
+        Ok(())
     }
 
     async fn pauses(&self) -> Result<Vec<Pause>, Error> {

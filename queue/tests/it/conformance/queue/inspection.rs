@@ -56,7 +56,7 @@ async fn every_job_is_listed_with_its_state(backend: &Backend) {
         .map(|it| (it, if it == delayed { Lane::default() } else { lane.clone() }));
     assert_eq!(listed.iter().map(thread_and_lane).collect::<Vec<_>>(), expected);
     let states: Vec<&EntryState> = listed.iter().map(|it| &it.state).collect();
-    let EntryState::InFlight { consumer, since_renewal } = states[0] else { panic!("{states:?}") };
+    let EntryState::InFlight { consumer, since_renewal, deaths: 0 } = states[0] else { panic!("{states:?}") };
     assert!(consumer == "ada" && *since_renewal < TIMEOUT, "{states:?}");
     assert_eq!(states[1..3], [&EntryState::Waiting { position: 0 }, &EntryState::Waiting { position: 1 }]);
     let EntryState::Delayed { due_in, reason: None } = states[3] else { panic!("{states:?}") };

@@ -77,7 +77,7 @@ async fn an_expired_lease_moves_the_job(backend: &Backend) {
     let before = Instant::now();
     assert_eq!(renew(ada, slice::from_ref(&abandoned)).await, [], "ada renews the lease once");
     let taken_over = claim_one(bob).await;
-    assert_eq!(taken_over, abandoned);
+    assert_eq!(taken_over.token, abandoned.token);
     // Redis counts whole milliseconds.
     let elapsed = before.elapsed() + Duration::from_millis(5);
     assert!(elapsed >= SHORT, "the job moved before the lease expired: {elapsed:?}");
@@ -125,7 +125,7 @@ async fn live_leases_do_not_hide_expired_ones(backend: &Backend) {
     }
     let abandoned = live.pop().expect("the last job");
     let taken_over = while_renewing(ada, &live, claim_one(bob)).await;
-    assert_eq!(taken_over, abandoned, "bob receives the one job that is not renewed");
+    assert_eq!(taken_over.token, abandoned.token, "bob receives the one job that is not renewed");
     ack(bob, &taken_over, None).await;
     ack_all(ada, &live).await;
     assert_empty(ada).await;
@@ -136,13 +136,13 @@ async fn a_consumer_receives_its_own_expired_job(backend: &Backend) {
     enqueue(queue, Uuid::now_v7(), Schedule::Now).await;
     let first = claim_one(queue).await;
     let second = claim_one(queue).await;
-    assert_eq!(first, second, "a job whose task died within a living worker comes back");
+    assert_eq!(first.token, second.token, "a job whose task died within a living worker comes back");
     ack(queue, &second, None).await;
     assert_empty(queue).await;
 }
 
 /// Runs a future while renewing these leases, which must be held each time.
-async fn while_renewing<T>(queue: &dyn Queue, jobs: &[Job], future: impl Future<Output = T>) -> T {
+pub(super) async fn while_renewing<T>(queue: &dyn Queue, jobs: &[Job], future: impl Future<Output = T>) -> T {
     let renewing = async {
         loop {
             assert_eq!(renew(queue, jobs).await, [], "a lease that is renewed in time is kept");

@@ -1,6 +1,7 @@
 //! Checks of the job queue.
 
 mod claims;
+mod deaths;
 mod delays;
 mod fairness;
 mod inspection;

@@ -1,0 +1,98 @@
+//! Cancelling turns whose worker takes a step after the other without a pause, on both kinds of backends.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use axum::http::StatusCode;
+use futures::{StreamExt as _, stream};
+use queue::{RedisNotifications, RedisQueue};
+use serde_json::{Value, json};
+use shared::{DynThread, Event, Response};
+use store::{Backends, Store};
+use worker::{
+    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
+    world::{Outcome, RequestContext, World},
+};
+
+use crate::test_api::{Room, id_of, known, parts, thread_of};
+
+const TURNS: usize = 100;
+
+/// Cancellations in flight.
+const AT_ONCE: usize = 8;
+
+/// Many more steps than a worker takes before the turn is cancelled.
+const SCRIPT: &str = "steps 10000; steps 10000; steps 10000; steps 10000; steps 10000";
+
+/// A world that answers at once.
+struct Echo;
+
+#[async_trait]
+impl World for Echo {
+    async fn perform(&self, _: &dyn DynThread, _: &RequestContext<'_>) -> Outcome {
+        Ok((Response::Echo { text: String::new() }, None))
+    }
+}
+
+fn worker(parts: &Backends, slots: usize) -> Worker {
+    let steps = StepRunner {
+        parts: parts.clone(),
+        strategies: known(),
+        world: Arc::new(Echo),
+        backoff: Backoff::default(),
+        admission: RequestAdmission::default(),
+        name: "fast".to_owned(),
+    };
+    let config = WorkerConfig {
+        slots,
+        max_jobs_in_place: 16,
+        lease: Duration::from_secs(30),
+        sweep_interval: Duration::from_secs(5),
+        drain_timeout: Duration::from_secs(5),
+    };
+    Worker::new(steps, config)
+}
+
+async fn cancel_a_busy_turn(room: &Room) {
+    let turn = room.probe(SCRIPT).await;
+    let thread = thread_of(&turn);
+    while room.parts.store.head(thread).await.unwrap().seq < 20 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let reply = room.post(&format!("/v1/turns/{}/cancel", id_of(&turn)), Value::Null).await;
+    assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+    assert_eq!(reply.json()["status"], "cancelled");
+    let log = room.log_of(thread).await;
+    assert!(matches!(log.last(), Some(Event::Cancelled(_))), "{:?}", log.last());
+}
+
+async fn every_busy_turn_is_cancelled(parts: Backends) {
+    let room = Room::with(|door| door.parts = parts.clone()).await;
+    let stop = Shutdown::default();
+    let running = tokio::spawn(worker(&parts, AT_ONCE).run(stop.clone()));
+    let cancelled = stream::iter((0..TURNS).map(|_| cancel_a_busy_turn(&room)));
+    cancelled.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+
+    // A thread whose turn was cancelled takes the next one.
+    let turn = room.probe("echo hi").await;
+    let body = json!({"thread_id": thread_of(&turn), "input": "echo again"});
+    let next = room.post("/v1/turns?wait=60", body).await.json();
+    assert_eq!(next["status"], "completed", "{next}");
+    stop.drain();
+    running.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_one_process() {
+    every_busy_turn_is_cancelled(parts().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_postgres_and_redis() {
+    let (postgres, redis) = (test_servers::Postgres::shared(), test_servers::Redis::start());
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    store.migrate().await.unwrap();
+    let queue = RedisQueue::connect(&redis.url(), Duration::from_secs(30), "fast").await.unwrap();
+    let notifications = Arc::new(RedisNotifications::connect(&redis.url()).await.unwrap());
+    every_busy_turn_is_cancelled(Backends { store, queue: Arc::new(queue), notifications }).await;
+}
