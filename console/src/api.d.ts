@@ -33,8 +33,8 @@ export interface paths {
         };
         /**
          * Read metrics
-         * @description Returns the number of turns that ended in this process, by strategy and outcome, in the text format of Prometheus. Workers
-         *     have their own counts, at `worker.metrics_listen`. Requires an operator.
+         * @description Returns the metrics of this process in the text format of Prometheus; the page "Operating" of the book lists them. Workers
+         *     have their own, at `worker.metrics_listen`. Requires an operator.
          */
         get: operations["metrics"];
         put?: never;
@@ -457,6 +457,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List keys
+         * @description Returns a page of keys, oldest first, without their secrets. Of the keys that are revoked or expired, at least the last
+         *     thousand of each tenant are kept.
+         */
+        get: operations["list_keys"];
+        put?: never;
+        /**
+         * Create a key
+         * @description The response contains the key, which is not shown again; only its hash is stored. The key acts for the tenant of the
+         *     request. An operator who names no tenant creates an operator's key. A key can have no scope that the creating key lacks, and
+         *     expires no later than it.
+         */
+        post: operations["create_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a key
+         * @description Every API refuses the key at once. Revoking a revoked key changes nothing.
+         */
+        delete: operations["revoke_key"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate a key
+         * @description Creates a key with the same tenant, name, scopes and lifetime, and returns it with its secret. The old key expires after
+         *     `overlap_seconds`.
+         */
+        post: operations["rotate_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -466,7 +534,7 @@ export interface paths {
         };
         /**
          * List models
-         * @description Returns all strategies as models.
+         * @description Returns the strategies that you may run as models.
          */
         get: operations["list_models"];
         put?: never;
@@ -506,7 +574,7 @@ export interface paths {
         };
         /**
          * List active pauses
-         * @description Returns all pauses, sorted by kind and name. Requires an operator.
+         * @description Returns all pauses, sorted by kind and name; to a tenant, those of the tenant.
          */
         get: operations["list_pauses"];
         put?: never;
@@ -526,19 +594,20 @@ export interface paths {
         };
         /**
          * Show a pause
-         * @description Returns the active pause of a strategy, a model or a tenant. Requires an operator.
+         * @description Returns the active pause of a strategy, a model or a tenant. A tenant may see its own.
          */
         get: operations["get_pause"];
         /**
          * Pause a strategy, a model or a tenant
          * @description Running requests finish. No node of a thread with this strategy or of this tenant starts, and no request to this model is
-         *     sent. Workers are notified at once. If it is already paused, the reason is replaced. Requires an operator.
+         *     sent. Workers are notified at once. If it is already paused, the reason is replaced. A tenant may pause itself, with the kind
+         *     `tenant` and its own name; an operator's pause is another one, which it cannot end.
          */
         put: operations["pause"];
         post?: never;
         /**
          * Resume a strategy, a model or a tenant
-         * @description Threads that the pause blocked continue at once. Requires an operator.
+         * @description Threads that the pause blocked continue at once. A tenant may end the pause that it started itself.
          */
         delete: operations["resume"];
         options?: never;
@@ -575,7 +644,7 @@ export interface paths {
         };
         /**
          * List strategies
-         * @description Returns all strategies, sorted by name.
+         * @description Returns the strategies that you may run, sorted by name.
          */
         get: operations["list_strategies"];
         put?: never;
@@ -655,7 +724,7 @@ export interface paths {
         };
         /**
          * Show a thread
-         * @description Returns one thread with its conversation, its open question and its usage.
+         * @description Returns one thread with the end of its conversation, its open question and its usage.
          */
         get: operations["get_thread"];
         put?: never;
@@ -967,8 +1036,8 @@ export interface paths {
         put?: never;
         /**
          * Cancel a turn
-         * @description A queued turn never starts. A turn that is running, waiting for an answer or failed ends, and its thread becomes idle.
-         *     Completed steps are not undone; an answer that is still on its way is dropped.
+         * @description A queued turn never starts. A turn that is running, waiting for an answer or failed ends before its next step, however fast its
+         *     worker is, and its thread becomes idle. Completed steps are not undone; an answer that is still on its way is dropped.
          */
         post: operations["cancel_turn"];
         delete?: never;
@@ -1041,6 +1110,26 @@ export interface paths {
          * @description Removes the webhook with its deliveries.
          */
         delete: operations["remove_webhook"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List workers
+         * @description Returns the workers that run, also those inside of `turnfold dev`, sorted by name; at most 1,000. Requires an operator.
+         */
+        get: operations["list_workers"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1968,6 +2057,39 @@ export interface components {
             /** @description Field at fault, if there is one. */
             param?: string | null;
         };
+        /** @description An API key. */
+        Key: {
+            /** @description Time of creation (RFC 3339). */
+            created_at: string;
+            /** @description User who created the key. */
+            created_by: string;
+            /** @description End of validity (RFC 3339); null if the key does not expire. */
+            expires_at?: string | null;
+            /**
+             * @description Id of the key, with which the key begins. It is not secret.
+             * @example tf_5d0f6a2b9c1e4873
+             */
+            id: string;
+            /** @description The key itself: `tf_…_…`. Returned only when the key is created or rotated. */
+            key?: string | null;
+            /** @description Time of the last use (RFC 3339), up to a minute late; null if the key was never used. */
+            last_used_at?: string | null;
+            /** @description Name for people; may be empty. */
+            name: string;
+            /** @description Time of the revocation (RFC 3339). */
+            revoked_at?: string | null;
+            /** @description Scopes of the key. */
+            scopes: components["schemas"]["Scope"][];
+            /** @description Current state of the key. */
+            status: components["schemas"]["KeyStatus"];
+            /** @description Tenant for which the key acts; null for an operator's key. */
+            tenant?: string | null;
+        };
+        /**
+         * @description State of a key.
+         * @enum {string}
+         */
+        KeyStatus: "valid" | "expired" | "revoked";
         /**
          * @description One event of a thread's log.
          * @example {
@@ -2071,7 +2193,7 @@ export interface components {
             input_file_id: string;
             /**
              * Format: double
-             * @description Maximum cost in US dollars. Default: unlimited.
+             * @description Maximum cost in US dollars, greater than 0. Default: unlimited.
              */
             max_usd?: number | null;
             /** @description Data stored with the batch: up to 16 pairs. */
@@ -2091,6 +2213,29 @@ export interface components {
          * @example echo hello
          */
         NewContent: string | unknown[];
+        /**
+         * @description Request to create a key.
+         * @example {
+         *       "expires_in_seconds": 7776000,
+         *       "name": "web shop",
+         *       "scopes": [
+         *         "submit",
+         *         "read"
+         *       ]
+         *     }
+         */
+        NewKey: {
+            /**
+             * Format: int64
+             * @description Seconds until the key expires, at most ten years. A key never expires later than the one that creates it.
+             *     Default: the expiry of the creating key, or never.
+             */
+            expires_in_seconds?: number | null;
+            /** @description Name for people, at most 100 characters. Default: empty. */
+            name?: string;
+            /** @description Scopes of the key; at least one, and none that the creating key lacks. */
+            scopes: components["schemas"]["Scope"][];
+        };
         /** @description A message in the input of a turn. */
         NewMessage: {
             /** @description Text of the message, or its parts. */
@@ -2426,6 +2571,39 @@ export interface components {
             has_more: boolean;
         };
         /** @description One page of a list. */
+        Page_Key: {
+            /** @description The items of this page. */
+            data: {
+                /** @description Time of creation (RFC 3339). */
+                created_at: string;
+                /** @description User who created the key. */
+                created_by: string;
+                /** @description End of validity (RFC 3339); null if the key does not expire. */
+                expires_at?: string | null;
+                /**
+                 * @description Id of the key, with which the key begins. It is not secret.
+                 * @example tf_5d0f6a2b9c1e4873
+                 */
+                id: string;
+                /** @description The key itself: `tf_…_…`. Returned only when the key is created or rotated. */
+                key?: string | null;
+                /** @description Time of the last use (RFC 3339), up to a minute late; null if the key was never used. */
+                last_used_at?: string | null;
+                /** @description Name for people; may be empty. */
+                name: string;
+                /** @description Time of the revocation (RFC 3339). */
+                revoked_at?: string | null;
+                /** @description Scopes of the key. */
+                scopes: components["schemas"]["Scope"][];
+                /** @description Current state of the key. */
+                status: components["schemas"]["KeyStatus"];
+                /** @description Tenant for which the key acts; null for an operator's key. */
+                tenant?: string | null;
+            }[];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
+        };
+        /** @description One page of a list. */
         Page_LogEvent: {
             /** @description The items of this page. */
             data: {
@@ -2626,6 +2804,60 @@ export interface components {
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
+        /** @description One page of a list. */
+        Page_Worker: {
+            /** @description The items of this page. */
+            data: {
+                /**
+                 * @description Name of its machine.
+                 * @example host-1
+                 */
+                host: string;
+                /**
+                 * Format: uuid
+                 * @description Id of the worker; new at each start.
+                 */
+                id: string;
+                /**
+                 * Format: int64
+                 * @description Jobs that were running at the last report.
+                 */
+                in_flight: number;
+                /** @description Last report (RFC 3339). */
+                last_seen_at: string;
+                /**
+                 * @description Name of the worker in log messages and in the queue.
+                 * @example host-1-4711
+                 */
+                name: string;
+                /**
+                 * Format: int32
+                 * @description Id of its process.
+                 * @example 4711
+                 */
+                pid: number;
+                /**
+                 * Format: int64
+                 * @description Maximum concurrent jobs.
+                 */
+                slots: number;
+                /** @description Start of the worker (RFC 3339). */
+                started_at: string;
+                /** @description Status by its last report. */
+                status: components["schemas"]["WorkerStatus"];
+                /** @description Versions of the strategies that it runs, by name. */
+                strategies: {
+                    [key: string]: number;
+                };
+                /**
+                 * @description Version of turnfold.
+                 * @example 0.1.0
+                 */
+                version: string;
+            }[];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
+        };
         /** @description An active pause. */
         Pause: {
             /** @description Start of the pause (RFC 3339). */
@@ -2646,12 +2878,12 @@ export interface components {
          * @description Kind of thing that can be paused.
          * @enum {string}
          */
-        PauseKind: "strategy" | "model" | "tenant";
+        PauseKind: "strategy" | "model" | "tenant" | "own_tenant";
         /**
          * @description Reason why a turn is not running.
          * @enum {string}
          */
-        PendingCause: "worker" | "limit" | "provider" | "paused" | "retry" | "not_enqueued" | "behind" | "not_due" | "person";
+        PendingCause: "worker" | "limit" | "provider" | "paused" | "retry" | "died" | "not_enqueued" | "behind" | "not_due" | "person";
         /** @description Turns that are not running for the same reason. */
         PendingGroup: {
             /** @description Reason why they are not running. */
@@ -2968,6 +3200,19 @@ export interface components {
          * @enum {string}
          */
         Role: "system" | "user" | "assistant" | "tool";
+        /** @description Request to replace a key by a new one. */
+        RotateKey: {
+            /**
+             * Format: int64
+             * @description Seconds for which the old key remains valid, at most 30 days. Default: 0.
+             */
+            overlap_seconds?: number;
+        };
+        /**
+         * @description Permission of a key. Each route needs exactly one.
+         * @enum {string}
+         */
+        Scope: "submit" | "read" | "answer" | "operate" | "admin";
         /**
          * @description Reason why a batch submits no more lines.
          * @enum {string}
@@ -3030,11 +3275,16 @@ export interface components {
              * @description Number of events in the log.
              */
             events: number;
+            /**
+             * Format: int64
+             * @description Index of the first message in `messages`. If it is not 0, there are earlier ones.
+             */
+            first_message: number;
             forked?: components["schemas"]["ForkOrigin"] | null;
             interrupt?: components["schemas"]["Interrupt"] | null;
             /** @description Status according to the log. */
             log_status: components["schemas"]["LogStatus"];
-            /** @description The conversation, oldest message first. */
+            /** @description The last messages of the conversation, oldest first. */
             messages: components["schemas"]["Message"][];
             /**
              * @description Node that runs next or failed; null if no turn is in progress.
@@ -3065,10 +3315,15 @@ export interface components {
         ThreadState: {
             /** @description Configuration in effect, including defaults. */
             config: unknown;
+            /**
+             * Format: int64
+             * @description Index of the first message in `messages`. If it is not 0, there are earlier ones.
+             */
+            first_message: number;
             interrupt?: components["schemas"]["Interrupt"] | null;
             /** @description Status of the thread. */
             log_status: components["schemas"]["LogStatus"];
-            /** @description The conversation, oldest message first. */
+            /** @description The last messages of the conversation, oldest first. */
             messages: components["schemas"]["Message"][];
             /** @description Node that would run next; null if no turn was in progress. */
             node?: string | null;
@@ -3346,6 +3601,63 @@ export interface components {
             /** @description URL that receives the events. */
             url: string;
         };
+        /**
+         * @description A worker, as it last reported. A worker reports every ten seconds, and is removed when it stops in order. One that does
+         *     not report is forgotten after a day.
+         */
+        Worker: {
+            /**
+             * @description Name of its machine.
+             * @example host-1
+             */
+            host: string;
+            /**
+             * Format: uuid
+             * @description Id of the worker; new at each start.
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description Jobs that were running at the last report.
+             */
+            in_flight: number;
+            /** @description Last report (RFC 3339). */
+            last_seen_at: string;
+            /**
+             * @description Name of the worker in log messages and in the queue.
+             * @example host-1-4711
+             */
+            name: string;
+            /**
+             * Format: int32
+             * @description Id of its process.
+             * @example 4711
+             */
+            pid: number;
+            /**
+             * Format: int64
+             * @description Maximum concurrent jobs.
+             */
+            slots: number;
+            /** @description Start of the worker (RFC 3339). */
+            started_at: string;
+            /** @description Status by its last report. */
+            status: components["schemas"]["WorkerStatus"];
+            /** @description Versions of the strategies that it runs, by name. */
+            strategies: {
+                [key: string]: number;
+            };
+            /**
+             * @description Version of turnfold.
+             * @example 0.1.0
+             */
+            version: string;
+        };
+        /**
+         * @description Status of a worker.
+         * @enum {string}
+         */
+        WorkerStatus: "active" | "missing";
     };
     responses: never;
     parameters: never;
@@ -3393,6 +3705,42 @@ export interface operations {
                 content: {
                     /** @example turnfold_turns_total{strategy="probe",outcome="answered"} 1 */
                     "text/plain": string;
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `operate`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -3479,6 +3827,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorReply"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
                 headers: {
@@ -3553,6 +3910,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorReply"];
                 };
             };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
             /** @description The file does not exist. */
             404: {
                 headers: {
@@ -3573,6 +3939,15 @@ export interface operations {
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The tenant may store nothing more. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3614,6 +3989,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3673,6 +4057,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3741,6 +4134,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3819,6 +4221,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorReply"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
             /** @description The batch does not exist. */
             404: {
                 headers: {
@@ -3883,6 +4294,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorReply"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
             /** @description The batch does not exist. */
             404: {
                 headers: {
@@ -3939,6 +4359,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4057,6 +4486,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorReply"];
                 };
             };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
             /** @description The model or the thread does not exist. */
             404: {
                 headers: {
@@ -4149,6 +4587,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
                 headers: {
@@ -4192,6 +4639,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `operate`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4273,6 +4729,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorReply"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
                 headers: {
@@ -4333,6 +4798,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorReply"];
                 };
             };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
             /** @description The file is too large. */
             413: {
                 headers: {
@@ -4344,6 +4818,15 @@ export interface operations {
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The tenant may store nothing more. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4385,6 +4868,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4444,6 +4936,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4519,6 +5020,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorReply"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
             /** @description The file does not exist. */
             404: {
                 headers: {
@@ -4585,6 +5095,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The thread `after` does not exist. */
             404: {
                 headers: {
@@ -4637,6 +5156,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4736,6 +5264,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `answer`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The thread does not exist. */
             404: {
                 headers: {
@@ -4755,6 +5292,320 @@ export interface operations {
                 };
             };
             /** @description The answer is not one of the options, or is invalid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_keys: {
+        parameters: {
+            query?: {
+                /** @description Only keys created after this one: the last key of the previous page. */
+                after?: string;
+                /** @description Maximum number of keys. Default: 50. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of keys. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Key"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key `after` does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_key: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Tenant of the key, for operators. */
+                "X-Turnfold-Tenant"?: string | null;
+                /** @description User who creates the key. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewKey"];
+            };
+        };
+        responses: {
+            /** @description The key with its secret. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Key"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The creating key lacks a scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The maximum number of keys is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is invalid; `detail` names the field. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke_key: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the key. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revoked key. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Key"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rotate_key: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description User who rotates the key. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+            };
+            path: {
+                /** @description Id of the key. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotateKey"];
+            };
+        };
+        responses: {
+            /** @description The new key with its secret. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Key"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key has a scope that the rotating key lacks. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key is revoked or expired. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is invalid; `detail` names the field. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -4810,6 +5661,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorReply"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
                 headers: {
@@ -4856,6 +5716,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4919,6 +5788,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `operate`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
                 headers: {
@@ -4970,6 +5848,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `operate`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5051,6 +5938,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `operate`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Nothing with this name can be paused. */
             422: {
                 headers: {
@@ -5118,6 +6014,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `operate`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description It is not paused. */
             404: {
                 headers: {
@@ -5177,6 +6082,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
                 headers: {
@@ -5206,7 +6120,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All strategies. */
+            /** @description The strategies. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5217,6 +6131,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5270,6 +6193,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5343,6 +6275,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The strategy does not exist. */
             404: {
                 headers: {
@@ -5406,6 +6347,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
                 headers: {
@@ -5428,7 +6378,15 @@ export interface operations {
     };
     get_thread: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Maximum number of messages: the last ones. Default: 1000. */
+                messages?: number;
+                /**
+                 * @description Only messages before this one: `first_message` of the later part.
+                 * @example 1000
+                 */
+                before?: number;
+            };
             header?: never;
             path: {
                 /** @description Id of the thread. */
@@ -5449,6 +6407,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5539,6 +6506,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `answer`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The thread does not exist. */
             404: {
                 headers: {
@@ -5618,6 +6594,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The thread or the attachment does not exist. */
             404: {
                 headers: {
@@ -5673,6 +6658,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5757,8 +6751,26 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The thread does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key has too many open event streams. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5820,6 +6832,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5920,6 +6941,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `answer`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The thread does not exist. */
             404: {
                 headers: {
@@ -5991,6 +7021,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The thread does not exist. */
             404: {
                 headers: {
@@ -6028,6 +7067,13 @@ export interface operations {
                  * @example 0
                  */
                 at?: number;
+                /** @description Maximum number of messages: the last ones. Default: 1000. */
+                messages?: number;
+                /**
+                 * @description Only messages before this one: `first_message` of the later part.
+                 * @example 1000
+                 */
+                before?: number;
             };
             header?: never;
             path: {
@@ -6049,6 +7095,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6124,6 +7179,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The thread does not exist. */
             404: {
                 headers: {
@@ -6182,6 +7246,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6272,6 +7345,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The conditions are invalid; `detail` names the position. */
             422: {
                 headers: {
@@ -6315,6 +7397,8 @@ export interface operations {
                 "Idempotency-Key"?: string | null;
                 /** @description User who submits the turn. Default: `api`. */
                 "X-Turnfold-User"?: string | null;
+                /** @description Span of the client (W3C Trace Context), of which the turn is a child in exported traces. */
+                traceparent?: string | null;
                 /** @description Tenant of the request, for operators. It also limits what other requests return to that tenant. Default: `default`. */
                 "X-Turnfold-Tenant"?: string | null;
             };
@@ -6351,6 +7435,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6412,6 +7505,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The tenant may store nothing more. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Any other error. */
             default: {
                 headers: {
@@ -6453,6 +7555,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6525,6 +7636,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The turn does not exist. */
             404: {
                 headers: {
@@ -6580,6 +7700,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6658,6 +7787,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The turn does not exist. */
             404: {
                 headers: {
@@ -6723,6 +7861,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
             503: {
                 headers: {
@@ -6767,6 +7914,15 @@ export interface operations {
             };
             /** @description A valid key is required. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `operate`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6833,8 +7989,73 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The key lacks the scope `operate`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The webhook does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_workers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The workers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Worker"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `operate`. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -39,10 +39,4 @@ impl Caller {
         let key = self.key.as_deref()?.to_owned();
         Some(CallerId { key: Some(key), subject: self.subject.as_deref().map(str::to_owned) })
     }
-
-    /// turnfold itself, for lines of batches: it may not do anything but act for a tenant.
-    pub(crate) fn internal(tenant: &str) -> Self {
-        let tenant = Some(Arc::from(tenant));
-        Self { key: None, subject: None, tenant, scopes: BTreeSet::new(), expires_at: None }
-    }
 }

@@ -34,6 +34,7 @@ fn caller(event: &Event) -> Option<(&str, Option<&CallerId>)> {
         | Event::AttemptFailed(_)
         | Event::Abandoned(_)
         | Event::InDoubt(_)
+        | Event::TaskStarted(_)
         | Event::InputRequired(_)
         | Event::Summarised(_)
         | Event::Decided(_)

@@ -25,7 +25,7 @@ const WINDOW: usize = 20;
 const EARLY: usize = 5;
 
 fn input() -> String {
-    vec!["call 1"; ASKED].join("; ")
+    ["call 1"; ASKED].join("; ")
 }
 
 /// Clients that each submit a turn of a new thread, wait for its end, and submit the next.

@@ -36,7 +36,7 @@ fn failed(in_doubt: bool) -> Event {
 }
 
 fn reconciled(verdict: Verdict) -> Event {
-    Reconciled { slot: 0, verdict, actor: String::new() }.into()
+    Reconciled { slot: 0, verdict, actor: String::new(), caller: None }.into()
 }
 
 #[test]

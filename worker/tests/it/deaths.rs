@@ -107,7 +107,7 @@ impl Site {
     async fn retry(&self, thread: ThreadId) {
         let (parts, strategies) = (self.parts("api"), StrategyRegistry::new(strategies::all()));
         let mut log = ThreadLog::open(&parts, &strategies, thread).await.unwrap();
-        log.push(Retried { actor: "Ada".to_owned() }.into()).unwrap();
+        log.push(Retried { actor: "Ada".to_owned(), caller: None }.into()).unwrap();
         log.flush(&parts).await.unwrap();
         self.enqueue(thread).await;
     }

@@ -106,7 +106,7 @@ impl Stopped {
     /// Records what a person says of the call.
     async fn person_says(&self, verdict: Verdict) {
         let mut log = self.log().await;
-        log.push(Reconciled { slot: 0, verdict, actor: "person".to_owned() }.into()).unwrap();
+        log.push(Reconciled { slot: 0, verdict, actor: "person".to_owned(), caller: None }.into()).unwrap();
         log.flush(&self.parts).await.unwrap();
     }
 

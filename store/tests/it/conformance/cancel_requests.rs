@@ -60,8 +60,9 @@ pub(super) async fn only_the_cancelling_append_is_accepted(store: &Store) -> Res
     assert_eq!(store.turn(turn.id).await?.map(|it| it.status), Some(TurnStatus::Running));
 
     let cancelled = update(ThreadStatus::Idle, &turn, TurnStatus::Cancelled);
-    let event: Event = shared::Cancelled { actor: "Ada".to_owned() }.into();
-    let late = store.append(&store::Head { seq: 1, ..head }, &[event.clone()], Some(&cancelled)).await;
+    let event: Event = shared::Cancelled { actor: "Ada".to_owned(), caller: None }.into();
+    let late =
+        store.append(&store::Head { seq: 1, ..head }, std::slice::from_ref(&event), Some(&cancelled)).await;
     assert!(matches!(late, Err(Error::Stale { .. })), "{late:?}");
     assert!(store.cancel_request(turn.thread).await?.is_some(), "a rejected append deletes no request");
     let head = store.append(&head, &[event], Some(&cancelled)).await?;

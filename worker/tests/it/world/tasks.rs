@@ -315,7 +315,7 @@ async fn a_task_is_cancelled_with_its_turn() {
     let world = office.world();
     office.run(&world, is_blocked).await;
     let mut log = office.log().await;
-    log.push(Cancelled { actor: "person".to_owned() }.into()).unwrap();
+    log.push(Cancelled { actor: "person".to_owned(), caller: None }.into()).unwrap();
     log.flush(&office.parts).await.unwrap();
     office.run(&world, is_idle).await;
     let began = Instant::now();
