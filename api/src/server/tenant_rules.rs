@@ -1,4 +1,4 @@
-//! What each tenant may use, and its limits.
+//! Rules of tenants: what each may use, and its limits.
 
 use std::collections::BTreeMap;
 

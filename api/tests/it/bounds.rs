@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 use crate::test_api::{Room, id_of, thread_of};
 
 /// Numbers without bounds of their own, and what bounds them.
-const CHECKED_ELSEWHERE: [(&str, &str); 9] = [
+const CHECKED_ELSEWHERE: [(&str, &str); 11] = [
     ("get /v1/batches/{id}/results after", "a line number: beyond the last line there is nothing"),
     ("get /v1/threads/{id}/events after", "a position in a log: beyond its end there is nothing"),
+    ("get /v1/threads/{id} before", "a position in a conversation, compared with its length"),
     ("get /v1/threads/{id}/state at", "a position in a log, compared with its length"),
+    ("get /v1/threads/{id}/state before", "a position in a conversation, compared with its length"),
     ("get /v1/threads/{id}/why at", "a position in a log, compared with its length"),
     ("post /v1/threads/{id}/fork at", "a position in a log, compared with its length"),
     ("post /v1/threads/{id}/reconcile slot", "must be a call in doubt"),

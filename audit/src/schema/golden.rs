@@ -10,6 +10,7 @@ macro_rules! golden {
 
 golden! {
     "v1/action_plan__model_calls_run_out.jsonl",
+    "v1/index_builder__an_entry_is_held.jsonl",
     "v1/index_builder__the_index_is_down.jsonl",
     "v1/planner__a_long_result_is_shortened_and_read_on.jsonl",
     "v1/planner__a_refusal_makes_the_context_window_known.jsonl",

@@ -232,7 +232,11 @@ async fn revoking(after: usize) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_engine_a_failing_line_is_reported_and_the_others_complete() {
     let url = revoking(0).await;
-    let config = format!("{}[providers.revoked]\nbase_url = {}\n", demo_config(), json!(url));
+    let config = format!(
+        "{}[providers.revoked]\nbase_url = {}\n[tenants.default]\nmodels = [\"revoked/*\"]\n",
+        demo_config(),
+        json!(url)
+    );
     let engine = Engine::start(&config).await;
     let _workers = workers(&engine);
     let probe = |words: &str| json!({"strategy": "probe", "input": words});

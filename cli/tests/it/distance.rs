@@ -69,7 +69,12 @@ fn config(opened: &Opened) -> String {
     let summary = context.summary_model.as_ref().map(|it| format!("summary_model = {}\n", json!(it)));
     let servers: String = opened.servers.iter().map(server).collect();
     let (result, summary) = (result.unwrap_or_default(), summary.unwrap_or_default());
-    format!("{servers}[context]\ncontext_tokens = {{ {} }}\n{result}{summary}", windows.join(", "))
+    // A model of a provider that is not configured is refused. The worker answers from the recordings.
+    let providers: String = ["deep", "fast", "search"]
+        .iter()
+        .map(|it| format!("[providers.{it}]\nbase_url = \"http://127.0.0.1:1/v1\"\n"))
+        .collect();
+    format!("{servers}{providers}[context]\ncontext_tokens = {{ {} }}\n{result}{summary}", windows.join(", "))
 }
 
 /// Runs the fixtures that share a configuration on one deployment.

@@ -94,7 +94,7 @@ async fn a_model_that_answers_malformed_json_four_times() {
     }
     let warned = dev.logged("turn failed");
     assert_eq!(warned.len(), 1, "{warned:?}");
-    for words in ["WARN", "node=\"plan\"", "does not fit its schema", turn["id"].as_str().unwrap()] {
+    for words in ["WARN", "node=plan", "does not fit its schema", turn["id"].as_str().unwrap()] {
         assert!(warned[0].contains(words), "{words:?} in {warned:?}");
     }
     dev.goes_on(&turn).await;
@@ -110,7 +110,7 @@ async fn a_dead_server() {
     let turn = dev.says(None, "plan it").await;
     assert_eq!(turn["status"], "completed", "{turn}");
     let reply = turn["output"]["reply"].as_str().unwrap();
-    for words in ["Not done", "dead", "[mcp.dead]", "given up after 30 s of waiting"] {
+    for words in ["Not done", "dead", "[mcp.dead]", "does not exist"] {
         assert!(reply.contains(words), "{words:?} in {reply}");
     }
     assert_eq!(
@@ -122,8 +122,8 @@ async fn a_dead_server() {
     assert_eq!(warned.len(), 1, "{warned:?}");
     for words in [
         "WARN",
-        "node=\"respond\"",
-        "outcome=\"partial\"",
+        "node=respond",
+        "outcome=partial",
         "mcp unreachable: dead",
         turn["thread_id"].as_str().unwrap(),
     ] {

@@ -201,12 +201,8 @@ async fn a_server_without_resources_has_only_its_own_tools() {
 
 #[tokio::test]
 async fn a_server_that_is_down_is_asked_again() {
-    let transport = Transport::Stdio {
-        command: "no-such-program-of-turnfold".to_owned(),
-        args: Vec::new(),
-        env: BTreeMap::new(),
-        cwd: None,
-    };
+    let transport =
+        Transport::Stdio { command: "false".to_owned(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
     let world = live([], servers([("desk", child::command_of(transport))]));
     for request in [list(), get("zeta", &[]), Request::Describe { server: "desk".to_owned() }] {
         again(&fault(ask(&world, request).await));
