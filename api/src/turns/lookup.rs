@@ -86,7 +86,7 @@ pub(crate) async fn wait_until_ended(
     }
 }
 
-/// Waits for the next signal that may end a turn. Only such a signal costs a query.
+/// Waits for the next signal that may end a turn. No other signal costs a query.
 async fn next_change(subscription: &mut Subscription) -> Signal {
     loop {
         match subscription.next().await {

@@ -64,7 +64,7 @@ pub(crate) async fn continued(
     id: ThreadId,
 ) -> Result<Thread, ApiError> {
     let thread = find_thread(app, principal, id).await?;
-    // A strategy that this build does not know is refused by whoever reads the log.
+    // A strategy that this build does not know is refused where the log is read.
     if app.strategies.find(&thread.strategy).is_some() {
         find_strategy(app, principal.into(), &thread.strategy, Kind::NamesNoStrategy)?;
     }

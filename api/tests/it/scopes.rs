@@ -31,7 +31,7 @@ fn routes() -> Vec<Route> {
                 method: method.to_uppercase(),
                 path: path.clone(),
                 needs: scope.parse().unwrap(),
-                operator_only: path.starts_with("/v1/pauses") || path == "/metrics",
+                operator_only: ["/metrics", "/v1/workers"].contains(&path.as_str()),
             });
         }
     }
@@ -80,7 +80,7 @@ impl Ids {
         };
         path.replace("{id}", id)
             .replace("{thread_id}", id)
-            .replace("{kind}", "strategy")
+            .replace("{kind}/{name}", "tenant/acme")
             .replace("{name}", "probe")
             .replace("{model}", "probe")
             .replace("{sha256}", &"0".repeat(64))
@@ -185,6 +185,9 @@ async fn every_route_admits_the_keys_that_it_should() {
         let reply = send(&room, Some(key), route, &ids).await;
         if route.operator_only {
             assert!(reply.problem(403, "forbidden").contains("requires an operator"), "{name}");
+        }
+        if route.path.contains("{kind}") {
+            assert!(reply.problem(403, "forbidden").contains("can pause only itself"), "{name}");
         }
         for id in ids.all().iter().filter(|id| !ids.place(&route.path).contains(*id)) {
             assert!(

@@ -75,7 +75,7 @@ impl Times {
         for nth in 0..REQUESTS {
             threads.push(timed(installation, &format!("/v1/threads/{thread}?messages=100")).await?);
             turns.push(timed(installation, &format!("/v1/turns?thread_id={thread}&limit=20")).await?);
-            // Positions that are far from each other, as those of somebody who drags a slider.
+            // Positions that are far from each other, as those of a person who drags a slider.
             let at = nth * 7_919 * events / 100_000 % (events - EACH);
             states.push(
                 timed(installation, &format!("/v1/threads/{thread}/state?at={at}&messages=100")).await?,

@@ -23,8 +23,8 @@ pub(super) const CROWD_GRACE: Duration = Duration::from_secs(10);
 /// Time after the loss of its place during which a permit can still be settled.
 pub(super) const SETTLE_GRACE: Duration = Duration::from_secs(600);
 
-/// Time after which the place of a turn that nobody runs or waits for is lost. A turn that waits without a slot asks again within
-/// [`MAX_PAUSE`] and a quarter, and its next job may wait in the queue.
+/// Time after which the place of a turn that no worker runs and no job waits for is lost. A turn that waits without a slot
+/// asks again within [`MAX_PAUSE`] and a quarter, and its next job may wait in the queue.
 pub(super) const TURN_TTL: Duration = Duration::from_secs(300);
 
 pub(super) const DAY_SECONDS: i64 = 86_400;

@@ -44,7 +44,7 @@ pub struct RateLimitConfig {
     pub tenants: TenantLimits,
 }
 
-/// Limits of tenants. The default limits nobody.
+/// Limits of tenants. The default limits no tenant.
 #[derive(Clone, Debug, Default)]
 pub struct TenantLimits {
     /// Tenants with limits of their own, by name.

@@ -215,7 +215,7 @@ async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dic
             sweep_interval: sweep,
             drain_timeout: Duration::from_secs(5),
         };
-        // Workers die at random here, so many deaths of one turn do not mean that it is to blame.
+        // Workers die at random here, so the deaths of one turn do not mean that it is to blame.
         let turn_limits = TurnLimits { deaths: u64::MAX, ..TurnLimits::default() };
         let worker = Worker::new(steps, limits).with_turn_limits(turn_limits);
         tokio::spawn(worker.run(Shutdown::default()));

@@ -74,7 +74,7 @@ pub(super) struct Deployment {
 
 impl Deployment {
     pub(super) async fn start() -> Self {
-        // Workers die at random here, so many deaths of one turn do not mean that it is to blame.
+        // Workers die at random here, so the deaths of one turn do not mean that it is to blame.
         let config = format!("[worker]\nmax_deaths = 1000\n{}", demo_config());
         let engine = Engine::over(Postgres::start(), Redis::durable(), &config).await;
         let (postgres, redis) = (Proxy::before(&engine.postgres.url()), Proxy::before(&engine.redis.url()));

@@ -97,7 +97,7 @@ async fn the_index_takes_what_changed_and_keeps_the_rest() {
     assert_eq!(indexed(&world, third).await, [names("news"), names("mail"), vec![]]);
     let after = entries.all().await.unwrap();
     assert_eq!(after[0], before[0], "what is unchanged is not written again");
-    // Somebody else indexed another text of `mail` meanwhile, perhaps with another limit of its length.
+    // Another process indexed another text of `mail` meanwhile, perhaps with another limit of its length.
     let held =
         [("mail", "sends letters"), ("news", "reads")].map(|(name, it)| (name.to_owned(), it.to_owned()));
     let Request::Index { servers, .. } = offers([("mail", None), ("news", None)]) else { panic!("no index") };
