@@ -63,7 +63,7 @@ test("what a tenant's key does not permit is said, and its button disappears", {
   await page.sees("Why turns wait");
   await page.tab.getByLabel("Name", { exact: true }).fill("planner");
   await page.button("Pause").click();
-  await page.sees("not permitted: this request requires an operator");
+  await page.sees("not permitted: a tenant can pause only itself");
   assert.equal(await page.tab.getByRole("button", { name: "Pause", exact: true }).count(), 0);
   assert.deepEqual(
     page.problems.filter((it) => !/40[13]/.test(it)),
