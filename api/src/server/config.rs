@@ -32,7 +32,7 @@ pub struct ApiConfig {
     pub keys: KeyRing,
     /// Issuer of tokens that are accepted like keys.
     pub oidc: Option<OidcConfig>,
-    /// What tenants may use, and their limits.
+    /// Rules of tenants: what each may use, and its limits.
     pub tenant_rules: TenantRules,
     /// Names of the configured providers of models. `None`: unknown, so a model may be of any.
     pub providers: Option<BTreeSet<String>>,

@@ -16,7 +16,7 @@ pub struct TenantRules {
     pub others: TenantRule,
 }
 
-/// What a tenant may use, and its limits.
+/// Rule of a tenant: what it may use, and its limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantRule {
     /// Strategies that it may run. `None`: all but those that serve all tenants.

@@ -11,7 +11,7 @@ use super::{
     ids::{Part, SpanId, TraceId, TraceParent, span_id, trace_id},
 };
 
-/// Whether what persons, models and tools wrote is exported.
+/// Choice to export or leave out the texts of people, models and tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// It is.
