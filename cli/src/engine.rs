@@ -2,6 +2,7 @@
 
 mod claim;
 mod keys;
+mod patience;
 mod world;
 
 use std::{sync::Arc, time::Duration};
@@ -22,6 +23,7 @@ use worker::{
 pub(crate) use self::{
     claim::Claim,
     keys::ConfiguredKeys,
+    patience::wait_for_servers,
     world::{entries, experts, index, models, price, servers, world},
 };
 use crate::{

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use secrecy::SecretString;
 use serde_json::json;
-use store::{Store, StrategyRegistry};
+use store::{Backends, Store, StrategyRegistry};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -111,7 +111,7 @@ impl ApiServer {
     /// Opens the port and migrates the database.
     pub(super) async fn ready(settings: &Settings, strategies: &StrategyRegistry) -> anyhow::Result<Self> {
         let listener = engine::listen(settings).await?;
-        let store = engine::store_or_new(settings).await?;
+        let store = engine::wait_for_servers(|| engine::store_or_new(settings)).await?;
         Self::at(listener, store, settings, strategies).await
     }
 
@@ -122,7 +122,7 @@ impl ApiServer {
         strategies: &StrategyRegistry,
     ) -> anyhow::Result<Self> {
         store.migrate().await?;
-        let parts = engine::parts(settings, store, Alone::Yes, &engine::name(settings)).await?;
+        let parts = connect_parts(settings, &store, Alone::Yes).await?;
         Ok(Self { listener, door: engine::door(settings, parts, strategies.clone())? })
     }
 
@@ -165,12 +165,13 @@ impl Dev {
         hint: &str,
     ) -> anyhow::Result<Self> {
         let listener = engine::listen(settings).await?;
-        let (store, export) = LiveExport::start(settings, engine::store_or_new(settings).await?)?;
+        let store = engine::wait_for_servers(|| engine::store_or_new(settings)).await?;
+        let (store, export) = LiveExport::start(settings, store)?;
         let claim = Claim::of(settings, hint)?;
         let api = ApiServer::at(listener, store, settings, strategies).await?;
         let parts = api.door.parts.clone();
         let world = Arc::new(engine::world(settings, &parts.store)?);
-        let bounds = engine::bounds(settings).await?;
+        let bounds = engine::wait_for_servers(|| engine::bounds(settings)).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
         Ok(Self { api, worker, world, claim, export })
     }
@@ -190,12 +191,19 @@ impl Dev {
     }
 }
 
+/// Connects the store, the queue and the notifications, and waits for servers that do not answer yet.
+async fn connect_parts(settings: &Settings, store: &Store, alone: Alone) -> anyhow::Result<Backends> {
+    let name = engine::name(settings);
+    engine::wait_for_servers(|| engine::parts(settings, store.clone(), alone, &name)).await
+}
+
 /// Runs the API.
 pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let is_text = ctx.settings.log.format == LogFormat::Text;
     let listener = engine::listen(&ctx.settings).await?;
-    let (store, export) = LiveExport::start(&ctx.settings, ctx.store().await?)?;
-    let parts = engine::parts(&ctx.settings, store, Alone::No, &engine::name(&ctx.settings)).await?;
+    let store = engine::wait_for_servers(|| ctx.store()).await?;
+    let (store, export) = LiveExport::start(&ctx.settings, store)?;
+    let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
     let door = engine::door(&ctx.settings, parts, ctx.strategies.clone())?;
     let address = listener.local_addr()?;
     let _reread = reread_keys_on_hangup(&ctx, address, &door.keys);
@@ -218,12 +226,13 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
         Some(address) => Some(metrics_listener(address).await?),
         None => None,
     };
-    let (store, export) = LiveExport::start(&ctx.settings, ctx.store().await?)?;
-    let parts = engine::parts(&ctx.settings, store, Alone::No, &engine::name(&ctx.settings)).await?;
+    let store = engine::wait_for_servers(|| ctx.store()).await?;
+    let (store, export) = LiveExport::start(&ctx.settings, store)?;
+    let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
     let served =
         metrics.map(|it| AbortOnDropHandle::new(tokio::spawn(serve_metrics(it, parts.store.clone()))));
     let world = Arc::new(engine::world(&ctx.settings, &parts.store)?);
-    let bounds = engine::bounds(&ctx.settings).await?;
+    let bounds = engine::wait_for_servers(|| engine::bounds(&ctx.settings)).await?;
     let worker = engine::worker(&ctx.settings, parts, ctx.strategies, world.clone(), bounds);
     let stop = Shutdown::default();
     let signals = tokio::spawn(handle_signals(stop.clone(), CancellationToken::new()));

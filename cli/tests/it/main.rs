@@ -47,6 +47,7 @@ mod redrive;
 mod results;
 mod secrets;
 mod soak;
+mod starts;
 mod streaming;
 mod submissions;
 mod tour;
