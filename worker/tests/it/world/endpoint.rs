@@ -105,11 +105,17 @@ pub(super) fn openai(base_url: &str, timeout: Duration) -> OpenAi {
 
 /// Serves a stream that repeats these bytes without end. Returns its base URL.
 pub(super) async fn endless(bytes: &'static [u8]) -> String {
+    endless_as(200, "text/event-stream", bytes).await
+}
+
+/// Serves a body that repeats these bytes without end. Returns its base URL.
+pub(super) async fn endless_as(status: u16, media_type: &'static str, bytes: &'static [u8]) -> String {
     let answer = move || async move {
         let block = Bytes::from(bytes.repeat(65_536 / bytes.len()));
         let body =
             Body::from_stream(futures::stream::repeat_with(move || Ok::<_, std::io::Error>(block.clone())));
-        ([("content-type", "text/event-stream")], body).into_response()
+        let status = axum::http::StatusCode::from_u16(status).unwrap();
+        (status, [("content-type", media_type)], body).into_response()
     };
     let app = Router::new().fallback(post(answer));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -5,8 +5,8 @@
 use std::{
     io::{BufRead as _, Write as _},
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -15,17 +15,19 @@ use serde_json::{Value, json};
 use shared::{Response, Safety, ToolOutput};
 use worker::world::{LiveWorld, Server};
 
-use super::{Stage, child, live, mcp_misbehaviour::calling, perform, servers};
+use super::{
+    Stage, child,
+    floods::{Log, seconds},
+    live,
+    mcp_misbehaviour::calling,
+    perform, servers,
+};
 
 /// Environment variable that makes this program run as the server.
 const AS_SERVER: &str = "TURNFOLD_TEST_FLOODING";
 
 const KINDS: [&str; 9] =
     ["sampling", "elicitation", "roots", "ping", "logging", "progress", "list_changed", "noise", "stderr"];
-
-fn seconds() -> u64 {
-    std::env::var("TURNFOLD_FLOOD_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(3)
-}
 
 /// Messages that the server has written, and replies that it has read.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -112,40 +114,10 @@ async fn counts(world: &LiveWorld, server: &str) -> (u64, u64) {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Counts the bytes of log messages.
-#[derive(Clone, Default)]
-struct Log(Arc<AtomicUsize>, Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.fetch_add(bytes.len(), Ordering::Relaxed);
-        let mut start = self.1.lock().unwrap();
-        if start.len() < 100_000 {
-            start.extend_from_slice(bytes);
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Peak of the memory of this process, in MB.
-fn peak_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
-    peak.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() / 1_000
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
 async fn a_flood_costs_its_own_server_and_nobody_else() {
-    let log = Log::default();
-    let writer = log.clone();
-    // The filter of `turnfold worker`.
-    let filter = tracing_subscriber::EnvFilter::new("info,sea_orm_migration=warn,sqlx=warn,rmcp=warn");
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone()).init();
+    let log = Log::start();
     let all = KINDS.into_iter().map(|kind| (kind, server(kind))).chain([("neighbour", child::server([]))]);
     let world = live([], servers(all));
     futures::future::join_all(KINDS.into_iter().map(|kind| counts(&world, kind))).await;
@@ -173,12 +145,8 @@ async fn a_flood_costs_its_own_server_and_nobody_else() {
         }
         assert!(replies <= written, "{kind}: each message is replied to at most once");
     }
-    let (bytes, peak) = (log.0.load(Ordering::Relaxed), peak_mb());
-    println!("{elapsed} s: slowest neighbour {slowest:?}, log {bytes} bytes, peak {peak} MB");
-    let text = String::from_utf8_lossy(&log.1.lock().unwrap()).into_owned();
-    let lines = text.lines().count() as u64;
-    assert!(lines <= 40 * (1 + elapsed / 60), "{lines} lines:\n{text}");
-    assert!(bytes < 2_000_000 && peak < 300, "log {bytes} bytes, peak {peak} MB");
+    println!("{elapsed} s: slowest neighbour {slowest:?}");
+    log.check(elapsed);
     assert!(slowest < Duration::from_secs(5), "the neighbour took {slowest:?}");
     world.close().await;
 }
