@@ -76,7 +76,7 @@ async fn scrape(engine: &Engine, address: &str) -> String {
 }
 
 /// Returns the sum of the series with this name whose labels contain a text.
-fn sum(text: &str, name: &str, labels: &str) -> f64 {
+pub(crate) fn sum(text: &str, name: &str, labels: &str) -> f64 {
     let of = |line: &str| {
         let (series, value) = line.rsplit_once(' ')?;
         let (found, of) = series.split_once('{').unwrap_or((series, ""));

@@ -1,9 +1,10 @@
 //! Soak test: the API and four workers over real PostgreSQL and Redis under load, while processes die and stall and
-//! connections break at random. Afterwards the logs are compared with the servers' ledgers: nothing is lost, and no
-//! write happened twice.
+//! connections break at random; with keys, limits of tenants and metrics. Afterwards the logs are compared with the servers'
+//! ledgers and with the dashboard: nothing is lost, no write happened twice, and the counters are true.
 //!
 //! `TURNFOLD_SOAK_SECONDS` sets the duration of the faults, `TURNFOLD_SOAK_SEED` their order.
 
+mod dashboard;
 mod faults;
 mod load;
 
@@ -14,7 +15,8 @@ use std::{
 };
 
 use self::{
-    faults::{Deployment, Fault},
+    dashboard::Counted,
+    faults::{Deployment, Fault, WORKERS},
     load::{Ended, Load},
 };
 use crate::{
@@ -41,6 +43,9 @@ struct Figures {
     lost: Vec<String>,
     /// Writes that a ledger contains more than once, or that no log contains.
     duplicates: Vec<String>,
+    /// What the workers counted.
+    counted: Counted,
+    completed: usize,
     /// Threads whose log has a gap, an invalid hash chain, or decisions that today's code does not repeat.
     broken: Vec<String>,
 }
@@ -72,14 +77,29 @@ async fn real_engine_under_every_fault_loses_nothing() {
     let calm = Instant::now();
     let ended = load.end().await;
     let rest = calm.elapsed();
-    let figures = check(&deployment.engine, &ended).await;
+    dashboard::rest(&deployment.engine, WORKERS).await;
+    let mut figures = check(&deployment.engine, &ended).await;
+    figures.counted = deployment.dashboard.counted();
     println!("faults: {struck:?}\nat rest {rest:.1?} after the last of them\n{figures:#?}");
     let by_themselves = deployment.ended_by_themselves();
     assert!(by_themselves.is_empty(), "processes ended by themselves: {by_themselves:#?}");
     assert!(figures.lost.is_empty() && figures.duplicates.is_empty() && figures.broken.is_empty());
+    figures.check_dashboard(struck.values().sum());
     let all = Fault::DECK.iter().all(|it| struck.contains_key(it));
     assert!(seconds < SECONDS || all, "a soak without some of the faults: {struck:?}");
     assert!(ended.len() > 50 && figures.confirmed_writes > 20, "too little was done to show anything");
+}
+
+impl Figures {
+    /// Compares what the dashboard shows with the logs. A fault may cost a count: the process dies between the commit and the
+    /// counter, or the answer to a commit is lost.
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand turns")]
+    fn check_dashboard(&self, faults: usize) {
+        let missing = self.completed as f64 - self.counted.completed;
+        println!("the dashboard lacks {missing} of {} completed turns", self.completed);
+        assert!((0.0..=faults as f64).contains(&missing), "after {faults} faults: {self:#?}");
+        assert!(self.node_steps as f64 <= self.counted.steps + faults as f64 * 4.0, "{self:#?}");
+    }
 }
 
 fn told(name: &str) -> Option<u64> {
@@ -124,6 +144,7 @@ async fn check(engine: &Engine, ended: &[Ended]) -> Figures {
     figures.duplicates.extend(books.into_iter().map(|(key, times)| format!("{key}: {times}, in no log")));
     let rows = |sql: &str| engine.postgres.query(sql).swap_remove(0).swap_remove(0);
     let kept = format!("{} threads, {} turns", figures.threads, figures.turns);
+    figures.completed = rows("SELECT count(*) FROM turns WHERE status = 'completed'").parse().unwrap();
     let stored = format!(
         "{} threads, {} turns",
         rows("SELECT count(*) FROM threads"),

@@ -6,9 +6,17 @@ use tokio::{task::block_in_place, time::sleep};
 
 use test_servers::{Postgres, Proxy, Redis};
 
+use super::dashboard::Dashboard;
 use crate::engine::{Engine, Process, demo_config};
 
-const WORKERS: usize = 4;
+pub(super) const WORKERS: usize = 4;
+
+/// The operator's key.
+pub(super) const KEY: &str = "the-key-of-the-soak-0123456789abcdef0123456789";
+
+/// Limits that apply to every request and turn, and that the load does not reach.
+const LIMITS: &str = "[tenants.default]\nmax_running_turns = 1000\nmax_waiting_turns = 100000\n\
+    requests_per_minute = 1000000\ntokens_per_minute = 1000000000\n";
 
 /// Lease of a job in the configuration of [`Engine`], in milliseconds.
 const LEASE: u64 = 2_000;
@@ -70,16 +78,38 @@ pub(super) struct Deployment {
     workers: Vec<(String, Process)>,
     started: usize,
     ended_by_themselves: Vec<String>,
+    pub(super) dashboard: Dashboard,
+    /// Contains the file with the key.
+    _keys: tempfile::TempDir,
 }
 
 impl Deployment {
     pub(super) async fn start() -> Self {
         // Workers die at random here, so the deaths of one turn do not mean that it is to blame.
-        let config = format!("[worker]\nmax_deaths = 1000\n{}", demo_config());
-        let engine = Engine::over(Postgres::start(), Redis::durable(), &config).await;
+        let keys = tempfile::tempdir().unwrap();
+        let key = keys.path().join("operator");
+        std::fs::write(&key, KEY).unwrap();
+        // The configuration that this is appended to ends in the table [api].
+        let config = format!(
+            "keys = ['file:{}']\n[worker]\nmax_deaths = 1000\n{LIMITS}{}",
+            key.display(),
+            demo_config()
+        );
+        let mut engine = Engine::over(Postgres::start(), Redis::durable(), &config).await;
+        engine.http = client().build().unwrap();
         let (postgres, redis) = (Proxy::before(&engine.postgres.url()), Proxy::before(&engine.redis.url()));
         let (workers, ended_by_themselves) = (Vec::new(), Vec::new());
-        let mut this = Self { engine, postgres, redis, workers, started: 0, ended_by_themselves };
+        let dashboard = Dashboard::default();
+        let mut this = Self {
+            engine,
+            postgres,
+            redis,
+            workers,
+            started: 0,
+            ended_by_themselves,
+            dashboard,
+            _keys: keys,
+        };
         for _ in 0..WORKERS {
             this.start_worker(None);
         }
@@ -89,10 +119,20 @@ impl Deployment {
     /// Starts a worker, with a clock that is wrong by this number of seconds if given.
     fn start_worker(&mut self, off: Option<i64>) {
         let name = format!("w{}", self.started);
-        let urls = [format!("store.url={}", self.postgres.url()), format!("queue.url={}", self.redis.url())];
-        let worker = self.engine.worker_at(&name, &urls, off);
+        let set = [
+            format!("store.url={}", self.postgres.url()),
+            format!("queue.url={}", self.redis.url()),
+            self.dashboard.watch(&name),
+        ];
+        let worker = self.engine.worker_at(&name, &set, off);
         self.workers.push((name, worker));
         self.started += 1;
+    }
+
+    async fn kill_worker(&mut self, nth: usize) {
+        let (name, worker) = self.workers.remove(nth);
+        self.dashboard.leave(&name).await;
+        worker.kill();
     }
 
     /// Injects a fault and waits until it is over.
@@ -101,11 +141,11 @@ impl Deployment {
         let Engine { redis, postgres, .. } = &mut self.engine;
         match fault {
             Fault::KillWorker => {
-                self.workers.remove(dice.usize(..WORKERS)).1.kill();
+                self.kill_worker(dice.usize(..WORKERS)).await;
                 self.start_worker(None);
             }
             Fault::StepClock => {
-                self.workers.remove(dice.usize(..WORKERS)).1.kill();
+                self.kill_worker(dice.usize(..WORKERS)).await;
                 self.start_worker(Some(if dice.bool() { HOUR } else { -HOUR }));
             }
             Fault::StallWorker => {
@@ -170,4 +210,11 @@ impl Deployment {
     pub(super) fn ended_by_themselves(&self) -> &[String] {
         &self.ended_by_themselves
     }
+}
+
+/// Returns a client that sends the key.
+pub(super) fn client() -> reqwest::ClientBuilder {
+    let key = reqwest::header::HeaderValue::from_str(&format!("Bearer {KEY}")).unwrap();
+    let headers = [(reqwest::header::AUTHORIZATION, key)].into_iter().collect();
+    reqwest::Client::builder().default_headers(headers)
 }

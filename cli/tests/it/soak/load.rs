@@ -42,7 +42,7 @@ impl Load {
         let submitted = Arc::<AtomicUsize>::default();
         let mut clients = JoinSet::new();
         for _ in 0..CLIENTS {
-            let http = reqwest::Client::builder().timeout(REQUEST).build().unwrap();
+            let http = super::faults::client().timeout(REQUEST).build().unwrap();
             let client = Client { http, url: engine.url.clone(), folder: engine.folder().to_owned() };
             let (over, submitted) = (over.clone(), submitted.clone());
             clients.spawn(async move {
