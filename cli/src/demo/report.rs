@@ -1,7 +1,5 @@
 //! The demo's report: the story of one thread, the figures, the proof, and the commands to try next.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::{
@@ -22,7 +20,7 @@ pub(super) fn print(ctx: &Context, engine: &Engine, run: &Run, audit: &Audit) ->
     output::one(ctx.format, &as_json(engine, run, audit), || {
         let sections = [across_the_kill(run, audit), figures(run, audit), problems(run, audit), proof(audit)];
         let text: String = sections.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n");
-        text + &next(engine.folder(), audit)
+        text + &next(engine, audit)
     })
 }
 
@@ -123,18 +121,24 @@ fn listed(title: &str, lines: Vec<String>) -> String {
     text
 }
 
-fn next(folder: &Path, audit: &Audit) -> String {
+fn next(engine: &Engine, audit: &Audit) -> String {
+    let folder = engine.folder();
     let program = std::env::args().next().unwrap_or_else(|| "turnfold".to_owned());
     let here = std::env::current_dir().unwrap_or_default();
     let config = folder.strip_prefix(&here).unwrap_or(folder).join("turnfold.toml");
     let turnfold = format!("{program} --config {}", config.display());
-    let id = audit.survivor.as_ref().map_or("last".to_owned(), |(id, _)| id.to_string());
+    let (page, id) = match &audit.survivor {
+        Some((id, _)) => (format!("/#/threads/{id}"), id.to_string()),
+        None => (String::new(), "last".to_owned()),
+    };
     format!(
-        "\nNext:\n\
-         \x20 {turnfold} thread events {id}\n\
-         \x20 {turnfold} thread replay {id}\n\
+        "\nLook at it:\n\
          \x20 {turnfold} dev\n\
-         and in a second terminal:\n\
-         \x20 {turnfold} turn send \"Book a walk on Friday at 15\" --follow\n"
+         and open {url}{page}\n\
+         In a second terminal:\n\
+         \x20 {turnfold} turn send \"Book a walk on Friday at 15\" --follow\n\
+         \x20 {turnfold} thread events {id}\n\
+         \x20 {turnfold} thread replay {id}\n",
+        url = engine.url()
     )
 }

@@ -61,7 +61,9 @@ fn the_demo_fits_on_one_screen() {
     assert!(output.status.success(), "{screen}");
     assert!(screen.lines().count() <= 40, "{screen}");
     assert!(!screen.contains("{\""), "raw JSON is printed: {screen}");
-    for expected in ["SIGKILL: the engine died here", "calls ", "Proof: every log (30)", "Next:"] {
+    for expected in
+        ["SIGKILL: the engine died here", "calls ", "Proof: every log (30)", "Look at it:", "/#/threads/"]
+    {
         assert!(screen.contains(expected), "{expected:?} is missing: {screen}");
     }
 }
