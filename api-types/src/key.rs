@@ -135,3 +135,21 @@ pub enum KeyStatus {
     /// The key was revoked.
     Revoked,
 }
+
+/// The sender of a request, as the API knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Caller {
+    /// Id of the key; none if the API requires no key.
+    #[schema(example = "tf_0123456789abcdef")]
+    pub key: Option<String>,
+    /// Name of the key, or subject of the token; none if it has no name.
+    pub subject: Option<String>,
+    /// Tenant whose data the request sees; none for an operator who names no tenant, and sees everything.
+    #[schema(example = "acme")]
+    pub tenant: Option<String>,
+    /// Scopes of the key. All of them if the API requires no key.
+    pub scopes: Vec<Scope>,
+    /// End of validity of the key (RFC 3339); none if it does not expire.
+    #[schema(example = "2026-11-21T22:57:00.000000Z")]
+    pub expires_at: Option<String>,
+}

@@ -46,7 +46,7 @@ pub use failure::{FailureCause, FailureCauses, TurnEnd};
 pub use file::{DeletedFile, File, UploadForm};
 pub use inbox::{ActionRequest, AnswerConfig, AnswerKind, HumanInterrupt, InboxAnswer, InboxItem};
 pub use interrupt_kind::InterruptKindSchema;
-pub use key::{Key, KeyStatus, NewKey, RotateKey, Scope, UnknownScope};
+pub use key::{Caller, Key, KeyStatus, NewKey, RotateKey, Scope, UnknownScope};
 pub use list::{OpenAiList, Page};
 pub use message::{Interrupt, Message, ProposedCall, Role, ToolCall, options_to_text};
 pub use openai_error::{ErrorDetail, ErrorReply};

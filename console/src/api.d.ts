@@ -245,6 +245,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/caller": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the caller
+         * @description Returns what the key of the request may do. Every valid key may ask.
+         */
+        get: operations["get_caller"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/chat/completions": {
         parameters: {
             query?: never;
@@ -1408,6 +1428,28 @@ export interface components {
          * @enum {string}
          */
         BudgetScope: "turn" | "thread";
+        /** @description The sender of a request, as the API knows it. */
+        Caller: {
+            /**
+             * @description End of validity of the key (RFC 3339); none if it does not expire.
+             * @example 2026-11-21T22:57:00.000000Z
+             */
+            expires_at?: string | null;
+            /**
+             * @description Id of the key; none if the API requires no key.
+             * @example tf_0123456789abcdef
+             */
+            key?: string | null;
+            /** @description Scopes of the key. All of them if the API requires no key. */
+            scopes: components["schemas"]["Scope"][];
+            /** @description Name of the key, or subject of the token; none if it has no name. */
+            subject?: string | null;
+            /**
+             * @description Tenant whose data the request sees; none for an operator who names no tenant, and sees everything.
+             * @example acme
+             */
+            tenant?: string | null;
+        };
         /** @description Result of checking a log's hash chain. */
         ChainCheck: {
             /**
@@ -4409,6 +4451,56 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+        };
+    };
+    get_caller: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Tenant to act for, for operators. */
+                "X-Turnfold-Tenant"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The caller. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Caller"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };

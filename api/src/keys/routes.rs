@@ -86,6 +86,25 @@ pub(crate) async fn create(
     Ok(Json(shown(key, &secret)))
 }
 
+/// Get the caller
+///
+/// Returns what the key of the request may do. Every valid key may ask.
+#[utoipa::path(
+    get, path = "/v1/caller", tag = "keys", operation_id = "get_caller",
+    params(("X-Turnfold-Tenant" = Option<String>, Header, description = "Tenant to act for, for operators.")),
+    responses((status = 200, description = "The caller.", body = api_types::Caller))
+)]
+pub(crate) async fn caller(principal: Principal) -> Json<api_types::Caller> {
+    let caller = principal.caller();
+    Json(api_types::Caller {
+        key: caller.key.as_deref().map(str::to_owned),
+        subject: caller.subject.as_deref().map(str::to_owned),
+        tenant: principal.only().map(str::to_owned),
+        scopes: caller.scopes.iter().copied().collect(),
+        expires_at: caller.expires_at.map(clock::rfc3339),
+    })
+}
+
 /// Query parameters of the list of keys.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

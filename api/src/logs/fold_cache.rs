@@ -36,8 +36,15 @@ struct Kept {
 
 #[derive(Default)]
 struct Folds {
-    by_seq: BTreeMap<u64, Arc<Folded>>,
+    by_seq: BTreeMap<u64, Entry>,
     last_use: u64,
+}
+
+#[derive(Clone)]
+struct Entry {
+    folded: Arc<Folded>,
+    /// Approximate size in memory.
+    bytes: usize,
 }
 
 impl FoldCache {
@@ -55,8 +62,9 @@ impl FoldCache {
     /// Keeps a fold, if its log is long, and drops those that are needed least. Returns the fold.
     pub(super) fn keep(&self, thread: ThreadId, folded: Arc<Folded>) -> Arc<Folded> {
         if MIN_EVENTS <= folded.seq() {
+            let bytes = folded.bytes();
             let mut kept = self.lock();
-            kept.add(thread, &folded);
+            kept.add(thread, Entry { folded: Arc::clone(&folded), bytes });
             while MAX_BYTES < kept.bytes {
                 kept.shrink();
             }
@@ -82,19 +90,19 @@ impl Kept {
         let (seq, _) = folds.by_seq.range(..=at).next_back()?;
         let seq = *seq;
         if folds.by_seq.last_key_value().is_some_and(|(last, _)| *last == seq) && seq < at {
-            let folded = folds.by_seq.remove(&seq)?;
-            self.bytes -= folded.bytes;
-            return Some(folded);
+            let entry = folds.by_seq.remove(&seq)?;
+            self.bytes -= entry.bytes;
+            return Some(entry.folded);
         }
-        folds.by_seq.get(&seq).map(Arc::clone)
+        folds.by_seq.get(&seq).map(|it| Arc::clone(&it.folded))
     }
 
-    fn add(&mut self, thread: ThreadId, folded: &Arc<Folded>) {
+    fn add(&mut self, thread: ThreadId, entry: Entry) {
         self.uses += 1;
         let folds = self.threads.entry(thread).or_default();
         folds.last_use = self.uses;
-        self.bytes += folded.bytes;
-        if let Some(replaced) = folds.by_seq.insert(folded.seq(), Arc::clone(folded)) {
+        self.bytes += entry.bytes;
+        if let Some(replaced) = folds.by_seq.insert(entry.folded.seq(), entry) {
             self.bytes -= replaced.bytes;
         }
         if PER_THREAD < folds.by_seq.len() {
@@ -137,10 +145,14 @@ mod tests {
 
     use super::*;
 
+    fn entry(seq: u64) -> Entry {
+        Entry { folded: Folded::at(seq), bytes: 10 }
+    }
+
     fn folds(seqs: &[u64]) -> Vec<u64> {
         let mut kept = Kept::default();
         for seq in seqs {
-            kept.add(Uuid::nil(), &Folded::at(*seq));
+            kept.add(Uuid::nil(), entry(*seq));
         }
         assert_eq!(kept.bytes, 10 * kept.threads[&Uuid::nil()].by_seq.len());
         kept.threads[&Uuid::nil()].by_seq.keys().copied().collect()
@@ -159,8 +171,8 @@ mod tests {
     #[test]
     fn a_fold_that_will_grow_is_handed_over_and_one_in_the_middle_is_shared() {
         let (mut kept, thread) = (Kept::default(), Uuid::nil());
-        kept.add(thread, &Folded::at(100));
-        kept.add(thread, &Folded::at(200));
+        kept.add(thread, entry(100));
+        kept.add(thread, entry(200));
         assert!(kept.take(thread, 99).is_none());
         assert_eq!(kept.take(thread, 150).map(|it| it.seq()), Some(100));
         assert_eq!(kept.take(thread, 200).map(|it| it.seq()), Some(200), "nothing to fold beyond it");
@@ -173,13 +185,13 @@ mod tests {
     fn the_threads_used_least_recently_make_room() {
         let (mut kept, threads) = (Kept::default(), [1, 2, 3].map(Uuid::from_u128));
         for thread in threads {
-            kept.add(thread, &Folded::at(100));
+            kept.add(thread, entry(100));
         }
         kept.take(threads[0], 100);
         kept.shrink();
         assert!(kept.threads.contains_key(&threads[0]) && !kept.threads.contains_key(&threads[1]));
         kept.shrink();
-        kept.add(threads[0], &Folded::at(200));
+        kept.add(threads[0], entry(200));
         kept.shrink();
         assert_eq!((kept.threads.len(), kept.bytes), (1, 10), "the only thread loses a part");
         kept.shrink();

@@ -35,8 +35,6 @@ pub(crate) struct Folded {
     pub(crate) submitter: Option<CallerId>,
     /// Last event of the fold. `None` before the first.
     last: Option<Recorded>,
-    /// Approximate size in memory in bytes.
-    pub(super) bytes: usize,
 }
 
 impl Folded {
@@ -100,7 +98,6 @@ impl Folded {
             asked: None,
             submitter: None,
             last: None,
-            bytes: 0,
         }
     }
 
@@ -110,7 +107,6 @@ impl Folded {
         let event = Event::Cancelled(shared::Cancelled { actor: String::new(), caller: None });
         Arc::new(Self {
             last: Some(Recorded { seq, at: 0, event }),
-            bytes: 10,
             ..Self::new(&shared::strategies::probe::Probe)
         })
     }
@@ -123,6 +119,14 @@ impl Folded {
     /// Returns the last event of the fold.
     pub(crate) fn last(&self) -> Option<&Recorded> {
         self.last.as_ref()
+    }
+
+    /// Estimates the size in memory in bytes: that of the conversation and of the state of the strategy.
+    ///
+    /// The events themselves would be a poor estimate: most of their facts only change a number in the state.
+    pub(super) fn bytes(&self) -> usize {
+        let messages = self.thread.messages().iter().map(shared::Message::retained_bytes).sum::<usize>();
+        messages + self.thread.state().map_or(0, |it| it.to_string().len())
     }
 
     /// Reports whether the fold ends with a cancelled turn.
@@ -150,7 +154,6 @@ impl Folded {
         if let Event::Forked(forked) = &it.event {
             self.forked = Some(forked.clone());
         }
-        self.bytes = self.bytes.saturating_add(it.event.retained_bytes());
         self.last = Some(it);
         Ok(())
     }

@@ -145,6 +145,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Operate, routes!(webhooks::remove))
         .needs(Read, routes!(webhooks::deliveries))
         .needs(Operate, routes!(webhooks::redeliver))
+        .for_every_key(routes!(keys::caller))
         .needs(Admin, routes!(keys::create, keys::list))
         .needs(Admin, routes!(keys::revoke))
         .needs(Admin, routes!(keys::rotate))

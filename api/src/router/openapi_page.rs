@@ -79,10 +79,10 @@ pub(super) fn document(routes: utoipa::openapi::OpenApi) -> String {
     document.to_json().unwrap_or_default()
 }
 
-/// Adds the security scheme with the scope and the common errors to a protected route.
-pub(super) fn protect(operation: &mut Operation, scope: Scope) {
-    operation.security =
-        Some(vec![SecurityRequirement::new(BEARER, [scope.as_str()]), SecurityRequirement::default()]);
+/// Adds the security scheme with the scope, if one is needed, and the common errors to a protected route.
+pub(super) fn protect(operation: &mut Operation, scope: Option<Scope>) {
+    let key = SecurityRequirement::new(BEARER, scope.map(Scope::as_str));
+    operation.security = Some(vec![key, SecurityRequirement::default()]);
     let is_openai = operation.tags.iter().flatten().any(|it| it == "openai" || it == "bulk");
     let (schema, kind) =
         if is_openai { ("ErrorReply", "application/json") } else { ("Problem", PROBLEM_JSON) };
@@ -92,8 +92,10 @@ pub(super) fn protect(operation: &mut Operation, scope: Scope) {
     };
     let responses = &mut operation.responses.responses;
     responses.insert("401".to_owned(), problem("A valid key is required."));
-    let forbidden = format!("The key lacks the scope `{scope}`.");
-    responses.entry("403".to_owned()).or_insert_with(|| problem(&forbidden));
+    if let Some(scope) = scope {
+        let forbidden = format!("The key lacks the scope `{scope}`.");
+        responses.entry("403".to_owned()).or_insert_with(|| problem(&forbidden));
+    }
     responses.insert(
         "503".to_owned(),
         problem("The store or the queue is temporarily unavailable; retry after `Retry-After`."),

@@ -18,18 +18,27 @@ type Routes = UtoipaMethodRouter<Arc<AppState>>;
 
 /// Routes that need a key.
 ///
-/// **Invariant:** a route can only be added together with the one scope that it needs.
+/// **Invariant:** a route can only be added together with the one scope that it needs, or as a route for every key.
 #[derive(Default)]
 pub(super) struct ProtectedRoutes(OpenApiRouter<Arc<AppState>>);
 
 impl ProtectedRoutes {
     /// Adds routes that need this scope, and documents it.
-    pub(super) fn needs(self, scope: Scope, (schemas, mut paths, methods): Routes) -> Self {
+    pub(super) fn needs(self, scope: Scope, (schemas, paths, methods): Routes) -> Self {
+        self.documented_as(Some(scope), (schemas, paths, requiring(scope, methods)))
+    }
+
+    /// Adds routes that every valid key may use, and documents that.
+    pub(super) fn for_every_key(self, routes: Routes) -> Self {
+        self.documented_as(None, routes)
+    }
+
+    fn documented_as(self, scope: Option<Scope>, (schemas, mut paths, methods): Routes) -> Self {
         for item in paths.paths.values_mut() {
-            let methods = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
-            methods.into_iter().flatten().for_each(|operation| protect(operation, scope));
+            let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
+            operations.into_iter().flatten().for_each(|operation| protect(operation, scope));
         }
-        Self(self.0.routes((schemas, paths, requiring(scope, methods))))
+        Self(self.0.routes((schemas, paths, methods)))
     }
 
     /// Adds a route that needs this scope and is not in the OpenAPI document.

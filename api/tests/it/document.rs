@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::test_api::Room;
 
-const ROUTES: [&str; 59] = [
+const ROUTES: [&str; 60] = [
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
@@ -18,6 +18,7 @@ const ROUTES: [&str; 59] = [
     "get /v1/batches/{id}",
     "get /v1/batches/{id}/quote",
     "get /v1/batches/{id}/results",
+    "get /v1/caller",
     "get /v1/deliveries",
     "get /v1/files",
     "get /v1/files/{id}",

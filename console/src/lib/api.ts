@@ -1,4 +1,4 @@
-/** Requests to the API, with its types, errors, key and rights. */
+/** Requests to the API, with its types, errors and key. */
 import type { components } from "../api.d.ts";
 import { parsePrintable, printable } from "./printable.ts";
 import { app } from "./app.svelte.ts";
@@ -36,23 +36,12 @@ export async function get<Reply>(path: string, query?: Query, signal?: AbortSign
   return parsePrintable(await reply.text()) as Reply;
 }
 
-/** Changes something. `right` names the action; if the key does not permit it, its buttons are disabled from then on. */
-export async function send<Reply>(
-  right: string,
-  method: string,
-  path: string,
-  body?: unknown,
-  query?: Query,
-): Promise<Reply> {
-  try {
-    const headers: Record<string, string> = method === "POST" ? { "Idempotency-Key": randomId() } : {};
-    const reply = await request(method, path, { query, body, headers });
-    const text = await reply.text();
-    return (text ? parsePrintable(text) : undefined) as Reply;
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 403) app.refused[right] = error.message;
-    throw error;
-  }
+/** Changes something. */
+export async function send<Reply>(method: string, path: string, body?: unknown, query?: Query): Promise<Reply> {
+  const headers: Record<string, string> = method === "POST" ? { "Idempotency-Key": randomId() } : {};
+  const reply = await request(method, path, { query, body, headers });
+  const text = await reply.text();
+  return (text ? parsePrintable(text) : undefined) as Reply;
 }
 
 export async function request(method: string, path: string, options: Options = {}): Promise<Response> {

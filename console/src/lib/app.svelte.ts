@@ -1,4 +1,5 @@
-/** State shared by all views: identity, reachability of the API, refused rights, theme, clock. */
+/** State shared by all views: identity, rights, reachability of the API, theme, clock. */
+import type { components } from "../api.d.ts";
 
 const remembered = (name: string): string => sessionStorage.getItem(name) ?? "";
 
@@ -13,15 +14,15 @@ export const app = $state({
   needsKey: false,
   /** True while the API does not answer. */
   isAway: false,
-  /** Reason of each action that the key does not permit. */
-  refused: {} as Record<string, string>,
+  /** What the key may do; null until the API has said it. */
+  caller: null as components["schemas"]["Caller"] | null,
   /** Increases whenever views should load again: after a sign-in, or when the API answers again. */
   generation: 0,
 });
 
 /** Uses these credentials. `remember` keeps them until the browser tab is closed. */
 export function signIn(key: string, user: string, tenant: string, remember: boolean): void {
-  Object.assign(app, { key, user, tenant, needsKey: false, refused: {} });
+  Object.assign(app, { key, user, tenant, needsKey: false });
   for (const [name, value] of Object.entries({ key, user, tenant })) {
     if (remember && value) sessionStorage.setItem(name, value);
     else sessionStorage.removeItem(name);

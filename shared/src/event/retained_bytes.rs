@@ -16,16 +16,16 @@ impl Event {
     /// are not counted.
     pub fn retained_bytes(&self) -> usize {
         match self {
-            Event::TurnStarted(it) => it.messages.iter().map(of_message).sum(),
+            Event::TurnStarted(it) => it.messages.iter().map(Message::retained_bytes).sum(),
             Event::Decided(it) => {
                 let facts: usize = it.facts.iter().map(of_value).sum();
-                facts + it.messages.iter().map(of_message).sum::<usize>()
+                facts + it.messages.iter().map(Message::retained_bytes).sum::<usize>()
             }
             Event::Answered(it) => match &it.response {
                 Response::Tools { tools } => tools.iter().map(of_tool).sum(),
                 Response::Output(output) => of_output(output),
                 Response::OutputWithExtras { output, .. } => of_output(output),
-                Response::Prompt { messages } => messages.iter().map(of_message).sum(),
+                Response::Prompt { messages } => messages.iter().map(Message::retained_bytes).sum(),
                 // The node adds the reply to the conversation, and it is counted there.
                 Response::Reply(_)
                 | Response::ToolsUnchanged
@@ -57,9 +57,12 @@ impl Event {
     }
 }
 
-fn of_message(it: &Message) -> usize {
-    let calls = it.tool_calls.iter().map(|it| ENTRY + of_value(&it.arguments)).sum::<usize>();
-    ENTRY + it.content.len() + calls + it.attachments.len() * 4 * ENTRY
+impl Message {
+    /// Estimates the bytes of the message in memory.
+    pub fn retained_bytes(&self) -> usize {
+        let calls = self.tool_calls.iter().map(|it| ENTRY + of_value(&it.arguments)).sum::<usize>();
+        ENTRY + self.content.len() + calls + self.attachments.len() * 4 * ENTRY
+    }
 }
 
 fn of_output(it: &ToolOutput) -> usize {

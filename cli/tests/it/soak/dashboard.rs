@@ -1,4 +1,4 @@
-//! What an operator's dashboard shows of the deployment, compared with the logs afterwards.
+//! The dashboard of an operator, compared with the logs at the end.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What floods from servers and endpoints may cost: memory and log messages of this process.
+//! Limits on the memory and the log messages that floods from servers and endpoints may cost.
 
 use std::sync::{
     Arc, Mutex,
