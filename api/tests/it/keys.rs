@@ -91,6 +91,22 @@ async fn a_key_is_shown_once_and_stored_as_a_hash() {
 }
 
 #[tokio::test]
+async fn a_key_of_any_scope_may_ask_what_it_may_do() {
+    let room = locked().await;
+    let made =
+        create(&room, Some("acme"), json!({"name": "x", "scopes": ["answer"], "expires_in_seconds": 60}))
+            .await;
+    let asked = ask(&room, Some(secret(&made)), "GET", "/v1/caller", &Value::Null).await.json();
+    let expected = json!({
+        "key": made["id"], "subject": "x", "tenant": "acme", "scopes": ["answer"], "expires_at": made["expires_at"]
+    });
+    assert_eq!(asked, expected);
+    let operator = ask(&room, Some("operator-key"), "GET", "/v1/caller", &Value::Null).await.json();
+    assert_eq!((&operator["tenant"], operator["scopes"].as_array().map(Vec::len)), (&Value::Null, Some(5)));
+    assert_eq!(ask(&room, None, "GET", "/v1/caller", &Value::Null).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
 async fn a_key_ends_when_it_expires_or_is_revoked() {
     let room = locked().await;
     let made = create(&room, Some("acme"), json!({"scopes": ["read"], "expires_in_seconds": 1})).await;
