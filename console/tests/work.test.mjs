@@ -172,6 +172,8 @@ test("events appear as they happen; the page says when the API is gone, and reco
   await page.sees("Which size?");
   const thread = new URL(page.tab.url().replace("#", "")).searchParams.get("thread");
   await page.tab.getByText("live", { exact: true }).waitFor();
+  // The message that was sent contains the question too.
+  await until(async () => (await engine.api("GET", `/v1/threads/${thread}`)).status === "interrupted");
   await engine.api("POST", `/v1/inbox/${thread}`, { type: "respond", args: "large" });
   await page.sees('answered "large"');
   await engine.kill();

@@ -94,6 +94,7 @@ impl Figures {
     /// Compares what the dashboard shows with the logs. A fault may cost a count: the process dies between the commit and the
     /// counter, or the answer to a commit is lost.
     #[expect(clippy::cast_precision_loss, reason = "a few thousand turns")]
+    #[expect(clippy::print_stdout, reason = "the figures are what a soak is for")]
     fn check_dashboard(&self, faults: usize) {
         let missing = self.completed as f64 - self.counted.completed;
         println!("the dashboard lacks {missing} of {} completed turns", self.completed);
