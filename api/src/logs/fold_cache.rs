@@ -40,10 +40,9 @@ struct Folds {
     last_use: u64,
 }
 
-#[derive(Clone)]
 struct Entry {
     folded: Arc<Folded>,
-    /// Approximate size in memory.
+    /// Approximate size in memory in bytes.
     bytes: usize,
 }
 

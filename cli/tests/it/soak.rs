@@ -43,7 +43,7 @@ struct Figures {
     lost: Vec<String>,
     /// Writes that a ledger contains more than once, or that no log contains.
     duplicates: Vec<String>,
-    /// What the workers counted.
+    /// Counters of all workers.
     counted: Counted,
     completed: usize,
     /// Threads whose log has a gap, an invalid hash chain, or decisions that today's code does not repeat.

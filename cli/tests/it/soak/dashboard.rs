@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// Longest time until the API has measured that nothing waits.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Turns that workers counted, by the end of the turn. The counters of a killed process stay as they were last read.
+/// Counters of the workers, read as Prometheus does. Those of a killed process stay as they were last read.
 #[derive(Default)]
 pub(super) struct Dashboard {
     workers: BTreeMap<String, Watched>,

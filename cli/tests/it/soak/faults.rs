@@ -12,7 +12,7 @@ use crate::engine::{Engine, Process, demo_config};
 pub(super) const WORKERS: usize = 4;
 
 /// The operator's key.
-pub(super) const KEY: &str = "the-key-of-the-soak-0123456789abcdef0123456789";
+const KEY: &str = "the-key-of-the-soak-0123456789abcdef0123456789";
 
 /// Limits that apply to every request and turn, and that the load does not reach.
 const LIMITS: &str = "[tenants.default]\nmax_running_turns = 1000\nmax_waiting_turns = 100000\n\
