@@ -14,8 +14,9 @@ use crate::{engine::Engine, operator::sum};
 /// Time between two readings of a worker's metrics.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Longest time until the API has measured that nothing waits.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time until the API has measured that nothing waits: a worker that was just killed is missing after 30 s, and the
+/// API measures every 15 s.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Counters of the workers, read as Prometheus does. Those of a killed process stay as they were last read.
 #[derive(Default)]
