@@ -16,8 +16,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use reqwest::{Body, Client};
+use reqwest::{Body, Client, StatusCode};
 use serde_json::{Value, json};
+use store::ThreadId;
 use test_servers::{Redis, free_port};
 use tokio::{fs::File, io::AsyncReadExt as _, time::sleep};
 
@@ -120,6 +121,14 @@ impl Installation {
     pub(crate) async fn get(&self, path: &str) -> Result<Value> {
         let response = self.http.get(format!("{}{path}", self.url)).send().await?;
         Ok(response.error_for_status()?.json().await?)
+    }
+
+    /// Answers a thread that asks nothing. It is read up to its last event before the answer is refused.
+    pub(crate) async fn answer_in_vain(&self, thread: ThreadId) -> Result<()> {
+        let url = format!("{}/v1/threads/{thread}/answer", self.url);
+        let status = self.http.post(url).json(&json!({"text": "yes"})).send().await?.status();
+        ensure!(status == StatusCode::CONFLICT, "the answer to no question has the status {status}");
+        Ok(())
     }
 
     /// Submits a turn, and waits for its end. Returns the turn.

@@ -51,7 +51,7 @@ pub use log::{
     NewTurn, Opening, Order, PendingCount, PendingTurn, Queued, ReadModelUpdate, Reader, Recorded, Runnable,
     ServerInfo, Store, Stored, StrategyRegistry, Submitted, Thread, ThreadFilter, ThreadId, ThreadLog,
     ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason,
-    Withdrawal, obey_cancel_request, park, rename_turns,
+    Withdrawal, cancel_requested_turn, obey_cancel_request, park, rename_turns,
 };
 pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;

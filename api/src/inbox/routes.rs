@@ -9,7 +9,7 @@ use queue::clock::rfc3339;
 use serde::Deserialize;
 use serde_json::json;
 use shared::{Interrupt, InterruptKind, Request};
-use store::{Idempotency, ThreadLog};
+use store::Idempotency;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -226,7 +226,7 @@ pub(crate) async fn answer(
     if let Some(response) = repeated(&app, &tenant, idempotency.as_ref(), wait).await? {
         return Ok(response);
     }
-    let log = ThreadLog::open(&app.parts, &app.strategies, id).await?;
+    let log = Folded::open(&app, id).await?;
     let standing = log.thread().status();
     let question = open_question(&standing)?;
     let turn =

@@ -8,7 +8,7 @@ use std::{
 
 use api_types::{BudgetExceeded, Interrupt, Message, Output, Usage};
 use shared::{Asked, CallerId, DynThread, Event, Forked, Graph, Request, RunStatus, TurnKind, UsageTotal};
-use store::{Recorded, ThreadId, Turn, TurnId};
+use store::{Recorded, ThreadId, ThreadLog, Turn, TurnId};
 
 use crate::server::{
     problem::{ApiError, Kind},
@@ -42,6 +42,14 @@ impl Folded {
     pub(crate) async fn load(app: &AppState, id: ThreadId, at: Option<u64>) -> Result<Arc<Self>, ApiError> {
         let until = up_to(app, id, at).await?;
         Self::walk(app, id, until, until, |_| ()).await
+    }
+
+    /// Opens the log of a thread for an append, without reading again what is folded already.
+    pub(crate) async fn open(app: &AppState, id: ThreadId) -> Result<ThreadLog, ApiError> {
+        let head = app.parts.store.head(id).await?;
+        let folded = Self::load(app, id, Some(head.seq.saturating_sub(1))).await?;
+        let last = folded.last().ok_or(store::Error::UnknownThread(id))?;
+        Ok(ThreadLog::folded_to(head, folded.thread.clone(), &last.event))
     }
 
     /// Folds a log up to event `until`, and calls `seen` after each event beyond `from`. Begins at the nearest fold that was

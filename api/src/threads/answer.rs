@@ -58,7 +58,7 @@ pub(crate) async fn answer(
     match repeated(&app, &tenant, idempotency.as_ref(), wait).await? {
         Some(response) => Ok(response),
         None => {
-            let log = ThreadLog::open(&app.parts, &app.strategies, id).await?;
+            let log = Folded::open(&app, id).await?;
             submit_answer(&app, &log, text, AnswerOptions { author, idempotency, wait }).await
         }
     }
@@ -211,7 +211,7 @@ async fn try_reconcile(
 ) -> Result<(), ApiError> {
     let folded = Folded::load(app, id, None).await?;
     let in_doubt = &folded.in_doubt;
-    let mut log = ThreadLog::open(&app.parts, &app.strategies, id).await?;
+    let mut log = Folded::open(app, id).await?;
     // While other calls of the node are in progress, a verdict would discard their answers.
     let waits = matches!(log.thread().status(), RunStatus::Waiting(_));
     if !waits || !in_doubt.contains(&slot) {

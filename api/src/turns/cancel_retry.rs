@@ -7,12 +7,15 @@ use store::{CancelRequest, ThreadId, ThreadLog, TurnId, TurnStatus, Withdrawal};
 use uuid::Uuid;
 
 use super::lookup::{find, load, show};
-use crate::server::{
-    auth::{Actor, Principal},
-    extract::Path,
-    openai_ids::batch_name,
-    problem::{ApiError, Kind},
-    state::{AppState, SharedState},
+use crate::{
+    logs::folded_log::Folded,
+    server::{
+        auth::{Actor, Principal},
+        extract::Path,
+        openai_ids::batch_name,
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
 };
 
 /// Attempts before a concurrent change is reported to the client.
@@ -78,8 +81,11 @@ async fn try_cancel(app: &AppState, id: TurnId, by: &Actor) -> Result<Option<Thr
                 caller: by.caller.clone(),
             };
             app.parts.store.request_cancel(&request).await?;
-            let is_cancelled = store::obey_cancel_request(&app.parts, &app.strategies, &request).await?
-                || load(app, id).await?.status == TurnStatus::Cancelled;
+            let obeyed = match Folded::open(app, turn.thread).await {
+                Ok(log) => store::cancel_requested_turn(&app.parts, log, &request).await?,
+                Err(_) => store::obey_cancel_request(&app.parts, &app.strategies, &request).await?,
+            };
+            let is_cancelled = obeyed || load(app, id).await?.status == TurnStatus::Cancelled;
             if is_cancelled { Ok(Some(turn.thread)) } else { Err(ended()) }
         }
     }
@@ -132,7 +138,7 @@ async fn try_retry(app: &AppState, id: TurnId, by: &Actor) -> Result<ThreadId, A
         let detail = format!("turn {id} belongs to line {nth} of batch {batch}, which was run again since");
         return Err(Kind::NotFailed.because(detail).hint("find the line's current turn in the batch"));
     }
-    let mut log = ThreadLog::open(&app.parts, &app.strategies, turn.thread).await?;
+    let mut log = Folded::open(app, turn.thread).await?;
     match log.thread().status() {
         RunStatus::Failed { .. } if log.thread().turn() == Some(id) => {
             append(app, &mut log, Retried { actor: by.name.clone(), caller: by.caller.clone() }.into())

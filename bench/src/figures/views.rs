@@ -61,6 +61,7 @@ struct Times {
     thread: Vec<f64>,
     turns: Vec<f64>,
     state: Vec<f64>,
+    answer: Vec<f64>,
 }
 
 #[derive(Default)]
@@ -71,7 +72,7 @@ struct Seen {
 
 impl Times {
     async fn look(&mut self, installation: &Installation, thread: ThreadId, events: u64) -> Result<()> {
-        let (mut threads, mut turns, mut states) = (vec![], vec![], vec![]);
+        let (mut threads, mut turns, mut states, mut answers) = (vec![], vec![], vec![], vec![]);
         for nth in 0..REQUESTS {
             threads.push(timed(installation, &format!("/v1/threads/{thread}?messages=100")).await?);
             turns.push(timed(installation, &format!("/v1/turns?thread_id={thread}&limit=20")).await?);
@@ -80,7 +81,11 @@ impl Times {
             states.push(
                 timed(installation, &format!("/v1/threads/{thread}/state?at={at}&messages=100")).await?,
             );
+            let began = Instant::now();
+            installation.answer_in_vain(thread).await?;
+            answers.push(began.elapsed().as_secs_f64() * 1e3);
         }
+        self.answer.push(median(&answers));
         self.thread.push(median(&threads));
         self.turns.push(median(&turns));
         self.state.push(percentile(&states, 95));
@@ -110,6 +115,8 @@ impl Seen {
                 .note("GET /v1/turns?limit=20 of that thread"),
             line("state", &long.state, &short.state, at_most("V3", 50.0))
                 .note("p95 of GET /v1/threads/{id}/state at positions all over the log"),
+            line("answer", &long.answer, &short.answer, at_most("V6", 20.0))
+                .note("POST /v1/threads/{id}/answer, refused because nothing is asked"),
             Line::new("views.first", "ms", &[cold])
                 .target(at_most("V4", 1_000.0))
                 .note("the first view of that thread after the start of the API"),

@@ -114,15 +114,27 @@ pub async fn obey_cancel_request<L: Log>(
     strategies: &StrategyRegistry,
     request: &CancelRequest,
 ) -> Result<bool, Error> {
-    let mut log = match ThreadLog::open(parts, strategies, request.thread).await {
-        Ok(log) => log,
-        Err(error @ Error::Unavailable(_)) => return Err(error),
+    match ThreadLog::open(parts, strategies, request.thread).await {
+        Ok(log) => cancel_requested_turn(parts, log, request).await,
+        Err(error @ Error::Unavailable(_)) => Err(error),
         // No version of turnfold appends to this log, so the request would stay for ever.
         Err(error) => {
             parts.store.drop_cancel_request(request).await?;
-            return Err(error);
+            Err(error)
         }
-    };
+    }
+}
+
+/// Cancels the turn of a stored request in a log that is open, as [`obey_cancel_request`] does.
+///
+/// # Errors
+///
+/// As [`ThreadLog::refresh`] and [`ThreadLog::flush`].
+pub async fn cancel_requested_turn<L: Log>(
+    parts: &Backends<L>,
+    mut log: ThreadLog,
+    request: &CancelRequest,
+) -> Result<bool, Error> {
     let mut attempts_left = ATTEMPTS;
     loop {
         if log.thread().turn() != Some(request.turn) || log.thread().status() == RunStatus::Idle {

@@ -64,7 +64,7 @@ pub(crate) use submit::{BETWEEN, key_of};
 
 pub use append::{Head, ReadModelUpdate, TurnUpdate};
 pub use attachments::AttachmentContent;
-pub use cancel_requests::{CancelRequest, obey_cancel_request};
+pub use cancel_requests::{CancelRequest, cancel_requested_turn, obey_cancel_request};
 pub use connection_settings::ConnectionSettings;
 pub use deaths::DeadWorker;
 pub use ended_turns::EndedTurn;

@@ -100,19 +100,32 @@ impl ThreadLog {
         id: ThreadId,
     ) -> Result<Self, Error> {
         let (head, recorded) = parts.store.load_since(&Head::start(id)).await?;
-        let mut this = Self {
-            thread: begin(strategies, id, recorded.first().map(|it| &it.event))?,
-            head: Head::start(id),
+        let thread = begin(strategies, id, recorded.first().map(|it| &it.event))?;
+        let mut this = Self::at(Head::start(id), thread, Status::START);
+        this.apply_stored(head, &recorded, parts.store.now())?;
+        Ok(this)
+    }
+
+    /// Opens a log that was folded elsewhere up to `head`, and whose last event is `last`.
+    ///
+    /// Enough to append an event of a person. A worker also needs what the events before tell about delays and sizes.
+    pub fn folded_to(head: Head, thread: Box<dyn DynThread>, last: &Event) -> Self {
+        let read_model = status(&*thread, Some(last));
+        Self::at(head, thread, read_model)
+    }
+
+    fn at(head: Head, thread: Box<dyn DynThread>, read_model: Status) -> Self {
+        Self {
+            thread,
+            head,
             weight: 0,
             set_off: 0,
             unwritten: Vec::new(),
-            read_model: Status::START,
+            read_model,
             wait: None,
             waiting: BTreeMap::new(),
             tasks: BTreeMap::new(),
-        };
-        this.apply_stored(head, &recorded, parts.store.now())?;
-        Ok(this)
+        }
     }
 
     /// Reads and folds the events that others have appended since.
