@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use queue::{BlockedBy, Job, QueueError, Schedule, Slots, rate_limits::MAX_PAUSE};
+use queue::{BlockedBy, Deaths, Job, QueueError, Schedule, Slots, rate_limits::MAX_PAUSE};
 use shared::RunStatus;
 use store::{Log, PauseKind, Store, ThreadLog};
 use tokio::{
@@ -74,9 +74,20 @@ impl<L: Log> JobExecutor<L> {
         wake: Arc<Notify>,
         shutdown: &Shutdown,
     ) -> (StepOutcome, Option<u64>) {
-        let Some(deaths) = self.suspects.deaths_of(job.thread) else {
-            return self.run_once(job, wake, shutdown).await;
-        };
+        match self.suspects.deaths_of(job.thread) {
+            None => self.run_once(job, wake, shutdown).await,
+            // In a box, like all that is rare and large: the future of every job would contain it, and each job copies that.
+            Some(deaths) => Box::pin(self.run_suspect(job, deaths, wake, shutdown)).await,
+        }
+    }
+
+    async fn run_suspect(
+        &self,
+        job: &Job,
+        deaths: Deaths,
+        wake: Arc<Notify>,
+        shutdown: &Shutdown,
+    ) -> (StepOutcome, Option<u64>) {
         let trial = match self.suspects.begin(&self.steps.parts, job.thread, &deaths).await {
             Ok(trial) => trial,
             Err(err) => return self.settle(job, Err(err)).await,
@@ -93,27 +104,44 @@ impl<L: Log> JobExecutor<L> {
         wake: Arc<Notify>,
         shutdown: &Shutdown,
     ) -> (StepOutcome, Option<u64>) {
-        let mut log = None;
         if let Some(reason) = self.limits.deadly(job.deaths.as_ref()) {
-            let outcome = self.give_up(job, &reason).await;
-            return self.settle(job, outcome).await;
+            let given_up = async { self.settle(job, self.give_up(job, &reason).await).await };
+            return Box::pin(given_up).await;
         }
-        let outcome =
-            match AssertUnwindSafe(self.run_in_place(job, &mut log, &wake, shutdown)).catch_unwind().await {
-                Ok(Ok((outcome, head))) => return (outcome, head),
-                Ok(Err(err @ store::Error::Stuck { .. })) => self.store_decided(log).await.and(Err(err)),
+        let mut log = None;
+        match AssertUnwindSafe(self.run_in_place(job, &mut log, &wake, shutdown)).catch_unwind().await {
+            Ok(Ok(done)) => done,
+            Ok(Err(err)) => Box::pin(self.recover(job, log, err)).await,
+            Err(panic) => {
+                let message = panic_message(&*panic);
+                let failed = async {
+                    let outcome = self.fail_panicked(job, log, message).await;
+                    self.settle(job, outcome).await
+                };
+                Box::pin(failed).await
+            }
+        }
+    }
+
+    /// Keeps what can be kept of a job that failed, and maps its error to its outcome. `log` is the log as the job left it.
+    async fn recover(
+        &self,
+        job: &Job,
+        log: Option<ThreadLog>,
+        err: store::Error,
+    ) -> (StepOutcome, Option<u64>) {
+        let outcome = if let store::Error::Stuck { .. } = err {
+            self.store_decided(log).await.and(Err(err))
+        } else {
+            if let (store::Error::Stale { .. }, Some(log)) = (&err, &log) {
                 // The queued turn may have been cancelled, and another may wait behind it.
-                Ok(Err(store::Error::Stale { .. })) if log.as_ref().is_some_and(ThreadLog::begins_turn) => {
+                if log.begins_turn() {
                     return (StepOutcome::Continue, None);
                 }
-                Ok(Err(err)) => {
-                    if let (store::Error::Stale { .. }, Some(log)) = (&err, &log) {
-                        self.steps.settle_doubts_of(log).await;
-                    }
-                    Err(err)
-                }
-                Err(panic) => self.fail_panicked(job, log, panic_message(&*panic)).await,
-            };
+                self.steps.settle_doubts_of(log).await;
+            }
+            Err(err)
+        };
         self.settle(job, outcome).await
     }
 

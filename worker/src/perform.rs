@@ -245,7 +245,7 @@ impl<L: Log> StepRunner<L> {
                         continue;
                     }
                     Ok(_) => {
-                        self.settle_doubts(*head, Vec::new(), writes, arriving, wake).await;
+                        Box::pin(self.settle_doubts(*head, Vec::new(), writes, arriving, wake)).await;
                         return Err(Error::Stale { thread: id, seq: head.seq });
                     }
                     Err(error) => {
@@ -269,7 +269,7 @@ impl<L: Log> StepRunner<L> {
             if left > 0 && !results.last.is_empty() {
                 if let Err(error) = ThreadLog::store_landed(head, &self.parts, &results.last).await {
                     if let Error::Stale { .. } = error {
-                        self.settle_doubts(*head, results.last, writes, arriving, wake).await;
+                        Box::pin(self.settle_doubts(*head, results.last, writes, arriving, wake)).await;
                     }
                     return Err(error);
                 }

@@ -53,22 +53,21 @@ impl FoldCache {
     ///
     /// Its caller is about to fold the events that were appended since, and to keep the result in its place. A copy would
     /// cost time that grows with the conversation.
-    pub(super) fn take(&self, thread: ThreadId, at: u64) -> Option<Folded> {
-        let nearest = self.lock().take(thread, at)?;
-        Some(Arc::unwrap_or_clone(nearest))
+    pub(super) fn take(&self, thread: ThreadId, at: u64) -> Option<Arc<Folded>> {
+        self.lock().take(thread, at)
     }
 
-    /// Keeps a fold, if its log is long, and drops those that are needed least. Returns the fold.
-    pub(super) fn keep(&self, thread: ThreadId, folded: Arc<Folded>) -> Arc<Folded> {
-        if MIN_EVENTS <= folded.seq() {
-            let bytes = folded.bytes();
-            let mut kept = self.lock();
-            kept.add(thread, Entry { folded: Arc::clone(&folded), bytes });
-            while MAX_BYTES < kept.bytes {
-                kept.shrink();
-            }
+    /// Keeps a fold, if its log is long, and drops those that are needed least.
+    pub(super) fn keep(&self, thread: ThreadId, folded: &Arc<Folded>) {
+        if folded.seq() < MIN_EVENTS {
+            return;
         }
-        folded
+        let bytes = folded.bytes();
+        let mut kept = self.lock();
+        kept.add(thread, Entry { folded: Arc::clone(folded), bytes });
+        while MAX_BYTES < kept.bytes {
+            kept.shrink();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

@@ -64,8 +64,8 @@ impl Folded {
         mut seen: impl FnMut(&Self),
     ) -> Result<Arc<Self>, ApiError> {
         let mut folded = app.folds.take(id, from);
-        loop {
-            let (mut is_same, begin) = (true, folded.as_ref().map_or(0, Self::seq));
+        let begin = loop {
+            let (mut is_same, begin) = (true, folded.as_ref().map_or(0, |it| it.seq()));
             let interval = ((until - begin) / CHECKPOINTS).max(CHECKPOINT_EVENTS);
             let each = |it: Recorded| {
                 if let Some(folded) = folded.as_ref().filter(|folded| folded.seq() == it.seq) {
@@ -74,28 +74,32 @@ impl Folded {
                 }
                 let folded = match &mut folded {
                     Some(folded) => folded,
-                    None => folded.insert(Self::new(graph(app, id, Some(&it.event))?)),
+                    None => folded.insert(Arc::new(Self::new(graph(app, id, Some(&it.event))?))),
                 };
                 let seq = it.seq;
-                folded.apply(it)?;
-                if seq.is_multiple_of(interval) && seq < until {
-                    app.folds.keep(id, Arc::new(folded.clone()));
-                }
+                // Copies the fold only if it is kept.
+                Arc::make_mut(folded).apply(it)?;
                 if from < seq {
                     seen(folded);
+                }
+                if seq.is_multiple_of(interval) && seq < until {
+                    app.folds.keep(id, folded);
                 }
                 Ok::<_, ApiError>(ControlFlow::Continue(()))
             };
             app.parts.store.along_until(id, begin, Some(until), each).await?;
             if is_same {
-                break;
+                break begin;
             }
             // The thread was deleted, and another one was imported under its id.
             app.folds.forget(id);
             folded = None;
-        }
+        };
         let folded = folded.ok_or(store::Error::UnknownThread(id))?;
-        Ok(app.folds.keep(id, Arc::new(folded)))
+        if begin < folded.seq() {
+            app.folds.keep(id, &folded);
+        }
+        Ok(folded)
     }
 
     fn new(graph: &dyn Graph) -> Self {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use sea_orm::{ConnectionTrait, DbBackend, Statement, Value};
 use tracing::Instrument as _;
 
@@ -82,12 +82,13 @@ where
     T: Send + 'static,
     W: for<'a> FnOnce(&'a Transaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
 {
-    uninterrupted(async move {
+    let transaction = async move {
         let tx = pool.begin().await?;
         let outcome = work(&tx).await;
         settle(tx, outcome).await
-    })
-    .await
+    };
+    // In a box, because it takes kilobytes, which the future of every caller would contain, and every step would copy.
+    uninterrupted(transaction.boxed()).await
 }
 
 /// Runs `work` in a task of its own, so that it completes even if the caller is dropped.
