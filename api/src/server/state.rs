@@ -46,8 +46,6 @@ pub(crate) struct AppState {
     pub(crate) budget: Budget,
     pub(crate) context: ContextSettings,
     pub(crate) keys: ApiKeys,
-    /// Requires that an approval is answered with another key than that of the request.
-    pub(crate) require_other_approver: bool,
     /// Kinds of attachments that models take.
     pub(crate) accepts: shared::Accepts,
     pub(crate) streams: Streams,
@@ -94,7 +92,6 @@ impl AppState {
             oidc,
             tenant_rules,
             providers,
-            require_other_approver,
             access_log: _,
             accepts,
             max_streams_per_key,
@@ -125,7 +122,6 @@ impl AppState {
             budget,
             context: context.without_defaults(),
             keys,
-            require_other_approver,
             accepts,
             streams: Streams::new(max_streams_per_key),
             chat_wait,

@@ -128,10 +128,13 @@ pub(crate) async fn check_approver(
     caller: Option<&CallerId>,
 ) -> Result<(), ApiError> {
     let is_approval = matches!(standing, RunStatus::Waiting(it) if it.kind == InterruptKind::Approval);
-    if !app.require_other_approver || !is_approval {
+    if !is_approval {
         return Ok(());
     }
     let folded = Folded::load(app, id, at).await?;
+    if !app.tenant_rules.of(folded.thread.tenant()).require_other_approver {
+        return Ok(());
+    }
     let submitter = folded.submitter.as_ref().and_then(|it| it.key.as_deref());
     let approver = caller.and_then(|it| it.key.as_deref());
     let detail = match (submitter, approver) {
@@ -139,7 +142,7 @@ pub(crate) async fn check_approver(
         (Some(_), Some(_)) => "the request was submitted with this key, and an approval needs another one",
         (None, _) | (_, None) => "an approval needs another key than the request, and one of them has none",
     };
-    let hint = "answer with another key; `[api] require_other_approver` demands it";
+    let hint = "answer with another key; `require_other_approver` demands it";
     Err(Kind::Forbidden.because(detail).hint(hint))
 }
 
