@@ -20,6 +20,7 @@ use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    limit_warnings::LimitWarnings,
     measurement::Measurement,
     problem::ApiError,
     readiness::Readiness,
@@ -104,8 +105,9 @@ impl AppState {
             webhooks,
             capacity,
         } = config;
+        let warnings = LimitWarnings::default();
         let keys = ApiKeys::new(keys, oidc, parts.store.clone());
-        let admission = AdmissionControl::new(waiting_max);
+        let admission = AdmissionControl::new(waiting_max, warnings.clone());
         let named = |name: &str| {
             let texts = [strategies.find(name)?.prompts(), &[SUMMARISE_PROMPT]].concat();
             Some((name.to_owned(), hash_of_texts(&texts)))
@@ -123,10 +125,10 @@ impl AppState {
             context: context.without_defaults(),
             keys,
             accepts,
-            streams: Streams::new(max_streams_per_key),
+            streams: Streams::new(max_streams_per_key, warnings.clone()),
             chat_wait,
             admission,
-            storage: StorageLimits::default(),
+            storage: StorageLimits::new(warnings),
             bulk,
             batches_changed: watch::Sender::default(),
             webhooks,
