@@ -1,13 +1,15 @@
 /** A deployment for the tests: `turnfold api` and workers as processes, over PostgreSQL and Redis of their own. */
+import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { Engine, freePort, TURNFOLD, until } from "./harness.mjs";
 
-/** Starts PostgreSQL and Redis, and ends them when its standard input ends. Cargo builds it beside `turnfold`. */
+/** Starts PostgreSQL and Redis, and ends them when its standard input ends. */
 const SERVERS = join(dirname(TURNFOLD), "servers");
+assert.ok(existsSync(SERVERS), `${SERVERS} does not exist; hint: cargo build -p test-servers`);
 
 export class Deployment extends Engine {
   /** Starts an API and these workers, with the configuration of `turnfold demo`. */
