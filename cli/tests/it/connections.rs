@@ -53,6 +53,7 @@ async fn time_of(client: &Client, url: &str) -> Duration {
     began.elapsed()
 }
 
+#[expect(clippy::print_stderr, reason = "it reports the times that it measures")]
 fn report(phase: &str, times: &mut [Duration]) {
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
