@@ -23,7 +23,7 @@ use crate::{
 /// Connections that clients hold at the same time.
 const HELD: usize = 2_000;
 
-/// One in so many of them is a stream that nobody reads, until the API can send no more.
+/// Every hundredth of them is a stream whose client never reads, until the API can send no more.
 const STREAM_EVERY: usize = 100;
 
 /// Maximum time of an answer while they are held; 100 ms on a machine that does nothing else.
