@@ -131,8 +131,8 @@ pub(crate) fn door(
     };
     let named = settings.named_tenants();
     let tenant_rules = api::TenantRules {
-        named: named.iter().map(|(name, it)| (name.clone(), tenant_rule(it))).collect(),
-        others: tenant_rule(&settings.other_tenants()),
+        named: named.iter().map(|(name, it)| (name.clone(), tenant_rule(&settings.api, it))).collect(),
+        others: tenant_rule(&settings.api, &settings.other_tenants()),
     };
     let chat_wait = Duration::from_secs(settings.api.chat_wait_seconds);
     Ok(api::ApiConfig {
@@ -146,7 +146,6 @@ pub(crate) fn door(
         oidc: settings.api.oidc.as_ref().map(oidc).transpose()?,
         tenant_rules,
         providers: Some(settings.providers.keys().cloned().collect()),
-        require_other_approver: settings.api.require_other_approver,
         access_log: settings.api.access_log,
         accepts: world::accepts(settings),
         connections: connection_limits(&settings.api)?,
@@ -162,7 +161,7 @@ pub(crate) fn door(
 }
 
 /// The rule of one tenant.
-fn tenant_rule(settings: &TenantSettings) -> api::TenantRule {
+fn tenant_rule(all: &ApiSettings, settings: &TenantSettings) -> api::TenantRule {
     api::TenantRule {
         strategies: settings.strategies.clone(),
         models: settings.models.clone(),
@@ -170,6 +169,7 @@ fn tenant_rule(settings: &TenantSettings) -> api::TenantRule {
         config: settings.config.clone(),
         max_waiting_turns: settings.max_waiting_turns,
         max_stored_bytes: settings.storage_mib.map(|it| it.saturating_mul(1 << 20)),
+        require_other_approver: settings.require_other_approver.unwrap_or(all.require_other_approver),
     }
 }
 

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BRSpIxA0.css",
-        media_type: "text/css; charset=utf-8",
-        is_immutable: true,
-        hash: "413665de45a7ce0c1bbbd13e38e95d29",
-        content: include_bytes!("assets/index-BRSpIxA0.css"),
-        brotli: include_bytes!("assets/index-BRSpIxA0.css.br"),
-    },
-    Asset {
-        path: "/assets/index-ByjrvLDD.js",
+        path: "/assets/index-DBVL8FW5.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "fc04080bbd1acba229c8014ff5b9fd4a",
-        content: include_bytes!("assets/index-ByjrvLDD.js"),
-        brotli: include_bytes!("assets/index-ByjrvLDD.js.br"),
+        hash: "fba20821871bce1b1fe949d79e692198",
+        content: include_bytes!("assets/index-DBVL8FW5.js"),
+        brotli: include_bytes!("assets/index-DBVL8FW5.js.br"),
+    },
+    Asset {
+        path: "/assets/index-DUg3_RSh.css",
+        media_type: "text/css; charset=utf-8",
+        is_immutable: true,
+        hash: "4b5ab3970cc242d36fb0d08bf6838c52",
+        content: include_bytes!("assets/index-DUg3_RSh.css"),
+        brotli: include_bytes!("assets/index-DUg3_RSh.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "5a21c8a08f11e0c132b4ed869d115f4b",
+        hash: "e87e24b65cb9ff39bb5afff80bdb2b5d",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -17,7 +17,7 @@ const SHOTS = process.env.CONSOLE_SHOTS;
 
 export const WIDTHS = [390, 768, 1280];
 
-function freePort() {
+export function freePort() {
   return new Promise((done) => {
     const server = createServer();
     server.listen(0, "127.0.0.1", () => {

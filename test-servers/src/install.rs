@@ -56,7 +56,7 @@ fn look(program: &Program) -> Option<PathBuf> {
     versions.pop().map(|(_, binary)| binary).or_else(|| in_path(program.name))
 }
 
-fn in_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(name)).find(|binary| binary.is_file())
 }
@@ -86,10 +86,15 @@ pub(crate) fn wait_for_turn() -> UnixListener {
     }
 }
 
-/// Runs `apt-get` as root, or through `sudo` without a password.
+/// Installs a package as root, or through `sudo` without a password.
 pub(crate) fn install(package: &str) -> Result<(), String> {
-    apt_get(&["update"])?;
+    update()?;
     apt_get(&["install", "--yes", "--no-install-recommends", package])
+}
+
+/// Reads the lists of packages again, as root or through `sudo` without a password.
+pub(crate) fn update() -> Result<(), String> {
+    apt_get(&["update"])
 }
 
 fn apt_get(words: &[&str]) -> Result<(), String> {

@@ -25,7 +25,7 @@
 //! wire.mend();
 //! ```
 //!
-//! Third-party programs from npm and PyPI, in pinned versions:
+//! Third-party programs from npm and PyPI, in pinned versions, and Prometheus' `promtool`:
 //!
 //! ```no_run
 //! let node = test_servers::npm(&[("@modelcontextprotocol/server-memory", "2026.8.31")]);
@@ -67,7 +67,7 @@ mod weights;
 pub use clock::set_clock;
 pub use llama::Llama;
 pub use milvus::Milvus;
-pub use parts::{npm, pip};
+pub use parts::{npm, pip, promtool};
 pub use pgbouncer::PgBouncer;
 pub use port::free_port;
 pub use postgres::Postgres;

@@ -1,4 +1,4 @@
-//! Third-party programs from npm and PyPI, installed once per target folder and kept there.
+//! Third-party programs from npm, PyPI and Debian, installed once per target folder and kept there.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::install::{self, Program, find, wait_for_turn};
+use crate::install::{self, Program, find, in_path, wait_for_turn};
 
 const NODE: Program = Program { name: "node", package: "nodejs", versions: None, at_least: (18, 0) };
 const NPM: Program = Program { name: "npm", package: "npm", versions: None, at_least: (8, 0) };
@@ -55,6 +55,34 @@ pub fn pip(packages: &[(&str, &str)]) -> PathBuf {
         let wanted = packages.iter().map(|(name, version)| format!("{name}=={version}"));
         let words = ["install", "--quiet", "--no-input", "--disable-pip-version-check"];
         run(Command::new(folder.join("bin/pip")).args(words).args(wanted))
+    })
+}
+
+/// Returns Prometheus' tool that checks rules: the one in PATH, or else that of Debian's package `prometheus`.
+///
+/// ## Why the package is unpacked and not installed
+///
+/// Its installation starts a server that listens on every address. Unpacking it needs no root either, unless the lists of
+/// packages are missing.
+///
+/// # Panics
+///
+/// If it cannot be downloaded; the message says why.
+#[must_use]
+pub fn promtool() -> PathBuf {
+    in_path("promtool").unwrap_or_else(|| {
+        let folder = made("apt-get", &[("prometheus", "of this Debian")], |folder| {
+            fs::create_dir_all(folder).map_err(|error| format!("cannot make it: {error}"))?;
+            let download = || run(Command::new("apt-get").args(["-q", "download", "prometheus"]).current_dir(folder));
+            if let Err(why) = download() {
+                let _alone = wait_for_turn();
+                install::update().map_err(|refused| format!("{why}\n{refused}"))?;
+                download()?;
+            }
+            let unpack = "dpkg-deb --extract prometheus_*.deb all && mv all/usr/bin/promtool . && rm -r all prometheus_*.deb";
+            run(Command::new("sh").args(["-c", unpack]).current_dir(folder))
+        });
+        folder.join("promtool")
     })
 }
 

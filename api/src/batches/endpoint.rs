@@ -42,7 +42,7 @@ pub fn endpoints() -> [&'static str; 2] {
 /// Owner and defaults of a line.
 pub(crate) struct LineContext<'a> {
     pub(crate) submitter: Submitter<'a>,
-    pub(crate) author: &'a str,
+    pub(crate) author: &'a Actor,
     /// Priority of lines that do not set one.
     pub(crate) priority: Priority,
 }
@@ -110,7 +110,7 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     }
     let strategy = new.strategy.ok_or_else(|| Kind::Invalid.because("strategy is missing"))?;
     let overrides = Overrides { config: new.config, budget: new.budget };
-    let opened = opened(app, context.submitter, &strategy, overrides, &Actor::without_key(context.author))?;
+    let opened = opened(app, context.submitter, &strategy, overrides, context.author)?;
     let Messages { messages, attachments } = messages(new.input)?;
     check_attachments(app, &opened, &messages)?;
     Ok(store::NewTurn {
@@ -118,7 +118,8 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
         policy: new.policy.into(),
         priority: new.priority.map_or(context.priority, views::store_priority),
         metadata: Value::Object(new.metadata.unwrap_or_default()),
-        ..store::NewTurn::of(Opening::New(opened), messages, context.author.to_owned())
+        caller: context.author.caller.clone(),
+        ..store::NewTurn::of(Opening::New(opened), messages, context.author.name.clone())
     })
 }
 
@@ -130,9 +131,5 @@ fn chat(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     if request.mode != ResponseMode::Whole {
         return Err(Kind::Unsupported.because("stream: a batch does not stream; remove `stream`"));
     }
-    request.or_priority(context.priority).into_new_thread(
-        app,
-        context.submitter,
-        Actor::without_key(context.author),
-    )
+    request.or_priority(context.priority).into_new_thread(app, context.submitter, context.author.clone())
 }

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     server::{
+        auth::Actor,
         problem::{ApiError, Kind},
         state::AppState,
         tenant_rules::Submitter,
@@ -30,11 +31,10 @@ pub(crate) struct LineReader<'a> {
 }
 
 /// Settings of a batch that apply to all of its lines.
-#[derive(Clone, Copy)]
 pub(crate) struct BatchTerms<'a> {
     pub(crate) endpoint: &'a str,
     pub(crate) submitter: Submitter<'a>,
-    pub(crate) author: &'a str,
+    pub(crate) author: Actor,
     /// Priority of lines that do not set one.
     pub(crate) priority: Priority,
 }
@@ -42,7 +42,8 @@ pub(crate) struct BatchTerms<'a> {
 impl<'a> From<&'a Batch> for BatchTerms<'a> {
     fn from(it: &'a Batch) -> Self {
         let submitter = Submitter { tenant: &it.tenant, is_operator: it.by_operator };
-        Self { endpoint: &it.endpoint, submitter, author: &it.author, priority: it.priority }
+        let author = Actor { name: it.author.clone(), caller: it.caller.clone() };
+        Self { endpoint: &it.endpoint, submitter, author, priority: it.priority }
     }
 }
 
@@ -72,7 +73,7 @@ impl<'a> LineReader<'a> {
         }
         let context = LineContext {
             submitter: self.terms.submitter,
-            author: self.terms.author,
+            author: &self.terms.author,
             priority: self.terms.priority,
         };
         self.endpoint.turn(self.app, &context, body).map_err(|error| {

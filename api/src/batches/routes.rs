@@ -105,7 +105,7 @@ pub(crate) struct CreateParams {
 pub(crate) async fn create(
     State(app): SharedState,
     principal: Principal,
-    Actor { name: author, .. }: Actor,
+    author: Actor,
     IdempotencyKey(key): IdempotencyKey,
     attempt: Option<Attempt>,
     Query(params): Query<CreateParams>,
@@ -133,7 +133,7 @@ pub(crate) async fn create(
 
 /// Author of a request, and its identification.
 struct Request {
-    author: String,
+    author: Actor,
     request_hash: String,
     known_by: KnownBy,
 }
@@ -190,7 +190,8 @@ async fn checked(
         by_operator: principal.only().is_none() && file.tenant == DEFAULT_TENANT,
         // The batch belongs to the owner of the file: an operator's batch with a tenant's file is that tenant's.
         tenant: file.tenant,
-        author: request.author,
+        author: request.author.name,
+        caller: request.author.caller,
         endpoint: endpoint.url().to_owned(),
         input_file: file.id,
         seconds: window(&new.completion_window)?,

@@ -28,7 +28,6 @@ use crate::server::{
     pagination::{LIMIT_MAX, limit, openai_list, page},
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
-    storage,
 };
 
 /// The only purpose of an upload.
@@ -207,7 +206,7 @@ async fn store_file(
                 .hint("send several files, or raise `file_mib` under `[batch]`"));
         }
         if let Some((tenant, left)) = storage.filter(|(_, left)| *left < bytes) {
-            return Err(storage::too_large(tenant, left));
+            return Err(app.storage.too_large(tenant, left));
         }
         for chunk in cutter.push(&piece) {
             app.parts.store.write_chunk(id, nth, chunk).await?;

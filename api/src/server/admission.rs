@@ -9,7 +9,10 @@ use std::{collections::BTreeMap, time::Duration};
 use store::Store;
 use tokio::{sync::Mutex, time::Instant};
 
-use super::problem::{ApiError, Kind};
+use super::{
+    limit_warnings::LimitWarnings,
+    problem::{ApiError, Kind},
+};
 
 /// Maximum age of a count.
 const FRESH: Duration = Duration::from_secs(1);
@@ -23,6 +26,7 @@ pub(crate) struct AdmissionControl {
     max: u64,
     /// Last count by tenant. The count of all tenants has the key none.
     counts: Mutex<BTreeMap<Option<String>, Count>>,
+    warnings: LimitWarnings,
 }
 
 /// A count of queued turns.
@@ -37,8 +41,8 @@ struct Count {
 }
 
 impl AdmissionControl {
-    pub(crate) fn new(max: u64) -> Self {
-        Self { max, counts: Mutex::default() }
+    pub(crate) fn new(max: u64, warnings: LimitWarnings) -> Self {
+        Self { max, counts: Mutex::default(), warnings }
     }
 
     /// Admits one more turn of a tenant, which may have a limit of its own.
@@ -56,6 +60,7 @@ impl AdmissionControl {
             let count = Self::count(store, *tenant, *max, counts.get(&key).copied()).await?;
             counts.insert(key, count);
             if *max <= count.queued() {
+                self.warnings.note(setting(*tenant), *tenant);
                 return Err(too_many(*tenant, *max, &count));
             }
         }
@@ -104,11 +109,16 @@ impl Count {
     }
 }
 
+/// Returns the key of the limit in the configuration.
+fn setting(tenant: Option<&str>) -> &'static str {
+    if tenant.is_some() { "max_waiting_turns" } else { "waiting_max" }
+}
+
 fn too_many(tenant: Option<&str>, max: u64, count: &Count) -> ApiError {
     let seconds = count.retry_after(max);
-    let (detail, setting) = match tenant {
-        Some(tenant) => (format!("tenant {tenant} already has {max} queued turns"), "max_waiting_turns"),
-        None => (format!("there are already {max} queued turns"), "waiting_max"),
+    let detail = match tenant {
+        Some(tenant) => format!("tenant {tenant} already has {max} queued turns"),
+        None => format!("there are already {max} queued turns"),
     };
     let why = match count.decrease {
         Some((0, _)) => {
@@ -116,7 +126,8 @@ fn too_many(tenant: Option<&str>, max: u64, count: &Count) -> ApiError {
         }
         None | Some(_) => "",
     };
-    let hint = format!("send the request again in {seconds} s{why}; an operator can raise `{setting}`");
+    let hint =
+        format!("send the request again in {seconds} s{why}; an operator can raise `{}`", setting(tenant));
     Kind::TooManyWait.because(detail).hint(hint).retry_after(seconds)
 }
 

@@ -155,7 +155,7 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// An author without a key: turnfold itself, or that of a batch.
+    /// An author without a key: turnfold itself.
     pub(crate) fn without_key(name: &str) -> Self {
         Self { name: name.to_owned(), caller: None }
     }

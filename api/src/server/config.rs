@@ -36,8 +36,6 @@ pub struct ApiConfig {
     pub tenant_rules: TenantRules,
     /// Names of the configured providers of models. `None`: unknown, so a model may be of any.
     pub providers: Option<BTreeSet<String>>,
-    /// Requires that an approval is answered with another key than the one that submitted the request.
-    pub require_other_approver: bool,
     /// Logs each request.
     pub access_log: bool,
     /// Kinds of attachments that models take.

@@ -11,6 +11,8 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
+use super::limit_warnings::LimitWarnings;
+
 /// Registry of the open connections.
 ///
 /// A connection is *idle* while it answers nothing: it waits for a request, or for the rest of one. A client that opens
@@ -19,6 +21,7 @@ pub(super) struct Connections {
     max: usize,
     max_per_address: usize,
     state: Mutex<State>,
+    warnings: LimitWarnings,
 }
 
 #[derive(Default)]
@@ -37,7 +40,7 @@ struct Open {
 
 impl Connections {
     pub(super) fn new(max: usize, max_per_address: usize) -> Self {
-        Self { max, max_per_address, state: Mutex::default() }
+        Self { max, max_per_address, state: Mutex::default(), warnings: LimitWarnings::default() }
     }
 
     /// Registers a connection. At a limit, the connection that has been idle longest is closed for it: at the limit of an
@@ -45,9 +48,11 @@ impl Connections {
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Connection> {
         let mut state = self.lock();
         if self.max_per_address <= state.open.values().filter(|it| it.address == address).count() {
+            self.warnings.note("max_connections_per_address", None);
             state.close_idle(|it| it.address == address)?;
         }
         if self.max <= state.open.len() {
+            self.warnings.note("max_connections", None);
             state.close_idle(|_| true)?;
         }
         let id = state.tick();
@@ -144,8 +149,8 @@ mod tests {
         Ipv4Addr::new(10, 0, 0, n).into()
     }
 
-    #[test]
-    fn the_longest_idle_connection_makes_room() {
+    #[tokio::test]
+    async fn the_longest_idle_connection_makes_room() {
         let connections = Arc::new(Connections::new(3, 3));
         let [a, b, c] = [1, 2, 3].map(|it| Arc::new(connections.admit(address(it)).unwrap()));
         let answering = Exchange::new(Arc::clone(&a));
@@ -165,8 +170,8 @@ mod tests {
         drop((answering, b));
     }
 
-    #[test]
-    fn an_address_at_its_limit_makes_room_for_itself() {
+    #[tokio::test]
+    async fn an_address_at_its_limit_makes_room_for_itself() {
         let connections = Arc::new(Connections::new(10, 2));
         let [other, first, second] = [1, 2, 2].map(|it| connections.admit(address(it)).unwrap());
         let third = connections.admit(address(2)).unwrap();

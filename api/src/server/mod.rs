@@ -13,6 +13,7 @@ pub(crate) mod extract;
 pub(crate) mod health;
 pub(crate) mod issued_keys;
 pub(crate) mod key_ring;
+pub(crate) mod limit_warnings;
 pub(crate) mod listener;
 pub(crate) mod measurement;
 pub(crate) mod oidc;

@@ -20,6 +20,7 @@ use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    limit_warnings::LimitWarnings,
     measurement::Measurement,
     problem::ApiError,
     readiness::Readiness,
@@ -46,8 +47,6 @@ pub(crate) struct AppState {
     pub(crate) budget: Budget,
     pub(crate) context: ContextSettings,
     pub(crate) keys: ApiKeys,
-    /// Requires that an approval is answered with another key than that of the request.
-    pub(crate) require_other_approver: bool,
     /// Kinds of attachments that models take.
     pub(crate) accepts: shared::Accepts,
     pub(crate) streams: Streams,
@@ -94,7 +93,6 @@ impl AppState {
             oidc,
             tenant_rules,
             providers,
-            require_other_approver,
             access_log: _,
             accepts,
             max_streams_per_key,
@@ -107,8 +105,9 @@ impl AppState {
             webhooks,
             capacity,
         } = config;
+        let warnings = LimitWarnings::default();
         let keys = ApiKeys::new(keys, oidc, parts.store.clone());
-        let admission = AdmissionControl::new(waiting_max);
+        let admission = AdmissionControl::new(waiting_max, warnings.clone());
         let named = |name: &str| {
             let texts = [strategies.find(name)?.prompts(), &[SUMMARISE_PROMPT]].concat();
             Some((name.to_owned(), hash_of_texts(&texts)))
@@ -125,12 +124,11 @@ impl AppState {
             budget,
             context: context.without_defaults(),
             keys,
-            require_other_approver,
             accepts,
-            streams: Streams::new(max_streams_per_key),
+            streams: Streams::new(max_streams_per_key, warnings.clone()),
             chat_wait,
             admission,
-            storage: StorageLimits::default(),
+            storage: StorageLimits::new(warnings),
             bulk,
             batches_changed: watch::Sender::default(),
             webhooks,

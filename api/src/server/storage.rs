@@ -11,7 +11,10 @@ use tokio::{
     time::Instant,
 };
 
-use super::problem::{ApiError, Kind};
+use super::{
+    limit_warnings::LimitWarnings,
+    problem::{ApiError, Kind},
+};
 
 /// Minimum age of a count before the next.
 const FRESH: Duration = Duration::from_secs(1);
@@ -20,10 +23,10 @@ const FRESH: Duration = Duration::from_secs(1);
 const REST: u32 = 50;
 
 /// Limits of what each tenant stores.
-#[derive(Default)]
 pub(crate) struct StorageLimits {
     /// Last count by tenant. Each has a lock of its own: a tenant never waits for the count of another.
     counts: Mutex<BTreeMap<String, Arc<Mutex<Option<Count>>>>>,
+    warnings: LimitWarnings,
 }
 
 struct Count {
@@ -34,6 +37,10 @@ struct Count {
 }
 
 impl StorageLimits {
+    pub(crate) fn new(warnings: LimitWarnings) -> Self {
+        Self { counts: Mutex::default(), warnings }
+    }
+
     /// Returns the bytes that a tenant may still store, by its limit.
     ///
     /// # Errors
@@ -45,8 +52,18 @@ impl StorageLimits {
         let bytes = Self::fresh(&mut count, store, tenant).await?;
         match max.checked_sub(bytes) {
             Some(left @ 1..) => Ok(left),
-            Some(0) | None => Err(full(tenant, bytes, max)),
+            Some(0) | None => {
+                self.warnings.note(SETTING, Some(tenant));
+                Err(full(tenant, bytes, max))
+            }
         }
+    }
+
+    /// Refuses a file that is larger than what a tenant may still store.
+    pub(crate) fn too_large(&self, tenant: &str, left: u64) -> ApiError {
+        self.warnings.note(SETTING, Some(tenant));
+        let detail = format!("file: tenant {tenant} may store only {} KiB more", left / 1024);
+        Kind::StorageFull.because(detail).hint(HINT)
     }
 
     /// Adds the size of a file that was received.
@@ -76,15 +93,12 @@ impl StorageLimits {
     }
 }
 
+/// Key of the limit in the configuration.
+const SETTING: &str = "storage_mib";
+
 /// Remedies of a tenant that may store nothing more.
 const HINT: &str =
     "delete files; an operator can delete old threads with `turnfold store prune`, or raise `storage_mib`";
-
-/// Creates the error of a file that is larger than what a tenant may still store.
-pub(crate) fn too_large(tenant: &str, left: u64) -> ApiError {
-    let detail = format!("file: tenant {tenant} may store only {} KiB more", left / 1024);
-    Kind::StorageFull.because(detail).hint(HINT)
-}
 
 /// Creates the error of a tenant that may store nothing more.
 fn full(tenant: &str, bytes: u64, max: u64) -> ApiError {

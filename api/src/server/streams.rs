@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     caller::Caller,
+    limit_warnings::LimitWarnings,
     problem::{ApiError, Kind},
 };
 
@@ -21,13 +22,14 @@ type Owner = (Option<Arc<str>>, Option<Arc<str>>);
 #[derive(Clone)]
 pub(crate) struct Streams {
     max: usize,
+    warnings: LimitWarnings,
     open: Arc<Mutex<BTreeMap<Owner, usize>>>,
 }
 
 impl Streams {
     /// Limits each key to `max` streams.
-    pub(crate) fn new(max: usize) -> Self {
-        Self { max, open: Arc::default() }
+    pub(crate) fn new(max: usize, warnings: LimitWarnings) -> Self {
+        Self { max, warnings, open: Arc::default() }
     }
 
     /// Counts one more stream until the permit is dropped.
@@ -40,6 +42,7 @@ impl Streams {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(owner.clone()).or_default();
         if self.max <= *count {
+            self.warnings.note("max_streams_per_key", caller.tenant.as_deref());
             let detail = format!("this key has {} open event streams, the maximum", self.max);
             let hint = "close one; an operator can raise `max_streams_per_key` under `[api]`";
             return Err(Kind::TooManyStreams.because(detail).hint(hint).retry_after(1));
@@ -67,10 +70,10 @@ impl Drop for StreamPermit {
     }
 }
 
-#[test]
-fn a_key_at_its_limit_leaves_room_for_others() {
+#[tokio::test]
+async fn a_key_at_its_limit_leaves_room_for_others() {
     let caller = |key: &str| Caller::operator(Some(key.into()));
-    let streams = Streams::new(2);
+    let streams = Streams::new(2, LimitWarnings::default());
     let first = streams.open(&caller("a")).unwrap();
     let _second = streams.open(&caller("a")).unwrap();
     assert_eq!(streams.open(&caller("a")).err().unwrap().kind, Kind::TooManyStreams);

@@ -32,6 +32,8 @@ pub struct TenantRule {
     pub max_waiting_turns: Option<u64>,
     /// Maximum size of its files, logs and attachments, in bytes. `None`: no limit.
     pub max_stored_bytes: Option<u64>,
+    /// Requires that an approval is answered with another key than the one that submitted the request.
+    pub require_other_approver: bool,
 }
 
 impl TenantRules {

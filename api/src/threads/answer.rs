@@ -83,7 +83,8 @@ pub(crate) async fn submit_answer(
     }
     let standing = log.thread().status();
     check_answer(&standing, &text)?;
-    check_approver(app, log.id(), None, &standing, options.author.caller.as_ref()).await?;
+    let tenant = log.thread().tenant();
+    check_approver(app, tenant, log.id(), None, &standing, options.author.caller.as_ref()).await?;
     let AnswerOptions { author, idempotency, wait } = options;
     let opening = Opening::Asking(log.id(), log.head().seq);
     let turn = store::NewTurn::of(opening, vec![Message::user(text)], author.name);
@@ -118,17 +119,18 @@ pub(crate) fn check_answer(standing: &RunStatus, text: &str) -> Result<(), ApiEr
     Err(Kind::NotAnOption.because(format!("text: {text:?} is not one of the options: {options}")))
 }
 
-/// Checks that an approval is answered with another key than that of the request, where this is required. `at` is the last
-/// event to consider.
+/// Checks that an approval is answered with another key than that of the request, where the rule of the tenant requires it. `at`
+/// is the last event to consider.
 pub(crate) async fn check_approver(
     app: &AppState,
+    tenant: &str,
     id: ThreadId,
     at: Option<u64>,
     standing: &RunStatus,
     caller: Option<&CallerId>,
 ) -> Result<(), ApiError> {
     let is_approval = matches!(standing, RunStatus::Waiting(it) if it.kind == InterruptKind::Approval);
-    if !app.require_other_approver || !is_approval {
+    if !is_approval || !app.tenant_rules.of(tenant).require_other_approver {
         return Ok(());
     }
     let folded = Folded::load(app, id, at).await?;
@@ -139,7 +141,7 @@ pub(crate) async fn check_approver(
         (Some(_), Some(_)) => "the request was submitted with this key, and an approval needs another one",
         (None, _) | (_, None) => "an approval needs another key than the request, and one of them has none",
     };
-    let hint = "answer with another key; `[api] require_other_approver` demands it";
+    let hint = "answer with another key; `require_other_approver` demands it";
     Err(Kind::Forbidden.because(detail).hint(hint))
 }
 

@@ -104,7 +104,7 @@ pub(crate) async fn fork(
     let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, caller, idempotency };
     if let Some(text) = answer {
         let policy = policy_of_answer(source.thread.clone(), &new, &text)?;
-        check_approver(&app, id, Some(at), &source.thread.status(), new.caller.as_ref()).await?;
+        check_approver(&app, &tenant, id, Some(at), &source.thread.status(), new.caller.as_ref()).await?;
         new.input = Some((policy, vec![Message::user(text)]));
     }
     app.admit(&tenant).await?;

@@ -130,7 +130,8 @@ pub(crate) fn policy_for(
     thread: &store::Thread,
     policy: Policy,
 ) -> Result<Policy, ApiError> {
-    let (why, how) = match (principal.has(Scope::Answer), app.require_other_approver) {
+    let needs_other = app.tenant_rules.of(&thread.tenant).require_other_approver;
+    let (why, how) = match (principal.has(Scope::Answer), needs_other) {
         (false, _) => ("the key lacks the scope `answer`", "send a key with this scope"),
         (true, true) => ("approvals need another key here", "answer it with POST /v1/inbox/{thread_id}"),
         (true, false) => return Ok(policy),

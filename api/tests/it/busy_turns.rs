@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 use queue::{RedisNotifications, RedisQueue};
 use serde_json::{Value, json};
 use shared::{DynThread, Event, Response};
-use store::{Backends, Store};
+use store::{Backends, CancelRequest, Store, TurnStatus};
 use worker::{
     Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
     world::{Outcome, RequestContext, World},
@@ -64,6 +64,31 @@ async fn cancel_a_busy_turn(room: &Room) {
     assert_eq!(reply.json()["status"], "cancelled");
     let log = room.log_of(thread).await;
     assert!(matches!(log.last(), Some(Event::Cancelled(_))), "{:?}", log.last());
+}
+
+/// The API stored the request and died before it could obey it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_obeys_a_request_to_cancel_whose_api_died() {
+    let parts = parts().await;
+    let room = Room::with(|door| door.parts = parts.clone()).await;
+    let running = tokio::spawn(worker(&parts, 1).run(Shutdown::default()));
+    let turn = room.probe(SCRIPT).await;
+    let (thread, id) = (thread_of(&turn), id_of(&turn).parse().unwrap());
+    let request = CancelRequest { thread, turn: id, actor: "ada".to_owned(), caller: None };
+    let is_cancelled = async {
+        while room.parts.store.head(thread).await.unwrap().seq < 20 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        room.parts.store.request_cancel(&request).await.unwrap();
+        while room.parts.store.turn(id).await.unwrap().unwrap().status != TurnStatus::Cancelled {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let obeyed = tokio::time::timeout(Duration::from_secs(60), is_cancelled).await;
+    obeyed.expect("the worker cancels the turn");
+    let log = room.log_of(thread).await;
+    assert!(matches!(log.last(), Some(Event::Cancelled(it)) if it.actor == "ada"), "{:?}", log.last());
+    running.abort();
 }
 
 async fn every_busy_turn_is_cancelled(parts: Backends) {

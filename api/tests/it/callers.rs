@@ -1,11 +1,15 @@
 //! Authors of what the log records: the key, its name and the claimed user are kept apart. An approval may need another key.
 
+use std::time::{Duration, Instant};
+
+use api::TenantRule;
 use serde_json::{Value, json};
 use shared::{CallerId, Event};
 use uuid::Uuid;
 
 use crate::{
     approval::Leave,
+    batch_run::{Hall, form},
     keys::{ask, create, secret},
     test_api::{Reply, Room, id_of, key_ring, known, thread_of},
 };
@@ -14,7 +18,7 @@ async fn room(strict: bool) -> Room {
     Room::with(|door| {
         door.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])]);
         door.strategies = known().with(&Leave);
-        door.require_other_approver = strict;
+        door.tenant_rules.others.require_other_approver = strict;
     })
     .await
 }
@@ -144,5 +148,90 @@ async fn an_approval_may_need_another_key() {
         assert_eq!(answer.status, 202, "{answer:?}");
         let refused = post(&other, &path("fork"), json!({"answer": "yes"})).await;
         assert_eq!(refused.status, 200, "{refused:?}");
+    }
+}
+
+/// Each tenant has its own rule.
+#[tokio::test]
+async fn the_approvals_of_one_tenant_may_need_another_key() {
+    let room = Room::with(|door| {
+        door.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"]), ("bell", &["bell-key"])]);
+        door.strategies = known().with(&Leave);
+        let strict = TenantRule { require_other_approver: true, ..TenantRule::default() };
+        door.tenant_rules.named = [("acme".to_owned(), strict)].into();
+    })
+    .await;
+    let post = async |key: &str, path: &str, body: Value| ask(&room, Some(key), "POST", path, &body).await;
+    let asked = async |key: &str| {
+        let turn = post(key, "/v1/turns", json!({"strategy": "leave", "input": "Go? | yes | no"})).await;
+        let thread = thread_of(&turn.json());
+        room.live(thread).await;
+        thread
+    };
+    let [acme, bell] = [asked("acme-key").await, asked("bell-key").await];
+    let inbox = |thread: Uuid| format!("/v1/inbox/{thread}");
+    let accept = json!({"type": "accept"});
+    post("acme-key", &inbox(acme), accept.clone()).await.problem(403, "forbidden");
+    let message = json!({"thread_id": acme, "input": "yes"});
+    post("acme-key", "/v1/turns", message).await.problem(403, "forbidden");
+    assert_eq!(post("operator-key", &inbox(acme), accept.clone()).await.status, 202);
+    let message = json!({"thread_id": bell, "input": "yes"});
+    assert_eq!(post("bell-key", "/v1/turns", message).await.status, 202);
+    // An operator's key that acts for the tenant is bound by the rule of the tenant.
+    let headers = [("authorization", "Bearer operator-key"), ("x-turnfold-tenant", "acme")];
+    let new = json!({"strategy": "leave", "input": "Go? | yes | no"});
+    let thread = thread_of(&room.post_with("/v1/turns", &headers, new).await.json());
+    room.live(thread).await;
+    room.post_with(&inbox(thread), &headers, accept).await.problem(403, "forbidden");
+}
+
+/// The lines of a batch run later, by turnfold itself. Their logs name the key that created the batch.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_a_line_keeps_the_key_that_created_the_batch() {
+    let mut hall = Hall::idle(|door| {
+        door.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])]);
+        door.strategies = known().with(&Leave);
+        door.tenant_rules.others.require_other_approver = true;
+    })
+    .await;
+    let room = &hall.room;
+    let key =
+        create(room, Some("acme"), json!({"name": "mill", "scopes": ["submit", "read", "answer"]})).await;
+    let bearer = format!("Bearer {}", secret(&key));
+    let headers = [("authorization", bearer.as_str()), ("x-turnfold-user", "ada")];
+    for (endpoint, body) in [
+        ("/v1/turns", json!({"strategy": "leave", "input": "Go? | yes | no"})),
+        ("/v1/chat/completions", json!({"model": "leave", "messages": [{"role": "user", "content": "Go?"}]})),
+    ] {
+        let line = json!({"custom_id": "c-1", "method": "POST", "url": endpoint, "body": body}).to_string();
+        let mut upload = form("batch", line.as_bytes());
+        upload.headers_mut().insert("authorization", bearer.parse().unwrap());
+        let file = hall.room.send(upload).await.json()["id"].clone();
+        let batch = json!({"input_file_id": file, "endpoint": endpoint, "completion_window": "24h"});
+        let batch = hall.room.post_with("/v1/batches", &headers, batch).await;
+        assert_eq!(batch.status, 200, "{batch:?}");
+    }
+    hall.start_coordinator();
+    hall.start_worker();
+    let began = Instant::now();
+    let threads = loop {
+        let threads = ask(&hall.room, Some("operator-key"), "GET", "/v1/threads", &json!({})).await.json();
+        let threads = threads["data"].as_array().unwrap().clone();
+        if threads.len() == 2 && threads.iter().all(|it| it["status"] == "interrupted") {
+            break threads;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{threads:#?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let id = Some(CallerId { key: Some(id_of(&key)), subject: Some("mill".to_owned()) });
+    for thread in threads {
+        let thread: Uuid = id_of(&thread).parse().unwrap();
+        let log = hall.room.log_of(thread).await;
+        let callers: Vec<_> = log.iter().filter_map(caller).collect();
+        assert_eq!(callers, [("ada", id.as_ref()); 2], "opened and started: {log:?}");
+        // An approval therefore needs another key than that of the batch.
+        let (path, accept) = (format!("/v1/threads/{thread}/answer"), json!({"text": "yes"}));
+        ask(&hall.room, Some(secret(&key)), "POST", &path, &accept).await.problem(403, "forbidden");
+        assert_eq!(ask(&hall.room, Some("acme-key"), "POST", &path, &accept).await.status, 202);
     }
 }

@@ -6,6 +6,7 @@ use api::{ApiConfig, TenantRule};
 use axum::{body::Body, http::Request};
 use serde_json::{Value, json};
 use shared::Event;
+use store::{Backends, Store};
 
 use crate::{
     batch_run::{Hall, form},
@@ -312,11 +313,27 @@ async fn a_model_without_a_provider_is_refused() {
     assert!(send(&room, turn("planner", json!({"model": "local/any"}))).await.status.is_success());
 }
 
-/// Files, logs and attachments count together. Other tenants are not affected.
 #[tokio::test]
 async fn a_tenant_stores_no_more_than_its_limit() {
+    stores_no_more_than_its_limit(parts().await).await;
+}
+
+#[tokio::test]
+async fn real_postgres_stores_no_more_of_a_tenant_than_its_limit() {
+    let postgres = test_servers::Postgres::shared();
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    store.migrate().await.unwrap();
+    stores_no_more_than_its_limit(Backends { store, ..parts().await }).await;
+}
+
+/// Files, logs and attachments count together. Other tenants are not affected.
+async fn stores_no_more_than_its_limit(parts: Backends) {
     let rule = TenantRule { max_stored_bytes: Some(4_096), ..TenantRule::default() };
-    let room = Room::with(|door| office(door, rule)).await;
+    let room = Room::with(|door| {
+        office(door, rule);
+        door.parts = parts;
+    })
+    .await;
     let upload = async |bytes: usize| {
         let mut upload = form("batch", &vec![b'x'; bytes]);
         upload.headers_mut().insert(ACME.0, ACME.1.parse().unwrap());

@@ -64,7 +64,6 @@ pub(crate) fn door(parts: &Backends) -> ApiConfig {
         oidc: None,
         tenant_rules: api::TenantRules::default(),
         providers: None,
-        require_other_approver: false,
         access_log: true,
         accepts: shared::Accepts::default(),
         connections: api::ConnectionLimits::default(),

@@ -43,6 +43,8 @@ pub struct TenantSettings {
     /// Maximum size of files, logs and attachments, in MiB.
     #[schemars(range(min = 1))]
     pub storage_mib: Option<u64>,
+    /// True if an approval must be answered with another key. `None`: as `api.require_other_approver`.
+    pub require_other_approver: Option<bool>,
     /// Strategies that may be run. `None`: all but `index_builder`.
     pub strategies: Option<Vec<String>>,
     /// Models that threads may use, as patterns of `provider/model`. `None`: those that the configuration of the strategy names.
@@ -65,6 +67,7 @@ impl TenantSettings {
             max_waiting_turns: self.max_waiting_turns.or(every.max_waiting_turns),
             max_running_turns: self.max_running_turns.or(every.max_running_turns),
             storage_mib: self.storage_mib.or(every.storage_mib),
+            require_other_approver: self.require_other_approver.or(every.require_other_approver),
             strategies: self.strategies.clone().or_else(|| every.strategies.clone()),
             models: self.models.clone().or_else(|| every.models.clone()),
             servers: self.servers.clone().or_else(|| every.servers.clone()),

@@ -11,6 +11,7 @@ mod bulk;
 mod clocks;
 mod command_line;
 mod config;
+mod connections;
 mod console;
 mod distance;
 mod disturbed;

@@ -175,6 +175,7 @@ fn doctor_names_what_is_wrong_and_what_to_do() {
         "mcp.gone.command=/nowhere/server".to_owned(),
         "mcp.gone.description=x".to_owned(),
         r#"api.keys=["env:WEAK", "env:UNSET"]"#.to_owned(),
+        "queue.url=redis://127.0.0.1:1".to_owned(),
     ];
     let (exit, found) = doctor(folder, &broken);
     assert_eq!(exit, 1, "{found:#?}");
@@ -182,6 +183,7 @@ fn doctor_names_what_is_wrong_and_what_to_do() {
         ("provider openai", "fail", "refuses the key"),
         ("MCP server gone", "fail", "/nowhere/server"),
         ("keys", "warn", "can be guessed"),
+        ("queue", "fail", "Redis"),
         ("secrets", "warn", "UNSET"),
     ] {
         assert_eq!(found[check]["status"], json!(status), "{check}: {found:#?}");

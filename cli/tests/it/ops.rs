@@ -1,6 +1,6 @@
-//! The dashboard and the alert rules in `ops/` use only metrics and labels that exist.
+//! The dashboard and the alert rules in `ops/` are valid, and use only metrics and labels that exist.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use metrics::{Description, metrics};
 use regex::Regex;
@@ -98,6 +98,46 @@ fn the_alerts_use_metrics_that_exist_and_say_what_to_do() {
     for key in ["alert", "summary", "description", "labels"] {
         assert_eq!(values(key).len(), queries.len(), "every rule has one {key}");
     }
+}
+
+/// Runs Prometheus' own tool in the folder of a file.
+#[track_caller]
+fn promtool(words: [&str; 2], file: &Path) {
+    let mut command = Command::new(test_servers::promtool());
+    command.args(words).arg(file.file_name().unwrap()).current_dir(file.parent().unwrap());
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+    assert!(output.status.success(), "{words:?} {}: {text}", file.display());
+}
+
+#[test]
+fn prometheus_accepts_the_alerts_and_they_fire_when_they_should() {
+    let ops = fixtures().join("../ops");
+    promtool(["check", "rules"], &ops.join("alerts.yml"));
+    promtool(["test", "rules"], &ops.join("alerts_test.yml"));
+    let text = |name: &str| fs::read_to_string(ops.join(name)).unwrap();
+    let (rules, tests) = (text("alerts.yml"), text("alerts_test.yml"));
+    for alert in rules.lines().filter_map(|it| it.trim().strip_prefix("- alert: ")) {
+        assert!(tests.contains(&format!("alertname: {alert}\n")), "no test makes {alert} fire");
+    }
+}
+
+/// As recording rules, which Prometheus' tool reads with Prometheus' own parser.
+#[test]
+fn prometheus_accepts_the_queries_of_the_dashboard() {
+    let dashboard: Value = serde_json::from_str(&ops("grafana.json")).unwrap();
+    let mut queries = Vec::new();
+    texts(&dashboard, "expr", &mut queries);
+    let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
+    for (nth, query) in queries.iter().enumerate() {
+        let query = query.replace("$__rate_interval", "5m").replace("$strategy", ".*");
+        assert!(!query.contains('$'), "a variable without a value: {query}");
+        rules += &format!("  - record: query_{nth}\n    expr: {}\n", Value::from(query));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queries.yml");
+    fs::write(&file, rules).unwrap();
+    promtool(["check", "rules"], &file);
 }
 
 #[test]

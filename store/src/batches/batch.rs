@@ -9,6 +9,7 @@ use sea_orm::{
     QuerySelect as _, QueryTrait as _, TryInsertResult,
 };
 use serde_json::Value;
+use shared::CallerId;
 use uuid::Uuid;
 
 use super::{
@@ -18,7 +19,11 @@ use super::{
 };
 use crate::{
     Error, Idempotency, Store,
-    log::{Transaction, at_most, key_of, plain, signed, unsigned},
+    log::{
+        Transaction, at_most, key_of, plain, signed,
+        turns::{caller_of, caller_text},
+        unsigned,
+    },
 };
 
 /// Parameters of a new batch.
@@ -28,6 +33,8 @@ pub struct NewBatch {
     pub tenant: String,
     /// Author of the request.
     pub author: String,
+    /// Authenticated author; `None` if no key was required.
+    pub caller: Option<CallerId>,
     /// True if an operator who acts for no tenant creates the batch. Its lines may exceed the bounds of tenants.
     pub by_operator: bool,
     /// Endpoint that every line is sent to.
@@ -82,6 +89,8 @@ pub struct Batch {
     pub tenant: String,
     /// Author of the batch.
     pub author: String,
+    /// Authenticated author; `None` if no key was required.
+    pub caller: Option<CallerId>,
     /// True if an operator who acts for no tenant created the batch.
     pub by_operator: bool,
     /// Endpoint that every line is sent to.
@@ -275,6 +284,7 @@ fn row(new: NewBatch, key: Option<String>) -> batches::ActiveModel {
     batches::ActiveModel {
         tenant: Set(plain(&new.tenant)),
         author: Set(plain(&new.author)),
+        caller: Set(new.caller.as_ref().map(caller_text)),
         by_operator: Set(new.by_operator),
         endpoint: Set(plain(&new.endpoint)),
         input_file: Set(new.input_file),
@@ -333,6 +343,7 @@ impl TryFrom<batches::Model> for Batch {
             id,
             tenant: row.tenant,
             author: row.author,
+            caller: caller_of(row.caller.as_deref()).map_err(|error| unread("its caller", &error))?,
             by_operator: row.by_operator,
             endpoint: row.endpoint,
             input_file: row.input_file,

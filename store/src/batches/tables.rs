@@ -63,6 +63,8 @@ pub(crate) mod batches {
         pub tenant: String,
         #[sea_orm(column_type = "Text")]
         pub author: String,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub caller: Option<String>,
         #[sea_orm(column_type = "Text")]
         pub endpoint: String,
         pub by_operator: bool,

@@ -75,6 +75,7 @@ async fn batch(store: &Store) -> Batch {
         tenant: TENANT.to_owned(),
         author: "test".to_owned(),
         by_operator: false,
+        caller: None,
         endpoint: "/v1/turns".to_owned(),
         input_file,
         completion_window: "24h".to_owned(),

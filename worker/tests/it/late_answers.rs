@@ -29,6 +29,8 @@ use crate::{
     lived::{fixtures, parts, read},
 };
 
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A recorded thread whose calls that must not be repeated are answered by the test.
 struct Gated {
     recorded: RecordedWorld,
@@ -125,6 +127,12 @@ impl Stopped {
         (kinds, self.log().await.thread().reply().map(str::to_owned))
     }
 
+    /// Waits until the stopped worker has nothing to do.
+    async fn ends(&mut self) {
+        let ended = tokio::time::timeout(PATIENCE, &mut self.job).await;
+        assert_eq!(ended.expect("the stopped worker waits no longer").unwrap(), StepOutcome::Idle);
+    }
+
     async fn is_enqueued(&self) -> bool {
         self.parts.queue.list(10).await.unwrap().iter().any(|it| it.thread == self.thread)
     }
@@ -167,7 +175,7 @@ async fn an_answer_that_arrives_late_settles_the_doubt() {
             assert!(!stopped.job.is_finished(), "it waits for the answer");
         }
         stopped.answer(cancelled());
-        assert_eq!((&mut stopped.job).await.unwrap(), StepOutcome::Idle);
+        stopped.ends().await;
         assert!(stopped.is_enqueued().await, "the thread continues without a person");
         assert_eq!(stopped.other_worker().await, StepOutcome::Idle);
         let (kinds, reply) = stopped.since_the_question().await;
@@ -187,7 +195,7 @@ async fn a_person_who_was_faster_has_decided() {
         } else {
             stopped.answer(cancelled());
         }
-        assert_eq!((&mut stopped.job).await.unwrap(), StepOutcome::Idle);
+        stopped.ends().await;
         let (kinds, _) = stopped.since_the_question().await;
         assert_eq!(kinds, ["reconciled"], "the late answer is not recorded");
     }
@@ -206,7 +214,7 @@ async fn an_answer_settles_no_doubt_about_another_attempt() {
     assert_eq!(stopped.other_worker().await, StepOutcome::Idle);
     stopped.asks_a_person().await;
     stopped.answer(cancelled());
-    assert_eq!((&mut stopped.job).await.unwrap(), StepOutcome::Idle);
+    stopped.ends().await;
     stopped.asks_a_person().await;
     let (kinds, _) = stopped.since_the_question().await;
     assert_eq!(kinds, ["reconciled", "attempted", "in_doubt"]);
@@ -216,7 +224,7 @@ async fn an_answer_settles_no_doubt_about_another_attempt() {
 async fn a_refusal_that_arrives_late_lets_the_call_be_made() {
     let mut stopped = Stopped::taken_over().await;
     stopped.answer(Err(Fault::transient("the server was busy and did nothing")));
-    assert_eq!((&mut stopped.job).await.unwrap(), StepOutcome::Idle);
+    stopped.ends().await;
     let other = tokio::spawn({
         let (worker, thread) = (hands(&stopped.parts, stopped.world.clone()), stopped.thread);
         async move {
@@ -241,7 +249,7 @@ async fn a_refusal_that_arrives_late_lets_the_call_be_made() {
 async fn an_outcome_that_is_unknown_settles_nothing() {
     let mut stopped = Stopped::taken_over().await;
     stopped.answer(Err(Fault::in_doubt("the connection was lost")));
-    assert_eq!((&mut stopped.job).await.unwrap(), StepOutcome::Idle);
+    stopped.ends().await;
     stopped.asks_a_person().await;
     assert_eq!(stopped.since_the_question().await.0, Vec::<String>::new());
 }

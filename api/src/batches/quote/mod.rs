@@ -25,7 +25,7 @@ use super::{
 use crate::{
     files::lookup::unknown_file,
     server::{
-        auth::Principal,
+        auth::{Actor, Principal},
         bounds,
         extract::{Path, Query},
         openai_ids::{batch_name, file_name, float},
@@ -93,7 +93,7 @@ pub(super) async fn quote_new(
     let terms = BatchTerms {
         endpoint: &new.endpoint,
         submitter: Submitter { tenant: &new.tenant, is_operator: new.by_operator },
-        author: &new.author,
+        author: Actor { name: new.author.clone(), caller: new.caller.clone() },
         priority: new.priority,
     };
     let parser = LineReader::new(app, terms)?;

@@ -74,6 +74,47 @@ fn a_turn_is_a_trace_of_nodes_and_requests() {
     assert_eq!(ids.len(), spans.len(), "every span has an id of its own");
 }
 
+/// Collectors find attributes by name, so each name is part of the contract.
+#[test]
+fn the_attributes_have_the_names_of_the_conventions() {
+    let spans = spans(&one_turn(), Content::Include);
+    let names: Vec<Vec<&str>> =
+        spans.iter().map(|it| it.attributes.iter().map(|(name, _)| *name).collect()).collect();
+    let chat = ["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"];
+    let prompt = ["gen_ai.system_instructions", "gen_ai.input.messages"];
+    let usage = [
+        "gen_ai.response.model",
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.output_tokens",
+        "turnfold.cost_usd",
+    ];
+    let tool = [
+        "gen_ai.operation.name",
+        "gen_ai.tool.name",
+        "gen_ai.tool.call.id",
+        "gen_ai.tool.type",
+        "turnfold.server",
+    ];
+    let node = ["turnfold.node", "turnfold.seq"];
+    let turn = [
+        "gen_ai.operation.name",
+        "gen_ai.agent.name",
+        "gen_ai.conversation.id",
+        "turnfold.turn",
+        "turnfold.tenant",
+        "turnfold.outcome",
+    ];
+    let expected = [
+        [&chat[..], &["error.type"], &prompt].concat(),
+        [&chat[..], &usage, &prompt, &["gen_ai.output.messages"]].concat(),
+        node.to_vec(),
+        [&tool[..], &["gen_ai.tool.call.arguments", "gen_ai.tool.call.result"]].concat(),
+        node.to_vec(),
+        turn.to_vec(),
+    ];
+    assert_eq!(names, expected);
+}
+
 #[test]
 fn content_is_exported_only_on_request() {
     let text = |content| export_request(&spans(&one_turn(), content), "1").to_string();

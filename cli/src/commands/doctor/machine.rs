@@ -33,26 +33,32 @@ fn disk(settings: &Settings) -> Option<Finding> {
     let folder = file.ancestors().skip(1).find(|it| it.exists()).filter(|it| !it.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let disk = rustix::fs::statvfs(folder).ok()?;
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    Some(of_disk(disk.f_bavail.saturating_mul(disk.f_frsize), folder))
+}
+
+fn of_disk(free: u64, folder: &Path) -> Finding {
     let text = format!("{} free at {}", HumanBytes(free), folder.display());
     let hint = "; hint: delete old threads with `turnfold store prune`, or use another disk";
-    Some(match free {
+    match free {
         ..DISK_FAIL => Finding::fail("disk", text + hint),
         DISK_FAIL..DISK_WARN => Finding::warn("disk", text + hint),
         DISK_WARN.. => Finding::ok("disk", text),
-    })
+    }
 }
 
 /// Checks the limit of open files, to which servers raise theirs.
 fn files(settings: &Settings) -> Finding {
-    let needed = settings.api.max_connections.saturating_add(OTHER_FILES);
-    match rustix::process::getrlimit(Resource::Nofile).maximum {
+    of_files(rustix::process::getrlimit(Resource::Nofile).maximum, settings.api.max_connections)
+}
+
+fn of_files(limit: Option<u64>, max_connections: u64) -> Finding {
+    let needed = max_connections.saturating_add(OTHER_FILES);
+    match limit {
         Some(limit) if limit < needed => Finding::warn(
             "open files",
             format!(
-                "at most {limit}, but api.max_connections = {} needs {needed}; hint: raise it (ulimit -Hn, LimitNOFILE= of \
-                 systemd), or lower api.max_connections",
-                settings.api.max_connections
+                "at most {limit}, but api.max_connections = {max_connections} needs {needed}; hint: raise it (ulimit -Hn, \
+                 LimitNOFILE= of systemd), or lower api.max_connections"
             ),
         ),
         Some(limit) => Finding::ok("open files", format!("at most {limit}")),
@@ -65,13 +71,16 @@ fn memory() -> Option<Finding> {
     let read = |path: &str| fs::read_to_string(path).ok();
     let of_container = read("/sys/fs/cgroup/memory.max").and_then(|it| it.trim().parse().ok());
     let of_machine = read("/proc/meminfo").as_deref().and_then(total);
-    let bytes: u64 = of_container.into_iter().chain(of_machine).min()?;
+    of_container.into_iter().chain(of_machine).min().map(of_memory)
+}
+
+fn of_memory(bytes: u64) -> Finding {
     let status = if bytes < MEMORY_WARN { Status::Warn } else { Status::Ok };
     let hint = match status {
         Status::Warn => "; hint: lower worker.slots, or give it more memory",
         Status::Ok | Status::Fail => "",
     };
-    Some(Finding::new("memory", status, &format!("{}{hint}", HumanBytes(bytes))))
+    Finding::new("memory", status, &format!("{}{hint}", HumanBytes(bytes)))
 }
 
 /// Reads the total memory in bytes from the text of `/proc/meminfo`.
@@ -79,6 +88,24 @@ fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
+}
+
+#[test]
+fn a_scarce_machine_is_reported_with_a_hint() {
+    let cases = [
+        (of_disk(DISK_FAIL - 1, Path::new("/data")), Status::Fail),
+        (of_disk(DISK_FAIL, Path::new("/data")), Status::Warn),
+        (of_disk(DISK_WARN, Path::new("/data")), Status::Ok),
+        (of_files(Some(1_024), 4_096), Status::Warn),
+        (of_files(Some(4_096 + OTHER_FILES), 4_096), Status::Ok),
+        (of_files(None, 4_096), Status::Ok),
+        (of_memory(MEMORY_WARN - 1), Status::Warn),
+        (of_memory(MEMORY_WARN), Status::Ok),
+    ];
+    for (finding, status) in cases {
+        assert_eq!(finding.status, status, "{finding:?}");
+        assert_eq!(finding.hint.is_some(), status != Status::Ok, "{finding:?}");
+    }
 }
 
 #[test]

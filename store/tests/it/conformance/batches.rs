@@ -45,6 +45,7 @@ pub(super) fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
         tenant: tenant.to_owned(),
         author: "conformance".to_owned(),
         by_operator: false,
+        caller: None,
         endpoint: "/v1/turns".to_owned(),
         input_file,
         completion_window: "24h".to_owned(),
