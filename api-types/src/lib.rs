@@ -21,6 +21,7 @@ mod inbox;
 mod interrupt_kind;
 mod key;
 mod list;
+mod mcp;
 mod message;
 mod openai_error;
 mod pause;
@@ -48,6 +49,10 @@ pub use inbox::{ActionRequest, AnswerConfig, AnswerKind, HumanInterrupt, InboxAn
 pub use interrupt_kind::InterruptKindSchema;
 pub use key::{Caller, Key, KeyStatus, NewKey, RotateKey, Scope, UnknownScope};
 pub use list::{OpenAiList, Page};
+pub use mcp::{
+    ApproveTools, McpPin, McpPrompt, McpResource, McpServer, McpServerSummary, McpState, McpTool, PinState,
+    ToolChange, ToolChangeKind, ToolPlace,
+};
 pub use message::{Interrupt, Message, ProposedCall, Role, ToolCall, options_to_text};
 pub use openai_error::{ErrorDetail, ErrorReply};
 pub use pause::{NewPause, Pause, PauseKind};

@@ -18,6 +18,7 @@ mod files;
 mod inbox;
 mod keys;
 mod logs;
+mod mcp;
 mod openai;
 mod pauses;
 mod router;

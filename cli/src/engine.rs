@@ -139,6 +139,7 @@ pub(crate) fn door(
         parts,
         strategies,
         experts,
+        mcp_servers: settings.mcp.iter().map(|(name, it)| (name.clone(), it.description.clone())).collect(),
         tuned,
         budget,
         context: settings.context.clone(),

@@ -11,6 +11,7 @@
 //!   pauses        strategies, models and tenants that start no new work
 //!   keys          API keys, as hashes
 //!   pins          the approved tools of each MCP server
+//!   mcp_servers   MCP servers, as workers last found them
 //!   trace_parents spans of clients, of which turns are children
 //!   workers       workers that run, as they last reported
 //!   vector_index  descriptions of MCP servers, searched by vector         in the database or Milvus; rebuilt from the servers
@@ -24,6 +25,7 @@ mod backends;
 mod error;
 mod filter;
 mod keys;
+mod mcp_servers;
 mod pauses;
 mod pins;
 mod read_models;
@@ -53,6 +55,7 @@ pub use log::{
     ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason,
     Withdrawal, obey_cancel_request, park, rename_turns,
 };
+pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
 pub use read_models::{Difference, Differs, Rebuilt};

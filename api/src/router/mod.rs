@@ -36,6 +36,7 @@ use crate::{
     files::routes as files,
     inbox::routes as inbox,
     keys::routes as keys,
+    mcp,
     openai::{chat, error::to_openai_error, models},
     pauses,
     server::{
@@ -150,6 +151,9 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Admin, routes!(keys::revoke))
         .needs(Admin, routes!(keys::rotate))
         .needs(Operate, routes!(workers::list))
+        .needs(Read, routes!(mcp::list))
+        .needs(Read, routes!(mcp::get))
+        .needs(Operate, routes!(mcp::approve))
         .needs(Operate, routes!(health::read_metrics))
         .needs(Read, routes!(strategies::list))
         .needs(Read, routes!(strategies::get))

@@ -21,6 +21,8 @@ pub struct ApiConfig {
     pub strategies: StrategyRegistry,
     /// Descriptions of the MCP servers by name. A thread keeps those that exist when it is created.
     pub experts: BTreeMap<String, String>,
+    /// Descriptions of the configured MCP servers by name, without the plain commands.
+    pub mcp_servers: BTreeMap<String, String>,
     /// Configuration overrides by strategy. Overrides in a request take precedence.
     pub tuned: BTreeMap<String, Value>,
     /// Budget of a thread and of each of its turns. A thread keeps the budget that applies when it is created.

@@ -63,6 +63,10 @@ kinds! {
     UnknownKey = NOT_FOUND "unknown-key" "key not found",
     /// The delivery does not exist.
     UnknownDelivery = NOT_FOUND "unknown-delivery" "delivery not found",
+    /// The MCP server is not configured.
+    UnknownServer = NOT_FOUND "unknown-server" "MCP server not found",
+    /// The tools of the MCP server are not those that were shown.
+    ToolsChanged = CONFLICT "tools-changed" "tools changed",
     /// An open batch reads the file.
     FileInUse = CONFLICT "file-in-use" "file in use",
     /// The current status does not allow the request.

@@ -39,6 +39,7 @@ pub(crate) struct AppState {
     /// Hash of the prompts of each strategy.
     pub(crate) prompts: BTreeMap<String, String>,
     pub(crate) experts: BTreeMap<String, String>,
+    pub(crate) mcp_servers: BTreeMap<String, String>,
     pub(crate) tenant_rules: TenantRules,
     /// Names of the configured providers of models, if they are known.
     pub(crate) providers: Option<BTreeSet<String>>,
@@ -87,6 +88,7 @@ impl AppState {
             parts,
             strategies,
             experts,
+            mcp_servers,
             tuned,
             budget,
             context,
@@ -119,6 +121,7 @@ impl AppState {
             strategies,
             prompts,
             experts,
+            mcp_servers,
             tenant_rules,
             providers,
             tuned,

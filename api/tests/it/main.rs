@@ -23,6 +23,7 @@ mod health;
 mod inbox;
 mod inbox_action;
 mod keys;
+mod mcp;
 mod metrics;
 mod oidc;
 mod openai;

@@ -57,6 +57,7 @@ pub(crate) fn door(parts: &Backends) -> ApiConfig {
         parts: parts.clone(),
         strategies: known(),
         experts: BTreeMap::from([("post".to_owned(), "sends letters".to_owned())]),
+        mcp_servers: BTreeMap::from([("desk".to_owned(), "keeps the calendar".to_owned())]),
         tuned: BTreeMap::new(),
         budget: shared::Budget::default(),
         context: shared::ContextSettings::default(),

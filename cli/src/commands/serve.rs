@@ -155,6 +155,7 @@ pub(super) struct Dev {
     world: Arc<LiveWorld>,
     claim: Option<Claim>,
     export: Option<LiveExport>,
+    reports: AbortOnDropHandle<()>,
 }
 
 impl Dev {
@@ -173,7 +174,8 @@ impl Dev {
         let world = Arc::new(engine::world(settings, &parts.store)?);
         let bounds = engine::wait_for_servers(|| engine::bounds(settings)).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
-        Ok(Self { api, worker, world, claim, export })
+        let reports = report_servers(settings, &world);
+        Ok(Self { api, worker, world, claim, export, reports })
     }
 
     /// The store of its events.
@@ -183,8 +185,9 @@ impl Dev {
 
     /// Serves until both are stopped.
     pub(super) async fn serve(self, stop_worker: Shutdown, stop_api: CancellationToken) {
-        let Self { api: ApiServer { listener, door }, worker, world, claim, export } = self;
+        let Self { api: ApiServer { listener, door }, worker, world, claim, export, reports } = self;
         tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker));
+        drop(reports);
         world.close().await;
         finish(export).await;
         drop(claim);
@@ -236,12 +239,20 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     let worker = engine::worker(&ctx.settings, parts, ctx.strategies, world.clone(), bounds);
     let stop = Shutdown::default();
     let signals = tokio::spawn(handle_signals(stop.clone(), CancellationToken::new()));
+    let reports = report_servers(&ctx.settings, &world);
     worker.run(stop).await;
+    drop(reports);
     signals.abort();
     finish(export).await;
     drop(served);
     world.close().await;
     Ok(Exit::Ok)
+}
+
+/// Starts a task that reports the MCP servers to the store.
+fn report_servers(settings: &Settings, world: &Arc<LiveWorld>) -> AbortOnDropHandle<()> {
+    let (name, world) = (engine::name(settings), Arc::clone(world));
+    AbortOnDropHandle::new(tokio::spawn(async move { world.keep_reporting_servers(&name).await }))
 }
 
 /// Exports the last turns.

@@ -14,6 +14,7 @@ mod files;
 mod fork;
 mod index;
 mod keys;
+mod mcp_servers;
 mod pauses;
 mod pins;
 mod prune;
