@@ -11,6 +11,7 @@
 
 #![warn(missing_docs)]
 
+mod audit;
 mod batch;
 mod diff;
 mod event;
@@ -29,6 +30,7 @@ mod pending;
 mod problem;
 mod quote;
 mod strategy;
+mod strategy_setup;
 mod thread;
 mod turn;
 mod usage;
@@ -36,6 +38,7 @@ mod verification;
 mod webhook;
 mod worker;
 
+pub use audit::{AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed};
 pub use batch::{
     Batch, BatchErrors, BatchExtension, BatchStatus, ExpiresAfter, InvalidLine, NewBatch, RequestCounts,
     Rerun, Resumable, ResumeBatch, Reuse, StopReason, TopCause,
@@ -60,6 +63,7 @@ pub use pending::{PendingCause, PendingGroup, PendingTurn, PendingTurns};
 pub use problem::Problem;
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
 pub use strategy::{EdgeKind, Strategy, StrategyEdge, StrategySummary};
+pub use strategy_setup::{NodeSetup, PromptSetup, Setting, StrategySetup};
 pub use thread::{
     AnswerRequest, ForkOrigin, ForkRequest, LogStatus, Reconcile, Thread, ThreadState, ThreadStatus,
     ThreadSummary, Verdict,

@@ -13,6 +13,7 @@
 //!   pins          the approved tools of each MCP server
 //!   mcp_servers   MCP servers, as workers last found them
 //!   trace_parents spans of clients, of which turns are children
+//!   checkpoints   checkpoints, as they were last made
 //!   workers       workers that run, as they last reported
 //!   vector_index  descriptions of MCP servers, searched by vector         in the database or Milvus; rebuilt from the servers
 //! ```
@@ -22,6 +23,7 @@
 #![warn(missing_docs)]
 
 mod backends;
+mod checkpoints;
 mod error;
 mod filter;
 mod keys;
@@ -43,6 +45,7 @@ pub mod vector_index;
 pub mod webhooks;
 
 pub use backends::Backends;
+pub use checkpoints::CheckpointRecord;
 pub use error::Error;
 pub use filter::{Conditions, FilterError, Predicate};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};

@@ -97,6 +97,8 @@ kinds! {
     NothingAsked = CONFLICT "nothing-asked" "no question is open",
     /// The question does not accept this kind of answer.
     NotThisWay = CONFLICT "not-this-way" "kind of answer not accepted",
+    /// The thread cannot be a fixture.
+    NoFixture = CONFLICT "no-fixture" "not a fixture",
     /// A call is in doubt, which requires a verdict.
     InDoubt = CONFLICT "in-doubt" "a call is in doubt",
     /// No call is in doubt.

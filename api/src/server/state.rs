@@ -19,7 +19,7 @@ use tracing::warn;
 use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
-    config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    config::{ApiConfig, BatchConfig, Capacity, Origins, WebhookConfig},
     measurement::Measurement,
     problem::ApiError,
     readiness::Readiness,
@@ -32,6 +32,9 @@ use crate::logs::fold_cache::FoldCache;
 /// Maximum number of files read for quotes at the same time.
 const CONCURRENT_QUOTES: usize = 2;
 
+/// Maximum number of requests that replay many events at the same time.
+const CONCURRENT_REPLAYS: usize = 2;
+
 /// Application state shared by all handlers.
 pub(crate) struct AppState {
     pub(crate) parts: Backends,
@@ -40,6 +43,8 @@ pub(crate) struct AppState {
     pub(crate) prompts: BTreeMap<String, String>,
     pub(crate) experts: BTreeMap<String, String>,
     pub(crate) mcp_servers: BTreeMap<String, String>,
+    pub(crate) origins: Origins,
+    pub(crate) fixture_secrets: strategy_tests::Secrets,
     pub(crate) tenant_rules: TenantRules,
     /// Names of the configured providers of models, if they are known.
     pub(crate) providers: Option<BTreeSet<String>>,
@@ -65,6 +70,8 @@ pub(crate) struct AppState {
     pub(crate) capacity: Capacity,
     /// One permit for each file that may be read for a quote; other quotes wait.
     pub(crate) quotes: Semaphore,
+    /// One permit for each request that replays many events; others wait.
+    pub(crate) replays: Semaphore,
     /// Wakes the webhook dispatcher of this process.
     pub(crate) deliveries_changed: Notify,
     /// Folds of long logs.
@@ -89,6 +96,8 @@ impl AppState {
             strategies,
             experts,
             mcp_servers,
+            origins,
+            fixture_secrets,
             tuned,
             budget,
             context,
@@ -122,6 +131,8 @@ impl AppState {
             prompts,
             experts,
             mcp_servers,
+            origins,
+            fixture_secrets,
             tenant_rules,
             providers,
             tuned,
@@ -139,6 +150,7 @@ impl AppState {
             webhooks,
             capacity,
             quotes: Semaphore::new(CONCURRENT_QUOTES),
+            replays: Semaphore::new(CONCURRENT_REPLAYS),
             deliveries_changed: Notify::new(),
             folds: FoldCache::default(),
             readiness: Readiness::default(),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::test_api::Room;
 
-const ROUTES: [&str; 60] = [
+const ROUTES: [&str; 68] = [
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
@@ -14,6 +14,8 @@ const ROUTES: [&str; 60] = [
     "get /metrics",
     "get /openapi.json",
     "get /readyz",
+    "get /v1/audit/checkpoints",
+    "get /v1/audit/threads",
     "get /v1/batches",
     "get /v1/batches/{id}",
     "get /v1/batches/{id}/quote",
@@ -36,11 +38,14 @@ const ROUTES: [&str; 60] = [
     "get /v1/strategies",
     "get /v1/strategies/{name}",
     "get /v1/strategies/{name}/map",
+    "get /v1/strategies/{name}/nodes",
     "get /v1/threads",
     "get /v1/threads/{id}",
     "get /v1/threads/{id}/attachments/{sha256}",
     "get /v1/threads/{id}/diff",
     "get /v1/threads/{id}/events",
+    "get /v1/threads/{id}/export",
+    "get /v1/threads/{id}/fixture",
     "get /v1/threads/{id}/replay",
     "get /v1/threads/{id}/state",
     "get /v1/threads/{id}/verify",

@@ -58,6 +58,8 @@ pub(crate) fn door(parts: &Backends) -> ApiConfig {
         strategies: known(),
         experts: BTreeMap::from([("post".to_owned(), "sends letters".to_owned())]),
         mcp_servers: BTreeMap::from([("desk".to_owned(), "keeps the calendar".to_owned())]),
+        origins: Arc::new(|key| format!("origin of {key}")),
+        fixture_secrets: strategy_tests::Secrets::and(Vec::new()),
         tuned: BTreeMap::new(),
         budget: shared::Budget::default(),
         context: shared::ContextSettings::default(),

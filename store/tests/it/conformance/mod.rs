@@ -8,6 +8,7 @@ mod attachments;
 mod batches;
 mod bytes;
 mod cancel_requests;
+mod checkpoints;
 mod clocks;
 mod conditions;
 mod files;
