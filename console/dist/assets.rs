@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BRSpIxA0.css",
+        path: "/assets/index-Chr2UJPk.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "413665de45a7ce0c1bbbd13e38e95d29",
-        content: include_bytes!("assets/index-BRSpIxA0.css"),
-        brotli: include_bytes!("assets/index-BRSpIxA0.css.br"),
+        hash: "fb232f41000f6f3e2203694a4b749168",
+        content: include_bytes!("assets/index-Chr2UJPk.css"),
+        brotli: include_bytes!("assets/index-Chr2UJPk.css.br"),
     },
     Asset {
-        path: "/assets/index-ByjrvLDD.js",
+        path: "/assets/index-CtO2Sq5R.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "fc04080bbd1acba229c8014ff5b9fd4a",
-        content: include_bytes!("assets/index-ByjrvLDD.js"),
-        brotli: include_bytes!("assets/index-ByjrvLDD.js.br"),
+        hash: "7df67ccdbc11c92837f3d49cdebdbd36",
+        content: include_bytes!("assets/index-CtO2Sq5R.js"),
+        brotli: include_bytes!("assets/index-CtO2Sq5R.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "5a21c8a08f11e0c132b4ed869d115f4b",
+        hash: "22134db49943ea30856744a9f2074ef2",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -39,7 +39,7 @@ test("servers are shown as a worker found them", options, async () => {
   await until(async () => (await server("desk")).state === "reachable" && (await server("gone")).state !== "unused");
   await page.sees("tools approved");
   await page.sees("unreachable");
-  await page.tab.getByRole("link", { name: "desk" }).click();
+  await page.tab.getByRole("link", { name: "desk reachable" }).click();
   for (const text of ["Books a slot.", "plan_day", "desk://today", "Book by day.", "Pinned by first use"])
     await page.sees(text);
   assert.deepEqual(page.problems, []);

@@ -52,7 +52,7 @@ async fn checkpoints_are_listed_for_operators() {
     let listed = room.get("/v1/audit/checkpoints").await.json();
     let row = json!({
         "origin": "turnfold/host", "file": "/audit/checkpoint", "heads": 7, "threads": 3, "findings": 1,
-        "made_at": "1970-01-01T00:00:00Z"
+        "made_at": "1970-01-01T00:00:00.000000Z"
     });
     assert_eq!(listed["data"], json!([row]));
 }

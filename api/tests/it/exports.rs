@@ -1,7 +1,7 @@
 //! Downloads of a thread: its stored log, and a fixture.
 
 use serde_json::Value;
-use store::integrity::hash_chain;
+use store::{integrity::hash_chain, testing::tamper};
 
 use crate::test_api::{Room, thread_of};
 
@@ -41,9 +41,12 @@ async fn a_thread_that_ended_is_captured_as_a_fixture() {
 }
 
 #[tokio::test]
-async fn a_running_thread_is_not_captured() {
+async fn a_damaged_thread_is_not_captured() {
     let room = Room::new().await;
     let id = thread_of(&room.probe("echo hello").await);
+    room.live(id).await;
+    let change = "UPDATE events SET at = at + 1 WHERE seq = 2";
+    tamper::execute_with(&room.parts.store, change, []).await.unwrap();
     let why = room.get(&format!("/v1/threads/{id}/fixture")).await.problem(409, "no-fixture");
-    assert!(why.contains("cannot capture thread"), "{why}");
+    assert!(why.contains("its hash chain breaks at event 2"), "{why}");
 }
