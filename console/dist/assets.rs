@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
+        path: "/assets/index-B-XroPgN.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "56879165c16165f4f31a1b1925d3679e",
+        content: include_bytes!("assets/index-B-XroPgN.js"),
+        brotli: include_bytes!("assets/index-B-XroPgN.js.br"),
+    },
+    Asset {
         path: "/assets/index-Chr2UJPk.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
         hash: "fb232f41000f6f3e2203694a4b749168",
         content: include_bytes!("assets/index-Chr2UJPk.css"),
         brotli: include_bytes!("assets/index-Chr2UJPk.css.br"),
-    },
-    Asset {
-        path: "/assets/index-CtO2Sq5R.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "7df67ccdbc11c92837f3d49cdebdbd36",
-        content: include_bytes!("assets/index-CtO2Sq5R.js"),
-        brotli: include_bytes!("assets/index-CtO2Sq5R.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "22134db49943ea30856744a9f2074ef2",
+        hash: "6210cdc9cab914f5fd335dac51d42156",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -105,3 +105,41 @@ for (const width of WIDTHS)
     }
     assert.deepEqual(faults, []);
   });
+
+test("divergences of all pages are grouped by their place", options, async () => {
+  const page = await Page.open(browser, engine);
+  const id = (nth) => `00000000-0000-7000-8000-00000000000${nth}`;
+  const cluster = (thread, node) => ({
+    strategy: "planner",
+    node,
+    field: "decision.to",
+    threads: 2,
+    thread_id: thread,
+    divergence: { seq: 7, node, field: "decision.to", recorded: "assess", replayed: "respond" },
+  });
+  const body = (clusters, next) => ({
+    threads: 4,
+    events: 40,
+    broken: [],
+    diverged: 2,
+    clusters,
+    not_checked: [],
+    next,
+  });
+  await page.context.route(/\/v1\/audit\/threads/, (route) =>
+    route.fulfill({
+      json: route.request().url().includes("after=")
+        ? body([cluster(id(1), "plan"), cluster(id(3), "advance")], null)
+        : body([cluster(id(2), "plan")], id(2)),
+    }),
+  );
+  await page.view("audit", "No checkpoint yet");
+  await page.button("Audit all threads").click();
+  await page.sees("8 threads and 80 events read.");
+  const rows = page.tab.getByRole("region", { name: "Divergences by cause" }).getByRole("listitem");
+  assert.match(await rows.nth(0).innerText(), /4 ×\s+planner \/ plan \/ decision.to/);
+  assert.match(await rows.nth(1).innerText(), /2 ×\s+planner \/ advance/);
+  assert.equal(await rows.first().getByRole("link").getAttribute("href"), `#/threads/${id(1)}?at=7`);
+  assert.deepEqual(await page.faults("audit-divergences"), []);
+  await page.close();
+});
