@@ -32,7 +32,7 @@ pub struct BrokenChain {
     pub thread_id: Uuid,
     /// First event that does not fit.
     pub seq: u64,
-    /// Explanation.
+    /// Reason why the chain breaks there.
     pub problem: String,
 }
 
@@ -59,7 +59,7 @@ pub struct DivergenceCluster {
 pub struct NotReplayed {
     /// Id of the thread.
     pub thread_id: Uuid,
-    /// Explanation.
+    /// Reason why it could not be replayed.
     pub problem: String,
 }
 

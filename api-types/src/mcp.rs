@@ -84,7 +84,7 @@ pub struct McpServer {
     pub prompts: Vec<McpPrompt>,
     /// Resources and templates of resources, at most 200.
     pub resources: Vec<McpResource>,
-    /// Approved tools.
+    /// Approval of the tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<McpPin>,
     /// Differences from the approved tools.

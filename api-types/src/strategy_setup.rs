@@ -39,7 +39,7 @@ pub struct NodeSetup {
 /// A value, and its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Setting {
-    /// The value.
+    /// Value of the setting.
     pub value: Value,
     /// File, variable or flag that sets it; `configuration` for a tenant.
     #[schema(examples("built-in"))]
@@ -57,7 +57,7 @@ pub struct PromptSetup {
     pub first_line: String,
     /// Placeholders that a configured prompt may use.
     pub placeholders: Vec<String>,
-    /// Whole text.
+    /// Text of the whole prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }

@@ -1614,7 +1614,7 @@ export interface components {
         BottleneckKind: "window" | "slots" | "concurrency" | "requests_per_minute" | "tokens_per_minute" | "usd_per_day";
         /** @description A thread whose hash chain is broken. */
         BrokenChain: {
-            /** @description Explanation. */
+            /** @description Reason why the chain breaks there. */
             problem: string;
             /**
              * Format: int64
@@ -2743,7 +2743,7 @@ export interface components {
         };
         /** @description A thread that could not be replayed. */
         NotReplayed: {
-            /** @description Explanation. */
+            /** @description Reason why it could not be replayed. */
             problem: string;
             /**
              * Format: uuid
@@ -3485,7 +3485,7 @@ export interface components {
             origin: string;
             /** @description Placeholders that a configured prompt may use. */
             placeholders: string[];
-            /** @description Whole text. */
+            /** @description Text of the whole prompt. */
             text?: string | null;
         };
         /** @description A call that a person is asked to approve. */
@@ -3718,7 +3718,7 @@ export interface components {
              * @example built-in
              */
             origin: string;
-            /** @description The value. */
+            /** @description Value of the setting. */
             value: unknown;
         };
         /**
