@@ -11,6 +11,7 @@
 
 #![warn(missing_docs)]
 
+mod audit;
 mod batch;
 mod diff;
 mod event;
@@ -21,6 +22,7 @@ mod inbox;
 mod interrupt_kind;
 mod key;
 mod list;
+mod mcp;
 mod message;
 mod openai_error;
 mod pause;
@@ -28,6 +30,7 @@ mod pending;
 mod problem;
 mod quote;
 mod strategy;
+mod strategy_setup;
 mod thread;
 mod turn;
 mod usage;
@@ -35,6 +38,7 @@ mod verification;
 mod webhook;
 mod worker;
 
+pub use audit::{AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed};
 pub use batch::{
     Batch, BatchErrors, BatchExtension, BatchStatus, ExpiresAfter, InvalidLine, NewBatch, RequestCounts,
     Rerun, Resumable, ResumeBatch, Reuse, StopReason, TopCause,
@@ -48,6 +52,10 @@ pub use inbox::{ActionRequest, AnswerConfig, AnswerKind, HumanInterrupt, InboxAn
 pub use interrupt_kind::InterruptKindSchema;
 pub use key::{Caller, Key, KeyStatus, NewKey, RotateKey, Scope, UnknownScope};
 pub use list::{OpenAiList, Page};
+pub use mcp::{
+    ApproveTools, McpPin, McpPrompt, McpResource, McpServer, McpServerSummary, McpState, McpTool, PinState,
+    ToolChange, ToolChangeKind, ToolPlace,
+};
 pub use message::{Interrupt, Message, ProposedCall, Role, ToolCall, options_to_text};
 pub use openai_error::{ErrorDetail, ErrorReply};
 pub use pause::{NewPause, Pause, PauseKind};
@@ -55,6 +63,7 @@ pub use pending::{PendingCause, PendingGroup, PendingTurn, PendingTurns};
 pub use problem::Problem;
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
 pub use strategy::{EdgeKind, Strategy, StrategyEdge, StrategySummary};
+pub use strategy_setup::{NodeSetup, PromptSetup, Setting, StrategySetup};
 pub use thread::{
     AnswerRequest, ForkOrigin, ForkRequest, LogStatus, Reconcile, Thread, ThreadState, ThreadStatus,
     ThreadSummary, Verdict,

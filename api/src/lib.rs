@@ -13,16 +13,19 @@
 
 #![warn(missing_docs)]
 
+mod audits;
 mod batches;
 mod files;
 mod inbox;
 mod keys;
 mod logs;
+mod mcp;
 mod openai;
 mod pauses;
 mod router;
 mod server;
 mod strategies;
+mod strategy_setup;
 mod threads;
 mod turns;
 mod views;
@@ -33,9 +36,10 @@ pub use batches::batch_line;
 pub use router::{openapi, router, run_background, serve};
 pub use server::{
     bind_guard::{UnprotectedBind, check_bind},
-    config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    config::{ApiConfig, BatchConfig, Capacity, Origins, WebhookConfig},
     key_ring::KeyRing,
     listener::{ConnectionLimits, listen},
     oidc::OidcConfig,
     tenant_rules::{TenantRule, TenantRules},
 };
+pub use strategy_setup::strategy_setup;

@@ -1,6 +1,6 @@
 //! Routes that list strategies, show one and draw its graph.
 
-use api_types::{EdgeKind, Page, Problem, Strategy, StrategyEdge, StrategySummary};
+use api_types::{EdgeKind, Page, Problem, Strategy, StrategyEdge, StrategySetup, StrategySummary};
 use axum::{Json, extract::State, http::header::CONTENT_TYPE, response::IntoResponse};
 use shared::{Edge, Graph};
 
@@ -12,6 +12,7 @@ use crate::{
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
+    strategy_setup::strategy_setup,
     turns::opening::{find_strategy, usable_strategies},
 };
 
@@ -63,6 +64,32 @@ pub(crate) async fn map(
 ) -> Result<impl IntoResponse, ApiError> {
     let map = shared::map(&find(&app, &principal, &name)?.topology(), None);
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], map))
+}
+
+/// Show how the nodes of a strategy are configured
+///
+/// Returns the model, prompt and parameters of each node in the operator's configuration, and where each is set. Threads of a tenant
+/// may have further overrides. A tenant sees that a value is configured, and not where.
+#[utoipa::path(
+    get, path = "/v1/strategies/{name}/nodes", tag = "strategies", operation_id = "get_strategy_nodes",
+    params(("name" = String, Path, description = "Name of the strategy.", example = "planner")),
+    responses(
+        (status = 200, description = "The nodes.", body = StrategySetup),
+        (status = 404, description = "The strategy does not exist.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn nodes(
+    State(app): SharedState,
+    principal: Principal,
+    Path(name): Path<String>,
+) -> Result<Json<StrategySetup>, ApiError> {
+    let graph = find(&app, &principal, &name)?;
+    let is_tenant = principal.only().is_some();
+    let origin = |key: &str| if is_tenant { "configuration".to_owned() } else { (app.origins)(key) };
+    let setup = strategy_setup(graph, app.tuned.get(graph.name()), &origin, true);
+    Ok(Json(setup.map_err(|error| {
+        Kind::Internal.because(format!("the configuration of strategy {name} is invalid: {error}"))
+    })?))
 }
 
 fn find(app: &AppState, principal: &Principal, name: &str) -> Result<&'static dyn Graph, ApiError> {

@@ -14,10 +14,12 @@ pub mod replay;
 pub mod schema;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod transfer;
 mod waits;
 
 pub use bisect::{Condition, Found, Search};
 pub use cost::{Price, Share, Spending, Took};
 pub use diff::{Divergence, Row, Side, Sides, ThreadDiff, diff};
 pub use explain::Explainer;
+pub use transfer::{AttachmentLine, EventLine, LogExport};
 pub use waits::waits;

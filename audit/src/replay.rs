@@ -8,7 +8,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 use shared::{Divergence, Event, Field};
-use store::{Error, Reader, Recorded, Store, StrategyRegistry, ThreadId, ThreadScan};
+use store::{Conditions, Error, Reader, Recorded, Store, StrategyRegistry, ThreadId, ThreadScan};
 
 pub use junit::junit;
 pub use sarif::sarif;
@@ -90,11 +90,46 @@ pub async fn replay(
     round: &ThreadScan,
     prompts: bool,
 ) -> Result<Report, Error> {
+    Ok(found(store, strategies, round, prompts).await?.report())
+}
+
+/// Replays these threads one after another, until `max_events` events have been read. Returns the report, and the number of
+/// threads that were read.
+///
+/// # Errors
+///
+/// As [`Store::read_logs`].
+pub async fn replay_some(
+    store: &Store,
+    strategies: &StrategyRegistry,
+    threads: &[ThreadId],
+    prompts: bool,
+    max_events: u64,
+) -> Result<(Report, usize), Error> {
+    let (mut all, mut read) = (Found::default(), 0);
+    for thread in threads {
+        if max_events <= all.events {
+            break;
+        }
+        let progress = Arc::new(|_| ());
+        let round = ThreadScan { thread: Some(*thread), turns: Conditions::default(), jobs: 1, progress };
+        all = all.and(found(store, strategies, &round, prompts).await?);
+        read += 1;
+    }
+    Ok((all.report(), read))
+}
+
+async fn found(
+    store: &Store,
+    strategies: &StrategyRegistry,
+    round: &ThreadScan,
+    prompts: bool,
+) -> Result<Found, Error> {
     let strategies = Arc::new(strategies.clone());
     let make =
         move || Replayer { strategies: Arc::clone(&strategies), prompts, found: Found::default(), log: None };
     let read = store.read_logs(round, make).await?;
-    Ok(read.into_iter().map(Replayer::done).fold(Found::default(), Found::and).report())
+    Ok(read.into_iter().map(Replayer::done).fold(Found::default(), Found::and))
 }
 
 /// Replays logs of a part of the range.

@@ -1,6 +1,7 @@
 //! Builds the parts of an engine from the configuration: store, queue, notifications, API, worker and world.
 
 mod claim;
+mod fixture_secrets;
 mod keys;
 mod patience;
 mod world;
@@ -22,12 +23,13 @@ use worker::{
 
 pub(crate) use self::{
     claim::Claim,
+    fixture_secrets::fixture_secrets,
     keys::ConfiguredKeys,
     patience::wait_for_servers,
     world::{entries, experts, index, models, price, servers, world},
 };
 use crate::{
-    config::{ApiSettings, OidcSettings, Settings, TenantSettings},
+    config::{ApiSettings, OidcSettings, Origins, Settings, TenantSettings},
     exit::{CliError, Exit},
     output::{counted, note},
 };
@@ -112,6 +114,7 @@ fn weights(settings: &Settings) -> Weights {
 /// The configuration of the API.
 pub(crate) fn door(
     settings: &Settings,
+    origins: &Origins,
     parts: Backends,
     strategies: StrategyRegistry,
 ) -> anyhow::Result<api::ApiConfig> {
@@ -134,11 +137,15 @@ pub(crate) fn door(
         named: named.iter().map(|(name, it)| (name.clone(), tenant_rule(&settings.api, it))).collect(),
         others: tenant_rule(&settings.api, &settings.other_tenants()),
     };
+    let origins = origins.clone();
     let chat_wait = Duration::from_secs(settings.api.chat_wait_seconds);
     Ok(api::ApiConfig {
         parts,
         strategies,
         experts,
+        mcp_servers: settings.mcp.iter().map(|(name, it)| (name.clone(), it.description.clone())).collect(),
+        origins: Arc::new(move |key| origins.of_either(key, "_file")),
+        fixture_secrets: fixture_secrets(settings)?,
         tuned,
         budget,
         context: settings.context.clone(),

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-DBVL8FW5.js",
+        path: "/assets/index-B-XroPgN.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "fba20821871bce1b1fe949d79e692198",
-        content: include_bytes!("assets/index-DBVL8FW5.js"),
-        brotli: include_bytes!("assets/index-DBVL8FW5.js.br"),
+        hash: "56879165c16165f4f31a1b1925d3679e",
+        content: include_bytes!("assets/index-B-XroPgN.js"),
+        brotli: include_bytes!("assets/index-B-XroPgN.js.br"),
     },
     Asset {
-        path: "/assets/index-DUg3_RSh.css",
+        path: "/assets/index-Chr2UJPk.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "4b5ab3970cc242d36fb0d08bf6838c52",
-        content: include_bytes!("assets/index-DUg3_RSh.css"),
-        brotli: include_bytes!("assets/index-DUg3_RSh.css.br"),
+        hash: "fb232f41000f6f3e2203694a4b749168",
+        content: include_bytes!("assets/index-Chr2UJPk.css"),
+        brotli: include_bytes!("assets/index-Chr2UJPk.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "e87e24b65cb9ff39bb5afff80bdb2b5d",
+        hash: "6210cdc9cab914f5fd335dac51d42156",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -86,6 +86,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit/checkpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List checkpoints
+         * @description Returns the last checkpoint of each signing key, newest first, at most 100. Requires an operator.
+         */
+        get: operations["list_checkpoints"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Audit a page of threads
+         * @description Verifies the hash chains of threads, newest first, and runs today's code against their logs. Nothing is written, and no model
+         *     or tool is called. A request ends after 10,000 events, so a page may have fewer threads than `limit`; continue with `next`.
+         *     Add the `threads` of clusters with the same strategy, node and field.
+         */
+        get: operations["audit_threads"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/batches": {
         parameters: {
             query?: never;
@@ -545,6 +587,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/mcp/servers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List MCP servers
+         * @description Returns the configured MCP servers, sorted by name, with their state when a worker last used them. Requires an operator.
+         */
+        get: operations["list_mcp_servers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/mcp/servers/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show an MCP server
+         * @description Returns everything that the server offered when a worker last used it, and how its tools differ from the approved ones.
+         *     Requires an operator.
+         */
+        get: operations["get_mcp_server"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/mcp/servers/{name}/pins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve the tools of an MCP server
+         * @description Pins the server to the tools that were shown, named by their hash, so that exactly what was seen is approved. Failed turns
+         *     can then be retried. Requires an operator.
+         */
+        post: operations["approve_mcp_tools"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -715,6 +819,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/strategies/{name}/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show how the nodes of a strategy are configured
+         * @description Returns the model, prompt and parameters of each node in the operator's configuration, and where each is set. Threads of a tenant
+         *     may have further overrides. A tenant sees that a value is configured, and not where.
+         */
+        get: operations["get_strategy_nodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads": {
         parameters: {
             query?: never;
@@ -838,6 +963,48 @@ export interface paths {
          *     answer; its beginning is the text of the pieces since the last `reset`.
          */
         get: operations["list_thread_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/threads/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export a thread
+         * @description Returns the log as JSON lines: each event with its stored bytes and its hash, then the contents of images and files.
+         *     `turnfold thread export` writes the same bytes, and `turnfold thread import` reads them.
+         */
+        get: operations["export_thread"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/threads/{id}/fixture": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Capture a thread as a fixture
+         * @description Returns the events without secrets as JSON lines: a file for `fixtures/STRATEGY/`, as `turnfold fixture capture` writes it. It
+         *     is refused if it would test nothing: if today's code decides differently, or does not notice a changed answer.
+         */
+        get: operations["capture_thread"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1193,6 +1360,11 @@ export interface components {
              */
             text: string;
         };
+        /** @description Request to approve the tools of an MCP server. */
+        ApproveTools: {
+            /** @description Hash of the tools that were shown, as in `hash` of the server. */
+            hash: string;
+        };
         /** @description An image or a file of a message. `GET /v1/threads/{id}/attachments/{sha256}` returns its content. */
         Attachment: {
             /**
@@ -1214,6 +1386,35 @@ export interface components {
             name?: string;
             /** @description SHA-256 of the content, in hexadecimal. */
             sha256: string;
+        };
+        /** @description Result of auditing some threads: their hash chains, and whether today's code decides as recorded. */
+        AuditPage: {
+            /** @description Threads whose hash chain is broken. */
+            broken: components["schemas"]["BrokenChain"][];
+            /** @description Divergent threads, grouped by their first divergence: decisions before requests before prompts. */
+            clusters: components["schemas"]["DivergenceCluster"][];
+            /**
+             * Format: int64
+             * @description Number of threads that would now go differently.
+             */
+            diverged: number;
+            /**
+             * Format: int64
+             * @description Number of events that were replayed.
+             */
+            events: number;
+            /**
+             * Format: uuid
+             * @description Value of `after` for the next page. Null: all threads have been read.
+             */
+            next?: string | null;
+            /** @description Threads that could not be replayed. */
+            not_checked: components["schemas"]["NotReplayed"][];
+            /**
+             * Format: int64
+             * @description Number of threads that were read.
+             */
+            threads: number;
         };
         /** @description A batch, in OpenAI's shape. Times are seconds since the Unix epoch. */
         Batch: {
@@ -1411,6 +1612,21 @@ export interface components {
          * @enum {string}
          */
         BottleneckKind: "window" | "slots" | "concurrency" | "requests_per_minute" | "tokens_per_minute" | "usd_per_day";
+        /** @description A thread whose hash chain is broken. */
+        BrokenChain: {
+            /** @description Reason why the chain breaks there. */
+            problem: string;
+            /**
+             * Format: int64
+             * @description First event that does not fit.
+             */
+            seq: number;
+            /**
+             * Format: uuid
+             * @description Id of the thread.
+             */
+            thread_id: string;
+        };
         /** @description Budget that ended a turn before its strategy finished. */
         BudgetExceeded: {
             /** @description Quantity that ran out. */
@@ -1492,6 +1708,33 @@ export interface components {
             turnfold: components["schemas"]["CompletionExtension"];
             /** @description Tokens that the turn's models read and wrote. */
             usage: components["schemas"]["CompletionUsage"];
+        };
+        /**
+         * @description A checkpoint, as `turnfold audit checkpoint` reported it. It proves nothing: only the signed note does, which is kept
+         *     elsewhere.
+         */
+        Checkpoint: {
+            /** @description File of the note. */
+            file: string;
+            /**
+             * Format: int64
+             * @description Number of threads whose log was damaged or did not continue what was attested before.
+             */
+            findings: number;
+            /**
+             * Format: int64
+             * @description Number of heads that it attests.
+             */
+            heads: number;
+            /** @description Time at which it was made (RFC 3339). */
+            made_at: string;
+            /** @description Name of the key that signed it. */
+            origin: string;
+            /**
+             * Format: int64
+             * @description Number of threads that were read.
+             */
+            threads: number;
         };
         /** @description The only choice of a chat completion. */
         Choice: {
@@ -1686,6 +1929,30 @@ export interface components {
              * @description Position of the event.
              */
             seq: number;
+        };
+        /** @description Threads with the same first divergence. */
+        DivergenceCluster: {
+            /** @description First divergence of that thread. */
+            divergence: components["schemas"]["Divergence"];
+            /** @description Path of the differing value, with `*` in place of list indexes. */
+            field: string;
+            /** @description Node that decides differently. */
+            node: string;
+            /**
+             * @description Strategy of the threads.
+             * @example planner
+             */
+            strategy: string;
+            /**
+             * Format: uuid
+             * @description The oldest thread of the cluster.
+             */
+            thread_id: string;
+            /**
+             * Format: int64
+             * @description Number of threads in the cluster.
+             */
+            threads: number;
         };
         /** @description Point at which two threads diverge. */
         Divide: {
@@ -2171,6 +2438,98 @@ export interface components {
          * @enum {string}
          */
         LogStatus: "idle" | "busy" | "waiting" | "failed";
+        /** @description The approval of a server's tools. */
+        McpPin: {
+            /** @description Time of the approval (RFC 3339). */
+            approved_at: string;
+            /** @description User who approved them; `first use` if the server's first use did. */
+            approved_by: string;
+            /** @description Hash of the approved tools. */
+            hash: string;
+        };
+        /** @description A prompt of an MCP server. */
+        McpPrompt: {
+            /** @description Names of its arguments, in order. */
+            arguments: string[];
+            /** @description Purpose of the prompt. */
+            description: string;
+            /** @description Name of the prompt. */
+            name: string;
+        };
+        /** @description A resource of an MCP server. */
+        McpResource: {
+            /** @description Purpose of the resource. */
+            description: string;
+            /** @description True if the URI is a template. */
+            is_template: boolean;
+            /** @description Name of the resource. */
+            name: string;
+            /** @description URI, or an RFC 6570 template of URIs. */
+            uri: string;
+        };
+        /** @description An MCP server, with everything that it offers. */
+        McpServer: components["schemas"]["McpServerSummary"] & {
+            /** @description Differences from the approved tools. */
+            changes: components["schemas"]["ToolChange"][];
+            /** @description Hash of the tools, by which they are approved. */
+            hash?: string | null;
+            /** @description Usage instructions of the server. */
+            instructions?: string | null;
+            pin?: components["schemas"]["McpPin"] | null;
+            /** @description Prompts, at most 200. */
+            prompts: components["schemas"]["McpPrompt"][];
+            /** @description Negotiated protocol version. */
+            protocol?: string | null;
+            /** @description Resources and templates of resources, at most 200. */
+            resources: components["schemas"]["McpResource"][];
+            /** @description Name and version that the server reports. */
+            server?: string | null;
+            /** @description Tools, sorted by name. */
+            tools: components["schemas"]["McpTool"][];
+            /** @description Reason why the tools are not shown; approve them with `turnfold mcp pins approve`. */
+            tools_withheld?: string | null;
+        };
+        /** @description An MCP server in a list. */
+        McpServerSummary: {
+            /** @description Purpose of the server, from the configuration. */
+            description: string;
+            /** @description Reason why it cannot be reached. */
+            error?: string | null;
+            /** @description Last report (RFC 3339). */
+            last_seen_at?: string | null;
+            /**
+             * @description Name of the server in the configuration.
+             * @example calendar
+             */
+            name: string;
+            /** @description State of its pin. */
+            pin_state: components["schemas"]["PinState"];
+            /** @description State when a worker last used it. */
+            state: components["schemas"]["McpState"];
+            /** @description Number of its tools, if they are known. */
+            tool_count?: number | null;
+            /** @description Name of the worker that reported last. */
+            worker?: string | null;
+        };
+        /**
+         * @description State of an MCP server, as a worker last found it.
+         * @enum {string}
+         */
+        McpState: "unused" | "reachable" | "unreachable";
+        /** @description A tool of an MCP server. */
+        McpTool: {
+            /** @description Purpose of the tool. */
+            description: string;
+            /** @description Name of the tool. */
+            name: string;
+            /** @description JSON Schema of the arguments. */
+            parameters: Record<string, never>;
+            /**
+             * @description Effect of repeating a call: `read`, `idempotent` or `write`.
+             * @example read
+             */
+            safety: string;
+        };
         /** @description One message of a conversation. */
         Message: {
             /** @description Id of the tool call that this message answers. Only with the role `tool`. */
@@ -2369,6 +2728,29 @@ export interface components {
             /** @description URL that receives a `POST` of JSON for each event, signed as Standard Webhooks specifies. */
             url: string;
         };
+        /** @description A node as it is configured. */
+        NodeSetup: {
+            /** @description True if the node asks a model. */
+            asks_model: boolean;
+            model?: components["schemas"]["Setting"] | null;
+            /** @description Name of the node. */
+            name: string;
+            /** @description Parameters that are set, by name. */
+            parameters: {
+                [key: string]: components["schemas"]["Setting"];
+            };
+            prompt?: components["schemas"]["PromptSetup"] | null;
+        };
+        /** @description A thread that could not be replayed. */
+        NotReplayed: {
+            /** @description Reason why it could not be replayed. */
+            problem: string;
+            /**
+             * Format: uuid
+             * @description Id of the thread.
+             */
+            thread_id: string;
+        };
         /** @description One page of a list, in OpenAI's shape. */
         OpenAiList_Batch: {
             /** @description The items of this page. */
@@ -2510,6 +2892,35 @@ export interface components {
             messages: components["schemas"]["Message"][];
             /** @description Last message of the assistant; null if there is none. */
             reply?: string | null;
+        };
+        /** @description One page of a list. */
+        Page_Checkpoint: {
+            /** @description The items of this page. */
+            data: {
+                /** @description File of the note. */
+                file: string;
+                /**
+                 * Format: int64
+                 * @description Number of threads whose log was damaged or did not continue what was attested before.
+                 */
+                findings: number;
+                /**
+                 * Format: int64
+                 * @description Number of heads that it attests.
+                 */
+                heads: number;
+                /** @description Time at which it was made (RFC 3339). */
+                made_at: string;
+                /** @description Name of the key that signed it. */
+                origin: string;
+                /**
+                 * Format: int64
+                 * @description Number of threads that were read.
+                 */
+                threads: number;
+            }[];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
         };
         /** @description One page of a list. */
         Page_Delivery: {
@@ -2660,6 +3071,33 @@ export interface components {
                  * @description Position of the event in the log, counted from 0.
                  */
                 seq: number;
+            }[];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
+        };
+        /** @description One page of a list. */
+        Page_McpServerSummary: {
+            /** @description The items of this page. */
+            data: {
+                /** @description Purpose of the server, from the configuration. */
+                description: string;
+                /** @description Reason why it cannot be reached. */
+                error?: string | null;
+                /** @description Last report (RFC 3339). */
+                last_seen_at?: string | null;
+                /**
+                 * @description Name of the server in the configuration.
+                 * @example calendar
+                 */
+                name: string;
+                /** @description State of its pin. */
+                pin_state: components["schemas"]["PinState"];
+                /** @description State when a worker last used it. */
+                state: components["schemas"]["McpState"];
+                /** @description Number of its tools, if they are known. */
+                tool_count?: number | null;
+                /** @description Name of the worker that reported last. */
+                worker?: string | null;
             }[];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
@@ -2998,6 +3436,11 @@ export interface components {
             not_inspected: number;
         };
         /**
+         * @description State of the pin of an MCP server.
+         * @enum {string}
+         */
+        PinState: "unpinned" | "approved" | "changed" | "unknown";
+        /**
          * @description Treatment of input when a thread may be waiting for an answer.
          * @enum {string}
          */
@@ -3031,6 +3474,19 @@ export interface components {
             title: string;
             /** @description URN of the kind of error, for programs. */
             type: string;
+        };
+        /** @description The prompt of a node. */
+        PromptSetup: {
+            /** @description First line of the text. */
+            first_line: string;
+            /** @description SHA-256 of the text, as in the log. */
+            hash: string;
+            /** @description File, variable or flag that sets it; `built-in` for a prompt of the strategy. */
+            origin: string;
+            /** @description Placeholders that a configured prompt may use. */
+            placeholders: string[];
+            /** @description Text of the whole prompt. */
+            text?: string | null;
         };
         /** @description A call that a person is asked to approve. */
         ProposedCall: {
@@ -3255,6 +3711,16 @@ export interface components {
          * @enum {string}
          */
         Scope: "submit" | "read" | "answer" | "operate" | "admin";
+        /** @description A value, and its origin. */
+        Setting: {
+            /**
+             * @description File, variable or flag that sets it; `configuration` for a tenant.
+             * @example built-in
+             */
+            origin: string;
+            /** @description Value of the setting. */
+            value: unknown;
+        };
         /**
          * @description Reason why a batch submits no more lines.
          * @enum {string}
@@ -3287,6 +3753,21 @@ export interface components {
              * @example step
              */
             to?: string | null;
+        };
+        /** @description A strategy as it is configured. */
+        StrategySetup: {
+            /** @description Purpose of the strategy. */
+            about: string;
+            /** @description Name of the strategy. */
+            name: string;
+            /** @description Nodes, in the order of the strategy. */
+            nodes: components["schemas"]["NodeSetup"][];
+            servers?: components["schemas"]["Setting"] | null;
+            /**
+             * Format: int32
+             * @description Version of the strategy.
+             */
+            version: number;
         };
         /** @description A strategy in a list. */
         StrategySummary: {
@@ -3420,6 +3901,33 @@ export interface components {
             id: string;
             /** @description Name of the tool. */
             name: string;
+        };
+        /** @description Change of one tool. A renamed tool is removed and added. */
+        ToolChange: {
+            /** @description Definition of an added tool. */
+            after?: Record<string, never> | null;
+            /** @description Definition of a removed tool. */
+            before?: Record<string, never> | null;
+            /** @description Kind of change. */
+            change: components["schemas"]["ToolChangeKind"];
+            /** @description Changed places of a changed tool. */
+            places?: components["schemas"]["ToolPlace"][];
+            /** @description Name of the tool. */
+            tool: string;
+        };
+        /**
+         * @description Kind of change of a tool.
+         * @enum {string}
+         */
+        ToolChangeKind: "added" | "removed" | "changed";
+        /** @description A changed place in the definition of a tool. */
+        ToolPlace: {
+            /** @description Current value; null if the place was removed. */
+            after?: unknown;
+            /** @description Previous value; null if the place is new. */
+            before?: unknown;
+            /** @description Path, such as `description` or `parameters.properties.day.type`. */
+            path: string;
         };
         /** @description A frequent cause of lines that failed or were not answered. */
         TopCause: {
@@ -3828,6 +4336,125 @@ export interface operations {
             };
             /** @description The store or the queue is unavailable; `detail` says which. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_checkpoints: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The checkpoints. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Checkpoint"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    audit_threads: {
+        parameters: {
+            query?: {
+                /** @description Only threads created before this one: `next` of the previous page. */
+                after?: string;
+                /** @description Maximum number of threads. Default: 20. */
+                limit?: number;
+                /** @description If true, requests whose prompts have a different text count as differences. Default: false. */
+                prompts?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The findings. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5726,6 +6353,220 @@ export interface operations {
             };
         };
     };
+    list_mcp_servers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_McpServerSummary"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_mcp_server: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the server.
+                 * @example calendar
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The server. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["McpServer"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is not configured. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    approve_mcp_tools: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description User who approves. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+            };
+            path: {
+                /**
+                 * @description Name of the server.
+                 * @example calendar
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApproveTools"];
+            };
+        };
+        responses: {
+            /** @description The server. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["McpServer"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `operate`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server is not configured. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The tools no longer have this hash. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_models: {
         parameters: {
             query?: never;
@@ -6405,6 +7246,77 @@ export interface operations {
             };
         };
     };
+    get_strategy_nodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the strategy.
+                 * @example planner
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The nodes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StrategySetup"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The strategy does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_threads: {
         parameters: {
             query?: {
@@ -6863,6 +7775,151 @@ export interface operations {
             };
             /** @description The key has too many open event streams. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description JSON lines. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    capture_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description JSON lines. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread cannot be a fixture. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

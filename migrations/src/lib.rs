@@ -23,7 +23,9 @@ mod m20261127_000006_keys;
 mod m20261127_000008_workers;
 mod m20261127_000009_trace_parents;
 mod m20261127_000010_batch_operators;
+mod m20261127_000011_mcp_servers;
 mod m20261127_000012_batch_callers;
+mod m20261127_000013_checkpoints;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -93,7 +95,9 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000008_workers::Migration),
             Box::new(m20261127_000009_trace_parents::Migration),
             Box::new(m20261127_000010_batch_operators::Migration),
+            Box::new(m20261127_000011_mcp_servers::Migration),
             Box::new(m20261127_000012_batch_callers::Migration),
+            Box::new(m20261127_000013_checkpoints::Migration),
         ]
     }
 }

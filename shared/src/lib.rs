@@ -34,6 +34,7 @@ mod rerun;
 mod strategy;
 mod suggest;
 mod system_prompt;
+mod tool_changes;
 mod tool_content;
 mod tool_names;
 mod usage;
@@ -86,6 +87,7 @@ pub use strategy::{
 };
 pub use suggest::closest;
 pub use system_prompt::{SystemPrompt, placeholders};
+pub use tool_changes::{FieldChange, ToolChange, diff_tools, join_few};
 pub use tool_content::{Content, ResponseExtras};
 pub use tool_names::{OfferedTool, offered_tools};
 pub use usage::{Usage, UsageTotal, usd};

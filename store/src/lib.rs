@@ -11,7 +11,9 @@
 //!   pauses        strategies, models and tenants that start no new work
 //!   keys          API keys, as hashes
 //!   pins          the approved tools of each MCP server
+//!   mcp_servers   MCP servers, as workers last found them
 //!   trace_parents spans of clients, of which turns are children
+//!   checkpoints   checkpoints, as they were last made
 //!   workers       workers that run, as they last reported
 //!   vector_index  descriptions of MCP servers, searched by vector         in the database or Milvus; rebuilt from the servers
 //! ```
@@ -21,9 +23,11 @@
 #![warn(missing_docs)]
 
 mod backends;
+mod checkpoints;
 mod error;
 mod filter;
 mod keys;
+mod mcp_servers;
 mod pauses;
 mod pins;
 mod read_models;
@@ -41,6 +45,7 @@ pub mod vector_index;
 pub mod webhooks;
 
 pub use backends::Backends;
+pub use checkpoints::CheckpointRecord;
 pub use error::Error;
 pub use filter::{Conditions, FilterError, Predicate};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
@@ -53,6 +58,7 @@ pub use log::{
     ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason,
     Withdrawal, cancel_requested_turn, obey_cancel_request, park, rename_turns,
 };
+pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
 pub use read_models::{Difference, Differs, Rebuilt};

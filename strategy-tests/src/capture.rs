@@ -11,6 +11,9 @@ use crate::{
     secrets::Secrets,
 };
 
+/// Maximum characters of a generated name.
+const MAX_NAME_CHARS: usize = 48;
+
 /// A log that can be used as a fixture.
 #[derive(Clone, Debug)]
 pub struct Captured {
@@ -75,6 +78,36 @@ pub enum Refusal {
         /// Text of the answer.
         answer: String,
     },
+}
+
+/// Derives the name of a fixture from its first message.
+pub fn suggested_name(log: &[Event]) -> Option<String> {
+    let text = log.iter().find_map(|event| {
+        let Event::TurnStarted(it) = event else { return None };
+        it.messages.last().map(|it| it.content.as_str())
+    })?;
+    let name = slug(text);
+    let cut = name.char_indices().nth(MAX_NAME_CHARS).map_or(name.len(), |(at, _)| at);
+    let name = match name[..cut].rsplit_once('_') {
+        Some((whole, _)) if cut < name.len() => whole,
+        Some(_) | None => &name[..cut],
+    };
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Joins the words of a text with `_`, in lower case.
+pub fn slug(text: &str) -> String {
+    let words = text.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
+    words.collect::<Vec<_>>().join("_").to_ascii_lowercase()
+}
+
+/// Encodes a fixture: one event a line.
+///
+/// # Errors
+///
+/// [`serde_json::Error`] if an event is not JSON.
+pub fn fixture_lines(log: &[Event]) -> Result<String, serde_json::Error> {
+    log.iter().map(|it| serde_json::to_string(it).map(|it| it + "\n")).collect()
 }
 
 fn words(event: &Option<Event>) -> String {

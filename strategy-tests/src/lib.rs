@@ -37,7 +37,7 @@ mod set_cover;
 mod snapshot;
 mod suite;
 
-pub use capture::{Captured, Refusal, capture};
+pub use capture::{Captured, Refusal, capture, fixture_lines, slug, suggested_name};
 pub use check::{Finding, check, refreshed};
 pub use coverage::{Aspect, Coverage, Point, Seen, known};
 pub use insta;

@@ -32,10 +32,12 @@ use utoipa_axum::{
 
 use self::protected::ProtectedRoutes;
 use crate::{
+    audits,
     batches::{coordinator::BatchCoordinator, quote, results, routes as batches},
     files::routes as files,
     inbox::routes as inbox,
     keys::routes as keys,
+    mcp,
     openai::{chat, error::to_openai_error, models},
     pauses,
     server::{
@@ -48,7 +50,7 @@ use crate::{
         state::AppState,
     },
     strategies,
-    threads::{answer, attachments, events, explain, fork, routes as threads},
+    threads::{answer, attachments, events, explain, export, fork, routes as threads},
     turns::{cancel_retry, failures, pending, routes as turns, submit},
     webhooks::{dispatcher::WebhookDispatcher, routes as webhooks},
     workers,
@@ -129,6 +131,8 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(threads::state))
         .needs(Read, routes!(threads::verify))
         .needs(Read, routes!(threads::replay))
+        .needs(Read, routes!(export::export))
+        .needs(Read, routes!(export::fixture))
         .needs(Read, routes!(explain::why))
         .needs(Read, routes!(explain::diff))
         .needs(Submit, routes!(fork::fork))
@@ -150,10 +154,16 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Admin, routes!(keys::revoke))
         .needs(Admin, routes!(keys::rotate))
         .needs(Operate, routes!(workers::list))
+        .needs(Read, routes!(mcp::list))
+        .needs(Read, routes!(mcp::get))
+        .needs(Operate, routes!(mcp::approve))
         .needs(Operate, routes!(health::read_metrics))
         .needs(Read, routes!(strategies::list))
         .needs(Read, routes!(strategies::get))
         .needs(Read, routes!(strategies::map))
+        .needs(Read, routes!(strategies::nodes))
+        .needs(Read, routes!(audits::threads))
+        .needs(Read, routes!(audits::checkpoints))
 }
 
 /// Routes that require authentication and follow OpenAI's API, including its error shape.

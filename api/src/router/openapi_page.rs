@@ -53,6 +53,8 @@ const BEARER: &str = "bearer";
         (name = "inbox", description = "Open questions to people, in the format of agent inboxes."),
         (name = "queue", description = "Turns that are not running, and the reasons."),
         (name = "workers", description = "Workers that run. For operators."),
+        (name = "mcp", description = "MCP servers: state, tools, and approval of changed tools. For operators."),
+        (name = "audit", description = "Integrity and replay of many threads, and checkpoints."),
         (name = "pauses", description = "Pause strategies, models and tenants. For operators."),
         (name = "keys", description = "API keys: create, list, rotate and revoke. Keys of a tenant are managed by its own admin keys."),
         (name = "openai", description = "OpenAI's chat completions. A strategy is a model. Errors have OpenAI's shape."),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,6 +14,9 @@ use store::{Backends, StrategyRegistry};
 
 use super::{key_ring::KeyRing, listener::ConnectionLimits, oidc::OidcConfig, tenant_rules::TenantRules};
 
+/// Names the file, variable or flag that sets a key of the configuration.
+pub type Origins = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 /// Configuration of the API and the backends it uses.
 pub struct ApiConfig {
     /// The store, the job queue and the notifications.
@@ -21,6 +25,12 @@ pub struct ApiConfig {
     pub strategies: StrategyRegistry,
     /// Descriptions of the MCP servers by name. A thread keeps those that exist when it is created.
     pub experts: BTreeMap<String, String>,
+    /// Descriptions of the configured MCP servers by name, without the plain commands.
+    pub mcp_servers: BTreeMap<String, String>,
+    /// Returns where a key of the configuration is set, such as `strategies.planner.model`.
+    pub origins: Origins,
+    /// Patterns of secrets that are removed from fixtures.
+    pub fixture_secrets: strategy_tests::Secrets,
     /// Configuration overrides by strategy. Overrides in a request take precedence.
     pub tuned: BTreeMap<String, Value>,
     /// Budget of a thread and of each of its turns. A thread keeps the budget that applies when it is created.

@@ -63,6 +63,10 @@ kinds! {
     UnknownKey = NOT_FOUND "unknown-key" "key not found",
     /// The delivery does not exist.
     UnknownDelivery = NOT_FOUND "unknown-delivery" "delivery not found",
+    /// The MCP server is not configured.
+    UnknownServer = NOT_FOUND "unknown-server" "MCP server not found",
+    /// The tools of the MCP server are not those that were shown.
+    ToolsChanged = CONFLICT "tools-changed" "tools changed",
     /// An open batch reads the file.
     FileInUse = CONFLICT "file-in-use" "file in use",
     /// The current status does not allow the request.
@@ -93,6 +97,8 @@ kinds! {
     NothingAsked = CONFLICT "nothing-asked" "no question is open",
     /// The question does not accept this kind of answer.
     NotThisWay = CONFLICT "not-this-way" "kind of answer not accepted",
+    /// The thread cannot be a fixture.
+    NoFixture = CONFLICT "no-fixture" "not a fixture",
     /// A call is in doubt, which requires a verdict.
     InDoubt = CONFLICT "in-doubt" "a call is in doubt",
     /// No call is in doubt.

@@ -19,7 +19,7 @@ use tracing::warn;
 use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
-    config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    config::{ApiConfig, BatchConfig, Capacity, Origins, WebhookConfig},
     limit_warnings::LimitWarnings,
     measurement::Measurement,
     problem::ApiError,
@@ -33,6 +33,9 @@ use crate::logs::fold_cache::FoldCache;
 /// Maximum number of files read for quotes at the same time.
 const CONCURRENT_QUOTES: usize = 2;
 
+/// Maximum number of requests that replay many events at the same time.
+const CONCURRENT_REPLAYS: usize = 2;
+
 /// Application state shared by all handlers.
 pub(crate) struct AppState {
     pub(crate) parts: Backends,
@@ -40,6 +43,9 @@ pub(crate) struct AppState {
     /// Hash of the prompts of each strategy.
     pub(crate) prompts: BTreeMap<String, String>,
     pub(crate) experts: BTreeMap<String, String>,
+    pub(crate) mcp_servers: BTreeMap<String, String>,
+    pub(crate) origins: Origins,
+    pub(crate) fixture_secrets: strategy_tests::Secrets,
     pub(crate) tenant_rules: TenantRules,
     /// Names of the configured providers of models, if they are known.
     pub(crate) providers: Option<BTreeSet<String>>,
@@ -63,6 +69,8 @@ pub(crate) struct AppState {
     pub(crate) capacity: Capacity,
     /// One permit for each file that may be read for a quote; other quotes wait.
     pub(crate) quotes: Semaphore,
+    /// One permit for each request that replays many events; others wait.
+    pub(crate) replays: Semaphore,
     /// Wakes the webhook dispatcher of this process.
     pub(crate) deliveries_changed: Notify,
     /// Folds of long logs.
@@ -86,6 +94,9 @@ impl AppState {
             parts,
             strategies,
             experts,
+            mcp_servers,
+            origins,
+            fixture_secrets,
             tuned,
             budget,
             context,
@@ -118,6 +129,9 @@ impl AppState {
             strategies,
             prompts,
             experts,
+            mcp_servers,
+            origins,
+            fixture_secrets,
             tenant_rules,
             providers,
             tuned,
@@ -134,6 +148,7 @@ impl AppState {
             webhooks,
             capacity,
             quotes: Semaphore::new(CONCURRENT_QUOTES),
+            replays: Semaphore::new(CONCURRENT_REPLAYS),
             deliveries_changed: Notify::new(),
             folds: FoldCache::default(),
             readiness: Readiness::default(),

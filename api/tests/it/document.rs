@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::test_api::Room;
 
-const ROUTES: [&str; 60] = [
+const ROUTES: [&str; 68] = [
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
@@ -14,6 +14,8 @@ const ROUTES: [&str; 60] = [
     "get /metrics",
     "get /openapi.json",
     "get /readyz",
+    "get /v1/audit/checkpoints",
+    "get /v1/audit/threads",
     "get /v1/batches",
     "get /v1/batches/{id}",
     "get /v1/batches/{id}/quote",
@@ -26,6 +28,8 @@ const ROUTES: [&str; 60] = [
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
     "get /v1/keys",
+    "get /v1/mcp/servers",
+    "get /v1/mcp/servers/{name}",
     "get /v1/models",
     "get /v1/models/{model}",
     "get /v1/pauses",
@@ -34,11 +38,14 @@ const ROUTES: [&str; 60] = [
     "get /v1/strategies",
     "get /v1/strategies/{name}",
     "get /v1/strategies/{name}/map",
+    "get /v1/strategies/{name}/nodes",
     "get /v1/threads",
     "get /v1/threads/{id}",
     "get /v1/threads/{id}/attachments/{sha256}",
     "get /v1/threads/{id}/diff",
     "get /v1/threads/{id}/events",
+    "get /v1/threads/{id}/export",
+    "get /v1/threads/{id}/fixture",
     "get /v1/threads/{id}/replay",
     "get /v1/threads/{id}/state",
     "get /v1/threads/{id}/verify",
@@ -58,6 +65,7 @@ const ROUTES: [&str; 60] = [
     "post /v1/inbox/{thread_id}",
     "post /v1/keys",
     "post /v1/keys/{id}/rotate",
+    "post /v1/mcp/servers/{name}/pins",
     "post /v1/threads/{id}/answer",
     "post /v1/threads/{id}/fork",
     "post /v1/threads/{id}/reconcile",

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must panic")]
 
 mod approval;
+mod audits;
 mod auth;
 mod batch_run;
 mod batches;
@@ -16,6 +17,7 @@ mod delayed;
 mod document;
 mod endings;
 mod events;
+mod exports;
 mod faithful;
 mod files;
 mod fork;
@@ -23,6 +25,7 @@ mod health;
 mod inbox;
 mod inbox_action;
 mod keys;
+mod mcp;
 mod metrics;
 mod oidc;
 mod openai;

@@ -31,7 +31,7 @@ fn routes() -> Vec<Route> {
                 method: method.to_uppercase(),
                 path: path.clone(),
                 needs: scope.parse().unwrap(),
-                operator_only: ["/metrics", "/v1/workers"].contains(&path.as_str()),
+                operator_only: ["/metrics", "/v1/workers"].contains(&path.as_str()) || path.starts_with("/v1/mcp/") || path == "/v1/audit/checkpoints",
             });
         }
     }
@@ -107,6 +107,7 @@ fn body(route: &Route, ids: &Ids) -> Value {
         ("POST", "/v1/threads/{id}/reconcile") => json!({"slot": 0, "verdict": "skip"}),
         ("POST", "/v1/inbox/{thread_id}") => json!({"type": "respond", "args": "no"}),
         ("POST", "/v1/webhooks") => json!({"url": "https://example.org/x"}),
+        ("POST", "/v1/mcp/servers/{name}/pins") => json!({"hash": "no"}),
         ("POST", "/v1/keys") => json!({"scopes": ["admin"]}),
         _ => json!({}),
     }
@@ -161,7 +162,7 @@ async fn keys(room: &Room, tenant: &str, expires: Option<u64>) -> Vec<(Scope, St
 async fn every_route_admits_the_keys_that_it_should() {
     let room = locked().await;
     let (ids, unknown, routes) = (furnish(&room).await, Ids::unknown(), routes());
-    assert_eq!(routes.len(), 56);
+    assert_eq!(routes.len(), 64);
     let (own, other) = (keys(&room, "acme", None).await, keys(&room, "bell", None).await);
     let (revoked, expired) = (keys(&room, "acme", None).await, keys(&room, "acme", Some(1)).await);
     for (_, key) in &revoked {

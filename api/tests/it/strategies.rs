@@ -56,3 +56,24 @@ async fn an_unknown_strategy_lists_the_known_ones() {
         assert!(detail.contains(&known().names().join(", ")), "{detail}");
     }
 }
+
+#[tokio::test]
+async fn nodes_are_shown_as_they_are_configured() {
+    let tuned = json!({"nodes": {"plan": {"temperature": 0.5, "prompt": "Plan it."}}, "model": "own/one"});
+    let room = Room::with(|door| {
+        door.tuned.insert("planner".to_owned(), tuned);
+    })
+    .await;
+    let shown = room.get("/v1/strategies/planner/nodes").await.json();
+    let nodes = shown["nodes"].as_array().unwrap();
+    let plan = nodes.iter().find(|it| it["name"] == "plan").unwrap();
+    let origin = "origin of strategies.planner.nodes.plan.temperature";
+    assert_eq!(plan["parameters"]["temperature"], json!({"value": 0.5, "origin": origin}));
+    assert_eq!(plan["model"], json!({"value": "own/one", "origin": "origin of strategies.planner.model"}));
+    assert_eq!(plan["prompt"]["text"], "Plan it.");
+    assert!(nodes.iter().any(|it| it["prompt"]["origin"] == "built-in"), "{nodes:?}");
+
+    let as_acme = axum::http::Request::get("/v1/strategies/planner/nodes").header("x-turnfold-tenant", "acme");
+    let of_tenant = room.send(as_acme.body(axum::body::Body::empty()).unwrap()).await.json();
+    assert!(!of_tenant.to_string().contains("origin of"), "a tenant does not see the operator's files: {of_tenant}");
+}

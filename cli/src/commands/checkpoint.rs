@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use audit::checkpoints::{self, Asked, Error, Gone, Key, Place, Report, Verdict};
+use queue::clock;
 use serde_json::json;
-use store::Store;
+use store::{CheckpointRecord, Store};
 
 use super::{Context, selection, source};
 use crate::{
@@ -51,6 +52,18 @@ pub(super) async fn checkpoint(
     let round = selection::select(store, Selection { jobs, ..Selection::default() }, &spinner).await?;
     let made = checkpoints::checkpoint(store, &round, to, &key, gone).await.map_err(with_exit_code)?;
     spinner.finish_and_clear();
+    let record = CheckpointRecord {
+        origin: key.name().to_owned(),
+        file: to.note.display().to_string(),
+        heads: made.size,
+        threads: made.threads,
+        findings: made.found,
+        made_at: clock::now(),
+    };
+    // A user who may only read the database makes checkpoints too.
+    if let Err(error) = store.record_checkpoint(&record).await {
+        output::note(&format!("the console does not show this checkpoint: {error}"));
+    }
     let thing = json!({
         "note": to.note, "heads": to.heads, "size": made.size, "added": made.added, "gone": made.gone,
         "threads": made.threads, "vkey": key.vkey(), "found": made.found, "findings": made.findings,

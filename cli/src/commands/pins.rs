@@ -2,9 +2,9 @@
 
 use queue::clock;
 use serde_json::{Value, json};
-use shared::{Fault, Tool, visible_line};
+use shared::{Fault, Tool, ToolChange, diff_tools, visible_line};
 use store::{Pin, Store};
-use worker::world::{FieldChange, Servers, ToolChange, decode_pin, diff_tools, encode_tools};
+use worker::world::{Servers, decode_pin, encode_tools};
 
 use super::{Context, mcp};
 use crate::{
@@ -75,7 +75,7 @@ async fn diff(ctx: &Context, servers: &Servers, store: &Store, name: &str) -> an
         return Ok(Exit::Ok);
     };
     let changes = diff_tools(&decode_pin(&pin).map_err(unusable)?, &tools);
-    let things: Vec<Value> = changes.iter().map(to_json).collect();
+    let things: Vec<Value> = changes.iter().map(|it| json!(api_types::ToolChange::from(it))).collect();
     output::many(ctx.format, &things, || match changes.is_empty() {
         true => format!("the tools of {name} are the approved ones"),
         false => changes.iter().map(to_text).collect::<Vec<_>>().join("\n"),
@@ -108,7 +108,7 @@ async fn approve(
     let changes = diff_tools(&before, &tools);
     let by = crate::user::user_name();
     store.approve(Pin::new(name, &encode_tools(&tools).map_err(unusable)?, &by)).await?;
-    let things: Vec<Value> = changes.iter().map(to_json).collect();
+    let things: Vec<Value> = changes.iter().map(|it| json!(api_types::ToolChange::from(it))).collect();
     output::many(ctx.format, &things, || changes.iter().map(to_text).collect::<Vec<_>>().join("\n"))?;
     output::note(&format!("{name} is pinned to its current {} tools", tools.len()));
     Ok(Exit::Ok)
@@ -134,18 +134,6 @@ async fn live(ctx: &Context, servers: &Servers, name: &str) -> anyhow::Result<(V
 
 fn unusable(fault: Fault) -> anyhow::Error {
     CliError::with_exit(Exit::Finding, fault.error)
-}
-
-fn to_json(change: &ToolChange) -> Value {
-    match change {
-        ToolChange::Added(it) => json!({"tool": it.name, "change": "added", "after": it}),
-        ToolChange::Removed(it) => json!({"tool": it.name, "change": "removed", "before": it}),
-        ToolChange::Changed { tool, fields: places } => {
-            let place = |it: &FieldChange| json!({"path": it.path, "before": it.before, "after": it.after});
-            let places: Vec<Value> = places.iter().map(place).collect();
-            json!({"tool": tool, "change": "changed", "places": places})
-        }
-    }
 }
 
 /// Renders a change in full. Texts are shown as JSON, so that they cannot contain terminal control sequences.

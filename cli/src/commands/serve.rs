@@ -21,7 +21,7 @@ use worker::{Shutdown, Worker, world::LiveWorld};
 
 use super::Context;
 use crate::{
-    config::{LogFormat, Settings, Sources},
+    config::{LogFormat, Origins, Settings, Sources},
     engine::{self, Alone, Claim, ConfiguredKeys},
     exit::{CliError, Exit},
     output,
@@ -34,7 +34,7 @@ const SECOND_ENGINE_HINT: &str = "stop the other one, use another file with --se
 
 /// Runs the API and a worker in one process. Migrates the database first.
 pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
-    let dev = Dev::ready(&ctx.settings, &ctx.strategies, SECOND_ENGINE_HINT).await?;
+    let dev = Dev::ready(&ctx.settings, &ctx.origins, &ctx.strategies, SECOND_ENGINE_HINT).await?;
     let address = dev.api.address()?;
     output::note(&ready(&ctx, address));
     let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
@@ -109,21 +109,25 @@ pub(super) struct ApiServer {
 
 impl ApiServer {
     /// Opens the port and migrates the database.
-    pub(super) async fn ready(settings: &Settings, strategies: &StrategyRegistry) -> anyhow::Result<Self> {
+    pub(super) async fn ready(
+        settings: &Settings,
+        origins: &Origins,
+        strategies: &StrategyRegistry,
+    ) -> anyhow::Result<Self> {
         let listener = engine::listen(settings).await?;
         let store = engine::wait_for_servers(|| engine::store_or_new(settings)).await?;
-        Self::at(listener, store, settings, strategies).await
+        Self::at(listener, store, (settings, origins), strategies).await
     }
 
     async fn at(
         listener: TcpListener,
         store: Store,
-        settings: &Settings,
+        (settings, origins): (&Settings, &Origins),
         strategies: &StrategyRegistry,
     ) -> anyhow::Result<Self> {
         store.migrate().await?;
         let parts = connect_parts(settings, &store, Alone::Yes).await?;
-        Ok(Self { listener, door: engine::door(settings, parts, strategies.clone())? })
+        Ok(Self { listener, door: engine::door(settings, origins, parts, strategies.clone())? })
     }
 
     /// Adds a random operator key, for the process that started this API.
@@ -155,12 +159,14 @@ pub(super) struct Dev {
     world: Arc<LiveWorld>,
     claim: Option<Claim>,
     export: Option<LiveExport>,
+    reports: AbortOnDropHandle<()>,
 }
 
 impl Dev {
     /// Opens the port and migrates the database. `hint` is part of the error if another engine uses the same SQLite file.
     pub(super) async fn ready(
         settings: &Settings,
+        origins: &Origins,
         strategies: &StrategyRegistry,
         hint: &str,
     ) -> anyhow::Result<Self> {
@@ -168,12 +174,13 @@ impl Dev {
         let store = engine::wait_for_servers(|| engine::store_or_new(settings)).await?;
         let (store, export) = LiveExport::start(settings, store)?;
         let claim = Claim::of(settings, hint)?;
-        let api = ApiServer::at(listener, store, settings, strategies).await?;
+        let api = ApiServer::at(listener, store, (settings, origins), strategies).await?;
         let parts = api.door.parts.clone();
         let world = Arc::new(engine::world(settings, &parts.store)?);
         let bounds = engine::wait_for_servers(|| engine::bounds(settings)).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
-        Ok(Self { api, worker, world, claim, export })
+        let reports = report_servers(settings, &world);
+        Ok(Self { api, worker, world, claim, export, reports })
     }
 
     /// The store of its events.
@@ -183,8 +190,9 @@ impl Dev {
 
     /// Serves until both are stopped.
     pub(super) async fn serve(self, stop_worker: Shutdown, stop_api: CancellationToken) {
-        let Self { api: ApiServer { listener, door }, worker, world, claim, export } = self;
+        let Self { api: ApiServer { listener, door }, worker, world, claim, export, reports } = self;
         tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker));
+        drop(reports);
         world.close().await;
         finish(export).await;
         drop(claim);
@@ -204,7 +212,7 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let store = engine::wait_for_servers(|| ctx.store()).await?;
     let (store, export) = LiveExport::start(&ctx.settings, store)?;
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
-    let door = engine::door(&ctx.settings, parts, ctx.strategies.clone())?;
+    let door = engine::door(&ctx.settings, &ctx.origins, parts, ctx.strategies.clone())?;
     let address = listener.local_addr()?;
     let _reread = reread_keys_on_hangup(&ctx, address, &door.keys);
     info!(%address, "listening");
@@ -236,12 +244,20 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     let worker = engine::worker(&ctx.settings, parts, ctx.strategies, world.clone(), bounds);
     let stop = Shutdown::default();
     let signals = tokio::spawn(handle_signals(stop.clone(), CancellationToken::new()));
+    let reports = report_servers(&ctx.settings, &world);
     worker.run(stop).await;
+    drop(reports);
     signals.abort();
     finish(export).await;
     drop(served);
     world.close().await;
     Ok(Exit::Ok)
+}
+
+/// Starts a task that reports the MCP servers to the store.
+fn report_servers(settings: &Settings, world: &Arc<LiveWorld>) -> AbortOnDropHandle<()> {
+    let (name, world) = (engine::name(settings), Arc::clone(world));
+    AbortOnDropHandle::new(tokio::spawn(async move { world.keep_reporting_servers(&name).await }))
 }
 
 /// Exports the last turns.

@@ -84,19 +84,6 @@ impl Source {
         }
     }
 
-    /// Returns the content of an attachment of a thread.
-    pub(crate) async fn attachment(&self, id: ThreadId, sha256: &str) -> anyhow::Result<Vec<u8>> {
-        match self {
-            Self::Database { store, .. } => store
-                .attachment(id, sha256)
-                .await?
-                .with_context(|| format!("the content of attachment {sha256} of thread {id} is missing")),
-            Self::Api(client) => {
-                client.bytes(&path(&["threads", &id.to_string(), "attachments", sha256])?).await
-            }
-        }
-    }
-
     /// Lists threads, newest first: those with ids below `after`.
     pub(crate) async fn threads(
         &self,

@@ -8,7 +8,9 @@ export const VIEWS = [
   { key: "i", path: "inbox", name: "Inbox" },
   { key: "b", path: "batches", name: "Batches" },
   { key: "s", path: "strategies", name: "Strategies" },
+  { key: "m", path: "mcp", name: "MCP servers" },
   { key: "q", path: "queue", name: "Queue" },
+  { key: "a", path: "audit", name: "Audit" },
   { key: "p", path: "playground", name: "Playground" },
 ] as const;
 

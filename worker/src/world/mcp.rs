@@ -2,7 +2,6 @@
 
 mod call_tool;
 mod catalog;
-mod changes;
 mod concurrency;
 mod confinement;
 mod connect;
@@ -18,6 +17,7 @@ mod notifications;
 mod pending_request;
 mod pins;
 mod process_group;
+mod report;
 mod resources;
 mod sessions;
 mod single_flight;
@@ -37,7 +37,6 @@ use tokio::sync::Semaphore;
 
 pub(super) use self::convert::MAX_OUTPUT_CHARS;
 pub use self::{
-    changes::{FieldChange, ToolChange, diff_tools},
     confinement::{Confinement, Sandbox},
     pins::{decode_pin, encode_tools},
     sessions::Session,

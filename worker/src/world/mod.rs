@@ -48,8 +48,8 @@ pub use http_clients::HttpClientError;
 pub use http_commands::{COMMANDS, Command, Commands, Method, describe_commands};
 pub use index::{Index, SearchResult};
 pub use mcp::{
-    Confinement, FieldChange, IDEMPOTENCY_KEY, NodeToolFilters, Sandbox, Server, ServerInfo, Servers,
-    Session, ToolChange, ToolFilter, ToolRule, Transport, decode_pin, diff_tools, encode_tools,
+    Confinement, IDEMPOTENCY_KEY, NodeToolFilters, Sandbox, Server, ServerInfo, Servers,
+    Session, ToolFilter, ToolRule, Transport, decode_pin, encode_tools,
 };
 pub use models::{
     CapabilityCheck, CapabilityVerdict, DIALECTS, Dialect, DialectRow, ModelCheck, Models, OpenAi, Price,
@@ -165,6 +165,12 @@ impl LiveWorld {
     /// The configured MCP servers.
     pub fn servers(&self) -> &Servers {
         &self.servers
+    }
+
+    /// Reports to the store what the MCP servers offer, in the name of a worker, until the future is dropped. Opens no
+    /// connection: a server is reported when a request has used it.
+    pub async fn keep_reporting_servers(&self, worker: &str) {
+        self.servers.keep_reporting(worker, &self.redactor).await;
     }
 
     /// Closes every connection, giving each server time to shut down.

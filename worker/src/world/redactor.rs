@@ -30,6 +30,11 @@ struct Secrets {
 }
 
 impl Redactor {
+    /// Redacts every text in `value`. Returns the number of redacted texts.
+    pub(super) fn json(&self, value: &mut Value) -> usize {
+        self.0.as_ref().map_or(0, |it| it.value(value))
+    }
+
     /// Creates a redactor of these secrets, each with the name of its setting. Secrets below 8 bytes are ignored.
     pub fn new(secrets: impl IntoIterator<Item = (String, SecretString)>) -> Self {
         let settings: HashMap<String, String> = secrets

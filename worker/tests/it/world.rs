@@ -21,6 +21,7 @@ mod models;
 mod modern;
 mod offers;
 mod pins;
+mod report;
 mod providers;
 mod quirks;
 mod recorded;

@@ -2,53 +2,20 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use audit::{AttachmentLine, EventLine, LogExport};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use queue::clock;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::{Event, Graph, RunStatus, check_json, rerun};
-use store::{AttachmentContent, Chain, ImportedEvent, Store, ThreadId, integrity::hash_chain, rename_turns};
+use store::{AttachmentContent, ImportedEvent, Store, ThreadId, integrity::hash_chain, rename_turns};
 use uuid::Uuid;
 
 use crate::{
+    client::{Client, path},
     commands::{Context, source::Source, turn::read_stdin},
     exit::{CliError, Exit},
     output,
 };
-
-/// Number of events read at a time.
-const PAGE: u64 = 500;
-
-/// A line of an exported log: an event as it is stored. A folder of `audit export` has further fields.
-#[derive(Serialize, Deserialize)]
-struct Line {
-    thread: ThreadId,
-    seq: u64,
-    /// Microseconds since the Unix epoch.
-    at: i64,
-    kind: String,
-    /// The stored bytes, which the hash covers.
-    payload: String,
-    hash: String,
-}
-
-/// A line of an exported log after the events: the content of an image or file.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AttachmentLine {
-    sha256: String,
-    /// The bytes in base64.
-    content: String,
-}
-
-/// Prints the contents of the attachments that events refer to.
-async fn export_attachments(source: &Source, id: ThreadId, hashes: &BTreeSet<String>) -> anyhow::Result<()> {
-    for sha256 in hashes {
-        let content = STANDARD.encode(source.attachment(id, sha256).await?);
-        output::print(&serde_json::to_string(&AttachmentLine { sha256: sha256.clone(), content })?)?;
-    }
-    Ok(())
-}
 
 /// Returns the hashes of the attachments of an event.
 fn hashes(event: &Event) -> impl Iterator<Item = String> {
@@ -57,58 +24,26 @@ fn hashes(event: &Event) -> impl Iterator<Item = String> {
 
 pub(super) async fn export(source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
     match source {
-        Source::Database { store, .. } => export_stored(source, store, id).await,
-        Source::Api(_) => export_from_api(source, id).await,
+        Source::Database { store, .. } => export_stored(store, id).await,
+        Source::Api(client) => export_from_api(client, id).await,
     }
 }
 
-async fn export_stored(source: &Source, store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
+async fn export_stored(store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
     store.head(id).await?;
-    let (mut from, mut attachments) = (0, BTreeSet::new());
-    loop {
-        let page = store.stored(id, from, PAGE).await?;
-        let Some(last) = page.last() else {
-            export_attachments(source, id, &attachments).await?;
-            return Ok(Exit::Ok);
-        };
-        from = last.seq + 1;
-        for it in page {
-            // An event that this build cannot read is exported as it is.
-            attachments.extend(Event::decode(&it.kind, &it.payload).iter().flat_map(hashes));
-            let hash = hex::encode(it.hash);
-            let line = Line { thread: id, seq: it.seq, at: it.at, kind: it.kind, payload: it.payload, hash };
-            output::print(&serde_json::to_string(&line)?)?;
-        }
+    let mut export = LogExport::new(store.clone(), id);
+    while let Some(lines) = export.next().await? {
+        output::print(lines.trim_end())?;
     }
+    Ok(Exit::Ok)
 }
 
-/// Exports a log through the API, which returns events and not the stored bytes. The bytes are encoded again, and the hash
-/// of the last event proves that they equal the stored ones.
-async fn export_from_api(source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
-    let (mut hash, mut lines, mut attachments) = (hash_chain::START, Vec::new(), BTreeSet::new());
-    source
-        .scan_to(id, None, |it| {
-            attachments.extend(hashes(&it.event));
-            let (kind, payload) = (it.event.kind().to_owned(), it.event.payload()?);
-            hash = hash_chain::link(&hash, it.seq, it.at, &kind, &payload);
-            lines.push(Line { thread: id, seq: it.seq, at: it.at, kind, payload, hash: hex::encode(hash) });
-            Ok(())
-        })
-        .await?;
-    match source.verify_chain(id).await? {
-        Chain::Intact { head, events } if head == hash && events == lines.len() as u64 => {}
-        Chain::Intact { .. } | Chain::Broken { .. } => {
-            let message = format!(
-                "the events of thread {id} do not have the hash that the API reports\nhint: the thread may have moved, or another \
-                 version wrote it; try again, or export it from the database"
-            );
-            return Err(CliError::with_exit(Exit::Finding, message));
-        }
-    }
-    for line in &lines {
-        output::print(&serde_json::to_string(line)?)?;
-    }
-    export_attachments(source, id, &attachments).await?;
+/// Exports a log through the API. Nothing is printed unless the hash chain of the lines is intact.
+async fn export_from_api(client: &Client, id: ThreadId) -> anyhow::Result<Exit> {
+    let text = String::from_utf8(client.bytes(&path(&["threads", &id.to_string(), "export"])?).await?)?;
+    let (lines, _) = split(&text);
+    chained(&lines).map_err(|why| CliError::with_exit(Exit::Finding, format!("the exported log: {why}")))?;
+    output::print(text.trim_end())?;
     Ok(Exit::Ok)
 }
 
@@ -233,7 +168,7 @@ fn attachments(
 fn chained(lines: &[&str]) -> Result<(ThreadId, Vec<ImportedEvent>), String> {
     let (mut id, mut before, mut log) = (None, hash_chain::START, Vec::new());
     for (nth, line) in (0_u64..).zip(lines) {
-        let Line { thread, seq, at, kind, payload, hash } =
+        let EventLine { thread, seq, at, kind, payload, hash } =
             serde_json::from_str(line).map_err(|err| format!("line {}: {err}", nth + 1))?;
         if *id.get_or_insert(thread) != thread {
             return Err(format!("line {}: belongs to another thread than the lines before", nth + 1));

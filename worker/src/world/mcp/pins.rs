@@ -6,14 +6,13 @@
 //! descriptions a month later, and only the model reads them.
 
 use futures::FutureExt as _;
-use shared::{Fault, Tool};
+use shared::{Fault, Tool, diff_tools, join_few};
 use store::Pin;
 use tokio::sync::Mutex;
 use tracing::warn;
 
 use super::{
     Pool, Servers,
-    changes::{diff_tools, join_few},
     connection::Connection,
     failure::Failure,
 };

@@ -40,10 +40,17 @@ impl<T: Clone> SingleFlight<T> {
         state.value = None;
         let created = create.await;
         match &created {
-            Ok(value) => state.value = Some(value.clone()),
+            Ok(value) => (state.value, state.failed) = (Some(value.clone()), None),
             Err(fault) => state.failed = Some((Instant::now(), fault.clone())),
         }
         created
+    }
+
+    /// Returns the value, or the fault of the last creation. `None` if there is neither, or while another caller uses it.
+    pub(super) fn peek(&self) -> Option<Result<T, Fault>> {
+        let state = self.state.try_lock().ok()?;
+        let failed = || state.failed.as_ref().map(|(_, fault)| Err(fault.clone()));
+        state.value.clone().map(Ok).or_else(failed)
     }
 
     /// Drops the value if it matches.

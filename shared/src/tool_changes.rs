@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use serde_json::Value;
-use shared::{Tool, visible_line};
 
-use crate::world::truncate;
+use crate::{Tool, visible_line};
 
 /// Maximum characters shown of a name, so that a server cannot fill the screen.
 const MAX_NAME_CHARS: usize = 80;
@@ -75,7 +74,7 @@ impl fmt::Display for ToolChange {
 const MAX_ITEMS: usize = 8;
 
 /// Joins the first items and counts the rest.
-pub(super) fn join_few(items: &[String]) -> String {
+pub fn join_few(items: &[String]) -> String {
     let first = items[..items.len().min(MAX_ITEMS)].join(", ");
     match items.len().saturating_sub(MAX_ITEMS) {
         0 => first,
@@ -85,7 +84,11 @@ pub(super) fn join_few(items: &[String]) -> String {
 
 /// Escapes a name chosen by the server, which may contain terminal control characters.
 fn escape(name: &str) -> String {
-    truncate(&visible_line(name), MAX_NAME_CHARS)
+    let name = visible_line(name);
+    match name.char_indices().nth(MAX_NAME_CHARS) {
+        None => name,
+        Some((end, _)) => format!("{}…", &name[..end]),
+    }
 }
 
 fn changed_fields(before: &Tool, after: &Tool) -> Vec<FieldChange> {
@@ -122,9 +125,9 @@ fn compare_values(path: &str, before: Option<&Value>, after: Option<&Value>, fie
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use shared::Safety;
 
     use super::*;
+    use crate::Safety;
 
     fn tool(name: &str, parameters: Value) -> Tool {
         Tool {

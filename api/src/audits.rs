@@ -1,0 +1,132 @@
+//! Routes that audit threads page by page, and list checkpoints.
+
+use api_types::{AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed, Page};
+use audit::replay::{Cluster, replay_some};
+use axum::{Json, extract::State};
+use queue::clock::rfc3339;
+use serde::Deserialize;
+use store::{Chain, ThreadFilter, ThreadId};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use crate::server::{
+    auth::{Operator, Principal},
+    extract::Query,
+    pagination::whole,
+    problem::{ApiError, Kind},
+    state::{AppState, SharedState},
+};
+
+/// Default and maximum number of threads of one request.
+const THREADS: u64 = 20;
+const THREADS_MAX: u64 = 100;
+
+/// Number of events after which a request audits no further thread.
+const EVENTS_MAX: u64 = 10_000;
+
+/// Query parameters of an audit.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AuditParams {
+    /// Only threads created before this one: `next` of the previous page.
+    after: Option<Uuid>,
+    /// Maximum number of threads. Default: 20.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u64>,
+    /// If true, requests whose prompts have a different text count as differences. Default: false.
+    #[serde(default)]
+    prompts: bool,
+}
+
+/// Audit a page of threads
+///
+/// Verifies the hash chains of threads, newest first, and runs today's code against their logs. Nothing is written, and no model
+/// or tool is called. A request ends after 10,000 events, so a page may have fewer threads than `limit`; continue with `next`.
+/// Add the `threads` of clusters with the same strategy, node and field.
+#[utoipa::path(
+    get, path = "/v1/audit/threads", tag = "audit", operation_id = "audit_threads", params(AuditParams),
+    responses((status = 200, description = "The findings.", body = AuditPage))
+)]
+pub(crate) async fn threads(
+    State(app): SharedState,
+    principal: Principal,
+    Query(AuditParams { after, limit, prompts }): Query<AuditParams>,
+) -> Result<Json<AuditPage>, ApiError> {
+    let limit = limit.unwrap_or(THREADS);
+    if !(1..=THREADS_MAX).contains(&limit) {
+        let detail = format!("limit must be between 1 and {THREADS_MAX}, but is {limit}");
+        return Err(Kind::Malformed.because(detail));
+    }
+    let Ok(_permit) = app.replays.acquire().await else {
+        return Err(Kind::Unavailable.because("the API is stopping"));
+    };
+    let filter = ThreadFilter { tenant: principal.only(), status: None };
+    let rows = app.parts.store.threads(filter, after, limit + 1).await?;
+    let ids: Vec<ThreadId> = rows.iter().map(|it| it.id).take(usize::try_from(limit).unwrap_or(0)).collect();
+    let (report, read) =
+        replay_some(&app.parts.store, &app.strategies, &ids, prompts, EVENTS_MAX).await?;
+    let next = if read < rows.len() { ids[..read].last().copied() } else { None };
+    Ok(Json(AuditPage {
+        threads: read as u64,
+        events: report.events,
+        broken: broken(&app, &ids[..read]).await?,
+        diverged: report.diverged,
+        clusters: report.clusters.into_iter().map(cluster).collect(),
+        not_checked: report
+            .not_checked
+            .into_iter()
+            .map(|it| NotReplayed { thread_id: it.thread, problem: it.why })
+            .collect(),
+        next,
+    }))
+}
+
+/// Verifies the hash chains of threads. One that was deleted in the meantime is left out.
+async fn broken(app: &AppState, threads: &[ThreadId]) -> Result<Vec<BrokenChain>, ApiError> {
+    let mut broken = Vec::new();
+    for id in threads {
+        match app.parts.store.verify_chain(*id).await {
+            Ok(Chain::Broken { seq, what }) => {
+                broken.push(BrokenChain { thread_id: *id, seq, problem: what });
+            }
+            Ok(Chain::Intact { .. }) | Err(store::Error::UnknownThread(_)) => (),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(broken)
+}
+
+fn cluster(it: Cluster) -> DivergenceCluster {
+    let Cluster { strategy, node, field, threads, example } = it;
+    DivergenceCluster {
+        strategy,
+        node,
+        field,
+        threads,
+        thread_id: example.thread,
+        divergence: example.divergence.into(),
+    }
+}
+
+/// List checkpoints
+///
+/// Returns the last checkpoint of each signing key, newest first, at most 100. Requires an operator.
+#[utoipa::path(
+    get, path = "/v1/audit/checkpoints", tag = "audit", operation_id = "list_checkpoints",
+    responses((status = 200, description = "The checkpoints.", body = Page<Checkpoint>))
+)]
+pub(crate) async fn checkpoints(
+    State(app): SharedState,
+    _: Operator,
+) -> Result<Json<Page<Checkpoint>>, ApiError> {
+    let checkpoint = |it: store::CheckpointRecord| Checkpoint {
+        origin: it.origin,
+        file: it.file,
+        heads: it.heads,
+        threads: it.threads,
+        findings: it.findings,
+        made_at: rfc3339(it.made_at),
+    };
+    Ok(Json(whole(app.parts.store.checkpoints().await?.into_iter().map(checkpoint).collect())))
+}

@@ -1,0 +1,135 @@
+//! MCP servers, as workers last found them.
+//!
+//! Nothing depends on these rows: workers ask the servers themselves, and compare their tools with the pins.
+
+mod table;
+
+use queue::clock;
+use sea_orm::{EntityTrait as _, IntoActiveModel as _, sea_query::OnConflict};
+use serde::{Deserialize, Serialize};
+use shared::Prompt;
+
+use self::table::Column;
+use crate::{Error, Store, log::plain};
+
+/// Everything that a server offers except its tools.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct McpOffer {
+    /// Name and version, if the server reports them.
+    pub name: String,
+    /// Negotiated protocol version.
+    pub protocol: String,
+    /// Usage instructions of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Prompts, at most 200.
+    pub prompts: Vec<Prompt>,
+    /// Resources and templates of resources, at most 200.
+    pub resources: Vec<McpResource>,
+    /// Reason why the tools are not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools_withheld: Option<String>,
+}
+
+/// A resource of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpResource {
+    /// Name of the resource.
+    pub name: String,
+    /// Purpose of the resource.
+    pub description: String,
+    /// URI, or an RFC 6570 template of URIs.
+    pub uri: String,
+    /// True if the URI is a template.
+    pub is_template: bool,
+}
+
+/// A server, as a worker last found it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpServerRecord {
+    /// Name of the server.
+    pub server: String,
+    /// Offer of the server when it was last reached; `None` if it never was.
+    pub offer: Option<McpOffer>,
+    /// Tools of the server at that time, as JSON; `None` if they cannot be shown.
+    pub definitions: Option<String>,
+    /// Reason why the last attempt to reach it failed; `None` if it did not.
+    pub error: Option<String>,
+    /// Name of the worker that reported last.
+    pub worker: String,
+    /// Time of the report, in microseconds since the Unix epoch.
+    pub seen_at: i64,
+}
+
+impl Store {
+    /// Records the offer of a server, and its tools as JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the write fails.
+    pub async fn record_mcp_offer(
+        &self,
+        server: &str,
+        worker: &str,
+        offer: &McpOffer,
+        definitions: Option<&str>,
+    ) -> Result<(), Error> {
+        let offer = serde_json::to_string(offer)
+            .map_err(|error| Error::Database(format!("an offer is not JSON: {error}")))?;
+        let row = table::Model {
+            offer: Some(plain(&offer)),
+            definitions: definitions.map(plain),
+            ..report(server, worker, None)
+        };
+        let columns = [Column::Offer, Column::Definitions, Column::Error, Column::Worker, Column::SeenAt];
+        self.report_mcp_server(row, &columns).await
+    }
+
+    /// Records that a server cannot be reached. Its last offer remains.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the write fails.
+    pub async fn record_mcp_failure(&self, server: &str, worker: &str, error: &str) -> Result<(), Error> {
+        let row = report(server, worker, Some(error));
+        self.report_mcp_server(row, &[Column::Error, Column::Worker, Column::SeenAt]).await
+    }
+
+    async fn report_mcp_server(&self, row: table::Model, columns: &[Column]) -> Result<(), Error> {
+        let replaced = OnConflict::column(Column::Server).update_columns(columns.iter().copied()).to_owned();
+        table::Entity::insert_many([row.into_active_model()])
+            .on_conflict(replaced)
+            .exec_without_returning(&self.database.writer)
+            .await?;
+        Ok(())
+    }
+
+    /// Returns the last report about a server, or `None` if no worker has used it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the row cannot be read.
+    pub async fn mcp_server(&self, server: &str) -> Result<Option<McpServerRecord>, Error> {
+        let row = table::Entity::find_by_id(plain(server)).one(&self.database.pool).await?;
+        row.map(record).transpose()
+    }
+}
+
+fn report(server: &str, worker: &str, error: Option<&str>) -> table::Model {
+    table::Model {
+        server: plain(server),
+        offer: None,
+        definitions: None,
+        error: error.map(plain),
+        worker: plain(worker),
+        seen_at: clock::now(),
+    }
+}
+
+fn record(row: table::Model) -> Result<McpServerRecord, Error> {
+    let table::Model { server, offer, definitions, error, worker, seen_at } = row;
+    let offer = offer.map(|it| serde_json::from_str(&it)).transpose().map_err(|cause| {
+        Error::Database(format!("the row of MCP server {server} has an invalid offer: {cause}"))
+    })?;
+    Ok(McpServerRecord { server, offer, definitions, error, worker, seen_at })
+}
