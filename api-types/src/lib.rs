@@ -27,6 +27,7 @@ mod pause;
 mod pending;
 mod problem;
 mod quote;
+mod stats;
 mod strategy;
 mod thread;
 mod turn;
@@ -54,6 +55,7 @@ pub use pause::{NewPause, Pause, PauseKind};
 pub use pending::{PendingCause, PendingGroup, PendingTurn, PendingTurns};
 pub use problem::Problem;
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
+pub use stats::{EndedTurns, ModelUsage, OpenTurns, Stats, StatsCause, StatsInterval, StatsRange};
 pub use strategy::{EdgeKind, Strategy, StrategyEdge, StrategySummary};
 pub use thread::{
     AnswerRequest, ForkOrigin, ForkRequest, LogStatus, Reconcile, Thread, ThreadState, ThreadStatus,

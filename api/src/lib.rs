@@ -22,6 +22,7 @@ mod openai;
 mod pauses;
 mod router;
 mod server;
+mod stats;
 mod strategies;
 mod threads;
 mod turns;

@@ -23,6 +23,7 @@ mod m20261127_000006_keys;
 mod m20261127_000008_workers;
 mod m20261127_000009_trace_parents;
 mod m20261127_000010_batch_operators;
+mod m20261127_000011_stats;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -92,6 +93,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000008_workers::Migration),
             Box::new(m20261127_000009_trace_parents::Migration),
             Box::new(m20261127_000010_batch_operators::Migration),
+            Box::new(m20261127_000011_stats::Migration),
         ]
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::test_api::Room;
 
-const ROUTES: [&str; 60] = [
+const ROUTES: [&str; 61] = [
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
@@ -31,6 +31,7 @@ const ROUTES: [&str; 60] = [
     "get /v1/pauses",
     "get /v1/pauses/{kind}/{name}",
     "get /v1/queue",
+    "get /v1/stats",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
     "get /v1/strategies/{name}/map",
