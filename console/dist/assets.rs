@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BRSpIxA0.css",
+        path: "/assets/index-C_l2aMuL.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "413665de45a7ce0c1bbbd13e38e95d29",
-        content: include_bytes!("assets/index-BRSpIxA0.css"),
-        brotli: include_bytes!("assets/index-BRSpIxA0.css.br"),
+        hash: "92f93ef45ebfd99b09ff1ab5137812d3",
+        content: include_bytes!("assets/index-C_l2aMuL.css"),
+        brotli: include_bytes!("assets/index-C_l2aMuL.css.br"),
     },
     Asset {
-        path: "/assets/index-ByjrvLDD.js",
+        path: "/assets/index-DimDXv1S.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "fc04080bbd1acba229c8014ff5b9fd4a",
-        content: include_bytes!("assets/index-ByjrvLDD.js"),
-        brotli: include_bytes!("assets/index-ByjrvLDD.js.br"),
+        hash: "df3fcfa566fc4890b026c25df26e2c43",
+        content: include_bytes!("assets/index-DimDXv1S.js"),
+        brotli: include_bytes!("assets/index-DimDXv1S.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "5a21c8a08f11e0c132b4ed869d115f4b",
+        hash: "62238d384d583be342f599bc8d151ad1",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
