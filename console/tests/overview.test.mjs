@@ -22,7 +22,7 @@ test("turns, causes and cost of each period", options, async () => {
   await engine.turn("probe", "fail the printer is out of paper");
   await until(async () => (await stats("hour")).causes.some((it) => it.cause.includes("out of paper")));
   const hour = await stats("hour");
-  assert.ok(hour.usage.some((it) => it.strategy === "planner_with_prompts" && it.input_tokens > 0));
+  assert.ok(hour.usage.some((it) => it.strategy === "planner_with_prompts" && it.responses > 0));
   const page = await Page.open(browser, engine);
   await page.view("", "What fails?");
   for (const [name, range] of [

@@ -4,12 +4,12 @@
 //!
 //! The rows of turns have no index by the end of a turn: in PostgreSQL, it would make each turn that ends a new row version
 //! in every index. Tokens and cost are in events, which have no index by time either. Each process therefore counts in
-//! memory what it appends, and adds its counts to the tables every few seconds. The cost of a query depends on the number
+//! memory what it appends, and adds its counts to the tables every second. The cost of a query depends on the number
 //! of intervals, not on the number of turns.
 //!
 //! ## Why nothing is lost for long
 //!
-//! Nothing depends on these counts. A process that is killed loses those of its last seconds, and
+//! Nothing depends on these counts. A process that is killed loses those of its last second, and
 //! [`Store::rebuild`](crate::Store::rebuild) counts them again from the logs.
 
 mod intervals;

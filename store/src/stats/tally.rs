@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 use shared::{Event, OutcomeKind, Request, Usage};
@@ -209,7 +212,11 @@ fn model_of(request: &Request) -> Option<String> {
 
 /// The counts of this process that are not yet written.
 #[derive(Debug, Default)]
-pub(crate) struct Uncounted(Mutex<Tally>);
+pub(crate) struct Uncounted {
+    tally: Mutex<Tally>,
+    /// Minute of the last write.
+    minute: AtomicI64,
+}
 
 impl Uncounted {
     /// Takes all counts; `None` if there are none.
@@ -223,8 +230,14 @@ impl Uncounted {
         self.lock().merge(tally);
     }
 
+    /// Returns true for the first write in a minute, which also deletes old counts.
+    pub(super) fn begins_minute(&self, now: i64) -> bool {
+        let minute = now.div_euclid(MINUTE);
+        self.minute.swap(minute, Ordering::Relaxed) != minute
+    }
+
     fn lock(&self) -> MutexGuard<'_, Tally> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Interval between two writes.
-const INTERVAL: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time that a stopping process waits for the database.
 const LAST_WRITE_LIMIT: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ const LAST_WRITE_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum rows per statement.
 const ROWS_MAX: usize = 1_000;
 
-/// Time until the counts of a finished interval are complete, in microseconds. Processes write theirs every few seconds.
+/// Time until the counts of a finished interval are complete, in microseconds. Processes write theirs every second.
 const COMPLETE_AFTER: i64 = 60 * 1_000_000;
 
 const ADD_ENDS: Words = Words {
@@ -78,11 +78,11 @@ const NEVER_STARTED: &str = "SELECT turns.updated_at - turns.updated_at % 600000
     WHERE turns.stuck IN ('failed', 'cancelled') AND turns.started_seq IS NULL AND turns.updated_at >= $1 \
     GROUP BY 1, 2, 3, 4, 5";
 
-/// Writes what this process counts every five seconds until `stop`, and then once more.
+/// Writes what this process counts every second until `stop`, and then once more.
 pub async fn keep_writing_counts<L: Log>(store: L, stop: impl Future<Output = ()> + Send) {
     let write = async || {
         if let Err(error) = store.write_counts().await {
-            debug!(%error, "cannot write the counts of turns and usage; retrying in 5 s");
+            debug!(%error, "cannot write the counts of turns and usage; retrying in 1 s");
         }
     };
     let forever = async {
@@ -111,9 +111,12 @@ impl Store {
         let now = clock::now();
         let mut counts = Intervals::default();
         counts.add(&tally, now);
+        let forgets = self.uncounted.begins_minute(now);
         let written = self.database.transact(move |tx| {
             async move {
-                forget(tx, now).await?;
+                if forgets {
+                    forget(tx, now).await?;
+                }
                 insert(tx, counts).await
             }
             .boxed()
