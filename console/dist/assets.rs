@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-C_l2aMuL.css",
-        media_type: "text/css; charset=utf-8",
-        is_immutable: true,
-        hash: "92f93ef45ebfd99b09ff1ab5137812d3",
-        content: include_bytes!("assets/index-C_l2aMuL.css"),
-        brotli: include_bytes!("assets/index-C_l2aMuL.css.br"),
-    },
-    Asset {
-        path: "/assets/index-DimDXv1S.js",
+        path: "/assets/index-DL4cIMjw.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "df3fcfa566fc4890b026c25df26e2c43",
-        content: include_bytes!("assets/index-DimDXv1S.js"),
-        brotli: include_bytes!("assets/index-DimDXv1S.js.br"),
+        hash: "ceb62d7bea58b387171eee48af3c59b1",
+        content: include_bytes!("assets/index-DL4cIMjw.js"),
+        brotli: include_bytes!("assets/index-DL4cIMjw.js.br"),
+    },
+    Asset {
+        path: "/assets/index-DkigJfoI.css",
+        media_type: "text/css; charset=utf-8",
+        is_immutable: true,
+        hash: "60eb313b21006062aa8a48c91e0706d3",
+        content: include_bytes!("assets/index-DkigJfoI.css"),
+        brotli: include_bytes!("assets/index-DkigJfoI.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "62238d384d583be342f599bc8d151ad1",
+        hash: "9979aaa504fa10f07df362896b569810",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -42,6 +42,14 @@ test("turns, causes and cost of each period", options, async () => {
   await page.sees(`${new Intl.NumberFormat("en").format(ended)} turns ended`);
   await page.tab.reload();
   await page.sees("ended, last hour");
+  const green = await page.tab
+    .locator(".plot canvas")
+    .first()
+    .evaluate((it) => {
+      const { data } = it.getContext("2d").getImageData(0, 0, it.width, it.height);
+      return data.filter((_, at) => at % 4 === 0 && data[at + 3] && data[at + 1] > data[at] + 30).length;
+    });
+  assert.ok(green > 100, `the bar of the current minute is drawn: ${green}`);
   assert.match(await page.button("Copy command").getAttribute("title"), /stats --range hour$/);
   await page.tab.getByText("out of paper").first().click();
   await page.tab.waitForURL(/turns\?where=/);
