@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-DL4cIMjw.js",
+        path: "/assets/index-2gmuyN77.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "ceb62d7bea58b387171eee48af3c59b1",
-        content: include_bytes!("assets/index-DL4cIMjw.js"),
-        brotli: include_bytes!("assets/index-DL4cIMjw.js.br"),
+        hash: "50378b57d88ca56d2af8bc3a8829c265",
+        content: include_bytes!("assets/index-2gmuyN77.js"),
+        brotli: include_bytes!("assets/index-2gmuyN77.js.br"),
     },
     Asset {
-        path: "/assets/index-DkigJfoI.css",
+        path: "/assets/index-DiBJ-pGe.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "60eb313b21006062aa8a48c91e0706d3",
-        content: include_bytes!("assets/index-DkigJfoI.css"),
-        brotli: include_bytes!("assets/index-DkigJfoI.css.br"),
+        hash: "fe352f641f256a4da94cb9c51c652aed",
+        content: include_bytes!("assets/index-DiBJ-pGe.css"),
+        brotli: include_bytes!("assets/index-DiBJ-pGe.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "9979aaa504fa10f07df362896b569810",
+        hash: "a54e04b2d904cce0bc3b1441082e92c3",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
