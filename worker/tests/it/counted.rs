@@ -1,4 +1,4 @@
-//! What workers count while they run every fixture is what a rebuild counts from the logs.
+//! A rebuild counts from the logs of all fixtures what workers counted while they ran them.
 
 use std::{
     collections::BTreeMap,
