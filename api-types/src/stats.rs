@@ -22,7 +22,7 @@ pub enum StatsRange {
 /// Counts of turns and of model usage in a period. They may lag by ten seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Stats {
-    /// The period.
+    /// Period of the counts.
     pub range: StatsRange,
     /// Start of the first interval (RFC 3339).
     pub since: String,
@@ -64,9 +64,9 @@ pub struct EndedTurns {
     pub declined: u64,
     /// Asked a person. The answer is another turn.
     pub interrupted: u64,
-    /// Failed.
+    /// Turns that failed.
     pub failed: u64,
-    /// Cancelled.
+    /// Turns that were cancelled.
     pub cancelled: u64,
 }
 

@@ -1742,7 +1742,7 @@ export interface components {
             answered: number;
             /**
              * Format: int64
-             * @description Cancelled.
+             * @description Turns that were cancelled.
              */
             cancelled: number;
             /**
@@ -1752,7 +1752,7 @@ export interface components {
             declined: number;
             /**
              * Format: int64
-             * @description Failed.
+             * @description Turns that failed.
              */
             failed: number;
             /**
@@ -3393,7 +3393,7 @@ export interface components {
             interval_seconds: number;
             /** @description Turns that have not ended now. */
             open: components["schemas"]["OpenTurns"];
-            /** @description The period. */
+            /** @description Period of the counts. */
             range: components["schemas"]["StatsRange"];
             /** @description The intervals in which a turn ended or a model responded, in order of time. All others are zero. */
             series: components["schemas"]["StatsInterval"][];

@@ -42,9 +42,9 @@ status! {
         Declined = "declined",
         /// Asked a person.
         Interrupted = "interrupted",
-        /// Failed.
+        /// A node failed permanently.
         Failed = "failed",
-        /// Cancelled.
+        /// Cancelled before it ended.
         Cancelled = "cancelled",
     }
 }

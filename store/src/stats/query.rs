@@ -65,9 +65,9 @@ pub struct UsageShare {
     pub model: String,
     /// Number of responses.
     pub responses: u64,
-    /// Tokens read.
+    /// Tokens that the model read.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Tokens that the model wrote.
     pub output_tokens: u64,
     /// Cost in millionths of a US dollar.
     pub micro_usd: u64,
