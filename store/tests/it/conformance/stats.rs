@@ -1,4 +1,4 @@
-//! Counts of turns and of model responses are added up by interval, whoever writes them, and forgotten in time.
+//! Counts of turns and of model responses of all processes are added up by interval, and deleted in time.
 
 use queue::clock;
 use shared::{Outcome, OutcomeKind, Usage};
