@@ -67,12 +67,16 @@ pub enum Reuse {
 }
 
 /// Request to resume a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeBatch {
     /// Lines of an ended batch to run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Rerun>,
+    /// Only lines with this cause: the `message` of one of `top_causes`. Its first 120 characters are compared. Requires
+    /// `only`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// New maximum cost in US dollars, including the cost so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1000000000)]
@@ -301,4 +305,7 @@ pub struct TopCause {
     pub count: u64,
     /// `custom_id` of one of the lines.
     pub example_custom_id: Option<String>,
+    /// Value of `only` that runs these lines again when the batch has ended; null for invalid lines.
+    #[serde(default)]
+    pub rerun: Option<Rerun>,
 }

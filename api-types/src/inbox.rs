@@ -35,6 +35,10 @@ pub struct InboxItem {
     /// Strategy of the thread.
     #[schema(examples("probe"))]
     pub strategy: String,
+    /// Id of the batch whose line opened the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(examples("batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d"))]
+    pub batch_id: Option<String>,
     /// Time at which the question was asked (RFC 3339).
     #[schema(examples("2026-11-21T22:57:01.000000Z"))]
     pub asked_at: String,

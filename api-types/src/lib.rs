@@ -29,6 +29,7 @@ mod pause;
 mod pending;
 mod problem;
 mod quote;
+mod stats;
 mod strategy;
 mod strategy_setup;
 mod thread;
@@ -62,6 +63,7 @@ pub use pause::{NewPause, Pause, PauseKind};
 pub use pending::{PendingCause, PendingGroup, PendingTurn, PendingTurns};
 pub use problem::Problem;
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
+pub use stats::{EndedTurns, ModelUsage, OpenTurns, Stats, StatsCause, StatsInterval, StatsRange};
 pub use strategy::{EdgeKind, Strategy, StrategyEdge, StrategySummary};
 pub use strategy_setup::{NodeSetup, PromptSetup, Setting, StrategySetup};
 pub use thread::{

@@ -61,7 +61,7 @@ pub(crate) async fn threads(
     let Ok(_permit) = app.replays.acquire().await else {
         return Err(Kind::Unavailable.because("the API is stopping"));
     };
-    let filter = ThreadFilter { tenant: principal.only(), status: None };
+    let filter = ThreadFilter { tenant: principal.only(), ..ThreadFilter::default() };
     let rows = app.parts.store.threads(filter, after, limit + 1).await?;
     let ids: Vec<ThreadId> = rows.iter().map(|it| it.id).take(usize::try_from(limit).unwrap_or(0)).collect();
     let (report, read) =

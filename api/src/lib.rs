@@ -24,6 +24,7 @@ mod openai;
 mod pauses;
 mod router;
 mod server;
+mod stats;
 mod strategies;
 mod strategy_setup;
 mod threads;

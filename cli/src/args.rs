@@ -8,6 +8,7 @@ mod key;
 mod maintenance;
 mod otel;
 mod queue;
+mod stats;
 mod thread;
 mod turn;
 mod webhook;
@@ -26,6 +27,7 @@ pub(crate) use self::{
     maintenance::{Selection, Store},
     otel::Otel,
     queue::{PauseTarget, Queue},
+    stats::StatsRange,
     thread::{CostBy, DiffView, Fork, Reconcile, Thread},
     turn::{GroupBy, Priority, Send, Turn},
     webhook::Webhook,
@@ -144,6 +146,12 @@ pub(crate) enum Command {
     /// Inspect and control the job queue
     #[command(subcommand)]
     Queue(Queue),
+    /// Show counts of turns by outcome and cause, and tokens and cost by model, through the API
+    Stats {
+        /// Period of the counts
+        #[arg(long, value_enum, default_value_t)]
+        range: StatsRange,
+    },
     /// List and answer the questions that agents ask people
     #[command(subcommand)]
     Inbox(Inbox),

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-B-XroPgN.js",
+        path: "/assets/index-2gmuyN77.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "56879165c16165f4f31a1b1925d3679e",
-        content: include_bytes!("assets/index-B-XroPgN.js"),
-        brotli: include_bytes!("assets/index-B-XroPgN.js.br"),
+        hash: "50378b57d88ca56d2af8bc3a8829c265",
+        content: include_bytes!("assets/index-2gmuyN77.js"),
+        brotli: include_bytes!("assets/index-2gmuyN77.js.br"),
     },
     Asset {
-        path: "/assets/index-Chr2UJPk.css",
+        path: "/assets/index-DiBJ-pGe.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "fb232f41000f6f3e2203694a4b749168",
-        content: include_bytes!("assets/index-Chr2UJPk.css"),
-        brotli: include_bytes!("assets/index-Chr2UJPk.css.br"),
+        hash: "fe352f641f256a4da94cb9c51c652aed",
+        content: include_bytes!("assets/index-DiBJ-pGe.css"),
+        brotli: include_bytes!("assets/index-DiBJ-pGe.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "6210cdc9cab914f5fd335dac51d42156",
+        hash: "a54e04b2d904cce0bc3b1441082e92c3",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

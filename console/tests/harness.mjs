@@ -75,6 +75,19 @@ export class Engine {
     return text ? JSON.parse(text) : undefined;
   }
 
+  /** Starts a batch with a line for each of these turns, and returns its id. */
+  async batch(turns) {
+    const lines = turns.map((body, nth) =>
+      JSON.stringify({ custom_id: `line-${nth}`, method: "POST", url: "/v1/turns", body }),
+    );
+    const form = new FormData();
+    form.set("purpose", "batch");
+    form.set("file", new Blob([lines.join("\n")]), "lines.jsonl");
+    const file = await (await fetch(`${this.url}/v1/files`, { method: "POST", body: form })).json();
+    const batch = { input_file_id: file.id, endpoint: "/v1/turns", completion_window: "24h" };
+    return (await this.api("POST", "/v1/batches", batch)).id;
+  }
+
   /** Sends a turn and waits for its end. */
   turn(strategy, input) {
     return this.api("POST", "/v1/turns?wait=30", { strategy, input });

@@ -69,6 +69,34 @@ test("several questions of one kind are approved at once, after each was opened"
   await page.close();
 });
 
+test("the questions of a batch are approved at once, after one of their kind was opened", options, async () => {
+  const hours = [9, 10, 11];
+  const batch = await engine.batch(
+    hours.map((hour) => ({
+      strategy: "action_plan",
+      input: `Welcome Ben Dale (ben.dale@example.org) on 2026-12-24 at ${hour}`,
+    })),
+  );
+  const inbox = () => engine.api("GET", `/v1/inbox?batch_id=${batch}`);
+  await until(async () => (await inbox()).data.length === hours.length);
+  const { data: asked } = await inbox();
+  const page = await Page.open(browser, engine);
+  await page.view(`inbox?batch=${batch}`, "3 open");
+  assert.ok(await page.tab.getByRole("checkbox").last().isDisabled(), "nobody looked at this kind of question");
+  await page.tab.locator("main [data-row]").first().click();
+  await page.button("Select all 3 of this kind in the batch").click();
+  assert.deepEqual(await page.faults("inbox-batch"), []);
+  await page.button("Approve 3").click();
+  await page.sees("3 questions approved");
+  for (const { thread_id: thread, turn_id: id } of asked) {
+    await until(async () => (await engine.api("GET", `/v1/threads/${thread}`)).turn_id !== id);
+    const { data } = await engine.api("GET", `/v1/turns?thread_id=${thread}&order=oldest`);
+    assert.equal(data[1].input[0].content, "yes");
+  }
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
 test("each kind of question has a form", options, async () => {
   const page = await Page.open(browser, engine);
   const choice = await engine.turn("probe", "ask Which colour? | red | green");

@@ -15,21 +15,8 @@ before(async () => {
     `/v1/turns?limit=1&where=${encodeURIComponent("strategy = planner_with_prompts")}`,
   );
   threads = { failed: failed.thread_id, asked: asked.thread_id, approval: approval.thread_id, long: data[0].thread_id };
-  const lines = [1, 2, 3].map((nth) =>
-    JSON.stringify({
-      custom_id: `line-${nth}`,
-      method: "POST",
-      url: "/v1/turns",
-      body: { strategy: "probe", input: nth === 3 ? "fail no paper" : "echo hi" },
-    }),
-  );
-  const form = new FormData();
-  form.set("purpose", "batch");
-  form.set("file", new Blob([lines.join("\n")]), "lines.jsonl");
-  const file = await (await fetch(`${engine.url}/v1/files`, { method: "POST", body: form })).json();
-  batch = (
-    await engine.api("POST", "/v1/batches", { input_file_id: file.id, endpoint: "/v1/turns", completion_window: "24h" })
-  ).id;
+  const inputs = ["echo hi", "echo hi", "fail no paper"];
+  batch = await engine.batch(inputs.map((input) => ({ strategy: "probe", input })));
   await engine.api("PUT", "/v1/pauses/strategy/research", { reason: "the index is being moved" });
 });
 
@@ -39,7 +26,7 @@ after(async () => {
 });
 
 const views = () => [
-  ["overview", "", "Median time"],
+  ["overview", "", "Responses"],
   ["turns", "turns", "planner"],
   ["turns-filtered", "turns?where=status+%3D+failed", "out of paper"],
   ["turns-empty", "turns?where=error+~+nothing", "No turn matches"],

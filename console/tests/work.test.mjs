@@ -53,6 +53,26 @@ test("a batch is uploaded and watched to its end", options, async () => {
   await page.close();
 });
 
+test("the lines of one cause run again", options, async () => {
+  const fail = (reason) => ({ strategy: "probe", input: `fail ${reason}` });
+  const batch = await engine.batch([fail("no paper"), fail("no paper"), fail("no ink")]);
+  const results = async () => (await engine.api("GET", `/v1/batches/${batch}`)).turnfold.results;
+  await until(async () => (await engine.api("GET", `/v1/batches/${batch}`)).status === "completed");
+  const before = await results();
+  const page = await Page.open(browser, engine);
+  await page.view(`batches/${batch}`, "no ink");
+  const row = page.tab.getByRole("row").filter({ hasText: "no ink" });
+  assert.match(
+    await row.getByRole("button", { name: "Copy command" }).getAttribute("title"),
+    /batch resume batch_.* --only failed --cause/,
+  );
+  await row.getByRole("button", { name: "Run again" }).click();
+  await page.sees("The lines run again");
+  await until(async () => (await results()) === before + 1);
+  assert.deepEqual(await page.faults("batch-cause"), []);
+  await page.close();
+});
+
 test("the slider shows the state at any event, and what the event changed", options, async () => {
   const { data } = await engine.api("GET", `/v1/turns?limit=1&where=${encodeURIComponent("strategy = planner")}`);
   const thread = data[0].thread_id;

@@ -26,6 +26,7 @@ mod m20261127_000010_batch_operators;
 mod m20261127_000011_mcp_servers;
 mod m20261127_000012_batch_callers;
 mod m20261127_000013_checkpoints;
+mod m20261127_000014_stats;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -98,6 +99,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000011_mcp_servers::Migration),
             Box::new(m20261127_000012_batch_callers::Migration),
             Box::new(m20261127_000013_checkpoints::Migration),
+            Box::new(m20261127_000014_stats::Migration),
         ]
     }
 }

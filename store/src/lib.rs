@@ -15,6 +15,7 @@
 //!   trace_parents spans of clients, of which turns are children
 //!   checkpoints   checkpoints, as they were last made
 //!   workers       workers that run, as they last reported
+//!   stats         counts of ended turns and of model responses over time         counted again from the log
 //!   vector_index  descriptions of MCP servers, searched by vector         in the database or Milvus; rebuilt from the servers
 //! ```
 //!
@@ -33,6 +34,7 @@ mod pins;
 mod read_models;
 mod retention;
 mod sql_batch;
+mod stats;
 mod trace_parents;
 mod workers;
 
@@ -63,6 +65,10 @@ pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
 pub use read_models::{Difference, Differs, Rebuilt};
 pub use retention::{Hold, Prune, Pruned};
+pub use stats::{
+    CauseCount, Counted, CountedEnd, EndedCount, ModelResponse, OpenTurns, Resolution, Stats, UsageCount,
+    UsageShare, keep_writing_counts,
+};
 #[cfg(feature = "milvus")]
 pub use vector_index::MilvusIndex;
 pub use vector_index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};

@@ -109,7 +109,7 @@ impl<L: Log> StepRunner<L> {
         let mut head = *log.head();
         let Results { stored, last, blocked } = self.send(log, &mut head, requests, priority, wake).await?;
         let nothing_recorded = stored.is_empty() && last.is_empty();
-        log.settle(head, &stored, self.parts.store.now())?;
+        log.settle(&self.parts, head, &stored)?;
         last.into_iter().try_for_each(|event| log.push(event))?;
         // Otherwise the refused requests come up again, and their model or server is paused by then.
         let blocked = blocked.filter(|_| nothing_recorded);

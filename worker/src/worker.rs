@@ -9,9 +9,9 @@ use std::{
 use futures::{FutureExt as _, StreamExt as _, future::join_all, poll};
 use metrics::metrics;
 use queue::{ALL_WORKERS, BlockedBy, Job, Notification, Schedule, SlotGuard, Slots};
-use store::{Log, Store};
+use store::{Log, Store, keep_writing_counts};
 use tokio::sync::Notify;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, debug, field::Empty, info, info_span, warn};
 
 use crate::{
@@ -103,6 +103,9 @@ impl<L: Log> Worker<L> {
             let registration = registration.clone();
             async move { registration.keep_reporting().await }
         });
+        let drained = CancellationToken::new();
+        let counts =
+            tokio::spawn(keep_writing_counts(steps.parts.store.clone(), drained.clone().cancelled_owned()));
         // Before the first claim, so that a paused tenant, strategy or model does not start.
         steps.admission.pauses.refresh(&steps.parts).await;
         learn_refusals(steps).await;
@@ -130,6 +133,8 @@ impl<L: Log> Worker<L> {
         // A report in progress would write the row again.
         let _ = reports.await;
         registration.remove().await;
+        drained.cancel();
+        let _ = counts.await;
         if queue_dies_too && let Err(error) = steps.parts.store.worker_stops().await {
             warn!(%error, "cannot record that the worker stops; the next one watches its threads");
         }

@@ -30,6 +30,11 @@ pub(super) fn state(only: Rerun) -> ItemState {
     }
 }
 
+/// Returns the lines to run again that are in this state.
+pub(super) fn rerun_of(in_state: ItemState) -> Option<Rerun> {
+    RERUNS.into_iter().find(|it| state(*it) == in_state)
+}
+
 /// Returns the reason that no line is run again.
 fn none(only: Rerun) -> &'static str {
     match only {
@@ -44,7 +49,7 @@ fn none(only: Rerun) -> &'static str {
 const NEW_BATCH: &str = "correct invalid lines and send them with the cancelled lines in a new batch";
 
 /// Creates the error for a resume request that matches no line.
-pub(super) fn no_line(batch: &Batch, only: Rerun, has_file: bool) -> ApiError {
+pub(super) fn no_line(batch: &Batch, only: Rerun, has_cause: bool, has_file: bool) -> ApiError {
     let (detail, hint) = match only {
         _ if batch.status.is_open() => (
             format!("it is {} and has not ended", batch.status),
@@ -57,6 +62,10 @@ pub(super) fn no_line(batch: &Batch, only: Rerun, has_file: bool) -> ApiError {
         _ if batch.at.in_progress.is_none() && batch.at.cancelling.is_some() => (
             "it was cancelled before all lines were validated, so it would end without the others".to_owned(),
             "create a batch from the same file: it reuses successful results unless `reuse` is `none`",
+        ),
+        _ if has_cause => (
+            "none of these lines has this cause".to_owned(),
+            "send the `message` of one of the batch's `top_causes`",
         ),
         Rerun::Failed | Rerun::Expired | Rerun::Partial | Rerun::Declined => {
             let other = RERUNS.into_iter().find(|it| batch.counts.of(state(*it)) > 0);

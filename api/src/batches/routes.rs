@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use shared::{DEFAULT_TENANT, usd};
 use store::{
     Idempotency,
-    batches::{Batch, BatchStatus, KnownBy, Stopped},
+    batches::{Batch, BatchStatus, KnownBy, Rerun, Stopped},
 };
 use utoipa::IntoParams;
 
@@ -346,7 +346,7 @@ pub(crate) async fn pause(
 /// Resume a batch
 ///
 /// Continues a paused batch, or one that reached its cost limit, with a higher `max_usd`. With `only`, runs the
-/// matching lines of an ended batch again and adds their results.
+/// matching lines of an ended batch again and adds their results; with `cause`, only those with this cause.
 #[utoipa::path(
     post, path = "/v1/batches/{id}/resume", tag = "bulk", operation_id = "resume_batch", request_body = ResumeBatch,
     params(("id" = String, Path, description = "Id of the batch.")),
@@ -365,6 +365,11 @@ pub(crate) async fn resume(
     let params = params.unwrap_or_default();
     let batch = find(&app, &principal, &id).await?;
     let store = &app.parts.store;
+    if params.only.is_none() && params.cause.is_some() {
+        return Err(Kind::Invalid
+            .because("`cause` requires `only`")
+            .hint("send `rerun` of the cause as `only`"));
+    }
     if params.only.is_none() && batch.stopped.is_none() {
         return Err(not_stopped(&batch));
     }
@@ -376,11 +381,12 @@ pub(crate) async fn resume(
     }
     match params.only {
         Some(only) => {
-            let state = rerun_state(only);
+            let rerun = Rerun { state: rerun_state(only), cause: params.cause };
+            let has_cause = rerun.cause.is_some();
             let seconds = window(&batch.completion_window)?;
-            let reopened = store.reopen_batch(batch.id, state, seconds, cap).await?;
+            let reopened = store.reopen_batch(batch.id, rerun, seconds, cap).await?;
             if !matches!(reopened, Some(1..)) {
-                return Err(no_line(&batch, only, reopened.is_some()));
+                return Err(no_line(&batch, only, has_cause, reopened.is_some()));
             }
         }
         None => {

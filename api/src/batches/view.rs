@@ -5,7 +5,10 @@ use queue::clock;
 use shared::usd;
 use store::batches::{Batch, Cause, ItemState, Pace, Stopped, UnderWay};
 
-use super::{line::field_of, rerun::resumable};
+use super::{
+    line::field_of,
+    rerun::{rerun_of, resumable},
+};
 use crate::server::{
     openai_ids::{batch_name, file_name, float, seconds},
     problem::ApiError,
@@ -113,8 +116,8 @@ fn status(status: store::batches::BatchStatus) -> BatchStatus {
     }
 }
 
-fn top_cause(Cause { code, message, count, example }: Cause) -> TopCause {
-    TopCause { code, message, count, example_custom_id: example }
+fn top_cause(Cause { state, code, message, count, example }: Cause) -> TopCause {
+    TopCause { code, message, count, example_custom_id: example, rerun: rerun_of(state) }
 }
 
 async fn errors(app: &AppState, batch: &Batch, invalid: u64) -> Result<Option<BatchErrors>, ApiError> {

@@ -19,6 +19,7 @@ use crate::{
     server::{
         auth::{Actor, Principal},
         extract::{Body, IdempotencyKey, Path, Query},
+        openai_ids::{batch_id, batch_name},
         pagination::{limit, page},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
@@ -39,6 +40,9 @@ pub(crate) struct ListInbox {
     /// Only questions of this kind.
     #[param(inline, value_type = Option<InterruptKindSchema>)]
     kind: Option<InterruptKind>,
+    /// Only questions of this batch.
+    #[param(example = "batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d")]
+    batch_id: Option<String>,
     /// Only questions asked before that of this thread: the last one of the previous page. If the thread has continued,
     /// some questions may be repeated, but none is missing.
     after: Option<Uuid>,
@@ -67,6 +71,10 @@ pub(crate) async fn list(
         Some(id) => Some(find_thread(&app, &principal, id).await?).map(|row| (row.updated_at, row.id)),
         None => None,
     };
+    let batch = params.batch_id.as_deref().map(known_batch).transpose()?;
+    let fits = |item: &InboxItem| {
+        params.kind.is_none_or(|kind| item.kind == kind) && (batch.is_none() || item.batch_id == batch)
+    };
     let mut items = Vec::new();
     let full = |items: &Vec<InboxItem>| items.len() as u64 > limit;
     while !full(&items) {
@@ -75,13 +83,19 @@ pub(crate) async fn list(
         after = Some((last.updated_at, last.id));
         for row in rows {
             let item = item_if_open(&app, row).await?;
-            items.extend(item.filter(|item| params.kind.is_none_or(|kind| item.kind == kind)));
+            items.extend(item.filter(fits));
             if full(&items) {
                 break;
             }
         }
     }
     Ok(Json(page(items, limit)))
+}
+
+/// Returns the id of a batch as questions name it.
+fn known_batch(text: &str) -> Result<String, ApiError> {
+    let unknown = || Kind::Malformed.because("batch_id must be the id of a batch, such as batch_019aa7f0…");
+    batch_id(text).map(batch_name).ok_or_else(unknown)
 }
 
 /// Returns the open question of a thread. Returns none if the thread has continued since its row was read, and if its log
@@ -110,6 +124,7 @@ async fn item(app: &AppState, row: store::Thread) -> Result<InboxItem, ApiError>
         turn_id: thread.turn(),
         seq: thread.seq() as u64,
         strategy: row.strategy,
+        batch_id: app.parts.store.batch_of(row.id).await?.map(batch_name),
         asked_at: rfc3339(row.updated_at),
         interrupt: human_interrupt(question, slot.and_then(|slot| folded.request(slot))),
         kind: question.kind,

@@ -49,7 +49,7 @@ use crate::{
         problem::{ApiError, Kind},
         state::AppState,
     },
-    strategies,
+    stats, strategies,
     threads::{answer, attachments, events, explain, export, fork, routes as threads},
     turns::{cancel_retry, failures, pending, routes as turns, submit},
     webhooks::{dispatcher::WebhookDispatcher, routes as webhooks},
@@ -68,7 +68,7 @@ pub fn router(config: ApiConfig) -> Router {
     build(Arc::new(AppState::new(config, CancellationToken::new())), layers)
 }
 
-/// Runs the batch coordinator and the webhook dispatcher until `stop` is cancelled, without an HTTP server. [`serve`]
+/// Runs the batch coordinator, the webhook dispatcher and the other background tasks until `stop` is cancelled, without an HTTP server. [`serve`]
 /// includes them.
 pub async fn run_background(config: ApiConfig, stop: CancellationToken) {
     background(Arc::new(AppState::new(config, stop))).await;
@@ -81,7 +81,8 @@ async fn background(app: Arc<AppState>) {
         }
     };
     let keys = app.keys.issued.follow_changes(&*app.parts.notifications, &app.stop);
-    tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys);
+    let counts = store::keep_writing_counts(app.parts.store.clone(), app.stop.cancelled());
+    tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts);
 }
 
 /// Serves the API and runs its background tasks until `stop` is cancelled. Requests in progress then have ten seconds to
@@ -142,6 +143,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(inbox::get))
         .needs(Answer, routes!(inbox::answer))
         .needs(Read, routes!(pending::list))
+        .needs(Read, routes!(stats::stats))
         .needs(Operate, routes!(pauses::list))
         .needs(Operate, routes!(pauses::get, pauses::put, pauses::delete))
         .needs(Operate, routes!(webhooks::add))

@@ -28,7 +28,7 @@ use super::{
     streams::Streams,
     tenant_rules::TenantRules,
 };
-use crate::logs::fold_cache::FoldCache;
+use crate::{logs::fold_cache::FoldCache, stats::StatsCache};
 
 /// Maximum number of files read for quotes at the same time.
 const CONCURRENT_QUOTES: usize = 2;
@@ -79,6 +79,8 @@ pub(crate) struct AppState {
     pub(crate) readiness: Readiness,
     /// Time of the next measurement for the metrics.
     pub(crate) measurement: Measurement,
+    /// Statistics that were computed recently.
+    pub(crate) stats: StatsCache,
     /// Start of the API, in microseconds since the Unix epoch.
     pub(crate) started: i64,
     /// Cancelled on shutdown. Everything that waits must then return.
@@ -153,6 +155,7 @@ impl AppState {
             folds: FoldCache::default(),
             readiness: Readiness::default(),
             measurement: Measurement::default(),
+            stats: StatsCache::default(),
             started: clock::now(),
             stop,
         }

@@ -5,6 +5,7 @@ use api_types::{
     Verification,
 };
 use axum::{Json, extract::State};
+use queue::clock;
 use serde::Deserialize;
 use shared::Replayer;
 use store::{Chain, ThreadFilter, ThreadId};
@@ -24,6 +25,7 @@ use crate::{
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
+    turns::routes::conditions,
     views,
 };
 
@@ -38,6 +40,9 @@ pub(crate) struct ListThreads {
     /// Only threads with this status.
     #[param(inline)]
     status: Option<ThreadStatus>,
+    /// Only threads with a turn that matches these conditions, as in the list of turns.
+    #[param(example = "status = failed and age < 7d")]
+    r#where: Option<String>,
     /// Only threads created before this one: the last thread of the previous page.
     after: Option<Uuid>,
     /// Maximum number of threads. Default: 50.
@@ -50,7 +55,10 @@ pub(crate) struct ListThreads {
 /// Returns a page of threads, newest first.
 #[utoipa::path(
     get, path = "/v1/threads", tag = "threads", operation_id = "list_threads", params(ListThreads),
-    responses((status = 200, description = "A page of threads.", body = Page<ThreadSummary>))
+    responses(
+        (status = 200, description = "A page of threads.", body = Page<ThreadSummary>),
+        (status = 422, description = "The conditions are invalid; `detail` names the position.", body = Problem, content_type = "application/problem+json")
+    )
 )]
 pub(crate) async fn list(
     State(app): SharedState,
@@ -58,8 +66,9 @@ pub(crate) async fn list(
     Query(params): Query<ListThreads>,
 ) -> Result<Json<Page<ThreadSummary>>, ApiError> {
     let limit = limit(params.limit)?;
-    let filter =
-        ThreadFilter { tenant: principal.only(), status: params.status.map(views::store_thread_status) };
+    let conditions = conditions(params.r#where.as_deref(), clock::now())?;
+    let status = params.status.map(views::store_thread_status);
+    let filter = ThreadFilter { tenant: principal.only(), status, turns: conditions.as_ref() };
     let rows = app.parts.store.threads(filter, params.after, limit + 1).await?;
     Ok(Json(page(rows, limit).map(views::thread_summary)))
 }

@@ -373,3 +373,28 @@ async fn a_line_with_high_priority_is_submitted_first() {
     let over = hall.until_is(&batch, "completed").await;
     assert_eq!(over["request_counts"], json!({"total": 23, "completed": 22, "failed": 1}));
 }
+
+/// Questions of a batch name it, and others are left out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_name_their_batch() {
+    let hall = Hall::new().await;
+    let ask = line("ask", "ask Which? | red | green");
+    let batches = [hall.upload(&ask).await, hall.upload(&ask).await];
+    let mut ids = Vec::new();
+    for file in batches {
+        let batch = hall.batch(&file, json!({})).await;
+        hall.until(&batch, |it| it["turnfold"]["awaiting_input"] == 1).await;
+        ids.push(batch);
+    }
+    assert_eq!(questions_of(&hall, &ids[0]).await, [ids[0].clone()]);
+    let all = hall.room.get("/v1/inbox").await.json();
+    assert_eq!(all["data"].as_array().unwrap().len(), 2);
+    hall.room.get("/v1/inbox?batch_id=lines").await.problem(400, "malformed");
+}
+
+/// Returns the batches that the questions of a batch name.
+async fn questions_of(hall: &Hall, batch: &str) -> Vec<String> {
+    let page = hall.room.get(&format!("/v1/inbox?batch_id={batch}")).await.json();
+    let items = page["data"].as_array().unwrap();
+    items.iter().map(|it| it["batch_id"].as_str().unwrap().to_owned()).collect()
+}

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::test_api::Room;
 
-const ROUTES: [&str; 68] = [
+const ROUTES: [&str; 69] = [
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
@@ -35,6 +35,7 @@ const ROUTES: [&str; 68] = [
     "get /v1/pauses",
     "get /v1/pauses/{kind}/{name}",
     "get /v1/queue",
+    "get /v1/stats",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
     "get /v1/strategies/{name}/map",

@@ -35,6 +35,7 @@ mod problems;
 mod prompted;
 mod scopes;
 mod serve;
+mod stats;
 mod strategies;
 mod submit;
 mod tenant_rules;

@@ -162,7 +162,7 @@ async fn keys(room: &Room, tenant: &str, expires: Option<u64>) -> Vec<(Scope, St
 async fn every_route_admits_the_keys_that_it_should() {
     let room = locked().await;
     let (ids, unknown, routes) = (furnish(&room).await, Ids::unknown(), routes());
-    assert_eq!(routes.len(), 64);
+    assert_eq!(routes.len(), 65);
     let (own, other) = (keys(&room, "acme", None).await, keys(&room, "bell", None).await);
     let (revoked, expired) = (keys(&room, "acme", None).await, keys(&room, "acme", Some(1)).await);
     for (_, key) in &revoked {

@@ -43,6 +43,9 @@ async fn threads_are_listed_by_status_newest_first_in_pages() {
     assert_eq!((of(&page), &page["has_more"]), (idle[..2].to_vec(), &json!(true)));
     let page = room.get(&format!("/v1/threads?status=idle&after={}", idle[1])).await.json();
     assert_eq!((of(&page), &page["has_more"]), (idle[2..].to_vec(), &json!(false)));
+    let page = room.get("/v1/threads?where=status+%3D+interrupted").await.json();
+    assert_eq!(of(&page), [asking]);
+    room.get("/v1/threads?where=status+is+failed").await.problem(422, "invalid");
     assert!(room.get("/v1/threads?status=asleep").await.problem(400, "malformed").contains("interrupted"));
     assert!(room.get("/v1/threads?limit=5000").await.problem(400, "malformed").contains("1000"));
 }

@@ -85,6 +85,9 @@ pub(crate) enum Batch {
         /// Run only these lines again
         #[arg(long, value_enum)]
         only: Option<Only>,
+        /// Run only the lines with this cause again: a message in `top_causes` of `batch show -o json`
+        #[arg(long, value_name = "TEXT", requires = "only")]
+        cause: Option<String>,
         /// New cost limit of the whole batch, in US dollars
         #[arg(long, value_name = "USD", value_parser = usd)]
         max_usd: Option<f64>,

@@ -10,6 +10,9 @@ pub(crate) enum Inbox {
         /// Only questions of this kind: clarification, slot_fill, choice, approval, ambiguity, input or in_doubt
         #[arg(long)]
         kind: Option<String>,
+        /// Only questions of this batch
+        #[arg(long, value_name = "ID")]
+        batch: Option<String>,
         /// Maximum number of questions
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,

@@ -14,7 +14,7 @@ pub(crate) enum Thread {
         /// Only threads in this status: idle, busy, interrupted or error
         #[arg(long)]
         status: Option<String>,
-        /// Only threads with a turn that matches this filter (see `turn list --help`); newest matching turn first
+        /// Only threads with a turn that matches this filter (see `turn list --help`)
         #[arg(long = "where", value_name = "FILTER")]
         filter: Option<String>,
         /// List all threads under a hold, with the reasons

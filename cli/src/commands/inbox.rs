@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use shared::{visible, visible_line};
 
-use super::{Context, follow, source::named, turn};
+use super::{Context, batch, follow, source::named, turn};
 use crate::{
     args::{Answer, Inbox},
     client::{Client, path, with_idempotency_key},
@@ -29,9 +29,13 @@ pub(crate) async fn run(ctx: Context, command: Inbox) -> anyhow::Result<Exit> {
             Exit::Usage,
             "--watch does not end, so it cannot print one JSON document\nhint: use -o jsonl, or leave out --watch",
         )),
-        Inbox::List { kind, limit, watch } => {
+        Inbox::List { kind, batch, limit, watch } => {
             let kind = kind.map(|it| format!("&kind={it}")).unwrap_or_default();
-            let path = format!("/v1/inbox?limit={limit}{kind}");
+            let batch = match batch {
+                Some(id) => format!("&batch_id={}", batch::find(&client, &id).await?),
+                None => String::new(),
+            };
+            let path = format!("/v1/inbox?limit={limit}{kind}{batch}");
             let items = page(&client, &path).await?;
             list(&ctx, &items)?;
             if watch { list_changes(&ctx, &client, &path, items).await } else { Ok(Exit::Ok) }
@@ -70,9 +74,10 @@ fn list(ctx: &Context, items: &[InboxItem]) -> anyhow::Result<()> {
         }
         let row = |it: &InboxItem| {
             let (id, kind) = (it.thread_id.to_string(), it.kind.name().to_owned());
-            vec![id, it.strategy.clone(), kind, it.asked_at.clone(), question_start(&it.question)]
+            let batch = it.batch_id.clone().unwrap_or_default();
+            vec![id, it.strategy.clone(), kind, it.asked_at.clone(), batch, question_start(&it.question)]
         };
-        output::table(&["thread", "strategy", "kind", "asked", "question"], items.iter().map(row))
+        output::table(&["thread", "strategy", "kind", "asked", "batch", "question"], items.iter().map(row))
     })
 }
 
@@ -109,13 +114,14 @@ fn to_text(item: &InboxItem) -> String {
     ];
     let forms: Vec<&str> = forms.into_iter().filter(|(allowed, _)| *allowed).map(|(_, form)| form).collect();
     format!(
-        "{}: {}{}{}\nasked by {} at {}\n(answer with: turnfold inbox answer {} {})",
+        "{}: {}{}{}\nasked by {} at {}{}\n(answer with: turnfold inbox answer {} {})",
         item.kind.name(),
         visible(&item.question),
         visible(&options),
         calls(&item.calls),
         item.strategy,
         item.asked_at,
+        item.batch_id.as_ref().map(|it| format!(", {it}")).unwrap_or_default(),
         item.thread_id,
         forms.join(" | ")
     )

@@ -23,6 +23,7 @@ mod schema;
 mod selection;
 mod serve;
 pub(crate) mod source;
+mod stats;
 mod strategy;
 pub(crate) mod thread;
 mod turn;
@@ -167,6 +168,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Store(store) => maintenance::run(ctx, store).await,
         Command::Queue(queue) => queue::run(ctx, queue).await,
         Command::Inbox(inbox) => inbox::run(ctx, inbox).await,
+        Command::Stats { range } => stats::run(&ctx, range).await,
         Command::Schema(schema) => schema::run(&ctx, schema),
         Command::Strategy(strategy) => strategy::run(&ctx, strategy),
         Command::Mcp(mcp) => mcp::run(ctx, mcp).await,

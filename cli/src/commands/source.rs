@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use api_types::{LogEvent, Page, ThreadSummary, Turn, Verification};
 use queue::clock;
 use shared::{DynThread, Event, Graph};
-use store::{Chain, Recorded, Store, Thread as Row, ThreadFilter, ThreadId, TurnFilter};
+use store::{Chain, Conditions, Recorded, Store, Thread as Row, ThreadFilter, ThreadId, TurnFilter};
 
 use crate::{
     client::{Client, path},
@@ -32,6 +32,17 @@ pub(crate) enum Source {
     Api(Client),
 }
 
+/// Selection of threads for a list.
+#[derive(Default)]
+pub(crate) struct Threads {
+    /// Only threads in this status.
+    pub(crate) status: Option<store::ThreadStatus>,
+    /// Only threads with a turn that matches, in the database.
+    pub(crate) turns: Option<Conditions>,
+    /// The same as a part of the API's query; empty or `&where=…`.
+    pub(crate) query: String,
+}
+
 impl Source {
     /// Opens the API if `--url` or `TURNFOLD_URL` is set, else the database.
     pub(crate) async fn open(ctx: &Context) -> anyhow::Result<Self> {
@@ -44,7 +55,7 @@ impl Source {
     /// Finds a thread by `last`, its id, or a prefix of its id. Threads of other tenants are not found.
     pub(crate) async fn find(&self, text: &str) -> anyhow::Result<ThreadId> {
         if text == "last" {
-            let newest = self.threads(None, None, 1).await?;
+            let newest = self.threads(&Threads::default(), None, 1).await?;
             return newest.first().map(|it| it.id).ok_or_else(no_thread_yet);
         }
         match IdArg::parse(text, "thread", "thread list")? {
@@ -59,7 +70,7 @@ impl Source {
                 }
             }
             prefix @ IdArg::Prefix { last, .. } => {
-                let page = self.threads(None, Some(last), MAX_CANDIDATES as u64 + 1).await?;
+                let page = self.threads(&Threads::default(), Some(last), MAX_CANDIDATES as u64 + 1).await?;
                 let matching: Vec<String> =
                     page.iter().filter(|it| prefix.matches(it.id)).map(|it| it.id.to_string()).collect();
                 Ok(ids::only(text, "thread", "thread list", &matching)?.parse()?)
@@ -84,16 +95,18 @@ impl Source {
         }
     }
 
-    /// Lists threads, newest first: those with ids below `after`.
+    /// Lists threads, newest first: those with ids below `after` that match the filter.
     pub(crate) async fn threads(
         &self,
-        status: Option<store::ThreadStatus>,
+        filter: &Threads,
         after: Option<ThreadId>,
         limit: u64,
     ) -> anyhow::Result<Vec<Row>> {
+        let Threads { status, turns, query } = filter;
         match self {
             Self::Database { store, tenant } => {
-                let filter = ThreadFilter { status, tenant: tenant.as_deref() };
+                let turns = turns.as_ref();
+                let filter = ThreadFilter { status: *status, tenant: tenant.as_deref(), turns };
                 Ok(store.threads(filter, after, limit).await?)
             }
             Self::Api(client) => {
@@ -102,7 +115,7 @@ impl Source {
                     let size = limit.saturating_sub(all.len() as u64).clamp(1, PAGE);
                     let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
                     let cursor = after.map(|it| format!("&after={it}")).unwrap_or_default();
-                    let path = format!("/v1/threads?limit={size}{status}{cursor}");
+                    let path = format!("/v1/threads?limit={size}{status}{cursor}{query}");
                     let page: Page<ThreadSummary> = client.get(&path).await?;
                     for thread in &page.data {
                         all.push(row(thread)?);

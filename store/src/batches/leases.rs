@@ -8,7 +8,7 @@ use sea_orm::{
     ActiveValue::{self, Set},
     ColumnTrait as _, ConnectionTrait, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _,
     QuerySelect as _, QueryTrait as _,
-    sea_query::{Expr, Query},
+    sea_query::{Condition, Expr, Func, Query},
 };
 use uuid::Uuid;
 
@@ -16,6 +16,7 @@ use super::{
     Batch, BatchId, BatchStatus, FileId, ItemState, Stopped,
     batch::is_open,
     files::is_readable,
+    results::CAUSE_CHARS,
     tables::{batches, batches::Column, items},
     transitions::TURN_FAILED,
     webhook_events::announce,
@@ -187,10 +188,11 @@ impl Store {
     pub async fn reopen_batch(
         &self,
         id: BatchId,
-        only: ItemState,
+        only: impl Into<Rerun>,
         seconds: u64,
         max_micro_usd: Option<u64>,
     ) -> Result<Option<u64>, Error> {
+        let only = only.into();
         self.database.transact(move |tx| reopen(tx, id, only, seconds, max_micro_usd).boxed()).await
     }
 
@@ -242,11 +244,39 @@ async fn advance(
     Ok(true)
 }
 
+/// Items of a batch to run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rerun {
+    /// Only items in this state.
+    pub state: ItemState,
+    /// Only items with this cause, as [`Store::causes`] groups them.
+    pub cause: Option<String>,
+}
+
+impl From<ItemState> for Rerun {
+    fn from(state: ItemState) -> Self {
+        Self { state, cause: None }
+    }
+}
+
+impl Rerun {
+    /// Builds the condition for the items.
+    fn lines(&self, batch: BatchId) -> Condition {
+        let start = |it: Expr| -> Expr { Func::cust("SUBSTR").arg(it).arg(1).arg(CAUSE_CHARS).into() };
+        let has =
+            |cause: &String| start(Expr::col(items::Column::Message)).eq(start(Expr::val(plain(cause))));
+        Condition::all()
+            .add(items::Column::BatchId.eq(batch))
+            .add(items::Column::State.eq(self.state.as_str()))
+            .add_option(self.cause.as_ref().map(has))
+    }
+}
+
 /// **Invariant:** the earlier usage of an item stays in the batch's totals, because it was paid for.
 async fn reopen(
     tx: &Transaction,
     id: BatchId,
-    only: ItemState,
+    only: Rerun,
     seconds: u64,
     max_micro_usd: Option<u64>,
 ) -> Result<Option<u64>, Error> {
@@ -260,7 +290,7 @@ async fn reopen(
         return Ok(None);
     }
     let (mut counts, now) = (Batch::try_from(batch)?.counts, clock::now());
-    let retried = retried(tx, id, only, now).await?;
+    let retried = retried(tx, id, &only, now).await?;
     let row = items::ActiveModel {
         state: Set(ItemState::Waiting.to_string()),
         thread_id: Set(None),
@@ -277,16 +307,15 @@ async fn reopen(
     let reopened = items::Entity::update_many()
         .set(row)
         .col_expr(items::Column::Attempt, Expr::col(items::Column::Attempt).add(1))
-        .filter(items::Column::BatchId.eq(id))
-        .filter(items::Column::State.eq(only.as_str()))
+        .filter(only.lines(id))
         .exec(tx)
         .await?
         .rows_affected;
     if retried + reopened == 0 {
         return Ok(Some(0));
     }
-    counts.shift(only, ItemState::Submitted, retried);
-    counts.shift(only, ItemState::Waiting, reopened);
+    counts.shift(only.state, ItemState::Submitted, retried);
+    counts.shift(only.state, ItemState::Waiting, reopened);
     let row = batches::ActiveModel {
         status: Set(BatchStatus::InProgress.to_string()),
         counts: Set(counts.to_string()),
@@ -312,7 +341,7 @@ async fn reopen(
 ///
 /// Their earlier usage stays recorded: it belongs to the same thread, and only additional usage is added to the batch's
 /// totals.
-async fn retried(tx: &Transaction, id: BatchId, only: ItemState, now: i64) -> Result<u64, Error> {
+async fn retried(tx: &Transaction, id: BatchId, only: &Rerun, now: i64) -> Result<u64, Error> {
     let goes_on = TurnStatus::ALL.iter().filter(|it| match it {
         TurnStatus::Queued | TurnStatus::Running | TurnStatus::Interrupted | TurnStatus::Completed => true,
         TurnStatus::Failed | TurnStatus::Cancelled => false,
@@ -334,8 +363,7 @@ async fn retried(tx: &Transaction, id: BatchId, only: ItemState, now: i64) -> Re
     };
     let update = items::Entity::update_many()
         .set(row)
-        .filter(items::Column::BatchId.eq(id))
-        .filter(items::Column::State.eq(only.as_str()))
+        .filter(only.lines(id))
         .filter(items::Column::Code.eq(TURN_FAILED))
         .filter(Expr::exists(tried));
     Ok(update.exec(tx).await?.rows_affected)

@@ -32,6 +32,7 @@ pub use chunker::{Chunk, Chunker};
 pub use counts::Counts;
 pub use files::{File, NewFile};
 pub use items::{Item, PAGE_BYTES};
+pub use leases::Rerun;
 pub use lines::{CacheKey, Line, LinePlace};
 pub use results::{Cause, InvalidLine, Pace, ResultLine, ResultSelection, UnderWay};
 pub use reuse::Earlier;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sea_orm::{EntityTrait as _, FromQueryResult};
 
-use super::{BatchId, PAGE_BYTES};
+use super::{BatchId, ItemState, PAGE_BYTES};
 use crate::{
     Error, Store, Turn, TurnStatus,
     log::{at_most, signed, statement, tables::turns, unsigned},
@@ -15,6 +15,9 @@ const LATEST: i64 = 10_000;
 
 /// Maximum number of failed items per state whose causes are counted.
 const COUNTED: i64 = 10_000;
+
+/// Number of characters by which messages of causes are compared.
+pub(super) const CAUSE_CHARS: i32 = 120;
 
 /// One line of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub struct UnderWay {
 /// A cause that one or more items have no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
+    /// State of the items.
+    pub state: ItemState,
     /// Error code or outcome, for programs.
     pub code: String,
     /// Error message, or causes of the outcome.
@@ -177,6 +182,7 @@ impl Store {
     pub async fn causes(&self, batch: BatchId, limit: u64) -> Result<Vec<Cause>, Error> {
         #[derive(FromQueryResult)]
         struct Row {
+            state: String,
             code: String,
             message: String,
             count: i64,
@@ -184,21 +190,22 @@ impl Store {
         }
         let some = ["failed", "invalid", "expired", "partial", "declined"].map(|state| {
             format!(
-                "SELECT * FROM (SELECT code, message, custom_id FROM batch_items \
+                "SELECT * FROM (SELECT state, code, message, custom_id FROM batch_items \
                  WHERE batch_id = $1 AND state = '{state}' AND code IS NOT NULL LIMIT $3) AS {state}"
             )
         });
         let sql = format!(
-            "SELECT code, MIN(message) AS message, COUNT(*) AS count, MIN(custom_id) AS example \
-             FROM ({}) AS ended GROUP BY code, SUBSTR(message, 1, 120) \
+            "SELECT state, code, MIN(message) AS message, COUNT(*) AS count, MIN(custom_id) AS example \
+             FROM ({}) AS ended GROUP BY state, code, SUBSTR(message, 1, {CAUSE_CHARS}) \
              ORDER BY COUNT(*) DESC, code, MIN(message) LIMIT $2",
             some.join(" UNION ALL ")
         );
         let pool = &self.database.pool;
         let values = [batch.into(), signed(at_most(limit)).into(), COUNTED.into()];
         let rows = Row::find_by_statement(statement(pool, &sql, values)).all(pool).await?;
-        let cause = |Row { code, message, count, example }: Row| {
-            Ok(Cause { code, message, count: unsigned(count)?, example })
+        let cause = |Row { state, code, message, count, example }: Row| {
+            let state = state.parse().map_err(|error| Error::Database(format!("item state: {error}")))?;
+            Ok(Cause { state, code, message, count: unsigned(count)?, example })
         };
         rows.into_iter().map(cause).collect()
     }

@@ -91,6 +91,19 @@ pub(crate) fn thread_in_status(status: ThreadStatus) -> Expr {
     found.and(threads::Column::Status.eq(status.as_str()))
 }
 
+/// Builds the condition for threads with a turn that matches.
+pub(crate) fn has_turn(backend: DbBackend, conditions: &Conditions) -> Expr {
+    let of_thread = Expr::col((turns::Entity, turns::Column::ThreadId))
+        .eq(Expr::col((threads::Entity, threads::Column::Id)));
+    let matching = Query::select()
+        .expr(Expr::val(1))
+        .from(turns::Entity)
+        .and_where(of_thread)
+        .cond_where(all_of(backend, conditions))
+        .take();
+    Expr::exists(matching)
+}
+
 fn equal(column: turns::Column, is: Is, value: impl Into<sea_orm::Value>) -> Expr {
     match is {
         Is::Is => column.eq(value),

@@ -15,7 +15,7 @@ use sea_orm::{
 use shared::{CallerId, Cancelled, RunStatus};
 
 use crate::{
-    Backends, EndedTurn, Error, Log, ReadModelUpdate, ThreadStatus, TurnStatus, TurnUpdate,
+    Backends, Counted, EndedTurn, Error, Log, ReadModelUpdate, ThreadStatus, TurnStatus, TurnUpdate,
     log::{
         Store,
         ids::{ThreadId, TurnId, corrupt, plain},
@@ -162,7 +162,15 @@ async fn append_cancelled<L: Log>(
     let event = Cancelled { actor: actor.clone(), caller: caller.clone() }.into();
     let head = parts.store.append(log.head(), &[event], Some(&update)).await?;
     parts.store.turn_ended(ended);
-    metrics().turns.ended(log.thread().tenant(), log.thread().strategy(), cancelled.as_str());
+    let (tenant, strategy, at) = (log.thread().tenant(), log.thread().strategy(), parts.store.now());
+    parts.store.count_recorded(&Counted {
+        at,
+        tenant,
+        strategy,
+        ended: update.turn.as_ref(),
+        responses: Vec::new(),
+    });
+    metrics().turns.ended(tenant, strategy, cancelled.as_str());
     let appended = Notification::Appended { seq: head.seq, turn_over: true };
     parts.notifications.publish(*thread, appended).await;
     Ok(())

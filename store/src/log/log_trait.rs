@@ -7,7 +7,7 @@ use queue::{Deaths, Lane, clock};
 use uuid::Uuid;
 
 use crate::{
-    CancelRequest, DeadWorker, Error, Pause, WorkerRecord,
+    CancelRequest, Counted, DeadWorker, Error, Pause, WorkerRecord,
     log::{
         Store,
         append::{Head, ReadModelUpdate},
@@ -85,6 +85,14 @@ pub trait Log: Clone + Send + Sync + 'static {
 
     /// Reports a turn that ended. Must not wait.
     fn turn_ended(&self, _ended: EndedTurn) {}
+
+    /// Counts what an append recorded, as [`Store::count_recorded`] does. Must not wait.
+    fn count_recorded(&self, _counted: &Counted<'_>) {}
+
+    /// Writes what this process has counted, as [`Store::write_counts`] does.
+    fn write_counts(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
 
     /// Returns all pauses, as [`Store::pauses`] does.
     fn pauses(&self) -> impl Future<Output = Result<Vec<Pause>, Error>> + Send;
@@ -182,6 +190,14 @@ impl Log for Store {
 
     fn turn_ended(&self, ended: EndedTurn) {
         self.ended_turns.report(ended);
+    }
+
+    fn count_recorded(&self, counted: &Counted<'_>) {
+        Store::count_recorded(self, counted);
+    }
+
+    async fn write_counts(&self) -> Result<(), Error> {
+        Store::write_counts(self).await
     }
 
     async fn pauses(&self) -> Result<Vec<Pause>, Error> {

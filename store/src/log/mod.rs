@@ -43,6 +43,8 @@ pub(crate) mod threads;
 pub(crate) mod turns;
 pub(crate) mod writer;
 
+use std::sync::Arc;
+
 use metrics::metrics;
 
 use self::{
@@ -53,6 +55,7 @@ use self::{
     read::Loader,
     submit::Arrivals,
 };
+use crate::stats::Uncounted;
 
 #[cfg(feature = "testing")]
 pub(crate) use append::ROWS_MAX;
@@ -94,6 +97,8 @@ pub struct Store {
     waiters: Waiters,
     arrivals: Arrivals,
     ended_turns: EndedTurns,
+    /// What this process has counted and not yet written.
+    pub(crate) uncounted: Arc<Uncounted>,
 }
 
 impl Store {
@@ -101,7 +106,15 @@ impl Store {
         let (committer, loader, waiters) =
             (committer(&database), read::loader(&database), next_turn::waiters(&database));
         let arrivals = submit::arrivals(&database);
-        Self { database, committer, loader, waiters, arrivals, ended_turns: EndedTurns::default() }
+        Self {
+            database,
+            committer,
+            loader,
+            waiters,
+            arrivals,
+            ended_turns: EndedTurns::default(),
+            uncounted: Arc::default(),
+        }
     }
 
     /// Sets the metrics of the connections to the database.

@@ -80,6 +80,11 @@ impl ThreadScan {
         Self { thread, ..self }
     }
 
+    /// Returns true if the scan covers all threads.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.thread.is_none() && self.turns == Conditions::default()
+    }
+
     /// Runs `work` on every range, and returns the results in no particular order.
     pub(crate) async fn for_each<T, F, W>(&self, store: &Store, work: W) -> Result<Vec<T>, Error>
     where

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use queue::{Lane, Priority, clock};
 use sea_orm::{
-    ColumnTrait, EntityTrait, ExprTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    Value,
+    ColumnTrait, ConnectionTrait as _, EntityTrait, ExprTrait, FromQueryResult, QueryFilter, QueryOrder,
+    QuerySelect, QueryTrait, Value,
 };
 
 use crate::{
     Error,
-    filter::sql::thread_in_status,
+    filter::{
+        conditions::Conditions,
+        sql::{has_turn, thread_in_status},
+    },
     log::{
         Store,
         database::{looked_up, statement},
@@ -44,6 +47,8 @@ pub struct ThreadFilter<'a> {
     pub tenant: Option<&'a str>,
     /// Threads in this status.
     pub status: Option<ThreadStatus>,
+    /// Threads with a turn that matches these conditions.
+    pub turns: Option<&'a Conditions>,
 }
 
 /// A thread that may be runnable.
@@ -87,9 +92,11 @@ impl Store {
         after: Option<ThreadId>,
         limit: u64,
     ) -> Result<Vec<Thread>, Error> {
+        let backend = self.database.pool.get_database_backend();
         let rows = threads::Entity::find()
             .apply_if(filter.tenant, |rows, it| rows.filter(threads::Column::Tenant.eq(it)))
             .apply_if(filter.status, |rows, it| rows.filter(thread_in_status(it)))
+            .apply_if(filter.turns, |rows, it| rows.filter(has_turn(backend, it)))
             .apply_if(after, |rows, it| rows.filter(threads::Column::Id.lt(it)))
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));

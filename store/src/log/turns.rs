@@ -8,10 +8,10 @@ use sea_orm::{
 };
 use serde_json::Value;
 use shared::{CallerId, Message, OutcomeKind, Policy};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::{
-    Error,
+    Counted, Error, TurnUpdate,
     filter::{
         conditions::Conditions,
         sql::{all_of, in_status},
@@ -188,7 +188,7 @@ impl Store {
         let row = turns::ActiveModel {
             status: Set(status.to_string()),
             cause: Set(error.as_deref().map(error_fingerprint)),
-            error: Set(error),
+            error: Set(error.clone()),
             updated_at: Set(clock::now()),
             ..Default::default()
         };
@@ -197,10 +197,28 @@ impl Store {
         let rows =
             self.database.transact(|tx| async move { Ok(update.exec(tx).await?.rows_affected) }.boxed());
         if rows.await? == 1 {
+            if let Err(problem) =
+                self.count_withdrawn(TurnUpdate { turn, status, error, outcome: None }).await
+            {
+                debug!(%turn, error = %problem, "cannot count a turn that never started");
+            }
             return Ok(Withdrawal::Withdrawn);
         }
         let found = self.turn(turn).await?.ok_or(Error::UnknownTurn(turn))?;
         Ok(Withdrawal::TooLate(found.status))
+    }
+
+    async fn count_withdrawn(&self, ended: TurnUpdate) -> Result<(), Error> {
+        let Some(turn) = self.turn(ended.turn).await? else { return Ok(()) };
+        let Some(thread) = self.thread(turn.thread).await? else { return Ok(()) };
+        self.count_recorded(&Counted {
+            at: turn.updated_at,
+            tenant: &turn.tenant,
+            strategy: &thread.strategy,
+            ended: Some(&ended),
+            responses: Vec::new(),
+        });
+        Ok(())
     }
 }
 

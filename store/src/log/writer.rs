@@ -11,8 +11,8 @@ use shared::{DynThread, Event, Graph, RunStatus};
 use tracing::{debug, info, warn};
 
 use crate::{
-    Backends, EndedTurn, Error, Head, Log, ReadModelUpdate, Recorded, ThreadId, ThreadStatus, TurnStatus,
-    TurnUpdate, log::turn_started_by,
+    Backends, Counted, EndedTurn, Error, Head, Log, ModelResponse, ReadModelUpdate, Recorded, ThreadId,
+    ThreadStatus, TurnStatus, TurnUpdate, log::turn_started_by, stats::AskedModels,
 };
 
 /// The strategies that this process knows, by name.
@@ -57,6 +57,10 @@ pub struct ThreadLog {
     set_off: usize,
     /// Events that are folded but not yet stored.
     unwritten: Vec<Event>,
+    /// Models of the requests of the last node.
+    asked: AskedModels,
+    /// Responses of models that are folded but not yet counted.
+    responses: Vec<ModelResponse>,
     /// Status in the read model.
     read_model: Status,
     /// The delay before the last failed attempt is repeated.
@@ -121,6 +125,8 @@ impl ThreadLog {
             weight: 0,
             set_off: 0,
             unwritten: Vec::new(),
+            asked: AskedModels::default(),
+            responses: Vec::new(),
             read_model,
             wait: None,
             waiting: BTreeMap::new(),
@@ -145,7 +151,8 @@ impl ThreadLog {
                     format!("event {} was found in place of event {wanted}: events are missing", it.seq);
                 return Err(Error::Corrupt { thread: self.head.thread, what });
             }
-            self.fold(&it.event)?;
+            // The process that appended the event has counted its response.
+            let _ = self.fold(&it.event)?;
             self.record_delay(&it.event, it.at, now);
         }
         if let Some(last) = recorded.last() {
@@ -155,7 +162,8 @@ impl ThreadLog {
         Ok(())
     }
 
-    fn fold(&mut self, event: &Event) -> Result<(), Error> {
+    /// Folds an event, and returns the response of a model that it records.
+    fn fold(&mut self, event: &Event) -> Result<Option<ModelResponse>, Error> {
         let stuck =
             |err: shared::InvalidLog| Error::Stuck { thread: self.head.thread, what: err.to_string() };
         self.weight = self.weight.saturating_add(event.retained_bytes());
@@ -165,7 +173,8 @@ impl ThreadLog {
         ) {
             self.set_off = self.thread.seq();
         }
-        self.thread.apply(event).map_err(stuck)
+        self.thread.apply(event).map_err(stuck)?;
+        Ok(self.asked.see(event))
     }
 
     /// Records the delay that an event demands, as of `now`.
@@ -250,7 +259,8 @@ impl ThreadLog {
     ///
     /// [`Error::Stuck`] if the event is impossible in this state.
     pub fn push(&mut self, event: Event) -> Result<(), Error> {
-        self.fold(&event)?;
+        let response = self.fold(&event)?;
+        self.responses.extend(response);
         // At once, because the next step does not wait until this event is stored.
         if ends_delay(&event) {
             self.wait = None;
@@ -275,6 +285,9 @@ impl ThreadLog {
             (now != self.read_model).then(|| ReadModelUpdate { status: now.thread, turn: now.turn.clone() });
         self.head = parts.store.append(&self.head, &self.unwritten, update.as_ref()).await?;
         debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
+        let ended = update.as_ref().and_then(|it| it.turn.as_ref()).filter(|it| it.status.is_over());
+        let at = parts.store.now();
+        self.count(parts, ended, at);
         let mut turn_over = false;
         if let Some(update) = &update {
             report(self.head.thread, update, self.unwritten.last());
@@ -285,7 +298,6 @@ impl ThreadLog {
                 turn_over = true;
             }
         }
-        let at = parts.store.now();
         for event in std::mem::take(&mut self.unwritten) {
             self.record_delay(&event, at, at);
         }
@@ -322,18 +334,31 @@ impl ThreadLog {
         Ok(())
     }
 
-    /// Folds the events that [`Self::store_landed`] stored up to `head`, the last of them at time `at`.
+    /// Folds the events that [`Self::store_landed`] stored up to `head`.
     ///
     /// # Errors
     ///
     /// [`Error::Stuck`] if an event is impossible in this state.
-    pub fn settle(&mut self, head: Head, landed: &[Event], at: i64) -> Result<(), Error> {
+    pub fn settle<L: Log>(&mut self, parts: &Backends<L>, head: Head, landed: &[Event]) -> Result<(), Error> {
+        let at = parts.store.now();
         for event in landed {
-            self.fold(event)?;
+            let response = self.fold(event)?;
+            self.responses.extend(response);
             self.record_delay(event, at, at);
         }
         self.head = head;
+        self.count(parts, None, at);
         Ok(())
+    }
+
+    /// Counts the turn that ended, and the responses since the last time.
+    fn count<L: Log>(&mut self, parts: &Backends<L>, ended: Option<&TurnUpdate>, at: i64) {
+        if ended.is_none() && self.responses.is_empty() {
+            return;
+        }
+        let responses = std::mem::take(&mut self.responses);
+        let (tenant, strategy) = (self.thread.tenant(), self.thread.strategy());
+        parts.store.count_recorded(&Counted { at, tenant, strategy, ended, responses });
     }
 
     /// Returns true if an event that starts a turn is folded but not yet stored.

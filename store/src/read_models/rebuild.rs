@@ -8,12 +8,13 @@ use serde_json::Value;
 use shared::{CallerId, DEFAULT_TENANT, Event, InputResponse, Message, Outcome, Policy, TurnKind};
 
 use crate::{
-    DryRun, Error, Head, Recorded, Store, StrategyRegistry, ThreadId, ThreadScan, ThreadStatus, TurnId,
-    TurnStatus,
+    Counted, DryRun, Error, Head, Recorded, Store, StrategyRegistry, ThreadId, ThreadScan, ThreadStatus,
+    TurnId, TurnStatus,
     log::{
         plain, turn_started_by,
         writer::{Status, begin, status},
     },
+    stats::{AskedModels, Intervals, Tally},
 };
 
 /// Maximum number of differences kept; all are counted.
@@ -141,6 +142,8 @@ pub(crate) struct Folded {
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
     pub(crate) turns: BTreeMap<TurnId, FoldedTurn>,
+    /// Turns that ended and responses of models, without those that a fork copied.
+    pub(crate) tally: Tally,
 }
 
 /// Expected read model of a turn that has started.
@@ -188,6 +191,8 @@ impl Store {
     /// A thread that was parked because a worker could not continue it returns to the status in its log, and will be
     /// tried once more.
     ///
+    /// A rebuild of all threads also counts again what the statistics show, up to the last complete interval.
+    ///
     /// # Errors
     ///
     /// [`Error::UnknownThread`] if only one thread was requested and it does not exist, and [`Error::Unavailable`] if
@@ -202,18 +207,31 @@ impl Store {
         let ranges = round.for_each(self, move |range| {
             let (store, strategies) = (store.clone(), strategies.clone());
             async move {
-                let mut rebuilt = Rebuilt::default();
+                let (mut rebuilt, mut counts) = (Rebuilt::default(), Intervals::default());
+                let now = clock::now();
                 for thread in range.threads {
                     match store.rebuild_one(&strategies, thread, dry_run).await {
                         Err(Error::UnknownThread(_)) if !alone => continue,
-                        outcome => rebuilt.find(outcome?),
+                        outcome => {
+                            let (differences, tally) = outcome?;
+                            rebuilt.find(differences);
+                            counts.add(&tally, now);
+                        }
                     }
                     rebuilt.threads += 1;
                 }
-                Ok(rebuilt)
+                Ok((rebuilt, counts))
             }
         });
-        Ok(ranges.await?.into_iter().fold(Rebuilt::default(), Rebuilt::and))
+        let (mut rebuilt, mut counts) = (Rebuilt::default(), Intervals::default());
+        for (more, more_counts) in ranges.await? {
+            rebuilt = rebuilt.and(more);
+            counts.merge(more_counts);
+        }
+        if round.is_of_all() && dry_run == DryRun::No {
+            self.replace_counts(counts).await?;
+        }
+        Ok(rebuilt)
     }
 
     async fn rebuild_one(
@@ -221,8 +239,9 @@ impl Store {
         strategies: &StrategyRegistry,
         thread: ThreadId,
         dry_run: DryRun,
-    ) -> Result<Vec<Difference>, Error> {
-        let left = |differs, what| Ok(vec![Difference { thread, turn: None, differs, what }]);
+    ) -> Result<(Vec<Difference>, Tally), Error> {
+        let left =
+            |differs, what| Ok((vec![Difference { thread, turn: None, differs, what }], Tally::default()));
         for _ in 0..TRIES {
             let folded = match self.load_since(&Head::start(thread)).await {
                 Ok((head, recorded)) if !recorded.is_empty() => fold(strategies, head, &recorded),
@@ -232,7 +251,7 @@ impl Store {
                 Ok(_) => return Err(Error::UnknownThread(thread)),
                 Err(error) => Err(error),
             };
-            let folded = match folded {
+            let mut folded = match folded {
                 Ok(folded) => folded,
                 Err(
                     error @ (Error::Stuck { .. }
@@ -243,12 +262,13 @@ impl Store {
                 ) => return left(Differs::Unfolded, error.to_string()),
                 Err(error) => return Err(error),
             };
+            let tally = std::mem::take(&mut folded.tally);
             if self.differences(&folded).await?.is_empty() {
-                return Ok(Vec::new());
+                return Ok((Vec::new(), tally));
             }
             match self.put_right(folded, dry_run).await {
                 Err(Error::Stale { .. }) => {}
-                outcome => return outcome,
+                outcome => return Ok((outcome?, tally)),
             }
         }
         left(Differs::Moving, "it changed during every comparison".to_owned())
@@ -276,20 +296,31 @@ pub(crate) fn fold(
         created_at: opened_at,
         updated_at: opened_at,
         turns: BTreeMap::new(),
+        tally: Tally::default(),
     };
-    let mut said = Status::START;
+    let (mut said, mut asked) = (Status::START, AskedModels::default());
     for it in recorded {
         thread.apply(&it.event).map_err(|error| Error::Stuck { thread: id, what: error.to_string() })?;
+        let is_fork = matches!(it.event, Event::Forked(_));
+        if is_fork {
+            folded.tally = Tally::default();
+        }
+        let mut counted =
+            Counted { at: it.at, tenant, strategy: thread.strategy(), ended: None, responses: Vec::new() };
+        counted.responses.extend(asked.see(&it.event));
         if let Some(turn) = turn_started_by(&it.event) {
             folded.turns.insert(turn, FoldedTurn::heard(it));
         }
         let now = status(&*thread, Some(&it.event));
         // A fork retries failed work but leaves an idle thread unchanged, and does not record whether its last turn was
         // cancelled.
-        let rests = matches!(it.event, Event::Forked(_)) && now.thread == ThreadStatus::Idle;
+        let rests = is_fork && now.thread == ThreadStatus::Idle;
         if now == said || rests {
+            folded.tally.add(&counted);
             continue;
         }
+        counted.ended = now.turn.as_ref().filter(|_| !is_fork);
+        folded.tally.add(&counted);
         if let Some(mark) = &now.turn
             && let Some(turn) = folded.turns.get_mut(&mark.turn)
         {

@@ -3,6 +3,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
 
 mod ahead;
+mod counted;
 mod crash;
 mod deaths;
 mod dialects;

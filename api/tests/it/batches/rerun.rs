@@ -219,3 +219,28 @@ async fn an_ended_batch_is_not_stopped() {
     assert_eq!(page.json()["data"][0]["id"], batch.as_str(), "a page goes on after what is gone: {page:?}");
     hall.room.get("/v1/batches?after=soon").await.refused(404, "unknown_batch");
 }
+
+/// Of the failed lines, only those with the named cause run again.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lines_of_one_cause_run_again() {
+    let hall = Hall::new().await;
+    let lines: String = (0..5)
+        .map(|nth| line(&format!("c-{nth}"), if nth < 3 { "fail no paper" } else { "fail no ink" }))
+        .collect();
+    let batch = hall.batch(&hall.upload(&lines).await, json!({})).await;
+    let over = hall.until_is(&batch, "completed").await;
+    let causes = over["turnfold"]["top_causes"].as_array().unwrap();
+    assert_eq!(causes.iter().map(|it| it["count"].as_u64().unwrap()).collect::<Vec<_>>(), [3, 2]);
+    assert!(causes.iter().all(|it| it["rerun"] == "failed"), "{causes:?}");
+    let (paper, ink) = (&causes[0]["message"], &causes[1]["message"]);
+
+    hall.act(&batch, "resume", json!({"cause": ink})).await.refused(400, "invalid");
+    hall.act(&batch, "resume", json!({"only": "failed", "cause": "no glue"})).await.refused(409, "not_now");
+    let before = hall.look(&batch).await["turnfold"]["results"].clone();
+    let reply = hall.act(&batch, "resume", json!({"only": "failed", "cause": ink})).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!(over["turnfold"]["results"].as_u64().unwrap(), before.as_u64().unwrap() + 2);
+    let causes = over["turnfold"]["top_causes"].as_array().unwrap();
+    assert_eq!(causes.iter().map(|it| &it["message"]).collect::<Vec<_>>(), [paper, ink]);
+}

@@ -93,14 +93,14 @@ pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
         }
         Batch::Cancel { id } => act(&ctx, &id, "cancel", &ResumeBatch::default()).await,
         Batch::Pause { id } => act(&ctx, &id, "pause", &ResumeBatch::default()).await,
-        Batch::Resume { id, only, max_usd } => {
+        Batch::Resume { id, only, cause, max_usd } => {
             let only = only.map(|it| match it {
                 Only::Failed => api_types::Rerun::Failed,
                 Only::Expired => api_types::Rerun::Expired,
                 Only::Partial => api_types::Rerun::Partial,
                 Only::Declined => api_types::Rerun::Declined,
             });
-            act(&ctx, &id, "resume", &ResumeBatch { only, max_usd }).await
+            act(&ctx, &id, "resume", &ResumeBatch { only, cause, max_usd }).await
         }
     }
 }
@@ -264,7 +264,7 @@ async fn list(ctx: &Context, client: &Client, limit: u64) -> anyhow::Result<Exit
 }
 
 /// Finds a batch by its id or a prefix of it, with or without `batch_`.
-async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
+pub(super) async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
     let digits = text.strip_prefix("batch_").unwrap_or(text);
     let (first, last) = match IdArg::parse(digits, "batch", "batch list")? {
         IdArg::Full(id) => return Ok(batch_id(id)),

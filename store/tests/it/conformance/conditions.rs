@@ -8,8 +8,8 @@ use shared::{Cause, Outcome, OutcomeKind};
 use super::{heard, of_tenant};
 use queue::{Priority, clock};
 use store::{
-    Conditions, Ended, Error, NewTurn, Order, ReadModelUpdate, Store, ThreadStatus, Turn, TurnFilter, TurnId,
-    TurnStatus, TurnUpdate,
+    Conditions, Ended, Error, NewTurn, Opening, Order, ReadModelUpdate, Store, ThreadFilter, ThreadStatus,
+    Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate,
 };
 
 /// Tenant of this test alone, so that the turns of other tests do not match.
@@ -195,7 +195,30 @@ pub(super) async fn count_failures_by_cause(store: &Store) -> Result<(), Error> 
     Ok(())
 }
 
+pub(super) async fn find_threads_by_their_turns(store: &Store) -> Result<(), Error> {
+    const TENANT: &str = "threads";
+    let first = store.submit(of_tenant(TENANT, "hello")).await?.into_turn();
+    let second = store.submit(of_tenant(TENANT, "hello")).await?.into_turn();
+    fails(store, &first, "no paper").await?;
+    let again = NewTurn { thread: Opening::Existing(first.thread), ..of_tenant(TENANT, "again") };
+    store.submit(again).await?;
+    let found = async |words: &str, status| {
+        let turns = conditions(words);
+        let filter = ThreadFilter { tenant: Some(TENANT), status, turns: Some(&turns) };
+        let threads = store.threads(filter, None, 9).await?;
+        Ok::<_, Error>(threads.into_iter().map(|it| it.id).collect::<Vec<_>>())
+    };
+    assert_eq!(found("status = failed", None).await?, [first.thread]);
+    assert_eq!(found("error ~ paper and age < 1h", None).await?, [first.thread]);
+    assert_eq!(found("status = queued", None).await?, [second.thread, first.thread], "each thread once");
+    assert_eq!(found("strategy = probe", Some(ThreadStatus::Error)).await?, [first.thread]);
+    assert!(found("status = failed", Some(ThreadStatus::Idle)).await?.is_empty());
+    assert!(found("tenant != threads", None).await?.is_empty());
+    Ok(())
+}
+
 on_databases! {
+    find_threads_by_their_turns,
     find_the_same_rows,
     find_outcomes,
     count_failures_by_cause,

@@ -22,6 +22,7 @@ mod prune;
 mod read_models;
 mod reader;
 mod rows;
+mod stats;
 mod submit;
 mod tables;
 mod verify;

@@ -57,8 +57,9 @@ pub(super) async fn are_listed_by_page(store: &Store) -> Result<(), Error> {
     assert_eq!(ids(store.threads(ThreadFilter::default(), Some(later.thread), 1).await?), [first.thread]);
     let stuck = ReadModelUpdate { status: ThreadStatus::Error, turn: None };
     store.append(&head, &[decided("stuck")], Some(&stuck)).await?;
-    let errors =
-        store.threads(ThreadFilter { status: Some(ThreadStatus::Error), tenant: None }, None, 1).await?;
+    let errors = store
+        .threads(ThreadFilter { status: Some(ThreadStatus::Error), ..ThreadFilter::default() }, None, 1)
+        .await?;
     assert_eq!(ids(errors.clone()), [first.thread]);
     assert_eq!((errors[0].strategy.as_str(), errors[0].status), ("probe", ThreadStatus::Error));
     Ok(())
@@ -260,7 +261,7 @@ pub(super) async fn are_listed_by_tenant(store: &Store) -> Result<(), Error> {
         let filter = TurnFilter { tenant: Some(tenant), ..TurnFilter::default() };
         let found = store.turns(filter, None, 9).await?;
         assert_eq!(found.iter().map(|it| it.id).collect::<Vec<_>>(), turns, "{tenant}");
-        let filter = ThreadFilter { tenant: Some(tenant), status: None };
+        let filter = ThreadFilter { tenant: Some(tenant), ..ThreadFilter::default() };
         let ids = |threads: Vec<Thread>| threads.into_iter().map(|it| it.id).collect::<Vec<ThreadId>>();
         let thread = Vec::from_iter(thread);
         assert_eq!(ids(store.threads(filter, None, 9).await?), thread, "{tenant}");

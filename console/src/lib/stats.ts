@@ -1,0 +1,44 @@
+/** Counts of turns and of model usage over a period, for the overview. */
+import type { Schema } from "./api.ts";
+import { millis } from "./format.ts";
+
+type Stats = Schema<"Stats">;
+export type Range = Schema<"StatsRange">;
+
+/** The periods, and their names after a count. */
+export const RANGES: Record<Range, string> = {
+  hour: "last hour",
+  today: "today, UTC",
+  day: "last day",
+  week: "last week",
+};
+
+/** Returns the period of this name; the last day if there is none. */
+export const rangeOf = (name?: string): Range => (name && name in RANGES ? (name as Range) : "day");
+
+/** Condition for the turns of a period, by the time of submission. */
+export function condition(range: Range): string {
+  if (range === "today") return `created > '${new Date().toISOString().slice(0, 10)}'`;
+  return `age < ${{ hour: "1h", day: "1d", week: "7d" }[range]}`;
+}
+
+export type Interval = Omit<Schema<"StatsInterval">, "at"> & {
+  /** Start, in seconds since the Unix epoch. */
+  at: number;
+};
+
+/** All intervals of a period, also those in which nothing happened. */
+export function intervals(stats: Stats): Interval[] {
+  const known = new Map(stats.series.map((it) => [millis(it.at), it]));
+  const step = stats.interval_seconds * 1_000;
+  const all: Interval[] = [];
+  for (let at = millis(stats.since); at <= millis(stats.until); at += step) {
+    const none = { answered: 0, partial: 0, declined: 0, interrupted: 0, failed: 0, cancelled: 0, tokens: 0, usd: 0 };
+    all.push({ ...(known.get(at) ?? none), at: at / 1_000 });
+  }
+  return all;
+}
+
+/** Number of turns that ended. */
+export const allEnded = (it: Schema<"EndedTurns">): number =>
+  it.answered + it.partial + it.declined + it.interrupted + it.failed + it.cancelled;

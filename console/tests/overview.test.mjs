@@ -1,0 +1,98 @@
+/** The overview: counts of the whole deployment over a period, causes of failures and cost. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+
+let engine, idle, browser;
+
+before(async () => {
+  [engine, idle, browser] = await Promise.all([Engine.start({ demo: true }), Engine.start(), openBrowser()]);
+});
+
+after(async () => {
+  await browser.close();
+  await engine.stop();
+  await idle.stop();
+});
+
+const options = { timeout: 180_000 };
+const stats = (range) => engine.api("GET", `/v1/stats?range=${range}`);
+
+test("turns, causes and cost of each period", options, async () => {
+  await engine.turn("probe", "fail the printer is out of paper");
+  await until(async () => (await stats("hour")).causes.some((it) => it.cause.includes("out of paper")));
+  const hour = await stats("hour");
+  assert.ok(hour.usage.some((it) => it.strategy === "planner_with_prompts" && it.responses > 0));
+  const page = await Page.open(browser, engine);
+  await page.view("", "What fails?");
+  for (const [name, range] of [
+    ["last hour", "hour"],
+    ["today, UTC", "today"],
+    ["last week", "week"],
+  ]) {
+    await page.tab.getByRole("tab", { name }).click();
+    await page.tab.waitForURL(new RegExp(`range=${range}`));
+    await page.sees(`ended, ${name}`);
+    await page.sees("out of paper");
+    await page.sees("planner_with_prompts");
+  }
+  await page.tab.getByRole("tab", { name: "last hour" }).click();
+  await page.sees("ended, last hour");
+  const ended = Object.values((await stats("hour")).ended).reduce((sum, it) => sum + it, 0);
+  await page.sees(`${new Intl.NumberFormat("en").format(ended)} turns ended`);
+  await page.tab.reload();
+  await page.sees("ended, last hour");
+  const green = await page.tab
+    .locator(".plot canvas")
+    .first()
+    .evaluate((it) => {
+      const { data } = it.getContext("2d").getImageData(0, 0, it.width, it.height);
+      return data.filter((_, at) => at % 4 === 0 && data[at + 3] && data[at + 1] > data[at] + 30).length;
+    });
+  assert.ok(green > 100, `the bar of the current minute is drawn: ${green}`);
+  assert.match(await page.button("Copy command").getAttribute("title"), /stats --range hour$/);
+  await page.tab.getByText("out of paper").first().click();
+  await page.tab.waitForURL(/turns\?where=/);
+  await page.sees("fail the printer is out of paper");
+  assert.deepEqual(await page.faults("overview-cause"), []);
+  await page.close();
+});
+
+for (const width of WIDTHS) {
+  test(`full, empty and failing at ${width} px`, options, async () => {
+    const faults = [];
+    for (const theme of ["light", "dark"]) {
+      const full = await Page.open(browser, engine, { width, theme });
+      await full.view("?range=hour", "ended, last hour");
+      faults.push(...(await full.faults("overview-full")));
+      await full.close();
+      const empty = await Page.open(browser, idle, { width, theme });
+      await empty.view("", "No turn ended in this period");
+      await empty.sees("No model responded in this period");
+      faults.push(...(await empty.faults("overview-empty")));
+      await empty.tab.route(/\/v1\/stats/, (route) =>
+        route.fulfill({ status: 503, json: { detail: "the database does not answer", status: 503 } }),
+      );
+      await empty.tab.reload();
+      await empty.sees("the database does not answer");
+      empty.problems = empty.problems.filter((it) => !it.includes("503"));
+      faults.push(...(await empty.faults("overview-failing")));
+      await empty.close();
+    }
+    assert.deepEqual(faults, []);
+  });
+}
+
+test("threads are filtered by their turns", options, async () => {
+  await engine.turn("probe", "fail no ink");
+  const page = await Page.open(browser, engine);
+  await page.view("threads", "shown");
+  await page.tab.keyboard.press("/");
+  await page.tab.keyboard.type("error ~ 'no ink'");
+  await page.tab.keyboard.press("Enter");
+  await page.sees("1 shown");
+  assert.match(page.tab.url(), /where=error/);
+  await page.view("threads?where=error+~+nothing", "No thread matches");
+  assert.deepEqual(await page.faults("threads-filtered"), []);
+  await page.close();
+});

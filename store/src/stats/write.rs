@@ -1,0 +1,222 @@
+//! Writes the counts of this process, and replaces counts by those of the logs.
+//!
+//! ## Why rows are written in order
+//!
+//! Several processes add to the same rows. Each locks them in the order of their key, so none waits for another in a
+//! circle.
+
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use queue::clock;
+use sea_orm::{ConnectionTrait as _, FromQueryResult};
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+use super::{CountedEnd, Intervals, Resolution, Tally, tally::Ends};
+use crate::{
+    Error, Log, Store,
+    log::{Transaction, signed, statement, unsigned},
+    sql_batch::{Words, number, text},
+};
+
+/// Interval between two writes.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time that a stopping process waits for the database.
+const LAST_WRITE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Maximum rows per statement.
+const ROWS_MAX: usize = 1_000;
+
+/// Time until the counts of a finished interval are complete, in microseconds. Processes write theirs every second.
+const COMPLETE_AFTER: i64 = 60 * 1_000_000;
+
+const ADD_ENDS: Words = Words {
+    postgres: "INSERT INTO ended_turn_counts AS counts (seconds, start, tenant, strategy, ended, cause, turns) \
+               SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], \
+               $7::bigint[]) ON CONFLICT (seconds, start, tenant, strategy, ended, cause) \
+               DO UPDATE SET turns = counts.turns + excluded.turns",
+    sqlite: "INSERT INTO ended_turn_counts AS counts (seconds, start, tenant, strategy, ended, cause, turns) \
+             SELECT value ->> 'seconds', value ->> 'start', value ->> 'tenant', value ->> 'strategy', \
+             value ->> 'ended', value ->> 'cause', value ->> 'turns' FROM json_each(?1) WHERE TRUE \
+             ON CONFLICT (seconds, start, tenant, strategy, ended, cause) \
+             DO UPDATE SET turns = counts.turns + excluded.turns",
+};
+
+const ADD_RESPONSES: Words = Words {
+    postgres: "INSERT INTO model_response_counts AS counts (seconds, start, tenant, strategy, model, responses, \
+               input_tokens, output_tokens, micro_usd, without_usage, without_price) \
+               SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], \
+               $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[]) \
+               ON CONFLICT (seconds, start, tenant, strategy, model) DO UPDATE SET \
+               responses = counts.responses + excluded.responses, \
+               input_tokens = counts.input_tokens + excluded.input_tokens, \
+               output_tokens = counts.output_tokens + excluded.output_tokens, \
+               micro_usd = counts.micro_usd + excluded.micro_usd, \
+               without_usage = counts.without_usage + excluded.without_usage, \
+               without_price = counts.without_price + excluded.without_price",
+    sqlite: "INSERT INTO model_response_counts AS counts (seconds, start, tenant, strategy, model, responses, \
+             input_tokens, output_tokens, micro_usd, without_usage, without_price) \
+             SELECT value ->> 'seconds', value ->> 'start', value ->> 'tenant', value ->> 'strategy', \
+             value ->> 'model', value ->> 'responses', value ->> 'input_tokens', value ->> 'output_tokens', \
+             value ->> 'micro_usd', value ->> 'without_usage', value ->> 'without_price' \
+             FROM json_each(?1) WHERE TRUE \
+             ON CONFLICT (seconds, start, tenant, strategy, model) DO UPDATE SET \
+             responses = counts.responses + excluded.responses, \
+             input_tokens = counts.input_tokens + excluded.input_tokens, \
+             output_tokens = counts.output_tokens + excluded.output_tokens, \
+             micro_usd = counts.micro_usd + excluded.micro_usd, \
+             without_usage = counts.without_usage + excluded.without_usage, \
+             without_price = counts.without_price + excluded.without_price",
+};
+
+/// Turns since `$1` that ended before they started, by minute. No log contains them.
+const NEVER_STARTED: &str = "SELECT turns.updated_at - turns.updated_at % 60000000 AS minute, turns.tenant AS tenant, \
+    threads.strategy AS strategy, turns.stuck AS ended, coalesce(turns.cause, '') AS cause, count(*) AS many \
+    FROM turns JOIN threads ON threads.id = turns.thread_id \
+    WHERE turns.stuck IN ('failed', 'cancelled') AND turns.started_seq IS NULL AND turns.updated_at >= $1 \
+    GROUP BY 1, 2, 3, 4, 5";
+
+/// Writes what this process counts every second until `stop`, and then once more.
+pub async fn keep_writing_counts<L: Log>(store: L, stop: impl Future<Output = ()> + Send) {
+    let write = async || {
+        if let Err(error) = store.write_counts().await {
+            debug!(%error, "cannot write the counts of turns and usage; retrying in 1 s");
+        }
+    };
+    let forever = async {
+        loop {
+            sleep(INTERVAL).await;
+            write().await;
+        }
+    };
+    tokio::select! {
+        () = forever => {}
+        () = stop => {}
+    }
+    if timeout(LAST_WRITE_LIMIT, write()).await.is_err() {
+        debug!("cannot write the last counts in time; `turnfold store rebuild` counts again");
+    }
+}
+
+impl Store {
+    /// Writes what this process has counted, and deletes counts that are no longer kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer; the counts are then written next time.
+    pub async fn write_counts(&self) -> Result<(), Error> {
+        let Some(tally) = self.uncounted.take() else { return Ok(()) };
+        let now = clock::now();
+        let mut counts = Intervals::default();
+        counts.add(&tally, now);
+        let forgets = self.uncounted.begins_minute(now);
+        let written = self.database.transact(move |tx| {
+            async move {
+                if forgets {
+                    forget(tx, now).await?;
+                }
+                insert(tx, counts).await
+            }
+            .boxed()
+        });
+        written.await.inspect_err(|_| self.uncounted.put_back(tally))
+    }
+
+    /// Replaces all counts of complete intervals by those of the logs, and of the turns that never started.
+    pub(crate) async fn replace_counts(&self, mut counts: Intervals) -> Result<(), Error> {
+        let now = clock::now();
+        let kept = Resolution::Hour.kept_since(now);
+        let rows =
+            NeverStarted::find_by_statement(statement(&self.database.pool, NEVER_STARTED, [kept.into()]));
+        for row in rows.all(&self.database.pool).await? {
+            let mut tally = Tally::default();
+            let (minute, ends, turns) = row.count()?;
+            tally.ends.insert((minute, ends), turns);
+            counts.add(&tally, now);
+        }
+        let until = move |resolution: Resolution| resolution.start(now - COMPLETE_AFTER);
+        counts.retain(|resolution, start| start < until(resolution));
+        self.database
+            .transact(move |tx| {
+                async move {
+                    for resolution in Resolution::ALL {
+                        delete(tx, resolution, until(resolution)).await?;
+                    }
+                    insert(tx, counts).await
+                }
+                .boxed()
+            })
+            .await
+    }
+}
+
+#[derive(FromQueryResult)]
+struct NeverStarted {
+    minute: i64,
+    tenant: String,
+    strategy: String,
+    ended: String,
+    cause: String,
+    many: i64,
+}
+
+impl NeverStarted {
+    fn count(self) -> Result<(i64, Ends, u64), Error> {
+        let Self { minute, tenant, strategy, ended, cause, many } = self;
+        let ended = ended.parse::<CountedEnd>().map_err(|error| Error::Database(error.to_string()))?;
+        Ok((minute, Ends { tenant, strategy, ended, cause }, unsigned(many)?))
+    }
+}
+
+/// Deletes counts that are no longer kept.
+async fn forget(tx: &Transaction, now: i64) -> Result<(), Error> {
+    for resolution in Resolution::ALL {
+        delete(tx, resolution, resolution.kept_since(now)).await?;
+    }
+    Ok(())
+}
+
+/// Deletes the counts of the intervals that began before this time.
+async fn delete(tx: &Transaction, resolution: Resolution, before: i64) -> Result<(), Error> {
+    for table in ["ended_turn_counts", "model_response_counts"] {
+        let sql = format!("DELETE FROM {table} WHERE seconds = $1 AND start < $2");
+        tx.execute_raw(statement(tx, &sql, [resolution.seconds().into(), before.into()])).await?;
+    }
+    Ok(())
+}
+
+async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
+    let ends: Vec<_> = counts.ends.into_iter().collect();
+    for rows in ends.chunks(ROWS_MAX) {
+        let columns = [
+            number("seconds", rows, |((it, ..), _)| it.seconds()),
+            number("start", rows, |((_, start, _), _)| *start),
+            text("tenant", rows, |((.., it), _)| it.tenant.clone()),
+            text("strategy", rows, |((.., it), _)| it.strategy.clone()),
+            text("ended", rows, |((.., it), _)| it.ended.to_string()),
+            text("cause", rows, |((.., it), _)| it.cause.clone()),
+            number("turns", rows, |(_, turns)| signed(*turns)),
+        ];
+        tx.execute_raw(ADD_ENDS.with(tx, [], columns)).await?;
+    }
+    let responses: Vec<_> = counts.responses.into_iter().collect();
+    for rows in responses.chunks(ROWS_MAX) {
+        let columns = [
+            number("seconds", rows, |((it, ..), _)| it.seconds()),
+            number("start", rows, |((_, start, _), _)| *start),
+            text("tenant", rows, |((.., it), _)| it.tenant.clone()),
+            text("strategy", rows, |((.., it), _)| it.strategy.clone()),
+            text("model", rows, |((.., it), _)| it.model.clone()),
+            number("responses", rows, |(_, sums)| signed(sums.responses)),
+            number("input_tokens", rows, |(_, sums)| signed(sums.input_tokens)),
+            number("output_tokens", rows, |(_, sums)| signed(sums.output_tokens)),
+            number("micro_usd", rows, |(_, sums)| signed(sums.micro_usd)),
+            number("without_usage", rows, |(_, sums)| signed(sums.without_usage)),
+            number("without_price", rows, |(_, sums)| signed(sums.without_price)),
+        ];
+        tx.execute_raw(ADD_RESPONSES.with(tx, [], columns)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Counts of turns and of model responses of all processes are added up by interval, and deleted in time.
+
+use queue::clock;
+use shared::{Outcome, OutcomeKind, Usage};
+use store::{
+    CauseCount, Counted, CountedEnd, EndedCount, Error, ModelResponse, OpenTurns, Resolution, Store,
+    TurnStatus, TurnUpdate, UsageCount, UsageShare,
+};
+use uuid::Uuid;
+
+use super::{of_tenant, opened};
+
+const SECOND: i64 = 1_000_000;
+const HOUR: i64 = 3600 * SECOND;
+
+fn ended(status: TurnStatus, error: Option<&str>, outcome: Option<OutcomeKind>) -> TurnUpdate {
+    let outcome = outcome.map(|kind| Outcome { kind, causes: ["no server".into()].into() });
+    TurnUpdate { turn: Uuid::now_v7(), status, error: error.map(str::to_owned), outcome }
+}
+
+fn response(model: &str, tokens: u64, micro_usd: Option<u64>) -> ModelResponse {
+    let usage = Usage { input_tokens: tokens, output_tokens: tokens / 2, micro_usd, ..Usage::default() };
+    ModelResponse { model: model.to_owned(), usage }
+}
+
+fn count(store: &Store, at: i64, tenant: &str, ended: Option<&TurnUpdate>, responses: Vec<ModelResponse>) {
+    store.count_recorded(&Counted { at, tenant, strategy: "probe", ended, responses });
+}
+
+/// Turns by end since a time, by the resolution.
+async fn turns(store: &Store, resolution: Resolution, since: i64) -> Result<Vec<(CountedEnd, u64)>, Error> {
+    let stats = store.stats(resolution, since, None, 50).await?;
+    Ok(stats.ended.into_iter().map(|it| (it.ended, it.turns)).collect())
+}
+
+pub(super) async fn add_up_by_interval(store: &Store) -> Result<(), Error> {
+    let start = Resolution::Minute.start(clock::now());
+    let answered = ended(TurnStatus::Completed, None, Some(OutcomeKind::Answered));
+    let partial = ended(TurnStatus::Completed, None, Some(OutcomeKind::Partial));
+    let failed = |error| ended(TurnStatus::Failed, Some(error), None);
+    count(
+        store,
+        start,
+        "a",
+        Some(&answered),
+        vec![response("p/one", 100, Some(7)), response("p/two", 8, None)],
+    );
+    count(store, start + 1, "a", Some(&failed("timed out after 31 s")), Vec::new());
+    store.write_counts().await?;
+    count(store, start + 2, "a", Some(&failed("timed out after 4 s")), vec![response("p/one", 50, Some(3))]);
+    count(store, start + 3, "b", Some(&partial), vec![response("p/one", 1, Some(1))]);
+    count(store, start + 4, "b", Some(&ended(TurnStatus::Running, None, None)), Vec::new());
+    store.write_counts().await?;
+    store.write_counts().await?;
+
+    let stats = store.stats(Resolution::Minute, start, Some("a"), 50).await?;
+    let counted = |ended, turns| EndedCount { start, ended, turns };
+    assert_eq!(stats.ended, [counted(CountedEnd::Answered, 1), counted(CountedEnd::Failed, 2)]);
+    let cause = "timed out after # s".to_owned();
+    assert_eq!(stats.causes, [CauseCount { ended: CountedEnd::Failed, cause, turns: 2 }]);
+    assert_eq!(stats.usage, [UsageCount { start, tokens: 237, micro_usd: 10 }]);
+    let one = UsageShare {
+        strategy: "probe".to_owned(),
+        model: "p/one".to_owned(),
+        responses: 2,
+        input_tokens: 150,
+        output_tokens: 75,
+        micro_usd: 10,
+        without_usage: 0,
+        without_price: 0,
+    };
+    let two = UsageShare {
+        model: "p/two".to_owned(),
+        responses: 1,
+        input_tokens: 8,
+        output_tokens: 4,
+        micro_usd: 0,
+        without_price: 1,
+        ..one.clone()
+    };
+    assert_eq!(stats.shares, [one.clone(), two]);
+    assert_eq!(store.stats(Resolution::Minute, start, Some("a"), 1).await?.shares, [one]);
+
+    for resolution in [Resolution::Minute, Resolution::Quarter, Resolution::Hour] {
+        let all = turns(store, resolution, resolution.start(start)).await?;
+        let expected = [(CountedEnd::Answered, 1), (CountedEnd::Failed, 2), (CountedEnd::Partial, 1)];
+        assert_eq!(all, expected, "{resolution:?}");
+        assert_eq!(turns(store, resolution, resolution.start(start) + 1).await?, []);
+    }
+    Ok(())
+}
+
+pub(super) async fn are_forgotten_in_time(store: &Store) -> Result<(), Error> {
+    let now = clock::now();
+    let cancelled = ended(TurnStatus::Cancelled, None, None);
+    for hours in [0, 3, 49, 200] {
+        count(store, now - hours * HOUR, "a", Some(&cancelled), Vec::new());
+    }
+    store.write_counts().await?;
+    let kept = async |resolution| {
+        Ok::<_, Error>(turns(store, resolution, 0).await?.into_iter().map(|(_, turns)| turns).sum::<u64>())
+    };
+    assert_eq!(kept(Resolution::Minute).await?, 1, "minutes are kept for two hours");
+    assert_eq!(kept(Resolution::Quarter).await?, 2, "quarters are kept for two days");
+    assert_eq!(kept(Resolution::Hour).await?, 3, "hours are kept for eight days");
+    Ok(())
+}
+
+pub(super) async fn include_turns_that_never_started(store: &Store) -> Result<(), Error> {
+    let (_, first) = opened(store).await?;
+    opened(store).await?;
+    store.submit(of_tenant("acme", "hello")).await?;
+    let open = async |tenant| Ok::<_, Error>(store.stats(Resolution::Hour, 0, tenant, 1).await?.open);
+    assert_eq!(open(None).await?, OpenTurns { queued: 3, running: 0, interrupted: 0 });
+    assert_eq!(open(Some("acme")).await?.queued, 1);
+
+    store.cancel_queued(first.id).await?;
+    store.cancel_queued(first.id).await?;
+    store.write_counts().await?;
+    assert_eq!(turns(store, Resolution::Hour, 0).await?, [(CountedEnd::Cancelled, 1)]);
+    assert_eq!(open(None).await?.queued, 2);
+    Ok(())
+}
+
+on_databases!(add_up_by_interval, are_forgotten_in_time, include_turns_that_never_started);
