@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-2gmuyN77.js",
+        path: "/assets/index-B5_NJD1N.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "50378b57d88ca56d2af8bc3a8829c265",
-        content: include_bytes!("assets/index-2gmuyN77.js"),
-        brotli: include_bytes!("assets/index-2gmuyN77.js.br"),
+        hash: "1bfebed8df1f045cae872cdc4999f795",
+        content: include_bytes!("assets/index-B5_NJD1N.js"),
+        brotli: include_bytes!("assets/index-B5_NJD1N.js.br"),
     },
     Asset {
-        path: "/assets/index-DiBJ-pGe.css",
+        path: "/assets/index-FjgWAOpV.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "fe352f641f256a4da94cb9c51c652aed",
-        content: include_bytes!("assets/index-DiBJ-pGe.css"),
-        brotli: include_bytes!("assets/index-DiBJ-pGe.css.br"),
+        hash: "7993e55706fab1dc98b33864542dac9e",
+        content: include_bytes!("assets/index-FjgWAOpV.css"),
+        brotli: include_bytes!("assets/index-FjgWAOpV.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "a54e04b2d904cce0bc3b1441082e92c3",
+        hash: "67d16190b7cb2ba1fa66771ed5932122",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

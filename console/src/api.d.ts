@@ -278,7 +278,7 @@ export interface paths {
         /**
          * Resume a batch
          * @description Continues a paused batch, or one that reached its cost limit, with a higher `max_usd`. With `only`, runs the
-         *     matching lines of an ended batch again and adds their results.
+         *     matching lines of an ended batch again and adds their results; with `cause`, only those with this cause.
          */
         post: operations["resume_batch"];
         delete?: never;
@@ -751,6 +751,28 @@ export interface paths {
          * @description Groups all turns that have not ended and are not running by the reason, and lists the first of them.
          */
         get: operations["list_waits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show statistics
+         * @description Returns counts of turns by status, outcome and cause, and tokens and cost by strategy and model, over the last hour, day
+         *     or week, or since midnight in UTC. They cover the whole deployment, or the tenant of the key. Lists have at most 50
+         *     entries.
+         */
+        get: operations["get_stats"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1978,6 +2000,39 @@ export interface components {
          * @enum {string}
          */
         EdgeKind: "to" | "ask" | "end";
+        /** @description Number of ended turns by their end. A turn that is retried after a failure ends again. */
+        EndedTurns: {
+            /**
+             * Format: int64
+             * @description Completed with an answer.
+             */
+            answered: number;
+            /**
+             * Format: int64
+             * @description Turns that were cancelled.
+             */
+            cancelled: number;
+            /**
+             * Format: int64
+             * @description Completed with the outcome `declined`.
+             */
+            declined: number;
+            /**
+             * Format: int64
+             * @description Turns that failed.
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description Asked a person. The answer is another turn.
+             */
+            interrupted: number;
+            /**
+             * Format: int64
+             * @description Completed with the outcome `partial`.
+             */
+            partial: number;
+        };
         /** @description Description of an error, in OpenAI's shape. */
         ErrorDetail: {
             /**
@@ -2274,6 +2329,11 @@ export interface components {
              * @example 2026-11-21T22:57:01.000000Z
              */
             asked_at: string;
+            /**
+             * @description Id of the batch whose line opened the thread.
+             * @example batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+             */
+            batch_id?: string | null;
             /** @description Calls that a person is asked to approve. Only with the kind `approval`. */
             calls?: components["schemas"]["ProposedCall"][];
             /** @description The question in the format of agent inboxes. */
@@ -2571,6 +2631,43 @@ export interface components {
             data: components["schemas"]["Model"][];
             /** @description Type of the object, always `list`. */
             object: string;
+        };
+        /** @description Usage of one model in one strategy. */
+        ModelUsage: {
+            /**
+             * Format: int64
+             * @description Tokens read by the model.
+             */
+            input_tokens: number;
+            /** @description The model as `provider/model`. */
+            model: string;
+            /**
+             * Format: int64
+             * @description Tokens written by the model.
+             */
+            output_tokens: number;
+            /**
+             * Format: int64
+             * @description Number of responses, unusable ones included.
+             */
+            responses: number;
+            /**
+             * Format: int64
+             * @description Number of responses without a configured price. Their cost is not included.
+             */
+            responses_without_price: number;
+            /**
+             * Format: int64
+             * @description Number of responses without a token count. Their tokens are not included.
+             */
+            responses_without_usage: number;
+            /** @description Strategy of the threads. */
+            strategy: string;
+            /**
+             * Format: double
+             * @description Cost in US dollars, at the operator's prices.
+             */
+            usd: number;
         };
         /**
          * @description Request to create a batch.
@@ -2881,6 +2978,24 @@ export interface components {
             /** @description Type of the object, always `list`. */
             object: string;
         };
+        /** @description Turns that have not ended. */
+        OpenTurns: {
+            /**
+             * Format: int64
+             * @description Threads that wait for a person.
+             */
+            interrupted: number;
+            /**
+             * Format: int64
+             * @description Turns that have not started.
+             */
+            queued: number;
+            /**
+             * Format: int64
+             * @description Turns that have started.
+             */
+            running: number;
+        };
         /**
          * @description Outcome of a completed turn.
          * @enum {string}
@@ -2978,6 +3093,11 @@ export interface components {
                  * @example 2026-11-21T22:57:01.000000Z
                  */
                 asked_at: string;
+                /**
+                 * @description Id of the batch whose line opened the thread.
+                 * @example batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+                 */
+                batch_id?: string | null;
                 /** @description Calls that a person is asked to approve. Only with the kind `approval`. */
                 calls?: components["schemas"]["ProposedCall"][];
                 /** @description The question in the format of agent inboxes. */
@@ -3682,6 +3802,11 @@ export interface components {
         /** @description Request to resume a batch. */
         ResumeBatch: {
             /**
+             * @description Only lines with this cause: the `message` of one of `top_causes`. Its first 120 characters are compared. Requires
+             *     `only`.
+             */
+            cause?: string | null;
+            /**
              * Format: double
              * @description New maximum cost in US dollars, including the cost so far.
              */
@@ -3721,6 +3846,62 @@ export interface components {
             /** @description Value of the setting. */
             value: unknown;
         };
+        /** @description Counts of turns and of model usage in a period. They may lag by ten seconds. */
+        Stats: {
+            /** @description Causes of the turns that failed or were not answered, most frequent first; at most 50. */
+            causes: components["schemas"]["StatsCause"][];
+            /** @description Turns that ended in the period. */
+            ended: components["schemas"]["EndedTurns"];
+            /**
+             * Format: int32
+             * @description Length of an interval in seconds.
+             */
+            interval_seconds: number;
+            /** @description Turns that have not ended now. */
+            open: components["schemas"]["OpenTurns"];
+            /** @description Period of the counts. */
+            range: components["schemas"]["StatsRange"];
+            /** @description The intervals in which a turn ended or a model responded, in order of time. All others are zero. */
+            series: components["schemas"]["StatsInterval"][];
+            /** @description Start of the first interval (RFC 3339). */
+            since: string;
+            /** @description Time of the counts (RFC 3339). */
+            until: string;
+            /** @description Usage by strategy and model, highest cost first; at most 50. */
+            usage: components["schemas"]["ModelUsage"][];
+        };
+        /** @description Turns that ended with one cause. */
+        StatsCause: {
+            /** @description Error text with numbers, ids and quoted text replaced, or causes of the outcome. */
+            cause: string;
+            /** @description End of the turns: `failed`, `partial` or `declined`. */
+            ended: components["schemas"]["TurnEnd"];
+            /**
+             * Format: int64
+             * @description Number of turns.
+             */
+            turns: number;
+        };
+        /** @description Turns and usage of one interval. */
+        StatsInterval: components["schemas"]["EndedTurns"] & {
+            /** @description Start of the interval (RFC 3339). */
+            at: string;
+            /**
+             * Format: int64
+             * @description Tokens that models read and wrote.
+             */
+            tokens: number;
+            /**
+             * Format: double
+             * @description Cost in US dollars, at the operator's prices.
+             */
+            usd: number;
+        };
+        /**
+         * @description Period of the statistics, up to now.
+         * @enum {string}
+         */
+        StatsRange: "hour" | "today" | "day" | "week";
         /**
          * @description Reason why a batch submits no more lines.
          * @enum {string}
@@ -3942,6 +4123,7 @@ export interface components {
             example_custom_id?: string | null;
             /** @description Cause, for people. */
             message: string;
+            rerun?: components["schemas"]["Rerun"] | null;
         };
         /** @description A turn: one input to a thread and everything that follows until the thread is idle, asks a person or fails. */
         Turn: {
@@ -5783,6 +5965,11 @@ export interface operations {
                 /** @description Only questions of this kind. */
                 kind?: "clarification" | "slot_fill" | "choice" | "approval" | "ambiguity" | "in_doubt" | "input";
                 /**
+                 * @description Only questions of this batch.
+                 * @example batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+                 */
+                batch_id?: string;
+                /**
                  * @description Only questions asked before that of this thread: the last one of the previous page. If the thread has continued,
                  *     some questions may be repeated, but none is missing.
                  */
@@ -7044,6 +7231,74 @@ export interface operations {
             };
         };
     };
+    get_stats: {
+        parameters: {
+            query?: {
+                /** @description The period. Default: `day`. */
+                range?: "hour" | "today" | "day" | "week";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The statistics. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stats"];
+                };
+            };
+            /** @description The period is unknown. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_strategies: {
         parameters: {
             query?: never;
@@ -7322,6 +7577,11 @@ export interface operations {
             query?: {
                 /** @description Only threads with this status. */
                 status?: "idle" | "busy" | "interrupted" | "error";
+                /**
+                 * @description Only threads with a turn that matches these conditions, as in the list of turns.
+                 * @example status = failed and age < 7d
+                 */
+                where?: string;
                 /** @description Only threads created before this one: the last thread of the previous page. */
                 after?: string;
                 /** @description Maximum number of threads. Default: 50. */
@@ -7353,6 +7613,15 @@ export interface operations {
             };
             /** @description The key lacks the scope `read`. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conditions are invalid; `detail` names the position. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
