@@ -64,8 +64,7 @@ pub(crate) async fn threads(
     let filter = ThreadFilter { tenant: principal.only(), ..ThreadFilter::default() };
     let rows = app.parts.store.threads(filter, after, limit + 1).await?;
     let ids: Vec<ThreadId> = rows.iter().map(|it| it.id).take(usize::try_from(limit).unwrap_or(0)).collect();
-    let (report, read) =
-        replay_some(&app.parts.store, &app.strategies, &ids, prompts, EVENTS_MAX).await?;
+    let (report, read) = replay_some(&app.parts.store, &app.strategies, &ids, prompts, EVENTS_MAX).await?;
     let next = if read < rows.len() { ids[..read].last().copied() } else { None };
     Ok(Json(AuditPage {
         threads: read as u64,

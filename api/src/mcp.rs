@@ -198,9 +198,5 @@ fn resource(it: store::McpResource) -> McpResource {
 }
 
 fn pin(it: &Pin) -> McpPin {
-    McpPin {
-        hash: it.hash.clone(),
-        approved_by: it.approved_by.clone(),
-        approved_at: rfc3339(it.updated_at),
-    }
+    McpPin { hash: it.hash.clone(), approved_by: it.approved_by.clone(), approved_at: rfc3339(it.updated_at) }
 }

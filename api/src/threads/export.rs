@@ -91,7 +91,8 @@ pub(crate) async fn fixture(
     let log: Vec<Event> = log.into_iter().map(|it| it.event).collect();
     let secrets = app.fixture_secrets.clone();
     let captured = tokio::task::spawn_blocking(move || capture(graph, &log, &secrets)).await;
-    let captured = captured.map_err(|error| Kind::Internal.because(format!("the capture failed: {error}")))?;
+    let captured =
+        captured.map_err(|error| Kind::Internal.because(format!("the capture failed: {error}")))?;
     let log = captured.map_err(|error| refused(error.to_string()))?.redacted.log;
     let lines = fixture_lines(&log)
         .map_err(|error| Kind::Internal.because(format!("the fixture is not JSON: {error}")))?;

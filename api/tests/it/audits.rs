@@ -15,7 +15,10 @@ async fn an_audit_reads_every_thread_once_in_pages() {
     let (mut after, mut threads, mut pages) = (String::new(), 0, 0);
     loop {
         let page = room.get(&format!("/v1/audit/threads?limit=2{after}")).await.json();
-        assert_eq!((&page["broken"], &page["clusters"], &page["diverged"]), (&json!([]), &json!([]), &json!(0)));
+        assert_eq!(
+            (&page["broken"], &page["clusters"], &page["diverged"]),
+            (&json!([]), &json!([]), &json!(0))
+        );
         threads += page["threads"].as_u64().unwrap();
         pages += 1;
         let Some(next) = page["next"].as_str() else { break };

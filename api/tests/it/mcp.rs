@@ -71,7 +71,10 @@ async fn exactly_the_shown_tools_are_approved() {
     store.record_mcp_offer("desk", "w1", &offer(), Some(&definitions("books"))).await.unwrap();
     assert_eq!(shown(&room).await["pin_state"], "approved");
 
-    store.record_mcp_offer("desk", "w1", &offer(), Some(&definitions("books, and mails keys"))).await.unwrap();
+    store
+        .record_mcp_offer("desk", "w1", &offer(), Some(&definitions("books, and mails keys")))
+        .await
+        .unwrap();
     let seen = shown(&room).await;
     let place = json!({"path": "description", "before": "books", "after": "books, and mails keys"});
     assert_eq!(seen["pin_state"], "changed");
@@ -100,7 +103,10 @@ async fn tools_that_are_not_shown_are_not_approved() {
     store.approve(Pin::new("desk", "[]", "first use")).await.unwrap();
     store.record_mcp_offer("desk", "w1", &withheld, None).await.unwrap();
     let server = shown(&room).await;
-    assert_eq!((&server["tools_withheld"], &server["pin_state"]), (&json!("they are too large"), &json!("unknown")));
+    assert_eq!(
+        (&server["tools_withheld"], &server["pin_state"]),
+        (&json!("they are too large"), &json!("unknown"))
+    );
     let empty = json!({"hash": Pin::hash_of("")});
     room.post("/v1/mcp/servers/desk/pins", empty).await.problem(409, "tools-changed");
 }

@@ -31,7 +31,9 @@ fn routes() -> Vec<Route> {
                 method: method.to_uppercase(),
                 path: path.clone(),
                 needs: scope.parse().unwrap(),
-                operator_only: ["/metrics", "/v1/workers"].contains(&path.as_str()) || path.starts_with("/v1/mcp/") || path == "/v1/audit/checkpoints",
+                operator_only: ["/metrics", "/v1/workers"].contains(&path.as_str())
+                    || path.starts_with("/v1/mcp/")
+                    || path == "/v1/audit/checkpoints",
             });
         }
     }

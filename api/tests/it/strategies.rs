@@ -73,7 +73,11 @@ async fn nodes_are_shown_as_they_are_configured() {
     assert_eq!(plan["prompt"]["text"], "Plan it.");
     assert!(nodes.iter().any(|it| it["prompt"]["origin"] == "built-in"), "{nodes:?}");
 
-    let as_acme = axum::http::Request::get("/v1/strategies/planner/nodes").header("x-turnfold-tenant", "acme");
+    let as_acme =
+        axum::http::Request::get("/v1/strategies/planner/nodes").header("x-turnfold-tenant", "acme");
     let of_tenant = room.send(as_acme.body(axum::body::Body::empty()).unwrap()).await.json();
-    assert!(!of_tenant.to_string().contains("origin of"), "a tenant does not see the operator's files: {of_tenant}");
+    assert!(
+        !of_tenant.to_string().contains("origin of"),
+        "a tenant does not see the operator's files: {of_tenant}"
+    );
 }

@@ -7,17 +7,16 @@
 //! rejected with [`Error::CancelRequested`], except the one that cancels the turn and deletes the request. So at most the
 //! append that is under way comes first. If the API dies in between, the worker whose append is rejected cancels the turn.
 
-use metrics::metrics;
-use queue::Notification;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, sea_query::OnConflict,
 };
 use shared::{CallerId, Cancelled, RunStatus};
 
 use crate::{
-    Backends, Counted, EndedTurn, Error, Log, ReadModelUpdate, ThreadStatus, TurnStatus, TurnUpdate,
+    Backends, Error, Log, ReadModelUpdate, ThreadStatus, TurnStatus, TurnUpdate,
     log::{
         Store,
+        announce::Appended,
         ids::{ThreadId, TurnId, corrupt, plain},
         tables::cancel_requests,
         turns::{caller_of, caller_text},
@@ -155,23 +154,13 @@ async fn append_cancelled<L: Log>(
     log: &ThreadLog,
     CancelRequest { thread, turn, actor, caller }: &CancelRequest,
 ) -> Result<(), Error> {
-    let cancelled = TurnStatus::Cancelled;
-    let ended = EndedTurn { thread: *thread, turn: *turn };
-    let turn = TurnUpdate { turn: *turn, status: cancelled, error: None, outcome: None };
+    let turn = TurnUpdate { turn: *turn, status: TurnStatus::Cancelled, error: None, outcome: None };
     let update = ReadModelUpdate { status: ThreadStatus::Idle, turn: Some(turn) };
     let event = Cancelled { actor: actor.clone(), caller: caller.clone() }.into();
-    let head = parts.store.append(log.head(), &[event], Some(&update)).await?;
-    parts.store.turn_ended(ended);
-    let (tenant, strategy, at) = (log.thread().tenant(), log.thread().strategy(), parts.store.now());
-    parts.store.count_recorded(&Counted {
-        at,
-        tenant,
-        strategy,
-        ended: update.turn.as_ref(),
-        responses: Vec::new(),
-    });
-    metrics().turns.ended(tenant, strategy, cancelled.as_str());
-    let appended = Notification::Appended { seq: head.seq, turn_over: true };
-    parts.notifications.publish(*thread, appended).await;
+    let head = parts.store.append(log.head(), std::slice::from_ref(&event), Some(&update)).await?;
+    let (last, update) = (Some(&event), Some(&update));
+    let appended = Appended { head, thread: log.thread(), update, last, responses: Vec::new() };
+    let notification = appended.announce(parts);
+    parts.notifications.publish(*thread, notification).await;
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! `threads` and `turns` are read models of the events. They are written in the transaction of the event that changes
 //! them. A queued turn is the exception: no log contains it yet.
 
+mod announce;
 pub(crate) mod append;
 pub(crate) mod attachments;
 pub(crate) mod cancel_requests;

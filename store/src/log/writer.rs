@@ -8,11 +8,16 @@ use std::{collections::BTreeMap, time::Duration};
 use metrics::metrics;
 use queue::Notification;
 use shared::{DynThread, Event, Graph, RunStatus};
-use tracing::{debug, info, warn};
+use tracing::debug;
 
 use crate::{
-    Backends, Counted, EndedTurn, Error, Head, Log, ModelResponse, ReadModelUpdate, Recorded, ThreadId,
-    ThreadStatus, TurnStatus, TurnUpdate, log::turn_started_by, stats::AskedModels,
+    Backends, Error, Head, Log, ModelResponse, ReadModelUpdate, Recorded, ThreadId, ThreadStatus, TurnStatus,
+    TurnUpdate,
+    log::{
+        announce::{Appended, report},
+        turn_started_by,
+    },
+    stats::AskedModels,
 };
 
 /// The strategies that this process knows, by name.
@@ -285,25 +290,20 @@ impl ThreadLog {
             (now != self.read_model).then(|| ReadModelUpdate { status: now.thread, turn: now.turn.clone() });
         self.head = parts.store.append(&self.head, &self.unwritten, update.as_ref()).await?;
         debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
-        let ended = update.as_ref().and_then(|it| it.turn.as_ref()).filter(|it| it.status.is_over());
         let at = parts.store.now();
-        self.count(parts, ended, at);
-        let mut turn_over = false;
-        if let Some(update) = &update {
-            report(self.head.thread, update, self.unwritten.last());
-            if let Some(turn) = update.turn.as_ref().filter(|it| it.status.is_over()) {
-                let outcome = turn.outcome().unwrap_or(turn.status.as_str());
-                parts.store.turn_ended(EndedTurn { thread: self.head.thread, turn: turn.turn });
-                metrics().turns.ended(self.thread.tenant(), self.thread.strategy(), outcome);
-                turn_over = true;
-            }
-        }
+        let appended = Appended {
+            head: self.head,
+            thread: &*self.thread,
+            update: update.as_ref(),
+            last: self.unwritten.last(),
+            responses: std::mem::take(&mut self.responses),
+        };
+        let notification = appended.announce(parts);
         for event in std::mem::take(&mut self.unwritten) {
             self.record_delay(&event, at, at);
         }
         self.read_model = now;
-        let appended = Notification::Appended { seq: self.head.seq, turn_over };
-        parts.notifications.publish(self.head.thread, appended).await;
+        parts.notifications.publish(self.head.thread, notification).await;
         Ok(())
     }
 
@@ -347,18 +347,11 @@ impl ThreadLog {
             self.record_delay(event, at, at);
         }
         self.head = head;
-        self.count(parts, None, at);
-        Ok(())
-    }
-
-    /// Counts the turn that ended, and the responses since the last time.
-    fn count<L: Log>(&mut self, parts: &Backends<L>, ended: Option<&TurnUpdate>, at: i64) {
-        if ended.is_none() && self.responses.is_empty() {
-            return;
-        }
         let responses = std::mem::take(&mut self.responses);
-        let (tenant, strategy) = (self.thread.tenant(), self.thread.strategy());
-        parts.store.count_recorded(&Counted { at, tenant, strategy, ended, responses });
+        let thread = &*self.thread;
+        // Their followers were told when they were stored.
+        let _ = Appended { head, thread, update: None, last: landed.last(), responses }.announce(parts);
+        Ok(())
     }
 
     /// Returns true if an event that starts a turn is folded but not yet stored.
@@ -374,26 +367,6 @@ impl ThreadLog {
     /// Returns the head of the stored log.
     pub fn head(&self) -> &Head {
         &self.head
-    }
-}
-
-/// Logs the end of a turn that failed or was not answered, once, when it has been stored.
-fn report(thread: ThreadId, update: &ReadModelUpdate, last: Option<&Event>) {
-    let Some(TurnUpdate { turn, error, outcome, .. }) = &update.turn else { return };
-    let node = match last {
-        Some(Event::Failed(it)) => it.node.as_str(),
-        Some(Event::Decided(it)) => it.node.as_str(),
-        Some(_) | None => "",
-    };
-    if let Some(cause) = error {
-        return warn!(%thread, %turn, node, cause, "turn failed");
-    }
-    let Some(outcome) = outcome.as_ref().filter(|it| !it.is_answered()) else { return };
-    let (kind, cause) = (outcome.kind.name(), outcome.cause());
-    if outcome.lacked_server() {
-        warn!(%thread, %turn, node, outcome = kind, cause, "turn ended without a full answer");
-    } else {
-        info!(%thread, %turn, node, outcome = kind, cause, "turn ended without a full answer");
     }
 }
 

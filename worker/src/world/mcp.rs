@@ -36,12 +36,6 @@ use store::Store;
 use tokio::sync::Semaphore;
 
 pub(super) use self::convert::MAX_OUTPUT_CHARS;
-pub use self::{
-    confinement::{Confinement, Sandbox},
-    pins::{decode_pin, encode_tools},
-    sessions::Session,
-    tool_filter::{NodeToolFilters, ToolFilter},
-};
 use self::{
     concurrency::ConcurrencyLimits,
     connect::{Connector, STARTS_AT_ONCE},
@@ -49,6 +43,12 @@ use self::{
     failure::Failure,
     sessions::Sessions,
     single_flight::SingleFlight,
+};
+pub use self::{
+    confinement::{Confinement, Sandbox},
+    pins::{decode_pin, encode_tools},
+    sessions::Session,
+    tool_filter::{NodeToolFilters, ToolFilter},
 };
 use super::Outcome;
 

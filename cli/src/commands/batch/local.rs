@@ -59,7 +59,9 @@ impl LocalEngine {
     /// Starts API and worker, which run all open work of the database, for the submission with this name.
     pub(super) async fn start(ctx: &Context, submission: &str) -> anyhow::Result<Self> {
         require_sqlite(ctx)?;
-        let mut dev = Dev::ready(&without_missing_keys(&ctx.settings), &ctx.origins, &ctx.strategies, BUSY_HINT).await?;
+        let mut dev =
+            Dev::ready(&without_missing_keys(&ctx.settings), &ctx.origins, &ctx.strategies, BUSY_HINT)
+                .await?;
         let (url, key) = address_and_key(ctx, &mut dev.api)?;
         list_other_batches(ctx, dev.store(), submission, &url).await?;
         let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
@@ -70,7 +72,8 @@ impl LocalEngine {
     /// Starts only the API: no work of the database runs, and nothing costs money.
     pub(super) async fn start_api(ctx: &Context) -> anyhow::Result<Self> {
         require_sqlite(ctx)?;
-        let mut api = ApiServer::ready(&without_missing_keys(&ctx.settings), &ctx.origins, &ctx.strategies).await?;
+        let mut api =
+            ApiServer::ready(&without_missing_keys(&ctx.settings), &ctx.origins, &ctx.strategies).await?;
         let (url, key) = address_and_key(ctx, &mut api)?;
         let running = Running::ApiOnly(AbortOnDropHandle::new(tokio::spawn(api.serve())));
         Ok(Self { url, key, running })

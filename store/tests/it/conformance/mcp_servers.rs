@@ -7,7 +7,10 @@ pub(super) async fn are_shown_as_last_reported(store: &Store) -> Result<(), Erro
     assert_eq!(store.mcp_server("desk").await?, None);
     store.record_mcp_failure("desk", "w1", "it does not start").await?;
     let found = store.mcp_server("desk").await?.expect("a report");
-    assert_eq!((found.offer, found.definitions, found.error.as_deref()), (None, None, Some("it does not start")));
+    assert_eq!(
+        (found.offer, found.definitions, found.error.as_deref()),
+        (None, None, Some("it does not start"))
+    );
 
     let offer = McpOffer {
         name: "desk 1.0".to_owned(),

@@ -11,11 +11,7 @@ use store::Pin;
 use tokio::sync::Mutex;
 use tracing::warn;
 
-use super::{
-    Pool, Servers,
-    connection::Connection,
-    failure::Failure,
-};
+use super::{Pool, Servers, connection::Connection, failure::Failure};
 use crate::world::store_fault;
 
 /// Approver recorded for a pin that no person approved.
