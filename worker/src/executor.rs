@@ -76,7 +76,7 @@ impl<L: Log> JobExecutor<L> {
     ) -> (StepOutcome, Option<u64>) {
         match self.suspects.deaths_of(job.thread) {
             None => self.run_once(job, wake, shutdown).await,
-            // In a box, like all that is rare and large: the future of every job would contain it, and each job copies that.
+            // Boxed, as all that is rare and large here: the future of every job would contain it, and every job would copy it.
             Some(deaths) => Box::pin(self.run_suspect(job, deaths, wake, shutdown)).await,
         }
     }

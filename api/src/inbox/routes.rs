@@ -72,9 +72,6 @@ pub(crate) async fn list(
         None => None,
     };
     let batch = params.batch_id.as_deref().map(known_batch).transpose()?;
-    let fits = |item: &InboxItem| {
-        params.kind.is_none_or(|kind| item.kind == kind) && (batch.is_none() || item.batch_id == batch)
-    };
     let mut items = Vec::new();
     let full = |items: &Vec<InboxItem>| items.len() as u64 > limit;
     while !full(&items) {
@@ -82,8 +79,13 @@ pub(crate) async fn list(
         let Some(last) = rows.last() else { break };
         after = Some((last.updated_at, last.id));
         for row in rows {
-            let item = item_if_open(&app, row).await?;
-            items.extend(item.filter(fits));
+            let batch_id = batch_id_of(&app, row.id).await?;
+            // Before the thread is folded, because most questions may be of other batches.
+            if batch.is_some() && batch_id != batch {
+                continue;
+            }
+            let item = item_if_open(&app, row, batch_id).await?;
+            items.extend(item.filter(|item| params.kind.is_none_or(|kind| item.kind == kind)));
             if full(&items) {
                 break;
             }
@@ -100,9 +102,13 @@ fn known_batch(text: &str) -> Result<String, ApiError> {
 
 /// Returns the open question of a thread. Returns none if the thread has continued since its row was read, and if its log
 /// cannot be read: one invalid log must not hide the other questions.
-async fn item_if_open(app: &AppState, row: store::Thread) -> Result<Option<InboxItem>, ApiError> {
+async fn item_if_open(
+    app: &AppState,
+    row: store::Thread,
+    batch_id: Option<String>,
+) -> Result<Option<InboxItem>, ApiError> {
     let id = row.id;
-    match item(app, row).await {
+    match item(app, row, batch_id).await {
         Ok(item) => Ok(Some(item)),
         Err(error) if error.kind == Kind::NothingAsked => Ok(None),
         Err(error) if error.kind == Kind::Damaged => {
@@ -113,7 +119,12 @@ async fn item_if_open(app: &AppState, row: store::Thread) -> Result<Option<Inbox
     }
 }
 
-async fn item(app: &AppState, row: store::Thread) -> Result<InboxItem, ApiError> {
+/// Returns the id of the batch whose line opened a thread.
+async fn batch_id_of(app: &AppState, thread: Uuid) -> Result<Option<String>, ApiError> {
+    Ok(app.parts.store.batch_of(thread).await?.map(batch_name))
+}
+
+async fn item(app: &AppState, row: store::Thread, batch_id: Option<String>) -> Result<InboxItem, ApiError> {
     let folded = Folded::load(app, row.id, None).await?;
     let thread = &folded.thread;
     let standing = thread.status();
@@ -124,7 +135,7 @@ async fn item(app: &AppState, row: store::Thread) -> Result<InboxItem, ApiError>
         turn_id: thread.turn(),
         seq: thread.seq() as u64,
         strategy: row.strategy,
-        batch_id: app.parts.store.batch_of(row.id).await?.map(batch_name),
+        batch_id,
         asked_at: rfc3339(row.updated_at),
         interrupt: human_interrupt(question, slot.and_then(|slot| folded.request(slot))),
         kind: question.kind,
@@ -194,7 +205,8 @@ pub(crate) async fn get(
     Path(id): Path<Uuid>,
 ) -> Result<Json<InboxItem>, ApiError> {
     let row = find_thread(&app, &principal, id).await?;
-    Ok(Json(item(&app, row).await?))
+    let batch_id = batch_id_of(&app, row.id).await?;
+    Ok(Json(item(&app, row, batch_id).await?))
 }
 
 /// Answer the open question of a thread, of any kind

@@ -47,7 +47,7 @@ impl Folded {
     /// Opens the log of a thread for an append, without reading again what is folded already.
     pub(crate) async fn open(app: &AppState, id: ThreadId) -> Result<ThreadLog, ApiError> {
         let head = app.parts.store.head(id).await?;
-        let folded = Self::load(app, id, Some(head.seq.saturating_sub(1))).await?;
+        let folded = Self::load(app, id, head.seq.checked_sub(1)).await?;
         let last = folded.last().ok_or(store::Error::UnknownThread(id))?;
         Ok(ThreadLog::folded_to(head, folded.thread.clone(), &last.event))
     }

@@ -211,9 +211,9 @@ async fn try_reconcile(
     verdict: &shared::Verdict,
     by: &Actor,
 ) -> Result<(), ApiError> {
-    let folded = Folded::load(app, id, None).await?;
-    let in_doubt = &folded.in_doubt;
     let mut log = Folded::open(app, id).await?;
+    let folded = Folded::load(app, id, log.head().seq.checked_sub(1)).await?;
+    let in_doubt = &folded.in_doubt;
     // While other calls of the node are in progress, a verdict would discard their answers.
     let waits = matches!(log.thread().status(), RunStatus::Waiting(_));
     if !waits || !in_doubt.contains(&slot) {

@@ -83,6 +83,7 @@ async fn try_cancel(app: &AppState, id: TurnId, by: &Actor) -> Result<Option<Thr
             app.parts.store.request_cancel(&request).await?;
             let obeyed = match Folded::open(app, turn.thread).await {
                 Ok(log) => store::cancel_requested_turn(&app.parts, log, &request).await?,
+                // It may be impossible to fold; then the request is deleted.
                 Err(_) => store::obey_cancel_request(&app.parts, &app.strategies, &request).await?,
             };
             let is_cancelled = obeyed || load(app, id).await?.status == TurnStatus::Cancelled;

@@ -14,7 +14,7 @@ pub(crate) struct Appended<'a> {
     pub(crate) thread: &'a dyn DynThread,
     /// Their change of the read model.
     pub(crate) update: Option<&'a ReadModelUpdate>,
-    /// The last one.
+    /// Last event, if it may have ended a turn.
     pub(crate) last: Option<&'a Event>,
     /// Responses of models among them.
     pub(crate) responses: Vec<ModelResponse>,

@@ -87,7 +87,7 @@ where
         let outcome = work(&tx).await;
         settle(tx, outcome).await
     };
-    // In a box, because it takes kilobytes, which the future of every caller would contain, and every step would copy.
+    // Boxed: it takes kilobytes. The future of every caller would contain them, and every step would copy them.
     uninterrupted(transaction.boxed()).await
 }
 

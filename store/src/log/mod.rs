@@ -56,7 +56,7 @@ use self::{
     read::Loader,
     submit::Arrivals,
 };
-use crate::stats::Uncounted;
+use crate::stats::UnwrittenCounts;
 
 #[cfg(feature = "testing")]
 pub(crate) use append::ROWS_MAX;
@@ -98,8 +98,8 @@ pub struct Store {
     waiters: Waiters,
     arrivals: Arrivals,
     ended_turns: EndedTurns,
-    /// What this process has counted and not yet written.
-    pub(crate) uncounted: Arc<Uncounted>,
+    /// Counts of this process that are not yet written.
+    pub(crate) unwritten_counts: Arc<UnwrittenCounts>,
 }
 
 impl Store {
@@ -114,7 +114,7 @@ impl Store {
             waiters,
             arrivals,
             ended_turns: EndedTurns::default(),
-            uncounted: Arc::default(),
+            unwritten_counts: Arc::default(),
         }
     }
 

@@ -117,7 +117,8 @@ impl ThreadLog {
 
     /// Opens a log that was folded elsewhere up to `head`, and whose last event is `last`.
     ///
-    /// Enough to append an event of a person. A worker also needs what the events before tell about delays and sizes.
+    /// Delays, sizes and limits are counted from here, so this is for the API, which appends events of people. A worker opens
+    /// the log with [`Self::open`].
     pub fn folded_to(head: Head, thread: Box<dyn DynThread>, last: &Event) -> Self {
         let read_model = status(&*thread, Some(last));
         Self::at(head, thread, read_model)
@@ -349,8 +350,8 @@ impl ThreadLog {
         self.head = head;
         let responses = std::mem::take(&mut self.responses);
         let thread = &*self.thread;
-        // Their followers were told when they were stored.
-        let _ = Appended { head, thread, update: None, last: landed.last(), responses }.announce(parts);
+        // Followers of the thread were told when the events were stored.
+        let _ = Appended { head, thread, update: None, last: None, responses }.announce(parts);
         Ok(())
     }
 

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::{UnknownStatus, log::status::status};
 
 pub(crate) use intervals::Intervals;
-pub(crate) use tally::{AskedModels, Tally, Uncounted};
+pub(crate) use tally::{AskedModels, Tally, UnwrittenCounts};
 
 pub use intervals::Resolution;
 pub use query::{CauseCount, EndedCount, OpenTurns, Stats, UsageCount, UsageShare};

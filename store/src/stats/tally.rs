@@ -31,7 +31,7 @@ pub struct ModelResponse {
     pub usage: Usage,
 }
 
-/// What an append adds to the counts.
+/// Turn and responses of one append, to be counted.
 #[derive(Debug)]
 pub struct Counted<'a> {
     /// Time of the append, in microseconds since the Unix epoch.
@@ -210,15 +210,15 @@ fn model_of(request: &Request) -> Option<String> {
     }
 }
 
-/// The counts of this process that are not yet written.
+/// Counts of this process that are not yet written.
 #[derive(Debug, Default)]
-pub(crate) struct Uncounted {
+pub(crate) struct UnwrittenCounts {
     tally: Mutex<Tally>,
     /// Minute of the last write.
     minute: AtomicI64,
 }
 
-impl Uncounted {
+impl UnwrittenCounts {
     /// Takes all counts; `None` if there are none.
     pub(super) fn take(&self) -> Option<Tally> {
         let mut tally = self.lock();
@@ -244,6 +244,6 @@ impl Uncounted {
 impl Store {
     /// Counts what an append recorded; [`Store::write_counts`] writes it. Does not wait.
     pub fn count_recorded(&self, counted: &Counted<'_>) {
-        self.uncounted.lock().add(counted);
+        self.unwritten_counts.lock().add(counted);
     }
 }

@@ -107,11 +107,11 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer; the counts are then written next time.
     pub async fn write_counts(&self) -> Result<(), Error> {
-        let Some(tally) = self.uncounted.take() else { return Ok(()) };
+        let Some(tally) = self.unwritten_counts.take() else { return Ok(()) };
         let now = clock::now();
         let mut counts = Intervals::default();
         counts.add(&tally, now);
-        let forgets = self.uncounted.begins_minute(now);
+        let forgets = self.unwritten_counts.begins_minute(now);
         let written = self.database.transact(move |tx| {
             async move {
                 if forgets {
@@ -121,7 +121,7 @@ impl Store {
             }
             .boxed()
         });
-        written.await.inspect_err(|_| self.uncounted.put_back(tally))
+        written.await.inspect_err(|_| self.unwritten_counts.put_back(tally))
     }
 
     /// Replaces all counts of complete intervals by those of the logs, and of the turns that never started.

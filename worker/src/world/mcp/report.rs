@@ -28,7 +28,7 @@ const MAX_TEXT_CHARS: usize = 4_000;
 /// Maximum size of the tools in a report, in bytes of JSON.
 const MAX_DEFINITIONS: usize = 1024 * 1024;
 
-/// What a look found: another finding is reported at once.
+/// Result of a look at a connection. It is reported at once if it differs from the last one.
 #[derive(Clone, PartialEq)]
 enum Finding {
     /// The id of the connection, its number of announced changes, and the tools last listed over it.
