@@ -199,17 +199,18 @@ pub(crate) struct Outcome {
     pub(crate) thread_usage: UsageTotal,
 }
 
-/// Returns the result of each of these turns of a thread that has ended. Reads the log from the first of them to the last.
+/// Returns the strategy of a thread, and the result of each of these turns that has ended; none if no turn has. Reads the log
+/// from the first of them to the last.
 pub(crate) async fn outcomes(
     app: &AppState,
     id: ThreadId,
     turns: &[&Turn],
-) -> Result<BTreeMap<TurnId, Outcome>, ApiError> {
+) -> Result<Option<(&'static str, BTreeMap<TurnId, Outcome>)>, ApiError> {
     let ended: BTreeMap<u64, &Turn> =
         turns.iter().filter_map(|turn| Some((turn.ended_seq?, *turn))).collect();
     let started: BTreeMap<u64, TurnId> =
         ended.values().filter_map(|turn| Some((turn.started_seq?, turn.id))).collect();
-    let Some(last) = ended.keys().next_back() else { return Ok(BTreeMap::new()) };
+    let Some(last) = ended.keys().next_back() else { return Ok(None) };
     let first = started.keys().chain(ended.keys()).min().copied().unwrap_or_default();
     // The log begins with `opened`, which starts no turn.
     let before = first.saturating_sub(1);
@@ -223,8 +224,8 @@ pub(crate) async fn outcomes(
             outcomes.insert(turn.id, folded.outcome(first));
         }
     };
-    Folded::walk(app, id, before, *last, seen).await?;
-    Ok(outcomes)
+    let folded = Folded::walk(app, id, before, *last, seen).await?;
+    Ok(Some((folded.thread.strategy(), outcomes)))
 }
 
 /// Returns the open question of a thread.

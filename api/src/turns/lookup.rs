@@ -157,20 +157,24 @@ pub(crate) async fn show_all(app: &AppState, turns: Vec<store::Turn>) -> Result<
     Ok(turns.into_iter().map(|turn| response(turn, &mut threads)).collect())
 }
 
-/// Reads the row of a thread, and its log as far as the turns that have ended reach.
+/// Reads the log of a thread as far as the turns that have ended reach. If none has, or the log cannot be read, reads the row
+/// of the thread.
 async fn read_thread(
     app: &AppState,
     thread: ThreadId,
     turns: &[&store::Turn],
 ) -> Result<ThreadOutcomes, ApiError> {
-    let row = app.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
-    let (outcomes, unreadable) = match outcomes(app, thread, turns).await {
-        Ok(outcomes) => (outcomes, None),
+    let unreadable = match outcomes(app, thread, turns).await {
+        Ok(Some((strategy, outcomes))) => {
+            return Ok(ThreadOutcomes { strategy: strategy.to_owned(), outcomes, unreadable: None });
+        }
+        Ok(None) => None,
         // One invalid log must not hide the turns of other threads.
-        Err(error) if error.kind == Kind::Damaged => (BTreeMap::new(), Some(error.detail().to_owned())),
+        Err(error) if error.kind == Kind::Damaged => Some(error.detail().to_owned()),
         Err(error) => return Err(error),
     };
-    Ok(ThreadOutcomes { strategy: row.strategy, outcomes, unreadable })
+    let row = app.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
+    Ok(ThreadOutcomes { strategy: row.strategy, outcomes: BTreeMap::new(), unreadable })
 }
 
 fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadOutcomes>) -> Turn {

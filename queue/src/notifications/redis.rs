@@ -2,7 +2,7 @@
 //!
 //! | channel | messages, in JSON |
 //! |---|---|
-//! | `turnfold:v1:appended` | the logs that grew, with the seq of their next event: `[["<thread>", <seq>], …]` |
+//! | `turnfold:v1:appended` | the logs that grew, with the seq of their next event, and whether a turn is over: `[["<thread>", <seq>, <bool>], …]` |
 //! | [`THREAD_CHANNEL`] followed by a thread's id | every other [`Notification`] of the thread |
 //!
 //! Redis stores none of it.

@@ -55,6 +55,7 @@ use self::{
     next_turn::Waiters,
     read::Loader,
     submit::Arrivals,
+    turns::TurnReader,
 };
 use crate::stats::UnwrittenCounts;
 
@@ -96,6 +97,7 @@ pub struct Store {
     committer: Committer,
     loader: Loader,
     waiters: Waiters,
+    turn_reader: TurnReader,
     arrivals: Arrivals,
     ended_turns: EndedTurns,
     /// Counts of this process that are not yet written.
@@ -106,12 +108,14 @@ impl Store {
     fn over(database: Database) -> Self {
         let (committer, loader, waiters) =
             (committer(&database), read::loader(&database), next_turn::waiters(&database));
+        let turn_reader = turns::turn_reader(&database);
         let arrivals = submit::arrivals(&database);
         Self {
             database,
             committer,
             loader,
             waiters,
+            turn_reader,
             arrivals,
             ended_turns: EndedTurns::default(),
             unwritten_counts: Arc::default(),

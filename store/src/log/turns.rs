@@ -1,10 +1,12 @@
-//! Turns as rows: lists, and cancelling queued turns.
+//! Turns as rows: lookups, lists, and cancelling queued turns.
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::FutureExt as _;
-use queue::{Priority, clock};
+use queue::{Batcher, Priority, WhenAlone, clock};
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait as _, DbBackend, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, QueryTrait, Select,
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, QueryTrait, Select, Statement,
 };
 use serde_json::Value;
 use shared::{CallerId, Message, OutcomeKind, Policy};
@@ -12,12 +14,14 @@ use tracing::{debug, warn};
 
 use crate::{
     Counted, Error, TurnUpdate,
+    error::share_outcome,
     filter::{
         conditions::Conditions,
         sql::{all_of, in_status},
     },
     log::{
         Store,
+        database::Database,
         error_fingerprint::error_fingerprint,
         ids::{ThreadId, TurnId, at_most, corrupt, plain, unsigned},
         status::TurnStatus,
@@ -116,15 +120,49 @@ pub enum Withdrawal {
     TooLate(TurnStatus),
 }
 
+/// Batches lookups of turns.
+pub(crate) type TurnReader = Batcher<TurnId, Result<Arc<BTreeMap<TurnId, turns::Model>>, Error>>;
+
+/// Maximum turns per query.
+const LOOKED_UP: usize = 64;
+
+/// Maximum queries in flight.
+const LOOKUPS: usize = 2;
+
+pub(crate) fn turn_reader(database: &Database) -> TurnReader {
+    let pool = database.hot.clone();
+    Batcher::new(LOOKUPS, LOOKED_UP, WhenAlone::SendNow, move |ids: Vec<TurnId>| {
+        let pool = pool.clone();
+        async move { share_outcome(read_turns(&pool, &ids).await, ids.len()) }
+    })
+}
+
+async fn read_turns(
+    db: &impl ConnectionTrait,
+    ids: &[TurnId],
+) -> Result<BTreeMap<TurnId, turns::Model>, Error> {
+    let backend = db.get_database_backend();
+    let statement = if backend == DbBackend::Postgres {
+        let sql = "SELECT * FROM turns WHERE id = ANY ($1::uuid[])";
+        Statement::from_sql_and_values(backend, sql, [ids.to_vec().into()])
+    } else {
+        let sql = "SELECT * FROM turns WHERE id IN (SELECT unhex(value) FROM json_each(?1))";
+        let ids: Value = ids.iter().map(|id| id.simple().to_string()).collect();
+        Statement::from_sql_and_values(backend, sql, [ids.to_string().into()])
+    };
+    let rows = turns::Entity::find().from_raw_sql(statement).all(db).await?;
+    Ok(rows.into_iter().map(|row| (row.id, row)).collect())
+}
+
 impl Store {
-    /// Returns the turn with this id.
+    /// Returns the turn with this id. Concurrent calls are batched into one query.
     ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] if turnfold cannot have written its row.
     pub async fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
-        let rows = turns::Entity::find().filter(turns::Column::Id.eq(id));
-        rows.one(&self.database.pool).await?.map(Turn::try_from).transpose()
+        let rows = self.turn_reader.submit(id).await.ok_or_else(Error::gone)??;
+        rows.get(&id).cloned().map(Turn::try_from).transpose()
     }
 
     /// Lists at most `limit` turns that match the filter and follow `after` in its order.
