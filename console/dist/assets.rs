@@ -1,12 +1,12 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-B5_NJD1N.js",
+        path: "/assets/index-C7zK5y26.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "1bfebed8df1f045cae872cdc4999f795",
-        content: include_bytes!("assets/index-B5_NJD1N.js"),
-        brotli: include_bytes!("assets/index-B5_NJD1N.js.br"),
+        hash: "3ccffbe0c0a8c2217ab8ee62e91b68be",
+        content: include_bytes!("assets/index-C7zK5y26.js"),
+        brotli: include_bytes!("assets/index-C7zK5y26.js.br"),
     },
     Asset {
         path: "/assets/index-FjgWAOpV.css",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "67d16190b7cb2ba1fa66771ed5932122",
+        hash: "ec6d201dba58d8475132a57807af75a2",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
