@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-C7zK5y26.js",
+        path: "/assets/index-DCfkYPwp.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "3ccffbe0c0a8c2217ab8ee62e91b68be",
-        content: include_bytes!("assets/index-C7zK5y26.js"),
-        brotli: include_bytes!("assets/index-C7zK5y26.js.br"),
+        hash: "aef81cd47e5b5202ce000d4cf07db3ef",
+        content: include_bytes!("assets/index-DCfkYPwp.js"),
+        brotli: include_bytes!("assets/index-DCfkYPwp.js.br"),
     },
     Asset {
-        path: "/assets/index-FjgWAOpV.css",
+        path: "/assets/index-DVMvQahQ.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "7993e55706fab1dc98b33864542dac9e",
-        content: include_bytes!("assets/index-FjgWAOpV.css"),
-        brotli: include_bytes!("assets/index-FjgWAOpV.css.br"),
+        hash: "56de74976d0263759372f4fc8483f14a",
+        content: include_bytes!("assets/index-DVMvQahQ.css"),
+        brotli: include_bytes!("assets/index-DVMvQahQ.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "ec6d201dba58d8475132a57807af75a2",
+        hash: "bcdaefe54e27cc726ce9f7aeae5d1c2c",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -45,7 +45,7 @@ test(
     const waits = page.tab.locator("main header p.warn");
     assert.equal(await waits.count(), 0, "the worker renews its lease");
     await deployment.killWorker("first");
-    await waits.filter({ hasText: "Its worker does not respond. worker first no longer renews its lease" }).waitFor();
+    await waits.filter({ hasText: "Its worker does not respond: worker first no longer renews its lease" }).waitFor();
     await status(page, /^(idle|answered)$/).waitFor({ timeout: 60_000 });
     await until(async () => (await waits.count()) === 0);
     const { messages } = await deployment.api("GET", `/v1/threads/${thread}`);
