@@ -151,7 +151,7 @@ fn seconds_until(time: &Value) -> i64 {
     (clock::parse_rfc3339(time.as_str().unwrap()).unwrap() - clock::now()) / 1_000_000
 }
 
-/// A worker that is killed is told by its lease long before it expires. One that works renews it and is not mentioned.
+/// A silent worker shows by its lease, long before it expires. A worker that renews its lease is not mentioned.
 #[tokio::test]
 async fn a_turn_whose_worker_is_silent_is_stalled_until_another_one_takes_over() {
     let first = MemoryQueue::new(Duration::from_secs(30)).consumer("first");
