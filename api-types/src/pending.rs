@@ -20,6 +20,9 @@ pub enum PendingCause {
     Paused,
     /// An attempt failed and will be retried.
     Retry,
+    /// Its worker stopped renewing the lease of its job: it died, stalled or is disconnected. Another worker takes over when
+    /// the lease expires.
+    Stalled,
     /// Workers died or stalled while they ran it. It runs again, and fails after `worker.max_deaths` deaths.
     Died,
     /// It has no job in the queue. The sweeper will enqueue it.
@@ -42,7 +45,7 @@ pub struct PendingGroup {
     pub detail: Option<String>,
     /// Number of turns.
     pub turns: u64,
-    /// Time since which the first of them is pending (RFC 3339).
+    /// Time since which the first of them is pending (RFC 3339). With the cause `stalled`, the last renewal of a lease.
     pub since: String,
     /// Time at which the first of them may continue (RFC 3339), if known.
     pub until: Option<String>,
@@ -69,7 +72,8 @@ pub struct PendingTurn {
     pub detail: Option<String>,
     /// Position in its lane, counted from 1. Only with the cause `worker`.
     pub place: Option<u64>,
-    /// Time at which it was submitted, started or asked its question (RFC 3339).
+    /// Time at which it was submitted, started or asked its question (RFC 3339). With the cause `stalled`, the last renewal
+    /// of its lease.
     pub since: String,
     /// Time at which it may continue (RFC 3339), if known.
     pub until: Option<String>,

@@ -18,7 +18,7 @@ pub enum WorkerStatus {
 
 /// A worker, as it last reported. A worker reports every ten seconds, and is removed when it stops in order. One that does
 /// not report is forgotten after a day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
     /// Id of the worker; new at each start.
     pub id: Uuid,
@@ -42,6 +42,9 @@ pub struct Worker {
     pub slots: u64,
     /// Jobs that were running at the last report.
     pub in_flight: u64,
+    /// Steps a second between its last two reports; null before the second one. A step runs one node, or finds that none is
+    /// due.
+    pub steps_per_second: Option<f64>,
     /// Start of the worker (RFC 3339).
     pub started_at: String,
     /// Last report (RFC 3339).

@@ -27,8 +27,32 @@ pub(crate) fn status(worker: &WorkerRecord, now: i64) -> WorkerStatus {
 
 fn worker(record: WorkerRecord, now: i64) -> Worker {
     let status = status(&record, now);
-    let WorkerRecord { id, name, host, pid, version, strategies, slots, in_flight, started_at, seen_at } =
-        record;
+    let WorkerRecord {
+        id,
+        name,
+        host,
+        pid,
+        version,
+        strategies,
+        slots,
+        in_flight,
+        steps_per_second,
+        started_at,
+        seen_at,
+    } = record;
     let (started_at, last_seen_at) = (rfc3339(started_at), rfc3339(seen_at));
-    Worker { id, name, status, host, pid, version, strategies, slots, in_flight, started_at, last_seen_at }
+    Worker {
+        id,
+        name,
+        status,
+        host,
+        pid,
+        version,
+        strategies,
+        slots,
+        in_flight,
+        steps_per_second,
+        started_at,
+        last_seen_at,
+    }
 }

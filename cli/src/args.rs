@@ -14,7 +14,7 @@ mod turn;
 mod webhook;
 mod worker;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -74,7 +74,7 @@ pub(crate) struct Global {
     /// Read turnfold.<ENV>.toml as well; it takes precedence [env: TURNFOLD_ENV]
     #[arg(long, global = true, value_name = "ENV")]
     pub(crate) env: Option<String>,
-    /// Set one configuration key, overriding files and environment: --set worker.slots=8
+    /// Set one configuration key, overriding files and environment; repeatable: --set worker.slots=8
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Output format: text, json or jsonl
@@ -86,6 +86,26 @@ pub(crate) struct Global {
     /// Act as this tenant and see only its data [default: the key's tenant, or all tenants]
     #[arg(long, global = true, value_name = "NAME", env = "TURNFOLD_TENANT", hide_env_values = true)]
     pub(crate) tenant: Option<String>,
+}
+
+/// Moves every `--set` before the subcommand. Of a global option that stands on both sides of a subcommand, clap keeps only
+/// the values behind it.
+pub(crate) fn sets_first(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args = args.into_iter().peekable();
+    let (mut first, mut rest) = (Vec::from_iter(args.next()), Vec::new());
+    while let Some(arg) = args.next_if(|it| it != "--") {
+        if arg == "--set" && args.peek().is_some_and(|it| it != "--") {
+            first.push(arg);
+            first.extend(args.next());
+        } else if arg.to_str().is_some_and(|it| it.starts_with("--set=")) {
+            first.push(arg);
+        } else {
+            rest.push(arg);
+        }
+    }
+    first.extend(rest);
+    first.extend(args);
+    first
 }
 
 #[derive(Subcommand)]
@@ -365,4 +385,23 @@ pub(crate) fn value_name(value: &impl ValueEnum) -> String {
 fn duration(text: &str) -> Result<Duration, String> {
     ::queue::clock::parse_duration(text)
         .ok_or_else(|| "expected a number and a unit (w, d, h, m or s), such as 90d".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_counts_wherever_it_stands() {
+        let sets = |line: &str| {
+            let line = line.split(' ').map(OsString::from);
+            Args::try_parse_from(sets_first(line)).map(|it| it.global.set).map_err(|it| it.kind())
+        };
+        let all = sets("turnfold --set a=1 worker --set b=2 --set=c=3 list --set d=4").unwrap();
+        assert_eq!(all, ["a=1", "b=2", "c=3", "d=4"], "in this order: the last one of a key counts");
+        assert_eq!(sets("turnfold worker --set"), Err(clap::error::ErrorKind::InvalidValue));
+        assert_eq!(sets("turnfold worker --set --set a=1"), Err(clap::error::ErrorKind::InvalidValue));
+        let after_dashes = sets_first(["turnfold", "worker", "--", "--set", "a=1"].map(OsString::from));
+        assert_eq!(after_dashes, ["turnfold", "worker", "--", "--set", "a=1"]);
+    }
 }

@@ -29,7 +29,7 @@ mod suggest;
 mod telemetry;
 mod user;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use clap::FromArgMatches as _;
 use shared::Graph;
@@ -39,7 +39,8 @@ pub use exit::Exit;
 /// Runs the command line with these strategies and returns the exit code.
 pub fn main(strategies: Vec<&'static dyn Graph>) -> ExitCode {
     process::protect();
-    let args = args::Args::from_arg_matches(&args::command().get_matches()).unwrap_or_else(|err| err.exit());
+    let matches = args::command().get_matches_from(args::sets_first(env::args_os()));
+    let args = args::Args::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
     // Fails if an embedding program has installed a provider already; that one stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-B5_NJD1N.js",
+        path: "/assets/index-DCfkYPwp.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "1bfebed8df1f045cae872cdc4999f795",
-        content: include_bytes!("assets/index-B5_NJD1N.js"),
-        brotli: include_bytes!("assets/index-B5_NJD1N.js.br"),
+        hash: "aef81cd47e5b5202ce000d4cf07db3ef",
+        content: include_bytes!("assets/index-DCfkYPwp.js"),
+        brotli: include_bytes!("assets/index-DCfkYPwp.js.br"),
     },
     Asset {
-        path: "/assets/index-FjgWAOpV.css",
+        path: "/assets/index-DVMvQahQ.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "7993e55706fab1dc98b33864542dac9e",
-        content: include_bytes!("assets/index-FjgWAOpV.css"),
-        brotli: include_bytes!("assets/index-FjgWAOpV.css.br"),
+        hash: "56de74976d0263759372f4fc8483f14a",
+        content: include_bytes!("assets/index-DVMvQahQ.css"),
+        brotli: include_bytes!("assets/index-DVMvQahQ.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "67d16190b7cb2ba1fa66771ed5932122",
+        hash: "bcdaefe54e27cc726ce9f7aeae5d1c2c",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -748,7 +748,8 @@ export interface paths {
         };
         /**
          * List turns that are not running
-         * @description Groups all turns that have not ended and are not running by the reason, and lists the first of them.
+         * @description Groups all turns that have not ended and are not running by the reason, and lists the first of them. With `thread_id`,
+         *     only the turns of one thread. A turn whose worker no longer renews its lease does not count as running.
          */
         get: operations["list_waits"];
         put?: never;
@@ -1024,7 +1025,8 @@ export interface paths {
         /**
          * Capture a thread as a fixture
          * @description Returns the events without secrets as JSON lines: a file for `fixtures/STRATEGY/`, as `turnfold fixture capture` writes it. It
-         *     is refused if it would test nothing: if today's code decides differently, or does not notice a changed answer.
+         *     is refused if it would test nothing: if its first turn has not started, today's code decides differently, or does not notice a
+         *     changed answer.
          */
         get: operations["capture_thread"];
         put?: never;
@@ -3445,6 +3447,12 @@ export interface components {
                 started_at: string;
                 /** @description Status by its last report. */
                 status: components["schemas"]["WorkerStatus"];
+                /**
+                 * Format: double
+                 * @description Steps a second between its last two reports; null before the second one. A step runs one node, or finds that none is
+                 *     due.
+                 */
+                steps_per_second?: number | null;
                 /** @description Versions of the strategies that it runs, by name. */
                 strategies: {
                     [key: string]: number;
@@ -3483,7 +3491,7 @@ export interface components {
          * @description Reason why a turn is not running.
          * @enum {string}
          */
-        PendingCause: "worker" | "limit" | "provider" | "paused" | "retry" | "died" | "not_enqueued" | "behind" | "not_due" | "person";
+        PendingCause: "worker" | "limit" | "provider" | "paused" | "retry" | "stalled" | "died" | "not_enqueued" | "behind" | "not_due" | "person";
         /** @description Turns that are not running for the same reason. */
         PendingGroup: {
             /** @description Reason why they are not running. */
@@ -3498,7 +3506,7 @@ export interface components {
                 number,
                 number
             ] | null;
-            /** @description Time since which the first of them is pending (RFC 3339). */
+            /** @description Time since which the first of them is pending (RFC 3339). With the cause `stalled`, the last renewal of a lease. */
             since: string;
             /**
              * Format: int64
@@ -3521,7 +3529,10 @@ export interface components {
             place?: number | null;
             /** @description Priority of the turn. */
             priority: components["schemas"]["Priority"];
-            /** @description Time at which it was submitted, started or asked its question (RFC 3339). */
+            /**
+             * @description Time at which it was submitted, started or asked its question (RFC 3339). With the cause `stalled`, the last renewal
+             *     of its lease.
+             */
             since: string;
             /** @description Strategy of the thread. */
             strategy: string;
@@ -4375,6 +4386,12 @@ export interface components {
             started_at: string;
             /** @description Status by its last report. */
             status: components["schemas"]["WorkerStatus"];
+            /**
+             * Format: double
+             * @description Steps a second between its last two reports; null before the second one. A step runs one node, or finds that none is
+             *     due.
+             */
+            steps_per_second?: number | null;
             /** @description Versions of the strategies that it runs, by name. */
             strategies: {
                 [key: string]: number;
@@ -7175,6 +7192,8 @@ export interface operations {
     list_waits: {
         parameters: {
             query?: {
+                /** @description Only turns of this thread. */
+                thread_id?: string;
                 /** @description Maximum number of turns. Default: 50. The groups always count all turns. */
                 limit?: number;
             };

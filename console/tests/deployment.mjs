@@ -38,8 +38,8 @@ export class Deployment extends Engine {
       ...process.env,
       TURNFOLD__STORE__URL: store,
       TURNFOLD__QUEUE__URL: queue,
-      // The jobs of a killed worker are soon taken over.
-      TURNFOLD__QUEUE__LEASE_SECONDS: "2",
+      // The jobs of a killed worker are soon taken over, but not before a page has been seen to say so.
+      TURNFOLD__QUEUE__LEASE_SECONDS: "9",
       TURNFOLD__QUEUE__SWEEP_SECONDS: "1",
       TURNFOLD__API__LISTEN: `127.0.0.1:${this.port}`,
     };

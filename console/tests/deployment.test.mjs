@@ -42,10 +42,15 @@ test(
     await Promise.all(pages.map(({ tab }) => tab.evaluate(() => (document.title = "not reloaded"))));
     // Only the first worker can hold the job.
     await deployment.work("second");
+    const waits = page.tab.locator("main header p.warn");
+    assert.equal(await waits.count(), 0, "the worker renews its lease");
     await deployment.killWorker("first");
+    await waits.filter({ hasText: "Its worker does not respond: worker first no longer renews its lease" }).waitFor();
     await status(page, /^(idle|answered)$/).waitFor({ timeout: 60_000 });
+    await until(async () => (await waits.count()) === 0);
     const { messages } = await deployment.api("GET", `/v1/threads/${thread}`);
     assert.match(messages.at(-1).content, /after the worker was killed/);
+    assert.equal((await deployment.api("GET", `/v1/turns/${id}`)).status, "completed");
     await row(overview, "first").getByText("missing").waitFor({ timeout: 90_000 });
     await row(overview, "second").getByText("active").waitFor();
     assert.deepEqual(await Promise.all(pages.map(({ tab }) => tab.title())), ["not reloaded", "not reloaded"]);

@@ -58,6 +58,24 @@ test("turns, causes and cost of each period", options, async () => {
   await page.close();
 });
 
+test("turns and steps a second, of all workers and of each", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("", "Is it flowing?");
+  const figure = (name) => page.tab.locator("dl.figures div").filter({ hasText: name }).locator("dd");
+  // The demo killed workers, whose last reports remain; the one that runs started last.
+  const started = (a, b) => Date.parse(a.started_at) - Date.parse(b.started_at);
+  const reported = async () => (await engine.api("GET", "/v1/workers")).data.toSorted(started).at(-1).steps_per_second;
+  await until(async () => {
+    await engine.turn("probe", "echo one; echo two; echo three");
+    return 0 < (await reported());
+  });
+  await until(async () => 0 < Number(await figure("Steps a second").innerText()));
+  await page.tab.getByRole("columnheader", { name: "Steps/s" }).waitFor();
+  await until(async () => 0 < Number(await figure("Turns a second").innerText()));
+  assert.deepEqual(await page.faults("overview-rates"), []);
+  await page.close();
+});
+
 for (const width of WIDTHS) {
   test(`full, empty and failing at ${width} px`, options, async () => {
     const faults = [];

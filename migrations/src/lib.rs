@@ -27,6 +27,7 @@ mod m20261127_000011_mcp_servers;
 mod m20261127_000012_batch_callers;
 mod m20261127_000013_checkpoints;
 mod m20261127_000014_stats;
+mod m20261127_000015_worker_steps;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -100,6 +101,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000012_batch_callers::Migration),
             Box::new(m20261127_000013_checkpoints::Migration),
             Box::new(m20261127_000014_stats::Migration),
+            Box::new(m20261127_000015_worker_steps::Migration),
         ]
     }
 }

@@ -140,6 +140,8 @@ pub enum EntryState {
         consumer: String,
         /// Time since the lease was granted or last renewed.
         since_renewal: Duration,
+        /// Time until the lease expires; zero if it has.
+        expires_in: Duration,
         /// Number of consumers that died or stalled while they held it.
         deaths: u64,
     },

@@ -55,10 +55,10 @@ pub use keys::{Key, MOST_KEYS};
 pub use log::{
     AttachmentContent, CancelRequest, Chain, ConnectionSettings, Counts, DeadWorker, DryRun, Ended,
     EndedTurn, Failure, Failures, Fork, Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork,
-    NewTurn, Opening, Order, PendingCount, PendingTurn, Queued, ReadModelUpdate, Reader, Recorded, Runnable,
-    ServerInfo, Store, Stored, StrategyRegistry, Submitted, Thread, ThreadFilter, ThreadId, ThreadLog,
-    ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason,
-    Withdrawal, cancel_requested_turn, obey_cancel_request, park, rename_turns,
+    NewTurn, Opening, Order, PendingCount, PendingFilter, PendingTurn, Queued, ReadModelUpdate, Reader,
+    Recorded, Runnable, ServerInfo, Store, Stored, StrategyRegistry, Submitted, Thread, ThreadFilter,
+    ThreadId, ThreadLog, ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate,
+    UnknownStatus, WaitReason, Withdrawal, cancel_requested_turn, obey_cancel_request, park, rename_turns,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::{Pause, PauseKind, UnknownKind};

@@ -27,6 +27,9 @@ pub struct Captured {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "refused", rename_all = "snake_case")]
 pub enum Refusal {
+    /// No turn has started, so the log tests nothing.
+    #[error("its first turn has not started, so there is nothing to test; hint: wait until the turn ends")]
+    NotStarted,
     /// A turn is still running.
     #[error("the thread has a running turn; hint: wait until the turn ends, or cancel it")]
     UnderWay,
@@ -124,6 +127,9 @@ fn told(difference: &Option<Box<Difference>>) -> String {
 ///
 /// [`Refusal`] explains why the log cannot be a fixture.
 pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> Result<Captured, Refusal> {
+    if !log.iter().any(|it| matches!(it, Event::TurnStarted(_))) {
+        return Err(Refusal::NotStarted);
+    }
     let stuck = |error: InvalidLog| Refusal::Stuck { why: error.to_string() };
     if graph.fold(log).map_err(stuck)?.status() == RunStatus::Busy {
         return Err(Refusal::UnderWay);

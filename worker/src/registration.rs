@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, fs, process, sync::Arc, time::Duration};
 
+use metrics::metrics;
 use store::{Log, WorkerRecord};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::debug;
 use uuid::Uuid;
 
@@ -37,6 +38,7 @@ impl<L: Log> Registration<L> {
             strategies,
             slots: u64::try_from(slots).unwrap_or(u64::MAX),
             in_flight: 0,
+            steps_per_second: None,
             started_at: now,
             seen_at: now,
         };
@@ -47,11 +49,13 @@ impl<L: Log> Registration<L> {
     pub(crate) async fn keep_reporting(&self) {
         let mut ticks = tokio::time::interval(REPORT_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut rate = StepRate::default();
         loop {
-            ticks.tick().await;
+            let steps_per_second = rate.since_last(ticks.tick().await, metrics().jobs.steps.get());
             let JobExecutor { steps, in_flight, .. } = &*self.executor;
             let in_flight = u64::try_from(in_flight.len()).unwrap_or(u64::MAX);
-            let record = WorkerRecord { in_flight, seen_at: steps.parts.store.now(), ..self.record.clone() };
+            let seen_at = steps.parts.store.now();
+            let record = WorkerRecord { in_flight, steps_per_second, seen_at, ..self.record.clone() };
             if let Err(error) = steps.parts.store.record_worker(&record).await {
                 debug!(%error, "cannot report that this worker runs, retrying in 10 s");
             }
@@ -71,8 +75,39 @@ impl<L: Log> Registration<L> {
     }
 }
 
+/// The rate of steps between two reports, from the counter of the process.
+#[derive(Default)]
+struct StepRate {
+    last: Option<(Instant, u64)>,
+}
+
+impl StepRate {
+    /// Returns the steps a second since the last call, or `None` at the first one.
+    fn since_last(&mut self, now: Instant, steps: u64) -> Option<f64> {
+        let (then, before) = self.last.replace((now, steps))?;
+        let seconds = now.duration_since(then).as_secs_f64();
+        let taken = u32::try_from(steps.saturating_sub(before)).unwrap_or(u32::MAX);
+        (0.0 < seconds).then(|| f64::from(taken) / seconds)
+    }
+}
+
 /// Returns the name of this machine.
 pub fn host() -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if host.trim().is_empty() { "worker".to_owned() } else { host.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_covers_the_time_since_the_last_report() {
+        let (start, mut rate) = (Instant::now(), StepRate::default());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(rate.since_last(at(0), 1_000), None);
+        assert_eq!(rate.since_last(at(10), 1_125), Some(12.5));
+        assert_eq!(rate.since_last(at(30), 1_125), Some(0.0), "a late report");
+        assert_eq!(rate.since_last(at(30), 1_200), None);
+    }
 }

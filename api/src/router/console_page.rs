@@ -49,9 +49,9 @@ pub(super) fn page() -> Router<Arc<AppState>> {
 
 fn serve(asset: &Asset, request: &HeaderMap) -> Response {
     let is_brotli = accepts_brotli(request);
-    let tag = if is_brotli { format!("\"{}-br\"", asset.hash) } else { format!("\"{}\"", asset.hash) };
-    let is_known =
-        is_listed(request, header::IF_NONE_MATCH, |it| it == "*" || it.trim_start_matches("W/") == tag);
+    // A weak tag names the content in any encoding: plain, with brotli, or with gzip, which another layer applies.
+    let tag = format!("W/\"{}\"", asset.hash);
+    let is_known = is_listed(request, header::IF_NONE_MATCH, |it| it == "*" || it == tag);
     let caching = if asset.is_immutable { "public, max-age=31536000, immutable" } else { "no-cache" };
     let validators = [(header::CACHE_CONTROL, caching), (header::ETAG, tag.as_str())];
     if is_known {

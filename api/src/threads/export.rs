@@ -58,7 +58,8 @@ pub(crate) async fn export(
 /// Capture a thread as a fixture
 ///
 /// Returns the events without secrets as JSON lines: a file for `fixtures/STRATEGY/`, as `turnfold fixture capture` writes it. It
-/// is refused if it would test nothing: if today's code decides differently, or does not notice a changed answer.
+/// is refused if it would test nothing: if its first turn has not started, today's code decides differently, or does not notice a
+/// changed answer.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/fixture", tag = "threads", operation_id = "capture_thread",
     params(("id" = Uuid, Path, description = "Id of the thread.")),

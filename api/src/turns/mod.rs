@@ -7,5 +7,6 @@ pub(crate) mod failures;
 pub(crate) mod lookup;
 pub(crate) mod opening;
 pub(crate) mod pending;
+mod pending_reason;
 pub(crate) mod routes;
 pub(crate) mod submit;

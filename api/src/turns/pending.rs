@@ -9,29 +9,22 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{Page, PendingCause, PendingGroup, PendingTurn, PendingTurns};
+use api_types::{Page, PendingCause, PendingGroup, PendingTurns};
 use axum::{Json, extract::State};
-use queue::{
-    BlockedBy, Enqueued, EntryState, MAX_LISTED, QueueEntry,
-    clock::{self, rfc3339},
-};
+use queue::clock::rfc3339;
 use serde::Deserialize;
-use store::{Pause, PauseKind, ThreadId, WaitReason};
+use store::{PendingFilter, WaitReason};
 use utoipa::IntoParams;
+use uuid::Uuid;
 
-use crate::{
-    server::{
-        auth::Principal,
-        extract::Query,
-        pagination::{limit, page},
-        problem::{ApiError, Kind},
-        state::{AppState, SharedState},
-    },
-    views,
+use super::pending_reason::{Jobs, Pending};
+use crate::server::{
+    auth::Principal,
+    extract::Query,
+    pagination::{limit, page},
+    problem::ApiError,
+    state::{AppState, SharedState},
 };
-
-/// Detail of a turn whose job ran, but whose thread is waiting for a person.
-const AWAITS_PERSON: &str = "its thread is waiting for a person";
 
 /// Maximum number of runnable turns that are inspected.
 const INSPECTED_MAX: u64 = 10_000;
@@ -41,6 +34,8 @@ const INSPECTED_MAX: u64 = 10_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListPending {
+    /// Only turns of this thread.
+    thread_id: Option<Uuid>,
     /// Maximum number of turns. Default: 50. The groups always count all turns.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
@@ -48,7 +43,8 @@ pub(crate) struct ListPending {
 
 /// List turns that are not running
 ///
-/// Groups all turns that have not ended and are not running by the reason, and lists the first of them.
+/// Groups all turns that have not ended and are not running by the reason, and lists the first of them. With `thread_id`,
+/// only the turns of one thread. A turn whose worker no longer renews its lease does not count as running.
 #[utoipa::path(
     get, path = "/v1/queue", tag = "queue", operation_id = "list_waits", params(ListPending),
     responses((status = 200, description = "The pending turns.", body = PendingTurns))
@@ -59,13 +55,14 @@ pub(crate) async fn list(
     Query(params): Query<ListPending>,
 ) -> Result<Json<PendingTurns>, ApiError> {
     let limit = limit(params.limit)?;
-    let (tenant, store) = (principal.only(), &app.parts.store);
-    let stances = store.count_pending(tenant).await?;
-    let Runnable { mut pending, not_inspected } = explain_runnable(&app, tenant, &stances).await?;
+    let filter = PendingFilter { tenant: principal.only(), thread: params.thread_id };
+    let store = &app.parts.store;
+    let stances = store.count_pending(filter).await?;
+    let Runnable { mut pending, not_inspected } = explain_runnable(&app, filter, &stances).await?;
     let mut groups = grouped(&pending);
     for (stance, cause) in BY_ROWS {
         let Some(crowd) = stances.get(&stance) else { continue };
-        let some = store.pending_turns(stance, tenant, limit + 1).await?;
+        let some = store.pending_turns(stance, filter, limit + 1).await?;
         let until = crowd.due_at.filter(|_| cause == PendingCause::NotDue);
         let (turns, since, until) = (crowd.turns, rfc3339(crowd.since), until.map(rfc3339));
         groups.push(PendingGroup { cause, detail: None, turns, since, until, places: None });
@@ -89,12 +86,14 @@ const BY_ROWS: [(WaitReason, PendingCause); 3] = [
 ];
 
 /// Every reason why a turn is not running.
-const CAUSES: [PendingCause; 9] = [
+const CAUSES: [PendingCause; 11] = [
     PendingCause::Worker,
     PendingCause::Limit,
     PendingCause::Provider,
     PendingCause::Paused,
     PendingCause::Retry,
+    PendingCause::Stalled,
+    PendingCause::Died,
     PendingCause::NotEnqueued,
     PendingCause::Behind,
     PendingCause::NotDue,
@@ -115,13 +114,15 @@ struct Runnable {
 /// Explains why runnable turns are not running.
 async fn explain_runnable(
     app: &AppState,
-    tenant: Option<&str>,
+    filter: PendingFilter<'_>,
     stances: &BTreeMap<WaitReason, store::PendingCount>,
 ) -> Result<Runnable, ApiError> {
-    let runnable = app.parts.store.pending_turns(WaitReason::Runnable, tenant, INSPECTED_MAX).await?;
-    let all = stances.get(&WaitReason::Runnable).map_or(0, |it| it.turns);
+    let Some(all) = stances.get(&WaitReason::Runnable).map(|it| it.turns) else {
+        return Ok(Runnable { pending: Vec::new(), not_inspected: 0 });
+    };
+    let runnable = app.parts.store.pending_turns(WaitReason::Runnable, filter, INSPECTED_MAX).await?;
     let count = |some: &[store::PendingTurn]| u64::try_from(some.len()).unwrap_or(u64::MAX);
-    let jobs = Jobs::load(app).await?;
+    let jobs = Jobs::load(app, filter.thread).await?;
     let beyond = all.saturating_sub(count(&runnable));
     let (unlisted, runnable): (Vec<_>, Vec<_>) = runnable.into_iter().partition(|it| jobs.is_unlisted(it));
     let not_inspected = beyond.saturating_add(count(&unlisted));
@@ -141,8 +142,9 @@ pub(crate) struct Count {
 
 /// Counts the turns of all tenants that are not running, by each reason. A reason is a label in metrics.
 pub(crate) async fn count(app: &AppState) -> Result<BTreeMap<&'static str, Count>, ApiError> {
-    let stances = app.parts.store.count_pending(None).await?;
-    let Runnable { pending, not_inspected } = explain_runnable(app, None, &stances).await?;
+    let all = PendingFilter::default();
+    let stances = app.parts.store.count_pending(all).await?;
+    let Runnable { pending, not_inspected } = explain_runnable(app, all, &stances).await?;
     let mut counts: BTreeMap<&'static str, Count> =
         CAUSES.into_iter().map(|it| (label(it), Count::default())).collect();
     let mut add = |cause, turns: u64, since: i64| {
@@ -167,101 +169,12 @@ fn label(cause: PendingCause) -> &'static str {
         PendingCause::Provider => "provider",
         PendingCause::Paused => "paused",
         PendingCause::Retry => "retry",
+        PendingCause::Stalled => "stalled",
         PendingCause::Died => "died",
         PendingCause::NotEnqueued => "not_enqueued",
         PendingCause::Behind => "behind",
         PendingCause::NotDue => "not_due",
         PendingCause::Person => "person",
-    }
-}
-
-/// A turn with the reason why it is not running.
-struct Pending {
-    cause: PendingCause,
-    detail: Option<String>,
-    place: Option<u64>,
-    until: Option<i64>,
-    turn: store::PendingTurn,
-}
-
-/// Snapshot of the queue and the pauses.
-struct Jobs {
-    listed: BTreeMap<ThreadId, QueueEntry>,
-    /// All threads that have a job.
-    enqueued: Enqueued,
-    pauses: Vec<Pause>,
-    now: i64,
-}
-
-impl Jobs {
-    async fn load(app: &AppState) -> Result<Self, ApiError> {
-        let pauses = app.parts.store.pauses().await?;
-        let unavailable = |error: queue::QueueError| Kind::Unavailable.because(error.to_string());
-        let queue = &app.parts.queue;
-        let list = queue.list(MAX_LISTED).await.map_err(unavailable)?;
-        let enqueued = queue.enqueued().await.map_err(unavailable)?;
-        let mut listed: BTreeMap<ThreadId, QueueEntry> = BTreeMap::new();
-        for it in list {
-            // If a thread has several jobs, the first one counts: running jobs are listed before waiting ones.
-            listed.entry(it.thread).or_insert(it);
-        }
-        Ok(Self { listed, enqueued, pauses, now: clock::now() })
-    }
-
-    /// Reports whether the turn has a job at an unknown position, or may have one on a node that does not answer.
-    fn is_unlisted(&self, turn: &store::PendingTurn) -> bool {
-        !self.listed.contains_key(&turn.thread)
-            && self.enqueued.contains(turn.thread) != Some(false)
-            && self.paused(turn).is_none()
-    }
-
-    /// Explains why a runnable turn is not running. Returns none if it is running.
-    fn explain(&self, turn: store::PendingTurn) -> Option<Pending> {
-        let place = self.listed.get(&turn.thread).map(|it| &it.state);
-        let (cause, detail, place, until) = match (place, self.paused(&turn)) {
-            (Some(EntryState::InFlight { deaths: 0, .. }), _) => return None,
-            (Some(EntryState::InFlight { deaths, .. }), _) => {
-                let times = if *deaths == 1 { "once".to_owned() } else { format!("{deaths} times") };
-                (PendingCause::Died, Some(format!("its worker died {times}")), None, None)
-            }
-            (_, Some(pause)) => (PendingCause::Paused, Some(pause.to_string()), None, None),
-            (Some(EntryState::Waiting { position }), None) => {
-                let lane = format!("tenant {}, {}", turn.tenant, turn.priority);
-                (PendingCause::Worker, Some(lane), Some(position + 1), None)
-            }
-            (Some(EntryState::Delayed { due_in, reason: Some(why) }), None) => {
-                let cause = match why.by {
-                    BlockedBy::Retry => PendingCause::Retry,
-                    BlockedBy::Pause => PendingCause::Paused,
-                    BlockedBy::Limit => PendingCause::Limit,
-                    BlockedBy::Provider => PendingCause::Provider,
-                    BlockedBy::Worker => return None,
-                };
-                (
-                    cause,
-                    Some(why.detail.clone()),
-                    None,
-                    Some(self.now.saturating_add(clock::duration_micros(*due_in))),
-                )
-            }
-            // A delayed job without a reason belongs to another turn of the thread.
-            (Some(EntryState::Delayed { reason: None, .. }) | None, None) if turn.is_asked => {
-                (PendingCause::Behind, Some(AWAITS_PERSON.to_owned()), None, None)
-            }
-            (Some(EntryState::Delayed { reason: None, .. }) | None, None) => {
-                (PendingCause::NotEnqueued, None, None, None)
-            }
-        };
-        Some(Pending { cause, detail, place, until, turn })
-    }
-
-    fn paused(&self, turn: &store::PendingTurn) -> Option<&Pause> {
-        let holds = |it: &&Pause| match it.kind {
-            PauseKind::Strategy => it.name == turn.strategy,
-            PauseKind::Tenant | PauseKind::OwnTenant => it.name == turn.tenant,
-            PauseKind::Model => false,
-        };
-        self.pauses.iter().find(holds)
     }
 }
 
@@ -281,15 +194,4 @@ fn grouped(pending: &[Pending]) -> Vec<PendingGroup> {
         })
     };
     pending.chunk_by(same_reason).filter_map(group).collect()
-}
-
-impl Pending {
-    fn into_response(self) -> PendingTurn {
-        let Self { cause, detail, place, until, turn } = self;
-        let store::PendingTurn {
-            turn: turn_id, thread: thread_id, tenant, strategy, priority, since, ..
-        } = turn;
-        let (priority, since, until) = (views::priority(priority), rfc3339(since), until.map(rfc3339));
-        PendingTurn { turn_id, thread_id, tenant, strategy, priority, cause, detail, place, since, until }
-    }
 }

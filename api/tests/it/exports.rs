@@ -30,6 +30,8 @@ async fn a_thread_that_ended_is_captured_as_a_fixture() {
     let room = Room::new().await;
     let id = thread_of(&room.probe("echo hello").await);
     let path = format!("/v1/threads/{id}/fixture");
+    let why = room.get(&path).await.problem(409, "no-fixture");
+    assert!(why.contains("its first turn has not started"), "{why}");
     room.live(id).await;
     let reply = room.get(&path).await;
     assert_eq!(reply.status, 200, "{reply:?}");

@@ -1,8 +1,11 @@
 //! Reasons why turns are not running, and the limit of queued turns.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use queue::{BlockReason, BlockedBy, Lane, MAX_LISTED, Priority, Schedule, rate_limits::MAX_PAUSE};
+use queue::{
+    BlockReason, BlockedBy, Lane, MAX_LISTED, MemoryQueue, Priority, Queue as _, Schedule, clock,
+    rate_limits::MAX_PAUSE,
+};
 use serde_json::{Value, json};
 use store::{Pause, PauseKind, ThreadId};
 
@@ -133,6 +136,96 @@ async fn a_turn_behind_an_open_question_is_not_reported_as_not_enqueued() {
     let all = groups(&room).await;
     assert_eq!(all["behind"], (1, json!("its thread is waiting for a person")), "{all:?}");
     assert!(!all.contains_key("not_enqueued"), "{all:?}");
+}
+
+/// Lets the leases of a queue in memory grow older. The clock stands still only meanwhile: connections to the database need
+/// it.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+/// Seconds from now until a time in an answer.
+fn seconds_until(time: &Value) -> i64 {
+    (clock::parse_rfc3339(time.as_str().unwrap()).unwrap() - clock::now()) / 1_000_000
+}
+
+/// A silent worker shows by its lease, long before it expires. A worker that renews its lease is not mentioned.
+#[tokio::test]
+async fn a_turn_whose_worker_is_silent_is_stalled_until_another_one_takes_over() {
+    let first = MemoryQueue::new(Duration::from_secs(30)).consumer("first");
+    let room = Room::with(|door| door.parts.queue = Arc::new(first.clone())).await;
+    let turn = room.probe("echo hi").await;
+    let path = format!("/v1/queue?thread_id={}", thread_of(&turn));
+    let jobs = first.claim(1.into()).await.unwrap();
+    pass(Duration::from_secs(11)).await;
+    assert_eq!(room.get(&path).await.json()["data"], json!([]), "one renewal is late");
+    assert_eq!(first.renew_leases(&jobs).await.unwrap(), []);
+    pass(Duration::from_secs(11)).await;
+    assert_eq!(room.get(&path).await.json()["data"], json!([]), "the lease was renewed");
+
+    pass(Duration::from_secs(9)).await;
+    let page = room.get(&path).await.json();
+    let detail = "worker first no longer renews its lease; another worker takes over when the lease expires";
+    let told = &page["data"][0];
+    assert_eq!((&told["cause"], &told["detail"]), (&json!("stalled"), &json!(detail)), "{page}");
+    assert_eq!(told["turn_id"], turn["id"]);
+    assert!((-22..=-19).contains(&seconds_until(&told["since"])), "{told}");
+    assert!((7..=10).contains(&seconds_until(&told["until"])), "{told}");
+    let group = room.get("/v1/queue").await.json()["groups"][0].clone();
+    assert_eq!(
+        (&group["cause"], &group["detail"], &group["turns"]),
+        (&json!("stalled"), &json!(detail), &json!(1))
+    );
+
+    pass(Duration::from_secs(11)).await;
+    let told = room.get(&path).await.json()["data"][0].clone();
+    assert_eq!((&told["cause"], &told["until"]), (&json!("stalled"), &Value::Null));
+    assert!(told["detail"].as_str().unwrap().contains("has expired"), "{told}");
+
+    let taken = first.consumer("second").claim(1.into()).await.unwrap();
+    assert_eq!(taken[0].thread, thread_of(&turn));
+    let told = room.get(&path).await.json()["data"][0].clone();
+    assert_eq!((&told["cause"], &told["detail"]), (&json!("died"), &json!("its worker died once")));
+}
+
+/// One thread of many, also in a queue that is too long to list it.
+#[tokio::test]
+async fn the_turns_of_one_thread_are_explained_alone() {
+    let room = Room::new().await;
+    let of = async |thread: ThreadId, tenant: &str| {
+        let path = format!("/v1/queue?thread_id={thread}");
+        let request = axum::http::Request::get(path).header("X-Turnfold-Tenant", tenant);
+        room.send(request.body(axum::body::Body::empty()).unwrap()).await.json()
+    };
+    let none = json!({"groups": [], "not_inspected": 0, "data": [], "has_more": false});
+    let asks = room.lived("ask Well?").await;
+    room.silence().await;
+    let turn = room.probe("echo one").await;
+    let more = json!({"thread_id": turn["thread_id"], "input": "echo more"});
+    let more = room.post("/v1/turns", more).await.json();
+    held(&room, thread_of(&turn), BlockedBy::Retry.because("no answer")).await;
+    room.silence().await;
+    let other = room.probe("echo other").await;
+    let page = of(thread_of(&turn), "default").await;
+    let ids = [&page["data"][0], &page["data"][1]].map(|it| (it["cause"].clone(), it["turn_id"].clone()));
+    assert_eq!(ids, [(json!("retry"), turn["id"].clone()), (json!("behind"), more["id"].clone())], "{page}");
+    assert_eq!(page["groups"].as_array().unwrap().len(), 2, "{page}");
+    assert_eq!(of(thread_of(&asks), "default").await["data"][0]["cause"], "person");
+    assert_eq!(of(thread_of(&turn), "acme").await, none, "another tenant's thread looks like an unknown one");
+    assert_eq!(of(ThreadId::from_u128(7), "default").await, none);
+
+    let soon = Schedule::Blocked { after: MAX_PAUSE / 2, reason: BlockedBy::Limit.because("so are these") };
+    for n in 0..MAX_LISTED {
+        room.parts
+            .queue
+            .enqueue(ThreadId::from_u128(n as u128 + 1), &Lane::default(), soon.clone())
+            .await
+            .unwrap();
+    }
+    assert_eq!(of(thread_of(&turn), "default").await["not_inspected"], 1, "its job is not among the first");
+    assert_eq!(of(thread_of(&other), "default").await["data"][0]["cause"], "worker");
 }
 
 /// If the queue has more jobs than it lists, the others are not reported as waiting for a worker.

@@ -19,6 +19,7 @@ fn worker(name: &str, seconds_ago: i64) -> WorkerRecord {
         strategies: [("probe".to_owned(), 1)].into(),
         slots: 4,
         in_flight: 2,
+        steps_per_second: (seconds_ago < 30).then_some(7.5),
         started_at: now,
         seen_at: now - seconds_ago * 1_000_000,
     }
@@ -36,6 +37,7 @@ async fn a_worker_is_missing_after_30_seconds_without_a_report() {
     let expected = [(json!("alive"), json!("active")), (json!("dead"), json!("missing"))];
     assert_eq!(rows.iter().map(status).collect::<Vec<_>>(), expected);
     assert_eq!((&rows[0]["slots"], &rows[0]["in_flight"]), (&json!(4), &json!(2)));
+    assert_eq!((&rows[0]["steps_per_second"], &rows[1]["steps_per_second"]), (&json!(7.5), &json!(null)));
     assert_eq!(rows[0]["strategies"], json!({"probe": 1}));
 }
 

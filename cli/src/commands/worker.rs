@@ -16,7 +16,18 @@ fn to_text(workers: &[Worker], now: i64) -> String {
     if workers.is_empty() {
         return "no worker runs; start one with: turnfold worker".to_owned();
     }
-    let head = ["worker", "status", "host", "pid", "version", "slots", "in flight", "started", "last seen"];
+    let head = [
+        "worker",
+        "status",
+        "host",
+        "pid",
+        "version",
+        "slots",
+        "in flight",
+        "steps/s",
+        "started",
+        "last seen",
+    ];
     let missing = workers.iter().filter(|it| it.status == WorkerStatus::Missing).count();
     let note = match missing {
         0 => String::new(),
@@ -42,6 +53,7 @@ fn row(it: &Worker, now: i64) -> Vec<String> {
         it.version.clone(),
         it.slots.to_string(),
         it.in_flight.to_string(),
+        it.steps_per_second.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}")),
         it.started_at.clone(),
         ago(&it.last_seen_at, now),
     ]
@@ -89,13 +101,17 @@ mod tests {
             strategies: BTreeMap::from([("probe".to_owned(), version)]),
             slots: 4,
             in_flight: 1,
+            steps_per_second: (last_seen > "2026-11-27T10").then_some(12.34),
             started_at: "2026-11-27T10:00:00Z".to_owned(),
             last_seen_at: last_seen.to_owned(),
         };
         let active = worker("a", WorkerStatus::Active, "2026-11-27T10:01:37Z", 1);
         let text = to_text(&[active.clone(), active.clone()], now);
         assert!(
-            text.contains("3 s ago") && !text.contains("MISSING") && !text.contains("different"),
+            text.contains("3 s ago")
+                && text.contains(" 12.3 ")
+                && !text.contains("MISSING")
+                && !text.contains("different"),
             "{text}"
         );
         let text = to_text(&[active, worker("b", WorkerStatus::Missing, "2026-11-27T09:50:00Z", 2)], now);

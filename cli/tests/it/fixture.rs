@@ -152,6 +152,8 @@ async fn a_fixture_that_would_test_nothing_is_refused() {
 
     let (_, id) = keep(&store, &whole[..whole.len() - 1]).await;
     assert!(refused(&id, &[]).contains("the thread has a running turn"));
+    let (_, id) = keep(&store, &whole[..1]).await;
+    assert!(refused(&id, &[]).contains("its first turn has not started"));
 
     // A decision of another version of the code.
     let mut other = whole.clone();

@@ -6,6 +6,9 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 export const number = (value: number): string => count.format(value);
 export const short = (value: number): string => (value < 10_000 ? count.format(value) : compact.format(value));
 
+/** Number a second: `0.4`, `12`. */
+export const rate = (value: number): string => (value < 10 ? value.toFixed(1) : number(Math.round(value)));
+
 /** Names a quantity: `1 turn`, `2 turns`. */
 export function many(value: number, one: string, several = `${one}s`): string {
   return `${number(value)} ${value === 1 ? one : several}`;

@@ -42,3 +42,9 @@ export function intervals(stats: Stats): Interval[] {
 /** Number of turns that ended. */
 export const allEnded = (it: Schema<"EndedTurns">): number =>
   it.answered + it.partial + it.declined + it.interrupted + it.failed + it.cancelled;
+
+/** Turns that ended in the last whole minute, a second. */
+export function lastMinute(hour: Stats): number {
+  const last = intervals(hour).at(-2);
+  return last ? allEnded(last) / hour.interval_seconds : 0;
+}

@@ -207,8 +207,9 @@ impl Jobs {
         let now = Instant::now();
         let leased = self.leased.values().map(|it| {
             let since_renewal = now.duration_since(it.renewed_at);
+            let expires_in = it.expires_at.saturating_duration_since(now);
             let (consumer, deaths) = (it.consumer.to_string(), it.deaths.as_ref().map_or(0, |it| it.count));
-            let state = EntryState::InFlight { consumer, since_renewal, deaths };
+            let state = EntryState::InFlight { consumer, since_renewal, expires_in, deaths };
             QueueEntry { thread: it.target.thread, lane: it.lane.clone(), state }
         });
         let waiting = self.waiting.iter().map(|(lane, position, (_, target))| QueueEntry {

@@ -129,18 +129,19 @@ impl Partition {
         let mut script = self.keys.prepare(&scripts::LIST);
         script.arg(GROUP).arg(limit.min(MAX_LISTED));
         let rows: Vec<Vec<String>> = self.connection.run_script(&script).await?;
-        Ok(rows.iter().filter_map(|row| queue_entry(row)).collect())
+        Ok(rows.iter().filter_map(|row| queue_entry(row, self.lease)).collect())
     }
 }
 
-/// Decodes a row of the script; `None` if it names no thread.
-fn queue_entry(row: &[String]) -> Option<QueueEntry> {
+/// Decodes a row of the script; `None` if it names no thread. All consumers are configured with this lease.
+fn queue_entry(row: &[String], lease: Duration) -> Option<QueueEntry> {
     let [state, thread, lane, first, second, deaths] = row else { return None };
     let millis = |text: &str| text.parse().map(Duration::from_millis).unwrap_or_default();
     let state = match state.as_str() {
         "in_flight" => {
             let (consumer, since_renewal) = (first.clone(), millis(second));
-            EntryState::InFlight { consumer, since_renewal, deaths: deaths.parse().ok()? }
+            let expires_in = lease.saturating_sub(since_renewal);
+            EntryState::InFlight { consumer, since_renewal, expires_in, deaths: deaths.parse().ok()? }
         }
         "waiting" => EntryState::Waiting { position: first.parse().ok()? },
         "delayed" => EntryState::Delayed { due_in: millis(first), reason: BlockReason::parse(second) },

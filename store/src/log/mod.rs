@@ -80,7 +80,7 @@ pub use import::ImportedEvent;
 pub use log_trait::Log;
 pub use multi_reader::Reader;
 pub use next_turn::Queued;
-pub use pending_turns::{PendingCount, PendingTurn, WaitReason};
+pub use pending_turns::{PendingCount, PendingFilter, PendingTurn, WaitReason};
 pub use read::{Chain, Recorded, Stored};
 pub use server_info::ServerInfo;
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};

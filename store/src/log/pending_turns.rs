@@ -75,10 +75,44 @@ pub struct PendingCount {
     pub due_at: Option<i64>,
 }
 
-/// All pending turns with their wait reasons. `$1` is the current time, `$2` the tenant; an empty tenant selects all.
-///
-/// A thread that asked a person several times has one interrupted turn per question; only the last counts.
-const UNFINISHED: &str = "\
+/// Selects pending turns. Default: all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PendingFilter<'a> {
+    /// Only turns of this tenant.
+    pub tenant: Option<&'a str>,
+    /// Only turns of this thread.
+    pub thread: Option<ThreadId>,
+}
+
+impl PendingFilter<'_> {
+    /// Returns the query for the pending turns with their wait reasons. `$1` is the current time, `$2` the tenant, where an
+    /// empty one selects all, and `$3` the thread, if there is one.
+    ///
+    /// A thread that asked a person several times has one interrupted turn per question; only the last counts.
+    fn query(&self) -> String {
+        let (open, asking) = match self.thread {
+            Some(_) => ("WHERE thread_id = $3", "AND asking.thread_id = $3"),
+            None => ("", ""),
+        };
+        format!(
+            "{PENDING} FROM (SELECT position FROM open_turns {open} UNION ALL \
+            SELECT position FROM turns AS asking WHERE stuck = 'interrupted' {asking} AND NOT EXISTS \
+            (SELECT 1 FROM turns AS later WHERE later.thread_id = asking.thread_id \
+            AND later.stuck = 'interrupted' AND later.position > asking.position)) AS unfinished \
+            JOIN turns ON turns.position = unfinished.position JOIN threads ON threads.id = turns.thread_id \
+            WHERE ($2 = '' OR turns.tenant = $2) AND (turns.stuck IS NULL OR threads.stuck = 'interrupted')"
+        )
+    }
+
+    fn values(&self) -> Vec<Value> {
+        let mut values = vec![clock::now().into(), self.tenant.unwrap_or_default().into()];
+        values.extend(self.thread.map(Value::from));
+        values
+    }
+}
+
+/// The columns of a pending turn.
+const PENDING: &str = "\
     SELECT turns.id AS turn, turns.thread_id AS thread, turns.tenant AS tenant, threads.strategy AS strategy, \
     turns.priority AS priority, turns.position AS position, turns.due_at AS due_at, \
     CASE WHEN threads.status = 'interrupted' AND turns.answers_seq IS NULL THEN 1 ELSE 0 END AS asked, \
@@ -90,23 +124,17 @@ const UNFINISHED: &str = "\
       WHERE open.thread_id = turns.thread_id AND ahead.status = 'queued' \
       AND (ahead.due_at IS NULL OR ahead.due_at <= $1) AND (open.priority < turns.priority \
       OR open.priority = turns.priority AND open.position < turns.position)) THEN 'behind' \
-    ELSE 'runnable' END AS stance \
-    FROM (SELECT position FROM open_turns UNION ALL \
-      SELECT position FROM turns AS asking WHERE stuck = 'interrupted' AND NOT EXISTS \
-      (SELECT 1 FROM turns AS later WHERE later.thread_id = asking.thread_id \
-      AND later.stuck = 'interrupted' AND later.position > asking.position)) AS unfinished \
-    JOIN turns ON turns.position = unfinished.position JOIN threads ON threads.id = turns.thread_id \
-    WHERE ($2 = '' OR turns.tenant = $2) AND (turns.stuck IS NULL OR threads.stuck = 'interrupted')";
+    ELSE 'runnable' END AS stance";
 
 impl Store {
-    /// Counts pending turns by wait reason, of one tenant or of all.
+    /// Counts the selected pending turns by wait reason.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn count_pending(
         &self,
-        tenant: Option<&str>,
+        filter: PendingFilter<'_>,
     ) -> Result<BTreeMap<WaitReason, PendingCount>, Error> {
         #[derive(FromQueryResult)]
         struct Row {
@@ -117,9 +145,10 @@ impl Store {
         }
         let sql = format!(
             "SELECT stance, count(*) AS many, min(since) AS since, min(due_at) AS due_at \
-             FROM ({UNFINISHED}) AS it GROUP BY stance"
+             FROM ({}) AS it GROUP BY stance",
+            filter.query()
         );
-        let rows = Row::find_by_statement(statement(&self.database.pool, &sql, values(tenant)));
+        let rows = Row::find_by_statement(statement(&self.database.pool, &sql, filter.values()));
         let mut stances = BTreeMap::new();
         for row in rows.all(&self.database.pool).await? {
             if let Some(stance) = WaitReason::ALL.into_iter().find(|it| it.as_str() == row.stance) {
@@ -132,7 +161,7 @@ impl Store {
         Ok(stances)
     }
 
-    /// Lists at most `limit` pending turns with this wait reason, earliest submission first, of one tenant or of all.
+    /// Lists at most `limit` of the selected pending turns with this wait reason, earliest submission first.
     ///
     /// # Errors
     ///
@@ -140,7 +169,7 @@ impl Store {
     pub async fn pending_turns(
         &self,
         stance: WaitReason,
-        tenant: Option<&str>,
+        filter: PendingFilter<'_>,
         limit: u64,
     ) -> Result<Vec<PendingTurn>, Error> {
         #[derive(FromQueryResult)]
@@ -155,11 +184,12 @@ impl Store {
             asked: i32,
         }
         let sql = format!(
-            "SELECT * FROM ({UNFINISHED}) AS it WHERE stance = '{}' ORDER BY position LIMIT {}",
+            "SELECT * FROM ({}) AS it WHERE stance = '{}' ORDER BY position LIMIT {}",
+            filter.query(),
             stance.as_str(),
             signed(at_most(limit))
         );
-        let rows = Row::find_by_statement(statement(&self.database.pool, &sql, values(tenant)));
+        let rows = Row::find_by_statement(statement(&self.database.pool, &sql, filter.values()));
         let rows = rows.all(&self.database.pool).await?.into_iter().map(|row| {
             let Row { turn, thread, tenant, strategy, priority, since, due_at, asked } = row;
             let unread = || corrupt(thread, format_args!("a turn's priority {priority} is unknown"));
@@ -195,8 +225,4 @@ impl Store {
         };
         unsigned(Row::find_by_statement(statement).one(db).await?.map_or(0, |it| it.many))
     }
-}
-
-fn values(tenant: Option<&str>) -> [Value; 2] {
-    [clock::now().into(), tenant.unwrap_or_default().into()]
 }

@@ -29,7 +29,7 @@ const MISSING_AFTER: Duration = Duration::from_secs(30);
 const LISTED_MAX: u64 = 1_000;
 
 /// A worker, as it last reported.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WorkerRecord {
     /// Id of the worker; new at each start.
     pub id: Uuid,
@@ -47,6 +47,8 @@ pub struct WorkerRecord {
     pub slots: u64,
     /// Jobs that were running.
     pub in_flight: u64,
+    /// Steps a second between its last two reports; `None` before the second report.
+    pub steps_per_second: Option<f64>,
     /// Start of the worker, in microseconds since the Unix epoch.
     pub started_at: i64,
     /// Time of the report, in microseconds since the Unix epoch.
@@ -67,8 +69,8 @@ impl Store {
     ///
     /// [`Error`] if the write fails.
     pub async fn record_worker(&self, worker: &WorkerRecord) -> Result<(), Error> {
-        let reported =
-            OnConflict::column(Column::Id).update_columns([Column::InFlight, Column::SeenAt]).to_owned();
+        let changed = [Column::InFlight, Column::StepsPerSecond, Column::SeenAt];
+        let reported = OnConflict::column(Column::Id).update_columns(changed).to_owned();
         table::Entity::insert_many([row(worker).into_active_model()])
             .on_conflict(reported)
             .exec_without_returning(&self.database.writer)
@@ -107,8 +109,19 @@ impl Store {
 }
 
 fn row(worker: &WorkerRecord) -> table::Model {
-    let WorkerRecord { id, name, host, pid, version, strategies, slots, in_flight, started_at, seen_at } =
-        worker;
+    let WorkerRecord {
+        id,
+        name,
+        host,
+        pid,
+        version,
+        strategies,
+        slots,
+        in_flight,
+        steps_per_second,
+        started_at,
+        seen_at,
+    } = worker;
     table::Model {
         id: *id,
         name: plain(name),
@@ -118,6 +131,7 @@ fn row(worker: &WorkerRecord) -> table::Model {
         strategies: serde_json::json!(strategies).to_string(),
         slots: signed(*slots),
         in_flight: signed(*in_flight),
+        steps_per_second: *steps_per_second,
         started_at: *started_at,
         seen_at: *seen_at,
     }
@@ -135,6 +149,7 @@ fn worker(row: table::Model) -> Result<WorkerRecord, Error> {
         version: row.version,
         slots: unsigned(row.slots)?,
         in_flight: unsigned(row.in_flight)?,
+        steps_per_second: row.steps_per_second,
         started_at: row.started_at,
         seen_at: row.seen_at,
     })

@@ -18,6 +18,7 @@ pub(crate) struct Model {
     pub strategies: String,
     pub slots: i64,
     pub in_flight: i64,
+    pub steps_per_second: Option<f64>,
     pub started_at: i64,
     pub seen_at: i64,
 }

@@ -119,6 +119,7 @@ mod tests {
             strategies: std::collections::BTreeMap::new(),
             slots: 1,
             in_flight: 0,
+            steps_per_second: None,
             started_at: 0,
             seen_at,
         };

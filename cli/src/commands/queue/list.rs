@@ -46,6 +46,7 @@ fn row(it: &PendingTurn) -> Vec<String> {
         | PendingCause::Provider
         | PendingCause::Paused
         | PendingCause::Retry
+        | PendingCause::Stalled
         | PendingCause::Died
         | PendingCause::NotEnqueued
         | PendingCause::Behind => it.detail.clone().unwrap_or_default(),
@@ -79,6 +80,7 @@ fn group(it: &PendingGroup, now: i64) -> String {
         PendingCause::Paused => format!("paused: {detail}"),
         PendingCause::Provider => format!("ask again in {} s: {detail}", seconds_until(until, now)),
         PendingCause::Retry => format!("retry in {} s after: {detail}", seconds_until(until, now)),
+        PendingCause::Stalled => format!("stalled: {detail}"),
         PendingCause::Died => format!("run again: {detail}"),
         PendingCause::NotDue => format!("not due before {until}"),
         PendingCause::Person => "wait for a person".to_owned(),
@@ -148,6 +150,10 @@ mod tests {
             (
                 of(PendingCause::Provider, 6, "model a/b limits its requests: slow down"),
                 "6 ask again in 12 s: model a/b limits its requests: slow down",
+            ),
+            (
+                of(PendingCause::Stalled, 2, "worker w1 no longer renews its lease"),
+                "2 stalled: worker w1 no longer renews its lease",
             ),
             (of(PendingCause::Died, 1, "its worker died 2 times"), "1 run again: its worker died 2 times"),
             (of(PendingCause::NotDue, 2, ""), format!("2 not due before {due}").as_str()),

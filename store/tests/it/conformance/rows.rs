@@ -3,8 +3,8 @@
 use super::{decided, heard, new_turn, of_tenant, opened, queued};
 use queue::{Lane, Priority};
 use store::{
-    Error, NewTurn, Opening, ReadModelUpdate, Runnable, Store, Thread, ThreadFilter, ThreadId, ThreadStatus,
-    Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, WaitReason, Withdrawal,
+    Error, NewTurn, Opening, PendingFilter, ReadModelUpdate, Runnable, Store, Thread, ThreadFilter, ThreadId,
+    ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, WaitReason, Withdrawal,
 };
 
 pub(super) async fn queue_in_order(store: &Store) -> Result<(), Error> {
@@ -143,7 +143,8 @@ pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> 
     let gone = submit(None, Priority::Normal, None).await?;
     store.cancel_queued(gone.id).await?;
 
-    let crowd = store.count_pending(Some(TENANT)).await?;
+    let of_tenant = PendingFilter { tenant: Some(TENANT), thread: None };
+    let crowd = store.count_pending(of_tenant).await?;
     let told: Vec<(WaitReason, u64)> = crowd.iter().map(|(stance, it)| (*stance, it.turns)).collect();
     assert_eq!(
         told,
@@ -162,13 +163,33 @@ pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> 
         (WaitReason::NotDue, vec![later.id]),
         (WaitReason::AwaitingInput, vec![asked[1].id]),
     ] {
-        let found = store.pending_turns(stance, Some(TENANT), 2).await?;
+        let found = store.pending_turns(stance, of_tenant, 2).await?;
         assert_eq!(found.iter().map(|it| it.turn).collect::<Vec<_>>(), ids, "{stance:?}");
         assert!(found.iter().all(|it| it.strategy == "probe" && it.tenant == TENANT));
         assert!(found.iter().all(|it| it.is_asked == (stance == WaitReason::AwaitingInput)), "{found:?}");
     }
+    for (thread, ids) in [
+        (running.thread, vec![(WaitReason::Runnable, running.id), (WaitReason::Behind, behind.id)]),
+        (asked[1].thread, vec![(WaitReason::AwaitingInput, asked[1].id)]),
+        (gone.thread, vec![]),
+    ] {
+        let of_thread = PendingFilter { thread: Some(thread), ..of_tenant };
+        let counts: Vec<_> = store
+            .count_pending(of_thread)
+            .await?
+            .into_iter()
+            .map(|(reason, it)| (reason, it.turns))
+            .collect();
+        assert_eq!(counts, ids.iter().map(|(reason, _)| (*reason, 1)).collect::<Vec<_>>());
+        for (reason, id) in ids {
+            let found = store.pending_turns(reason, of_thread, 2).await?;
+            assert_eq!(found.iter().map(|it| it.turn).collect::<Vec<_>>(), [id], "{reason:?}");
+        }
+        let of_other = PendingFilter { tenant: Some("another"), ..of_thread };
+        assert!(store.count_pending(of_other).await?.is_empty(), "the thread of another tenant");
+    }
     store.submit(new_turn("of another tenant")).await?;
-    let all: u64 = store.count_pending(None).await?.values().map(|it| it.turns).sum();
+    let all: u64 = store.count_pending(PendingFilter::default()).await?.values().map(|it| it.turns).sum();
     assert_eq!(all, 8, "the turns of all tenants");
     assert_eq!(store.queued(Some(TENANT), 100).await?, 5);
     assert_eq!(store.queued(Some(TENANT), 2).await?, 2, "nobody counts on");

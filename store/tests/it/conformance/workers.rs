@@ -18,6 +18,7 @@ fn worker(name: &str, seen_at: i64) -> WorkerRecord {
         strategies: BTreeMap::from([("probe".to_owned(), 3), ("planner".to_owned(), 1)]),
         slots: 4,
         in_flight: 0,
+        steps_per_second: None,
         started_at: seen_at,
         seen_at,
     }
@@ -29,7 +30,7 @@ pub(super) async fn are_listed_as_they_last_reported(store: &Store) -> Result<()
     store.record_worker(&first).await?;
     store.record_worker(&second).await?;
     assert_eq!(store.workers().await?, [second.clone(), first.clone()], "sorted by name");
-    let later = WorkerRecord { in_flight: 3, seen_at: now + 10, ..first };
+    let later = WorkerRecord { in_flight: 3, steps_per_second: Some(12.5), seen_at: now + 10, ..first };
     store.record_worker(&later).await?;
     assert_eq!(store.workers().await?, [second.clone(), later.clone()], "the last report replaces the first");
     store.remove_worker(later.id).await?;

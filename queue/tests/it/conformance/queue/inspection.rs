@@ -5,7 +5,7 @@ use std::time::Duration;
 use queue::{BlockedBy, Depth, EntryState, Lane, MAX_REASON_BYTES, Priority, QueueEntry, Schedule};
 use uuid::Uuid;
 
-use super::{Backend, TIMEOUT, ack, ack_all, assert_empty, claim_one, depth, enqueue};
+use super::{Backend, LONG, TIMEOUT, ack, ack_all, assert_empty, claim_one, depth, enqueue};
 
 crate::conformance::checks! {
     every_thread_with_a_job_is_reported,
@@ -56,8 +56,11 @@ async fn every_job_is_listed_with_its_state(backend: &Backend) {
         .map(|it| (it, if it == delayed { Lane::default() } else { lane.clone() }));
     assert_eq!(listed.iter().map(thread_and_lane).collect::<Vec<_>>(), expected);
     let states: Vec<&EntryState> = listed.iter().map(|it| &it.state).collect();
-    let EntryState::InFlight { consumer, since_renewal, deaths: 0 } = states[0] else { panic!("{states:?}") };
+    let EntryState::InFlight { consumer, since_renewal, expires_in, deaths: 0 } = states[0] else {
+        panic!("{states:?}")
+    };
     assert!(consumer == "ada" && *since_renewal < TIMEOUT, "{states:?}");
+    assert_eq!(*since_renewal + *expires_in, LONG, "{states:?}");
     assert_eq!(states[1..3], [&EntryState::Waiting { position: 0 }, &EntryState::Waiting { position: 1 }]);
     let EntryState::Delayed { due_in, reason: None } = states[3] else { panic!("{states:?}") };
     // Redis counts whole milliseconds.
