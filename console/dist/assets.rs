@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
+        path: "/assets/index-CBTi48p1.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "c6640f5b3d64812d74f65a34aff61d96",
+        content: include_bytes!("assets/index-CBTi48p1.js"),
+        brotli: include_bytes!("assets/index-CBTi48p1.js.br"),
+    },
+    Asset {
         path: "/assets/index-DVMvQahQ.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
         hash: "56de74976d0263759372f4fc8483f14a",
         content: include_bytes!("assets/index-DVMvQahQ.css"),
         brotli: include_bytes!("assets/index-DVMvQahQ.css.br"),
-    },
-    Asset {
-        path: "/assets/index-DqpvC5U2.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "a19766c288240498e7b57d596a70d86b",
-        content: include_bytes!("assets/index-DqpvC5U2.js"),
-        brotli: include_bytes!("assets/index-DqpvC5U2.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "f8aa31026eccf81085f2218824a0224c",
+        hash: "237280ba01762ba5e67542d17a86a179",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
