@@ -26,33 +26,18 @@ pub(crate) fn status(worker: &WorkerRecord, now: i64) -> WorkerStatus {
 }
 
 fn worker(record: WorkerRecord, now: i64) -> Worker {
-    let status = status(&record, now);
-    let WorkerRecord {
-        id,
-        name,
-        host,
-        pid,
-        version,
-        strategies,
-        slots,
-        in_flight,
-        steps_per_second,
-        started_at,
-        seen_at,
-    } = record;
-    let (started_at, last_seen_at) = (rfc3339(started_at), rfc3339(seen_at));
     Worker {
-        id,
-        name,
-        status,
-        host,
-        pid,
-        version,
-        strategies,
-        slots,
-        in_flight,
-        steps_per_second,
-        started_at,
-        last_seen_at,
+        status: status(&record, now),
+        id: record.id,
+        name: record.name,
+        host: record.host,
+        pid: record.pid,
+        version: record.version,
+        strategies: record.strategies,
+        slots: record.slots,
+        in_flight: record.in_flight,
+        steps_per_second: record.steps_per_second,
+        started_at: rfc3339(record.started_at),
+        last_seen_at: rfc3339(record.seen_at),
     }
 }

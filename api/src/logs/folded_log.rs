@@ -199,8 +199,8 @@ pub(crate) struct Outcome {
     pub(crate) thread_usage: UsageTotal,
 }
 
-/// Returns the strategy of a thread, and the result of each of these turns that has ended; none if no turn has. Reads the log
-/// from the first of them to the last.
+/// Returns the strategy of a thread, and the results of those of these turns that have ended; `None` if none has ended. Reads
+/// the log from the first of them to the last.
 pub(crate) async fn outcomes(
     app: &AppState,
     id: ThreadId,

@@ -50,8 +50,10 @@ pub(super) fn page() -> Router<Arc<AppState>> {
 fn serve(asset: &Asset, request: &HeaderMap) -> Response {
     let is_brotli = accepts_brotli(request);
     // A weak tag names the content in any encoding: plain, with brotli, or with gzip, which another layer applies.
-    let tag = format!("W/\"{}\"", asset.hash);
-    let is_known = is_listed(request, header::IF_NONE_MATCH, |it| it == "*" || it == tag);
+    let quoted = format!("\"{}\"", asset.hash);
+    let tag = format!("W/{quoted}");
+    let is_known =
+        is_listed(request, header::IF_NONE_MATCH, |it| it == "*" || it.trim_start_matches("W/") == quoted);
     let caching = if asset.is_immutable { "public, max-age=31536000, immutable" } else { "no-cache" };
     let validators = [(header::CACHE_CONTROL, caching), (header::ETAG, tag.as_str())];
     if is_known {

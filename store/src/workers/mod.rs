@@ -109,31 +109,18 @@ impl Store {
 }
 
 fn row(worker: &WorkerRecord) -> table::Model {
-    let WorkerRecord {
-        id,
-        name,
-        host,
-        pid,
-        version,
-        strategies,
-        slots,
-        in_flight,
-        steps_per_second,
-        started_at,
-        seen_at,
-    } = worker;
     table::Model {
-        id: *id,
-        name: plain(name),
-        host: plain(host),
-        pid: i64::from(*pid),
-        version: version.clone(),
-        strategies: serde_json::json!(strategies).to_string(),
-        slots: signed(*slots),
-        in_flight: signed(*in_flight),
-        steps_per_second: *steps_per_second,
-        started_at: *started_at,
-        seen_at: *seen_at,
+        id: worker.id,
+        name: plain(&worker.name),
+        host: plain(&worker.host),
+        pid: i64::from(worker.pid),
+        version: worker.version.clone(),
+        strategies: serde_json::json!(worker.strategies).to_string(),
+        slots: signed(worker.slots),
+        in_flight: signed(worker.in_flight),
+        steps_per_second: worker.steps_per_second,
+        started_at: worker.started_at,
+        seen_at: worker.seen_at,
     }
 }
 

@@ -36,6 +36,24 @@ pub(super) async fn queue_in_order(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
+/// Concurrent lookups share a query; each gets its own turn.
+pub(super) async fn are_looked_up_together(store: &Store) -> Result<(), Error> {
+    let (_, first) = opened(store).await?;
+    let mut ids = vec![first.id];
+    for nth in 0..100 {
+        ids.push(queued(store, first.thread, &format!("turn {nth}")).await?.id);
+    }
+    let turns = futures::future::try_join_all(ids.iter().map(|id| store.turn(*id))).await?;
+    assert_eq!(
+        turns.into_iter().map(|it| it.map(|it| it.id)).collect::<Vec<_>>(),
+        ids.iter().map(|id| Some(*id)).collect::<Vec<_>>()
+    );
+    let (known, unknown, again) =
+        tokio::join!(store.turn(ids[7]), store.turn(first.thread), store.turn(ids[7]));
+    assert_eq!((known?, again?.map(|it| it.id), unknown?), (store.turn(ids[7]).await?, Some(ids[7]), None));
+    Ok(())
+}
+
 pub(super) async fn are_listed_by_page(store: &Store) -> Result<(), Error> {
     let (head, first) = opened(store).await?;
     let second = queued(store, first.thread, "second").await?;
@@ -306,6 +324,7 @@ pub(super) async fn are_counted(store: &Store) -> Result<(), Error> {
 
 on_databases! {
     queue_in_order,
+    are_looked_up_together,
     are_listed_by_page,
     tell_what_can_move,
     tell_in_which_lane_they_wait,
