@@ -24,10 +24,8 @@ use store::{
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::{
     machine::{Meter, Spent},
@@ -253,7 +251,7 @@ pub(crate) fn hands(parts: Backends, world: Arc<dyn World>) -> StepRunner {
 
 /// Registered strategies: the walk, and the probe, which can wait.
 pub(crate) fn strategies() -> StrategyRegistry {
-    StrategyRegistry::new(shared::strategies::all()).with(&Walk)
+    StrategyRegistry::new(strategies::all()).with(&Walk)
 }
 
 /// A turn with the message of a walk.

@@ -16,10 +16,8 @@ use queue::{
 };
 use secrecy::ExposeSecret as _;
 use store::{Backends, ConnectionSettings, Store, StrategyRegistry};
-use worker::{
-    Backoff, MaxRunningTurns, RequestAdmission, StepRunner, TurnLimits, Worker, WorkerConfig,
-    world::{LiveWorld, RateLimitConfig},
-};
+use worker::{Backoff, MaxRunningTurns, RequestAdmission, StepRunner, TurnLimits, Worker, WorkerConfig};
+use ::world::{LiveWorld, RateLimitConfig};
 
 pub(crate) use self::{
     claim::Claim,

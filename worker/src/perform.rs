@@ -19,8 +19,8 @@ use crate::{
     request_metrics,
     retry_policy::RetryPolicy,
     step::{StepOutcome, StepRunner},
-    world::{DeltaSink, DiscardDeltas, Outcome, RequestContext},
 };
+use world::{DeltaSink, DiscardDeltas, Outcome, RequestContext};
 
 /// Delay before rate limits are asked again after they could not be reached.
 pub(crate) const LIMITS_RETRY_DELAY: Duration = Duration::from_secs(1);

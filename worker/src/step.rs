@@ -9,7 +9,8 @@ use store::{Backends, Error, Log, PauseKind, Store, StrategyRegistry, ThreadId, 
 use tokio::sync::Notify;
 use tracing::{Span, debug, info, warn};
 
-use crate::{admission::RequestAdmission, backoff::Backoff, world::World};
+use crate::{admission::RequestAdmission, backoff::Backoff};
+use world::World;
 
 /// Error of an answer that arrives after its question was settled.
 const ALREADY_SETTLED: &str =

@@ -117,10 +117,7 @@ impl Folded {
     #[cfg(test)]
     pub(super) fn at(seq: u64) -> Arc<Self> {
         let event = Event::Cancelled(shared::Cancelled { actor: String::new(), caller: None });
-        Arc::new(Self {
-            last: Some(Recorded { seq, at: 0, event }),
-            ..Self::new(&shared::strategies::probe::Probe)
-        })
+        Arc::new(Self { last: Some(Recorded { seq, at: 0, event }), ..Self::new(&strategies::probe::Probe) })
     }
 
     /// Returns the number of the last event of the fold.

@@ -21,7 +21,7 @@ use queue::{
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::Request as Wish;
-use shared::{Attempted, Event, Fault, Next, Response, RunStatus, Simulation, strategies};
+use shared::{Attempted, Event, Fault, Next, Response, RunStatus, Simulation};
 use store::{Backends, Store, StrategyRegistry, ThreadId, ThreadLog};
 use tower::ServiceExt;
 

@@ -19,7 +19,7 @@ async fn long_thread(room: &Room, turns: usize) -> ThreadId {
 
 /// The state after an event, folded from the first.
 fn folded(log: &[shared::Event], at: usize) -> Value {
-    let graph = shared::strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
+    let graph = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
     let thread = graph.fold(&log[..=at]).unwrap();
     json!([thread.state().unwrap(), thread.messages().len(), thread.node()])
 }

@@ -7,7 +7,7 @@ use audit::{
     testing::{Corpus, Mutant},
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use shared::{DEFAULT_TENANT, Event, Message, strategies};
+use shared::{DEFAULT_TENANT, Event, Message};
 use store::{Conditions, Error, NewTurn, Opening, Store, StrategyRegistry, ThreadScan};
 
 const THREADS: u64 = 700;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use audit::checkpoints::{self, Asked, Gone, Key, Made, Place, Report};
-use shared::{Event, Message, TurnStarted, strategies};
+use shared::{Event, Message, TurnStarted};
 use store::{
     Conditions, DryRun, NewTurn, Opening, Store, Stored, StrategyRegistry, ThreadId, ThreadScan,
     testing::tamper,

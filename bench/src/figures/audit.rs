@@ -8,7 +8,6 @@ use audit::{
     replay::{Report, replay},
     testing::{Corpus, Mutant},
 };
-use shared::strategies;
 use store::{Conditions, Error, Reader, Recorded, StrategyRegistry, ThreadId, ThreadScan};
 use uuid::Uuid;
 

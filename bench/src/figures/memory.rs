@@ -13,10 +13,8 @@ use queue::{Lane, MemoryNotifications, Queue as _, RedisNotifications, RedisQueu
 use shared::{DynThread, Message, Opened, Request};
 use store::{Backends, NewTurn, Opening};
 use tokio::time::sleep;
-use worker::{
-    Shutdown, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Shutdown, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use super::{Bench, Figure};
 use crate::{

@@ -17,7 +17,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{error, info, warn};
-use worker::{Shutdown, Worker, world::LiveWorld};
+use worker::{Shutdown, Worker};
+use world::LiveWorld;
 
 use super::Context;
 use crate::{

@@ -176,7 +176,7 @@ impl<P: serde::Serialize + serde::de::DeserializeOwned> Place<P> {
 const SESSION_LOST: &str = "[the server started a new session and may have forgotten earlier calls]";
 
 /// Result of a call in doubt that a person has left unresolved. A strategy that repeats failed calls checks for it.
-pub(crate) const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
+pub const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
 
 /// Error of a log that no thread of this strategy could have written.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use queue::{MemoryNotifications, MemoryQueue, clock};
-use shared::{Message, Opened, strategies};
+use shared::{Message, Opened};
 use store::{
     Backends, CauseCount, Conditions, CountedEnd, DryRun, NewTurn, Opening, Resolution, Store,
     StrategyRegistry, ThreadScan, UsageShare, testing::tamper,

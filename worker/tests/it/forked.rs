@@ -16,18 +16,14 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use queue::{Lane, RedisNotifications, RedisQueue, Schedule, clock};
 use serde_json::{Value, json};
-use shared::{
-    DynThread, Event, Fault, Goto, Graph, Message, Request, Response, RunStatus, replay, rerun, strategies,
-};
+use shared::{DynThread, Event, Fault, Goto, Graph, Message, Request, Response, RunStatus, replay, rerun};
 use store::{
     Backends, Conditions, DryRun, ImportedEvent, NewFork, NewTurn, Opening, Store, StrategyRegistry,
     Submitted, ThreadId, ThreadScan, ThreadStatus, TurnStatus, rename_turns,
 };
 use uuid::Uuid;
-use worker::{
-    Shutdown,
-    world::{Outcome, RecordedWorld, RequestContext, World},
-};
+use worker::Shutdown;
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::lived::{fixtures, parts, read, worker};
 

@@ -18,14 +18,14 @@ use queue::{
         Timing,
     },
 };
-use shared::{DynThread, Event, Message, Opened, Request, Response, RunStatus, Safety, strategies};
+use shared::{DynThread, Event, Message, Opened, Request, Response, RunStatus, Safety};
 use store::{Backends, Store, StrategyRegistry, ThreadId};
 use test_servers::Redis;
 use tokio::sync::{Notify, Semaphore};
 use worker::{
     Backoff, MaxRunningTurns, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RecordedWorld, RequestContext, World},
 };
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::lived::{fixtures, parts, read};
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use queue::{MemoryNotifications, MemoryQueue};
-use shared::{Message, Opened, strategies};
+use shared::{Message, Opened};
 use store::{
     Backends, Conditions, Differs, DryRun, NewTurn, Opening, Rebuilt, Store, StrategyRegistry, ThreadId,
     ThreadScan, TurnFilter, TurnId, testing::corrupt_read_models,

@@ -16,17 +16,17 @@ use queue::{
     rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing},
 };
 use serde_json::json;
-use shared::{DynThread, Event, Fault, Message, Opened, Request, Response, strategies};
+use shared::{DynThread, Event, Fault, Message, Opened, Request, Response};
 use store::{Backends, MemoryIndex, StrategyRegistry, ThreadId, TurnStatus};
 use test_servers::Redis;
 use tokio::sync::Notify;
 use worker::{
     Backoff, RequestAdmission, RetryPolicies, RetryPolicy, Shutdown, StepOutcome, StepRunner, Worker,
     WorkerConfig,
-    world::{
-        Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers,
-        Session, ToolFilter, Transport, World,
-    },
+};
+use world::{
+    Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers, Session,
+    ToolFilter, Transport, World,
 };
 
 use crate::lived::parts;
@@ -371,7 +371,7 @@ async fn no_node_waits_for_a_server_that_it_may_not_use() {
             due: &due,
             key: "k",
             node: "equip",
-            deltas: &worker::world::DiscardDeltas,
+            deltas: &world::DiscardDeltas,
         };
         let outcome = world.perform(&*thread, &ask).await;
         assert_eq!(outcome.is_ok(), hidden, "{outcome:?}");

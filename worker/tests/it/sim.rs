@@ -24,7 +24,7 @@ mod world;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use queue::MemoryNotifications;
-use shared::{Event, Graph, InterruptKind, Reconciled, RunStatus, Verdict, strategies};
+use shared::{Event, Graph, InterruptKind, Reconciled, RunStatus, Verdict};
 use store::{Backends, StrategyRegistry, ThreadId};
 use tokio::time::{Instant, sleep};
 use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, TurnLimits, Worker, WorkerConfig};

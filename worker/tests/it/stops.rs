@@ -13,13 +13,11 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, RedisQueue, Schedule, rate_limits::MAX_PAUSE};
-use shared::{DynThread, Event, Message, Opened, Request, Response, strategies};
+use shared::{DynThread, Event, Message, Opened, Request, Response};
 use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, Submitted, ThreadId};
 use tokio::sync::Notify;
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::noted::{Finish, Noted};
 

@@ -1,8 +1,6 @@
 //! The first writer of an event number wins; nothing of any other append to that number is kept.
 
 use std::{sync::Arc, time::Duration};
-
-use shared::strategies;
 use tokio::sync::Barrier;
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! The content of an image or file belongs to its thread, and its hash is verified.
 
-use shared::{Attachment, AttachmentKind, Event, Message, strategies};
+use shared::{Attachment, AttachmentKind, Event, Message};
 
 use super::{heard, log_of, new_turn, verify::round};
 use store::{

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use queue::{MemoryNotifications, MemoryQueue};
-use shared::{Event, Next, strategies};
+use shared::{Event, Next};
 use tokio::sync::Notify;
 
 use super::{decided, heard, log_of, new_turn, opened, queued};

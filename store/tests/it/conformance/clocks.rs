@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use shared::{Asked, AttemptFailed, Cancelled, Request, Simulation, strategies};
+use shared::{Asked, AttemptFailed, Cancelled, Request, Simulation};
 
 use super::{heard, opened, tamper};
 use queue::{MemoryNotifications, MemoryQueue};

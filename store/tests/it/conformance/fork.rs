@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use shared::{Cancelled, DEFAULT_TENANT, Event, Message, Policy, strategies};
+use shared::{Cancelled, DEFAULT_TENANT, Event, Message, Policy};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 

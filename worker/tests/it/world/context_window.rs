@@ -14,9 +14,10 @@ use axum::{
 };
 use queue::{Lane, Schedule};
 use serde_json::{Value, json};
-use shared::{Event, Message, Opened, RunStatus, strategies};
+use shared::{Event, Message, Opened, RunStatus};
 use store::{Backends, NewTurn, Opening, StrategyRegistry, Submitted, ThreadId, ThreadLog};
-use worker::{Shutdown, world::Models};
+use worker::Shutdown;
+use world::Models;
 
 use super::live_of;
 use crate::lived::{parts, worker};

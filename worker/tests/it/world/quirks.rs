@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use shared::{Fault, Message, Reply, Request, Response, ToolCall};
-use worker::world::{OpenAi, Provider, Structured};
+use world::{OpenAi, Provider, Structured};
 
 use super::{
     Stage, again, chat, due,
