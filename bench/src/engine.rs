@@ -18,10 +18,8 @@ use queue::{
     RedisQueue, Schedule,
 };
 use shared::{DynThread, Fault, Request, Response};
-use store::{
-    Backends, ConnectionSettings, NewTurn, Opening, Store, StrategyRegistry, ThreadId, TurnStatus,
-    log::Counts,
-};
+use store::{ConnectionSettings, NewTurn, Opening, Store, ThreadId, TurnStatus, log::Counts};
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::Notify;
 use uuid::Uuid;
 use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};

@@ -128,6 +128,22 @@ pub struct Thread<S: Strategy> {
     pub state: S::State,
 }
 
+/// A thread with an empty log.
+impl<S: Strategy> Default for Thread<S> {
+    fn default() -> Self {
+        Self {
+            config: S::Config::default(),
+            servers: BTreeMap::new(),
+            messages: Vec::new(),
+            server_tools: BTreeMap::new(),
+            turn: TurnSoFar::default(),
+            budget: Budget::default(),
+            usage: UsageTotal::default(),
+            state: S::State::default(),
+        }
+    }
+}
+
 impl<S: Strategy> Clone for Thread<S> {
     fn clone(&self) -> Self {
         Self {

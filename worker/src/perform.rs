@@ -8,7 +8,8 @@ use queue::{
     rate_limits::{Demand, MAX_PAUSE, Refusal, Reservation, Standing, Subject},
 };
 use shared::{Attempted, Event, Fault, FaultKind, PendingRequest, Request, Response};
-use store::{Error, Head, Log, PauseKind, ThreadId, ThreadLog};
+use store::{Error, Head, PauseKind, ThreadId};
+use threads::{Log, ThreadLog};
 use tokio::{sync::Notify, time::Instant};
 use tracing::warn;
 

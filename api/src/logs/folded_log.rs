@@ -8,7 +8,8 @@ use std::{
 
 use api_types::{BudgetExceeded, Interrupt, Message, Output, Usage};
 use shared::{Asked, CallerId, DynThread, Event, Forked, Graph, Request, RunStatus, TurnKind, UsageTotal};
-use store::{Recorded, ThreadId, ThreadLog, Turn, TurnId};
+use store::{Recorded, ThreadId, Turn, TurnId};
+use threads::ThreadLog;
 
 use crate::server::{
     problem::{ApiError, Kind},

@@ -8,7 +8,8 @@ use futures::{StreamExt as _, stream};
 use queue::{RedisNotifications, RedisQueue};
 use serde_json::{Value, json};
 use shared::{DynThread, Event, Response};
-use store::{Backends, CancelRequest, Store, TurnStatus};
+use store::{CancelRequest, Store, TurnStatus};
+use threads::Backends;
 use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
 use world::{Outcome, RequestContext, World};
 

@@ -8,7 +8,8 @@ use audit::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use shared::{DEFAULT_TENANT, Event, Message};
-use store::{Conditions, Error, NewTurn, Opening, Store, StrategyRegistry, ThreadScan};
+use store::{Conditions, Error, NewTurn, Opening, Store, ThreadScan};
+use threads::StrategyRegistry;
 
 const THREADS: u64 = 700;
 

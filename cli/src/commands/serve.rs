@@ -10,7 +10,8 @@ use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use secrecy::SecretString;
 use serde_json::json;
-use store::{Backends, Store, StrategyRegistry};
+use store::Store;
+use threads::{Backends, StrategyRegistry};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},

@@ -219,18 +219,8 @@ impl<S: Strategy> Clone for Progress<S> {
 impl<S: Strategy> Progress<S> {
     /// Creates a thread with an empty log.
     pub fn new() -> Self {
-        let thread = Thread {
-            config: S::Config::default(),
-            servers: BTreeMap::new(),
-            messages: Vec::new(),
-            server_tools: BTreeMap::new(),
-            turn: TurnSoFar::default(),
-            budget: Budget::default(),
-            usage: UsageTotal::default(),
-            state: S::State::default(),
-        };
         Self {
-            thread,
+            thread: Thread::default(),
             tenant: String::new(),
             turn: None,
             sessions: BTreeMap::new(),

@@ -18,8 +18,9 @@ use shared::{
     DynThread, Edge, Edges, Message, Node, Opened, Request, Response, Simulate, Simulation, Step, Strategy,
     Thread, Transition,
 };
-use store::{Backends, Opening, Recorded, StrategyRegistry, ThreadId, Turn, TurnStatus};
+use store::{Opening, Recorded, ThreadId, Turn, TurnStatus};
 use strategies::{self, probe};
+use threads::{Backends, StrategyRegistry};
 use worker::{RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
 use world::{Outcome, RequestContext, World};
 

@@ -14,7 +14,8 @@ use shared::{
     Answered, DynThread, Event, Fault, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput,
     Verdict,
 };
-use store::{Backends, StrategyRegistry, ThreadId, ThreadLog};
+use store::ThreadId;
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::{
     sync::{Notify, oneshot},
     task::JoinHandle,

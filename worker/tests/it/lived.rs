@@ -5,7 +5,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use queue::{Lane, MemoryNotifications, MemoryQueue, Schedule};
 use serde_json::Value;
 use shared::{Event, Graph, InputResponse, Message, Policy, RunStatus, TurnKind, rerun, transcript};
-use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, Submitted, ThreadId, ThreadLog};
+use store::{NewTurn, Opening, Store, Submitted, ThreadId};
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
 use world::{RecordedWorld, World};
 

@@ -11,7 +11,8 @@ use std::{
 use async_trait::async_trait;
 use queue::{ALL_WORKERS, Notification, Schedule};
 use shared::{DynThread, Event, Message, Opened};
-use store::{Backends, Pause, PauseKind, StrategyRegistry, ThreadId};
+use store::{Pause, PauseKind, ThreadId};
+use threads::{Backends, StrategyRegistry};
 use tokio::{sync::Notify, task::JoinHandle};
 use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
 use world::{Outcome, RecordedWorld, RequestContext, World};

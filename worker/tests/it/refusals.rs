@@ -17,8 +17,9 @@ use queue::{
 };
 use serde_json::json;
 use shared::{DynThread, Event, Fault, Message, Opened, Request, Response};
-use store::{Backends, MemoryIndex, StrategyRegistry, ThreadId, TurnStatus};
+use store::{MemoryIndex, ThreadId, TurnStatus};
 use test_servers::Redis;
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::Notify;
 use worker::{
     Backoff, RequestAdmission, RetryPolicies, RetryPolicy, Shutdown, StepOutcome, StepRunner, Worker,

@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::{decided, heard, log_of, opened, tamper};
 use queue::{MemoryNotifications, MemoryQueue};
 use store::{
-    Backends, Error, Head, ReadModelUpdate, Store, Stored, StrategyRegistry, ThreadLog, ThreadStatus,
-    TurnStatus, TurnUpdate, testing::ROWS_MAX,
+    Error, Head, ReadModelUpdate, Store, Stored, ThreadStatus, TurnStatus, TurnUpdate, testing::ROWS_MAX,
 };
+use threads::{Backends, StrategyRegistry, ThreadLog};
 
 /// Number of races between two writers.
 const ROUNDS: usize = 20;

@@ -12,7 +12,8 @@ use queue::{
     rate_limits::{MemoryRateLimiter, RateLimiter, Subject, Timing},
 };
 use shared::{DynThread, Event, Fault, Request, Response, Retried, RunStatus};
-use store::{Backends, StrategyRegistry, ThreadId};
+use store::ThreadId;
+use threads::{Backends, StrategyRegistry};
 use tokio::time::{Instant, sleep};
 use worker::{
     Backoff, RequestAdmission, RetryPolicies, RetryPolicy, Shutdown, StepRunner, Worker, WorkerConfig,

@@ -15,7 +15,8 @@ use axum::{
 use queue::{Lane, Schedule};
 use serde_json::{Value, json};
 use shared::{Event, Message, Opened, RunStatus};
-use store::{Backends, NewTurn, Opening, StrategyRegistry, Submitted, ThreadId, ThreadLog};
+use store::{NewTurn, Opening, Submitted, ThreadId};
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use worker::Shutdown;
 use world::Models;
 

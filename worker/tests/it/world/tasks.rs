@@ -21,7 +21,8 @@ use shared::{
     Cancelled, DynThread, Event, FaultKind, InputResponse, InputResponses, OpenTask, PendingRequest, Request,
     Response, RunStatus, Safety, ToolOutput,
 };
-use store::{Backends, StrategyRegistry, ThreadId, ThreadLog};
+use store::ThreadId;
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::sync::Notify;
 use uuid::Uuid;
 use worker::StepOutcome;

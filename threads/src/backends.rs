@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use queue::{Notifications, Queue};
-
-use crate::Store;
+use store::Store;
 
 /// Handles to the log, the job queue and the notifications.
 #[derive(Clone)]

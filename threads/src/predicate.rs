@@ -1,4 +1,4 @@
-//! Conditions on the state of a thread after an event. The syntax is that of [`Conditions`](crate::Conditions); the
+//! Conditions on the state of a thread after an event. The syntax is that of [`Conditions`](store::Conditions); the
 //! fields are `node`, `status`, `event`, `reply`, `messages`, `tokens`, `usd` and paths into the state.
 //!
 //! A missing value counts as an empty text. `<` and `>` compare numbers numerically and everything else as text, which
@@ -8,8 +8,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Value, json};
 use shared::{DynThread, Event, RunStatus};
-
-use crate::filter::conditions::{FilterError, Reader};
+use store::{ConditionReader, FilterError};
 
 /// All field names, for the error message about an unknown field.
 const FIELDS: &str = "node, status, event, reply, messages, tokens, usd and state.PATH";
@@ -41,10 +40,10 @@ impl Predicate {
     ///
     /// [`FilterError`] if the text is not a valid filter.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = ConditionReader::new(text);
         let mut terms = Vec::new();
         loop {
-            let said = reader.said(FIELDS)?;
+            let said = reader.condition(FIELDS)?;
             let path: Vec<String> = said.field.split('.').map(str::to_owned).collect();
             let known = match path.as_slice() {
                 [first] => FIELDS.split([',', ' ']).any(|it| it == first),

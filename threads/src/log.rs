@@ -4,22 +4,11 @@
 //! is documented here and produces every documented error.
 
 use queue::{Deaths, Lane, clock};
-use uuid::Uuid;
-
-use crate::{
-    CancelRequest, Counted, DeadWorker, Error, Pause, WorkerRecord,
-    log::{
-        Store,
-        append::{Head, ReadModelUpdate},
-        ended_turns::EndedTurn,
-        ids::{ThreadId, TurnId},
-        next_turn::Queued,
-        read::Recorded,
-        status::TurnStatus,
-        threads::Runnable,
-        turns::{TurnFilter, Withdrawal},
-    },
+use store::{
+    CancelRequest, Counted, DeadWorker, EndedTurn, Error, Head, Pause, Queued, ReadModelUpdate, Recorded,
+    Runnable, Store, ThreadId, TurnFilter, TurnId, TurnStatus, Withdrawal, WorkerRecord,
 };
+use uuid::Uuid;
 
 /// An event log with fenced appends, and the turns that wait for their threads.
 pub trait Log: Clone + Send + Sync + 'static {
@@ -189,7 +178,7 @@ impl Log for Store {
     }
 
     fn turn_ended(&self, ended: EndedTurn) {
-        self.ended_turns.report(ended);
+        Store::turn_ended(self, ended);
     }
 
     fn count_recorded(&self, counted: &Counted<'_>) {

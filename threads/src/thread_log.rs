@@ -5,52 +5,19 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use metrics::metrics;
 use queue::Notification;
-use shared::{DynThread, Event, Graph, RunStatus};
+use shared::{DynThread, Event};
+use store::{Error, Head, ModelResponse, ReadModelUpdate, Recorded, ThreadId};
 use tracing::debug;
 
 use crate::{
-    Backends, Error, Head, Log, ModelResponse, ReadModelUpdate, Recorded, ThreadId, ThreadStatus, TurnStatus,
-    TurnUpdate,
-    log::{
-        announce::{Appended, report},
-        turn_started_by,
-    },
-    stats::AskedModels,
+    announce::Appended,
+    asked_models::AskedModels,
+    backends::Backends,
+    log::Log,
+    registry::{StrategyRegistry, begin},
+    status::{Status, status},
 };
-
-/// The strategies that this process knows, by name.
-#[derive(Clone)]
-pub struct StrategyRegistry(BTreeMap<&'static str, &'static dyn Graph>);
-
-impl StrategyRegistry {
-    /// Creates a registry of these strategies.
-    pub fn new(graphs: impl IntoIterator<Item = &'static dyn Graph>) -> Self {
-        Self(graphs.into_iter().map(|it| (it.name(), it)).collect())
-    }
-
-    /// Adds a strategy; it replaces one with the same name.
-    pub fn with(mut self, graph: &'static dyn Graph) -> Self {
-        self.0.insert(graph.name(), graph);
-        self
-    }
-
-    /// Returns the strategy with this name.
-    pub fn find(&self, name: &str) -> Option<&'static dyn Graph> {
-        self.0.get(name).copied()
-    }
-
-    /// Returns all strategies, ordered by name.
-    pub fn all(&self) -> impl Iterator<Item = &'static dyn Graph> + '_ {
-        self.0.values().copied()
-    }
-
-    /// Returns the names in alphabetical order.
-    pub fn names(&self) -> Vec<&'static str> {
-        self.0.keys().copied().collect()
-    }
-}
 
 /// The log of one thread, open for writing.
 pub struct ThreadLog {
@@ -82,18 +49,6 @@ struct Delay {
     until: i64,
     /// First line of the attempt's error.
     why: String,
-}
-
-/// The status of a thread and of its current turn in the read model.
-#[derive(PartialEq)]
-pub(crate) struct Status {
-    pub(crate) thread: ThreadStatus,
-    pub(crate) turn: Option<TurnUpdate>,
-}
-
-impl Status {
-    /// Status of a thread that has just been opened.
-    pub(crate) const START: Self = Self { thread: ThreadStatus::Idle, turn: None };
 }
 
 impl ThreadLog {
@@ -180,7 +135,7 @@ impl ThreadLog {
             self.set_off = self.thread.seq();
         }
         self.thread.apply(event).map_err(stuck)?;
-        Ok(self.asked.see(event))
+        Ok(self.asked.read(event))
     }
 
     /// Records the delay that an event demands, as of `now`.
@@ -357,7 +312,7 @@ impl ThreadLog {
 
     /// Returns true if an event that starts a turn is folded but not yet stored.
     pub fn begins_turn(&self) -> bool {
-        self.unwritten.iter().any(|it| turn_started_by(it).is_some())
+        self.unwritten.iter().any(|it| it.turn_started().is_some())
     }
 
     /// Returns the events that are folded but not yet stored.
@@ -383,65 +338,4 @@ fn ends_delay(event: &Event) -> bool {
             | Event::Cancelled(_)
             | Event::Forked(_)
     )
-}
-
-/// Creates an empty thread with the strategy that the first event names.
-pub(crate) fn begin(
-    strategies: &StrategyRegistry,
-    id: ThreadId,
-    first: Option<&Event>,
-) -> Result<Box<dyn DynThread>, Error> {
-    let name = match first {
-        Some(Event::Opened(opened)) => &opened.strategy,
-        None => return Err(Error::UnknownThread(id)),
-        Some(_) => {
-            return Err(Error::Stuck {
-                thread: id,
-                what: "the log does not begin with the event `opened`".to_owned(),
-            });
-        }
-    };
-    let graph = strategies.find(name).ok_or_else(|| {
-        let known = strategies.names().into_iter().map(str::to_owned).collect();
-        Error::UnknownStrategy { thread: id, name: name.clone(), known }
-    })?;
-    Ok(graph.begin())
-}
-
-/// Returns the read-model status of a thread whose last event is `last`.
-pub(crate) fn status(thread: &dyn DynThread, last: Option<&Event>) -> Status {
-    let (status, turn, error) = match thread.status() {
-        RunStatus::Busy => (ThreadStatus::Busy, TurnStatus::Running, None),
-        RunStatus::Waiting(_) => (ThreadStatus::Interrupted, TurnStatus::Interrupted, None),
-        RunStatus::Failed { node, reason } => {
-            (ThreadStatus::Error, TurnStatus::Failed, Some(format!("{node}: {reason}")))
-        }
-        RunStatus::Idle if matches!(last, Some(Event::Cancelled(_))) => {
-            (ThreadStatus::Idle, TurnStatus::Cancelled, None)
-        }
-        RunStatus::Idle => (ThreadStatus::Idle, TurnStatus::Completed, None),
-    };
-    let outcome = (turn == TurnStatus::Completed).then(|| thread.outcome().clone());
-    let update = |id| TurnUpdate { turn: id, status: turn, error, outcome };
-    Status { thread: status, turn: thread.turn().map(update) }
-}
-
-/// Fails the running and all queued turns of a thread that cannot continue, so that it is not enqueued again.
-///
-/// # Errors
-///
-/// [`Error::Stale`] if the thread changed meanwhile; [`Error::Unavailable`].
-pub async fn park<L: Log>(parts: &Backends<L>, thread: ThreadId, error: &str) -> Result<(), Error> {
-    let head = parts.store.head(thread).await?;
-    let failed =
-        |turn| TurnUpdate { turn, status: TurnStatus::Failed, error: Some(error.to_owned()), outcome: None };
-    let turn = parts.store.running(thread).await?.map(failed);
-    let update = ReadModelUpdate { status: ThreadStatus::Error, turn };
-    parts.store.update_read_model(&head, &update).await?;
-    metrics().jobs.parked.inc();
-    report(thread, &update, None);
-    while let Some(queued) = parts.store.next_queued(thread).await? {
-        parts.store.refuse_queued(queued.id, error).await?;
-    }
-    Ok(())
 }

@@ -3,9 +3,10 @@
 use metrics::metrics;
 use queue::Notification;
 use shared::{DynThread, Event};
+use store::{Counted, EndedTurn, Head, ModelResponse, ReadModelUpdate, ThreadId, TurnUpdate};
 use tracing::{info, warn};
 
-use crate::{Backends, Counted, EndedTurn, Head, Log, ModelResponse, ReadModelUpdate, ThreadId, TurnUpdate};
+use crate::{backends::Backends, log::Log};
 
 /// Events that were appended to a thread.
 pub(crate) struct Appended<'a> {
