@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use shared::{Budget, Event, RunStatus};
-use store::{DryRun, Log as _, ThreadId};
+use store::{DryRun, ThreadId};
+use threads::Log as _;
 
 use crate::test_api::{Room, id_of, thread_of};
 

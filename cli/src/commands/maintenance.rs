@@ -73,7 +73,7 @@ async fn rebuild(
 ) -> anyhow::Result<Exit> {
     let spinner = spinner()?;
     let round = select_visible(ctx, store, selection, &spinner).await?;
-    let rebuilt = threads::rebuild(&store, &ctx.strategies, &round, dry_run.into()).await?;
+    let rebuilt = threads::rebuild(store, &ctx.strategies, &round, dry_run.into()).await?;
     spinner.finish_and_clear();
     let Rebuilt { threads, found, differences } = rebuilt;
     let all: u64 = found.values().sum();

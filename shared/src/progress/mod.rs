@@ -25,7 +25,6 @@ use self::{
 };
 
 use crate::{
-    budget::Budget,
     effect::UnexpectedResponse,
     elicitation::{InputResponses, InvalidAnswer},
     event::{Decided, Event, Goto, InputProvided, Interrupt, Summarised, TurnKind, TurnStarted, Unreadable},
@@ -34,7 +33,6 @@ use crate::{
     outcome::{Outcome, OutcomeKind},
     request::{Request, Response},
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
-    usage::UsageTotal,
 };
 
 /// Next step of a thread.

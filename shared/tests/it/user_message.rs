@@ -5,8 +5,8 @@ use strategies::probe::Probe;
 
 #[test]
 fn only_messages_of_the_turn_count() {
-    let mut thread = Thread::<Probe>::default();
-    thread.messages = vec![Message::user("yes"), Message::assistant("Shall I?")];
+    let messages = vec![Message::user("yes"), Message::assistant("Shall I?")];
+    let mut thread = Thread::<Probe> { messages, ..Thread::default() };
     thread.turn.from = thread.messages.len();
     assert_eq!((thread.user_message(), thread.last_user_message()), ("", "yes"), "nobody has answered yet");
     thread.messages.push(Message { role: Role::System, ..Message::user("yes") });

@@ -31,8 +31,8 @@ pub(super) fn refusals(state: &State) -> String {
 
 #[test]
 fn a_long_list_is_cut_and_says_so() {
-    let mut thread = Thread::<Retriever>::default();
-    thread.servers = (0..LISTED_MAX + 2).map(|n| (format!("s{n:03}"), "x".to_owned())).collect();
+    let servers = (0..LISTED_MAX + 2).map(|n| (format!("s{n:03}"), "x".to_owned())).collect();
+    let thread = Thread::<Retriever> { servers, ..Thread::default() };
     assert_eq!(listed(&thread, |name| name != "s000").lines().last(), Some("- and 1 more"));
     assert_eq!(listed(&thread, |name| name < "s100").lines().last(), Some("- s099: x"));
     assert_eq!(listed(&thread, |_| false), "- none");

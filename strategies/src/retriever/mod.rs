@@ -182,8 +182,8 @@ impl Strategy for Retriever {
 /// Experts are pinned when a thread opens, so only a state from another source can name an unavailable one.
 #[test]
 fn a_server_that_is_no_longer_at_hand_is_routed_anew() {
-    let mut thread = Thread::<Retriever>::default();
-    thread.messages = ["Find Ann", "ann@example.org", "And Bo?"].map(shared::Message::user).to_vec();
+    let messages = ["Find Ann", "ann@example.org", "And Bo?"].map(shared::Message::user).to_vec();
+    let mut thread = Thread::<Retriever> { messages, ..Thread::default() };
     thread.state.server = Some("contacts".to_owned());
     assert_eq!(Retriever::enter(&thread), NodeName::RoutingQuery);
     thread.servers.insert("contacts".to_owned(), "people".to_owned());
