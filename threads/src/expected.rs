@@ -23,9 +23,9 @@ pub(crate) fn expected_rows(
     recorded: &[Recorded],
 ) -> Result<(ExpectedThread, Tally), Error> {
     let id = head.thread;
-    let mut thread = begin(strategies, id, recorded.first().map(|it| &it.event))?;
-    let opened_at = recorded.first().map(|it| it.at).unwrap_or_default();
-    let tenant = match recorded.first().map(|it| &it.event) {
+    let mut thread = begin(strategies, id, recorded.first().map(|first| &first.event))?;
+    let opened_at = recorded.first().map(|first| first.at).unwrap_or_default();
+    let tenant = match recorded.first().map(|first| &first.event) {
         Some(Event::Opened(opened)) => &opened.tenant,
         Some(_) | None => DEFAULT_TENANT,
     };
@@ -40,19 +40,24 @@ pub(crate) fn expected_rows(
     };
     let mut tally = Tally::default();
     let (mut said, mut asked) = (Status::START, AskedModels::default());
-    for it in recorded {
-        thread.apply(&it.event).map_err(|error| Error::Stuck { thread: id, what: error.to_string() })?;
-        let is_fork = matches!(it.event, Event::Forked(_));
+    for stored in recorded {
+        thread.apply(&stored.event).map_err(|error| Error::Stuck { thread: id, what: error.to_string() })?;
+        let is_fork = matches!(stored.event, Event::Forked(_));
         if is_fork {
             tally = Tally::default();
         }
-        let mut counted =
-            Counted { at: it.at, tenant, strategy: thread.strategy(), ended: None, responses: Vec::new() };
-        counted.responses.extend(asked.read(&it.event));
-        if let Some(turn) = it.event.turn_started() {
-            expected.turns.insert(turn, started(it));
+        let mut counted = Counted {
+            at: stored.at,
+            tenant,
+            strategy: thread.strategy(),
+            ended: None,
+            responses: Vec::new(),
+        };
+        counted.responses.extend(asked.read(&stored.event));
+        if let Some(turn) = stored.event.turn_started() {
+            expected.turns.insert(turn, started(stored));
         }
-        let now = status(&*thread, Some(&it.event));
+        let now = status(&*thread, Some(&stored.event));
         // A fork retries failed work but leaves an idle thread unchanged, and does not record whether its last turn was
         // cancelled.
         let rests = is_fork && now.thread == ThreadStatus::Idle;
@@ -68,10 +73,10 @@ pub(crate) fn expected_rows(
             turn.status = mark.status;
             turn.error = mark.error.as_deref().map(plain);
             turn.outcome.clone_from(&mark.outcome);
-            turn.ended_seq = mark.status.is_over().then_some(it.seq);
-            turn.updated_at = it.at;
+            turn.ended_seq = mark.status.is_over().then_some(stored.seq);
+            turn.updated_at = stored.at;
         }
-        (expected.status, expected.updated_at) = (now.thread, it.at);
+        (expected.status, expected.updated_at) = (now.thread, stored.at);
         said = now;
     }
     Ok((expected, tally))
@@ -93,18 +98,18 @@ fn started(recorded: &Recorded) -> ExpectedTurn {
         created_at: recorded.at,
         updated_at: recorded.at,
     };
-    if let Event::TurnStarted(it) = &recorded.event {
-        turn.messages = it.messages.clone();
-        (turn.author, turn.caller) = (plain(&it.actor), it.caller.clone());
-        turn.created_at = clock::parse_rfc3339(&it.time).unwrap_or(recorded.at);
-        turn.policy = match it.kind {
+    if let Event::TurnStarted(begun) = &recorded.event {
+        turn.messages = begun.messages.clone();
+        (turn.author, turn.caller) = (plain(&begun.actor), begun.caller.clone());
+        turn.created_at = clock::parse_rfc3339(&begun.time).unwrap_or(recorded.at);
+        turn.policy = match begun.kind {
             TurnKind::New => Policy::Auto,
             TurnKind::Answer => Policy::Answer,
         };
     }
-    if let Event::InputProvided(it) = &recorded.event {
-        turn.messages = vec![Message::user(words(&it.response))];
-        (turn.author, turn.caller) = (plain(&it.actor), it.caller.clone());
+    if let Event::InputProvided(provided) = &recorded.event {
+        turn.messages = vec![Message::user(words(&provided.response))];
+        (turn.author, turn.caller) = (plain(&provided.actor), provided.caller.clone());
         turn.policy = Policy::Answer;
     }
     turn

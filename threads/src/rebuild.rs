@@ -26,8 +26,8 @@ pub struct Rebuilt {
 
 impl Rebuilt {
     fn find(&mut self, differences: Vec<Difference>) {
-        for it in &differences {
-            *self.found.entry(it.differs).or_default() += 1;
+        for difference in &differences {
+            *self.found.entry(difference.differs).or_default() += 1;
         }
         self.differences.extend(differences);
         self.differences.truncate(KEPT);
@@ -39,7 +39,7 @@ impl Rebuilt {
             *self.found.entry(differs).or_default() += count;
         }
         self.differences.extend(other.differences);
-        self.differences.sort_by_key(|it| (it.thread, it.turn, it.differs));
+        self.differences.sort_by_key(|difference| (difference.thread, difference.turn, difference.differs));
         self.differences.truncate(KEPT);
         self
     }

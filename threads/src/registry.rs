@@ -12,7 +12,7 @@ pub struct StrategyRegistry(BTreeMap<&'static str, &'static dyn Graph>);
 impl StrategyRegistry {
     /// Creates a registry of these strategies.
     pub fn new(graphs: impl IntoIterator<Item = &'static dyn Graph>) -> Self {
-        Self(graphs.into_iter().map(|it| (it.name(), it)).collect())
+        Self(graphs.into_iter().map(|graph| (graph.name(), graph)).collect())
     }
 
     /// Adds a strategy; it replaces one with the same name.

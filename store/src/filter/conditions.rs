@@ -100,8 +100,9 @@ impl Conditions {
     /// Returns the full strategy names that the conditions require or exclude, so that a caller can report an unknown
     /// name.
     pub fn strategies(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|it| {
-            let Condition::Text { field: TextField::Strategy, how: How::Is | How::IsNot, value } = it else {
+        self.0.iter().filter_map(|condition| {
+            let Condition::Text { field: TextField::Strategy, how: How::Is | How::IsNot, value } = condition
+            else {
                 return None;
             };
             Some(value.as_str())
@@ -127,18 +128,18 @@ impl ConditionText<'_> {
             |error: &dyn std::fmt::Display| self.at_value.wrong(error.to_string(), "use one of these");
         match self.field {
             "status" => {
-                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                let value = self.value.parse().map_err(|error| unknown(&error))?;
                 Ok(Condition::Status { is: self.is()?, value })
             }
             "outcome" => {
-                let value = outcome_of(&self.value).map_err(|it| {
+                let value = outcome_of(&self.value).map_err(|error| {
                     let known = OutcomeKind::ALL.map(OutcomeKind::name).join(", ");
-                    unknown(&format!("outcome {it:?} is unknown: it is one of {known}"))
+                    unknown(&format!("outcome {error:?} is unknown: it is one of {known}"))
                 })?;
                 Ok(Condition::Outcome { is: self.is()?, value })
             }
             "priority" => {
-                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                let value = self.value.parse().map_err(|error| unknown(&error))?;
                 Ok(Condition::Priority { is: self.is()?, value })
             }
             "thread" => {
@@ -225,7 +226,7 @@ impl ConditionText<'_> {
 
 /// Returns true for a key that both engines read the same way. Filters on other metadata keys are rejected.
 fn is_key(key: &str) -> bool {
-    !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '_' | '-'))
+    !key.is_empty() && key.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
 }
 
 fn moment(text: &str, now: i64) -> Option<i64> {

@@ -38,7 +38,7 @@ impl<'a> ConditionReader<'a> {
     /// Consumes and returns the longest prefix of characters that match.
     fn take(&mut self, such: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
-        let taken = &rest[..rest.find(|it| !such(it)).unwrap_or(rest.len())];
+        let taken = &rest[..rest.find(|char| !such(char)).unwrap_or(rest.len())];
         self.at += taken.len();
         taken
     }
@@ -51,7 +51,7 @@ impl<'a> ConditionReader<'a> {
 
     fn name(&mut self) -> &'a str {
         self.skip_blanks();
-        self.take(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'))
+        self.take(|char| char.is_alphanumeric() || matches!(char, '.' | '_' | '-'))
     }
 
     /// Reads the `and` between two conditions.
@@ -91,7 +91,7 @@ impl<'a> ConditionReader<'a> {
         }
         self.skip_blanks();
         let at_operator = Self { text: self.text, at: self.at };
-        let operator = self.take(|it| matches!(it, '=' | '!' | '~' | '<' | '>'));
+        let operator = self.take(|char| matches!(char, '=' | '!' | '~' | '<' | '>'));
         if !["=", "!=", "~", "<", ">"].contains(&operator) {
             let what = match operator {
                 "" => format!("an operator is missing after {field}"),
@@ -115,7 +115,7 @@ impl<'a> ConditionReader<'a> {
             self.at += end + 2;
             return Ok(inside[..end].to_owned());
         }
-        let word = self.take(|it| !it.is_whitespace() && !matches!(it, '"' | '\'' | '(' | ')'));
+        let word = self.take(|char| !char.is_whitespace() && !matches!(char, '"' | '\'' | '(' | ')'));
         if word.is_empty() {
             return Err(self.wrong("a value is missing", "write a word, or any text in quotes"));
         }

@@ -145,7 +145,7 @@ impl Tally {
 fn end_of(turn: &TurnUpdate) -> Option<CountedEnd> {
     Some(match turn.status {
         TurnStatus::Queued | TurnStatus::Running => return None,
-        TurnStatus::Completed => match turn.outcome.as_ref().map(|it| it.kind) {
+        TurnStatus::Completed => match turn.outcome.as_ref().map(|outcome| outcome.kind) {
             Some(OutcomeKind::Partial) => CountedEnd::Partial,
             Some(OutcomeKind::Declined) => CountedEnd::Declined,
             Some(OutcomeKind::Answered) | None => CountedEnd::Answered,

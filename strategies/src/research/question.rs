@@ -10,7 +10,7 @@ const EARLIER_MAX: usize = 4_000;
 /// Returns the topic: the person's last message when the turn began.
 pub(super) fn topic(thread: &Thread<Research>) -> &str {
     let asked = &thread.messages[thread.state.question.clone()];
-    asked.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.trim())
+    asked.iter().rfind(|message| message.role == Role::User).map_or("", |message| message.content.trim())
 }
 
 /// Returns the range of the question and its findings, the only messages that may be cited.
@@ -22,9 +22,12 @@ pub(super) fn since(thread: &Thread<Research>) -> std::ops::Range<usize> {
 ///
 /// The result is text and not messages, because tokens in an earlier turn refer to other sources.
 pub(super) fn earlier(thread: &Thread<Research>) -> String {
-    let spoken = |it: &&Message| matches!(it.role, Role::User | Role::Assistant) && it.tool_calls.is_empty();
+    let spoken = |message: &&Message| {
+        matches!(message.role, Role::User | Role::Assistant) && message.tool_calls.is_empty()
+    };
     let said = thread.messages[..thread.state.question.start].iter().filter(spoken);
-    let all: Vec<String> = said.map(|it| format!("{}: {}", it.role.name(), it.content)).collect();
+    let all: Vec<String> =
+        said.map(|message| format!("{}: {}", message.role.name(), message.content)).collect();
     let all = all.join("\n");
     if all.is_empty() {
         return "none".to_owned();

@@ -22,6 +22,6 @@ pub(crate) use self::{
 /// Ends the work before its end. The request is declined if nothing of it is done: no task, not even in words.
 pub(crate) fn end_early<S: Planning>(thread: &Thread<S>, ending: Ending, cause: &str) -> Transition<S> {
     let next = Transition::to(NodeName::Respond).learn(Fact::Ended(ending));
-    let mut tasks = S::planned(thread).plan.iter().flat_map(|it| &it.tasks);
-    if tasks.any(|it| it.progress == Progress::Done) { next.partial(cause) } else { next.declined(cause) }
+    let mut tasks = S::planned(thread).plan.iter().flat_map(|plan| &plan.tasks);
+    if tasks.any(|task| task.progress == Progress::Done) { next.partial(cause) } else { next.declined(cause) }
 }
