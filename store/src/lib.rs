@@ -53,18 +53,19 @@ pub use filter::{Conditions, FilterError, Predicate};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use keys::{Key, MOST_KEYS};
 pub use log::{
-    AttachmentContent, CancelRequest, Chain, ConnectionSettings, Counts, DeadWorker, DryRun, Ended,
-    EndedTurn, Failure, Failures, Fork, Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork,
-    NewTurn, Opening, Order, PendingCount, PendingFilter, PendingTurn, Queued, ReadModelUpdate, Reader,
-    Recorded, Runnable, ServerInfo, Store, Stored, StrategyRegistry, Submitted, Thread, ThreadFilter,
-    ThreadId, ThreadLog, ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate,
-    UnknownStatus, WaitReason, Withdrawal, cancel_requested_turn, obey_cancel_request, park, rename_turns,
+    AttachmentContent, CancelRequest, Chain, ConnectionSettings, Counts, DeadWorker, DryRun, EndedTurn,
+    Failure, Failures, Fork, Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork, NewTurn,
+    Opening, Order, PendingCount, PendingFilter, PendingTurn, Queued, ReadModelUpdate, Reader, Recorded,
+    Runnable, ServerInfo, Store, Stored, StrategyRegistry, Submitted, Thread, ThreadFilter, ThreadId,
+    ThreadLog, ThreadScan, Turn, TurnFilter, TurnId, TurnUpdate, WaitReason, Withdrawal,
+    cancel_requested_turn, obey_cancel_request, park, rename_turns,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
-pub use pauses::{Pause, PauseKind, UnknownKind};
+pub use pauses::Pause;
 pub use pins::Pin;
 pub use read_models::{Difference, Differs, Rebuilt};
 pub use retention::{Hold, Prune, Pruned};
+pub use shared::{PauseKind, ThreadStatus, TurnStatus, UnknownStatus};
 pub use stats::{
     CauseCount, Counted, CountedEnd, EndedCount, ModelResponse, OpenTurns, Resolution, Stats, UsageCount,
     UsageShare, keep_writing_counts,

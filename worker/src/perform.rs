@@ -137,7 +137,7 @@ impl<L: Log> StepRunner<L> {
                 continue;
             }
             if waiting.waited.is_none() && standing.out_for.is_some_and(|it| RECORD_AFTER <= it) {
-                let fault = Fault::unavailable(&standing.reason, None);
+                let fault = Fault::unavailable(&standing.reason.detail, None);
                 admitted.events.push(unsent(log, due.slot, fault));
             }
             keep_soonest(&mut admitted.blocked, waiting_for(standing, &waiting));
@@ -309,9 +309,9 @@ impl<L: Log> StepRunner<L> {
         let policy = self.admission.retries.of(&subject);
         let backoff = policy.backoff.unwrap_or(self.backoff);
         let recorded = |outcome| Ok(policy.limit_attempts(receive(outcome, backoff.delay_ms(due.attempts))));
-        let (fault, retry_after_ms, was_sent) = match outcome {
-            Err(fault) if let FaultKind::Unavailable { retry_after_ms, sent } = fault.kind => {
-                (fault, retry_after_ms, sent)
+        let (fault, retry_after_ms, was_sent, by) = match outcome {
+            Err(fault) if let FaultKind::Unavailable { retry_after_ms, sent, by } = fault.kind => {
+                (fault, retry_after_ms, sent, by)
             }
             outcome => {
                 if is_answer(&outcome) {
@@ -324,7 +324,7 @@ impl<L: Log> StepRunner<L> {
             subject,
             sent_ago: sent.elapsed(),
             retry_after: retry_after_ms.map(Duration::from_millis),
-            error: without_details(&fault.error).to_owned(),
+            reason: by.because(without_details(&fault.error)),
             first_pause: backoff.base,
             max_pause: backoff.max,
         };
@@ -335,7 +335,7 @@ impl<L: Log> StepRunner<L> {
                 Standing {
                     after: backoff.base,
                     out_for: None,
-                    reason: refusal.error.clone(),
+                    reason: refusal.reason.clone(),
                     answers_others: false,
                 }
             }
@@ -388,7 +388,7 @@ fn is_answer(outcome: &Outcome) -> bool {
 
 /// The delay of a request whose model or server refuses requests.
 fn blocked(standing: Standing) -> Blocked {
-    (with_jitter(standing.after), BlockedBy::Provider.because(standing.reason))
+    (with_jitter(standing.after), standing.reason)
 }
 
 /// The same for a request that is given up some time.

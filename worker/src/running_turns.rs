@@ -51,7 +51,7 @@ impl RunningTurns {
                 Some(StepOutcome::Blocked { after, why: BlockedBy::Limit.because(reason) })
             }
             Ok(Reservation::Unavailable(it)) => {
-                Some(StepOutcome::Blocked { after: it.after, why: BlockedBy::Limit.because(it.reason) })
+                Some(StepOutcome::Blocked { after: it.after, why: it.reason })
             }
             Err(error) => {
                 warn!(%error, "cannot count the running turns of a tenant, so no turn starts; retrying in 1 s");

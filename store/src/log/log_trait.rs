@@ -4,6 +4,7 @@
 //! is documented here and produces every documented error.
 
 use queue::{Deaths, Lane, clock};
+use shared::TurnStatus;
 use uuid::Uuid;
 
 use crate::{
@@ -15,7 +16,6 @@ use crate::{
         ids::{ThreadId, TurnId},
         next_turn::Queued,
         read::Recorded,
-        status::TurnStatus,
         threads::Runnable,
         turns::{TurnFilter, Withdrawal},
     },

@@ -132,7 +132,7 @@ fn causes(batch: &Batch) -> Option<String> {
 /// Renders a batch in full, with the commands that continue it.
 pub(super) fn batch(batch: &Batch) -> String {
     let (id, it) = (&batch.id, Counts::of(batch));
-    let mut text = format!("{id} is {}: {} of {} ended", batch.status.name(), it.ended(), it.total);
+    let mut text = format!("{id} is {}: {} of {} ended", batch.status.as_str(), it.ended(), it.total);
     let progress = progress(batch);
     if !progress.is_empty() {
         text += &format!("; {progress}");
@@ -175,7 +175,7 @@ pub(super) fn list(batches: &[Batch]) -> String {
     let row = |it: &Batch| {
         let counts = Counts::of(it);
         let ended = format!("{}/{}", counts.ended(), counts.total);
-        vec![it.id.clone(), it.status.name().to_owned(), ended, progress(it)]
+        vec![it.id.clone(), it.status.as_str().to_owned(), ended, progress(it)]
     };
     output::table(&["batch", "status", "ended", ""], batches.iter().map(row))
 }

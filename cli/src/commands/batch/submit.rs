@@ -21,7 +21,7 @@ use super::{
     render,
 };
 use crate::{
-    args::{CompletionWindow, Confirmation, Plan, Reuse, value_name},
+    args::{CompletionWindow, Confirmation, Plan, Reuse},
     client::{Client, refusal},
     commands::Context,
     confirm,
@@ -180,7 +180,7 @@ fn creation(checked: &Checked, plan: &Plan, within: &str) -> Value {
     let options = [
         ("max_usd", max_usd.map(|it| json!(it))),
         ("window", window.map(|it| json!(it))),
-        ("priority", priority.map(|it| json!(value_name(&it)))),
+        ("priority", priority.map(|it| json!(it))),
         ("reuse", Reuse::non_default(*reuse).map(|it| json!(it))),
     ];
     for (name, value) in options {

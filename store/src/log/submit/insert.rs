@@ -20,7 +20,7 @@ use crate::{
         pool::Transaction,
         signed,
         tables::{threads, turns},
-        turns::{caller_text, policy_text},
+        turns::caller_text,
     },
     sql_batch::{Words, id, number, text},
 };
@@ -220,7 +220,7 @@ async fn queue<'a>(
     let columns = [
         id("id", &rows, |(_, turn, _)| turn.id),
         id("thread_id", &rows, |(_, turn, _)| turn.thread),
-        text("policy", &rows, |(_, turn, _)| policy_text(turn.policy).to_owned()),
+        text("policy", &rows, |(_, turn, _)| turn.policy.as_str().to_owned()),
         text("input", &rows, |(_, _, input)| input.clone()),
         text("metadata", &rows, |(_, turn, _)| turn.metadata.to_string()),
         text("author", &rows, |(_, turn, _)| turn.author.clone()),

@@ -15,7 +15,7 @@ use store::{
     TurnUpdate,
     batches::{
         Batch, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, KnownBy, Line, LinePlace,
-        NewBatch, NewFile, ResultLine, ResultSelection, Stopped,
+        NewBatch, NewFile, ResultLine, ResultSelection, StopReason,
     },
 };
 
@@ -176,8 +176,8 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
         "whoever lost it changes nothing"
     );
 
-    assert!(store.stop_batch(made.id, Stopped::Paused).await?);
-    assert_eq!(known(store, made.id).await?.stopped, Some(Stopped::Paused));
+    assert!(store.stop_batch(made.id, StopReason::Paused).await?);
+    assert_eq!(known(store, made.id).await?.stopped, Some(StopReason::Paused));
     assert!(store.resume_batch(made.id, Some(9)).await?);
     assert!(store.cancel_batch(made.id).await? && !store.cancel_batch(made.id).await?);
     let now = known(store, made.id).await?;

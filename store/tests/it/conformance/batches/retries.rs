@@ -6,7 +6,9 @@ use super::{super::new_turn, LEASE, batch, end, known, to, to_collect};
 use store::testing::count_items;
 use store::{
     Error, NewTurn, Opening, ReadModelUpdate, Store, Submitted, ThreadStatus, Turn, TurnStatus, TurnUpdate,
-    batches::{Batch, BatchStatus, Item, ItemState, ItemTransition, ResultSelection, Stopped, TURN_FAILED},
+    batches::{
+        Batch, BatchStatus, Item, ItemState, ItemTransition, ResultSelection, StopReason, TURN_FAILED,
+    },
 };
 
 /// Failed items are run again, and their new results are added to the existing ones.
@@ -118,7 +120,7 @@ pub(crate) async fn what_was_tried_again_is_under_way(store: &Store) -> Result<(
         ..to(item, ItemState::Failed)
     });
     store.apply_transitions(made.id, "ada", failed.collect()).await?;
-    let stopped = store.stop_batch(made.id, Stopped::Paused).await?;
+    let stopped = store.stop_batch(made.id, StopReason::Paused).await?;
     assert!(stopped && store.advance_batch(&made, "ada", BatchStatus::Completed, None).await?);
     assert_eq!(known(store, made.id).await?.stopped, None, "what is over is not stopped");
 
