@@ -64,8 +64,8 @@ pub use pending::{PendingGroup, PendingTurn, PendingTurns};
 pub use problem::Problem;
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
 pub use shared::{
-    BatchStatus, DeliveryState, OutcomeKind as Outcome, PauseKind, PendingCause, Policy, Priority,
-    StopReason, ThreadStatus, TurnEnd, TurnStatus,
+    BatchResult, BatchStatus, DeliveryState, OutcomeKind as Outcome, PauseKind, PendingCause, Policy,
+    Priority, StopReason, ThreadStatus, TurnEnd, TurnStatus,
 };
 pub use stats::{EndedTurns, ModelUsage, OpenTurns, Stats, StatsCause, StatsInterval, StatsRange};
 pub use strategy::{EdgeKind, Strategy, StrategyEdge, StrategySummary};

@@ -16,6 +16,7 @@
 mod answer;
 mod arguments;
 mod attachment;
+mod batch_result;
 mod budget;
 mod context;
 mod effect;
@@ -47,6 +48,7 @@ pub mod strategies;
 
 pub use answer::Answer;
 pub use attachment::{Accepts, Attachment, AttachmentKind, IMAGE_TYPES};
+pub use batch_result::{BatchResult, ResultError, ResultResponse};
 pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope};
 pub use context::{
     CONTEXT_TOKENS_MIN, ContextSettings, TOOL_RESULT_TOKENS, estimated_tokens, known_context_tokens,

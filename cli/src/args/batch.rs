@@ -6,6 +6,7 @@ use clap::Subcommand;
 use shared::Priority;
 
 use super::priority;
+use crate::commands::batch::COLUMNS_HELP;
 
 #[derive(Subcommand)]
 pub(crate) enum Batch {
@@ -226,7 +227,7 @@ pub(crate) enum ResultFormat {
     /// Each result as the API returns it, with all fields
     #[default]
     Jsonl,
-    /// line (its number in the file), custom_id, status, answer, error_code, error_message, tokens, usd, outcome, cause
+    #[value(help = COLUMNS_HELP)]
     Csv,
     /// The same columns, for a data frame
     Parquet,

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use queue::clock;
-use serde_json::{Value, json};
-use shared::OutcomeKind;
+use shared::{OutcomeKind, ResultResponse};
 use store::{
     Idempotency, Turn, TurnId, TurnStatus,
     batches::{Batch, BatchStatus, Item, ItemState, ItemTransition, PAGE_BYTES, TURN_FAILED},
@@ -55,7 +54,7 @@ impl BatchCoordinator {
         let mut outcomes = stream::iter(moves).buffered(AT_ONCE);
         let (mut moves, mut bytes, mut moved) = (Vec::new(), 0, 0);
         while let Some(it) = outcomes.try_next().await? {
-            bytes += it.response.as_ref().map_or(0, |it| it.to_string().len() as u64);
+            bytes += it.response.as_ref().map_or(0, |response| response.body.to_string().len() as u64);
             moves.push(it);
             moved += 1;
             // Results have no common size limit, so transitions are applied in parts.
@@ -277,7 +276,12 @@ fn expired(item: &Item, turn: Option<&Turn>) -> LineError {
 }
 
 /// Returns the response that a single request would receive. Its `request_id` is the id of the turn.
-fn response(batch: &Batch, row: &Turn, shown: &api_types::Turn, state: ItemState) -> Result<Value, ApiError> {
+fn response(
+    batch: &Batch,
+    row: &Turn,
+    shown: &api_types::Turn,
+    state: ItemState,
+) -> Result<ResultResponse, ApiError> {
     let endpoint = BatchEndpoint::of_batch(&batch.endpoint)?;
     let (status, body) = endpoint.response(row, shown)?;
     let status = match state {
@@ -293,7 +297,5 @@ fn response(batch: &Batch, row: &Turn, shown: &api_types::Turn, state: ItemState
         | ItemState::Reused
         | ItemState::Invalid => status,
     };
-    let mut response = json!({"status_code": status, "request_id": row.id});
-    response["body"] = body;
-    Ok(response)
+    Ok(ResultResponse { body, request_id: row.id, status_code: status })
 }

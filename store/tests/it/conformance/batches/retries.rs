@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{super::new_turn, LEASE, batch, end, known, to, to_collect};
+use super::{super::new_turn, LEASE, batch, end, known, response, to, to_collect};
 use store::testing::count_items;
 use store::{
     Error, NewTurn, Opening, ReadModelUpdate, Store, Submitted, ThreadStatus, Turn, TurnStatus, TurnUpdate,
@@ -35,7 +35,8 @@ pub(super) async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
     assert!(store.acquire_batch_leases("ada", LEASE).await?.iter().any(|it| it.id == batch.id));
     let waiting = store.waiting_items(batch.id, 10).await?;
     assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);
-    let well = ItemTransition { response: Some(json!("well")), ..to(&waiting[0], ItemState::Completed) };
+    let well =
+        ItemTransition { response: Some(response(json!("well"))), ..to(&waiting[0], ItemState::Completed) };
     store.apply_transitions(batch.id, "ada", vec![well]).await?;
     let good = store.final_results(batch.id, ResultSelection::Successful, 0, 10).await?;
     assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3, 6]);
