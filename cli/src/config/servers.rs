@@ -7,9 +7,10 @@ use std::{
 };
 
 use schemars::{JsonSchema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::json;
 use shared::{AttachmentKind, Safety};
+use worker::world::{Dialect, Structured};
 
 use super::secret::{Address, MaybeSecret, SecretError, SecretRef};
 
@@ -43,9 +44,9 @@ pub struct HttpProviderSettings {
     /// Maximum time for one answer, in seconds. Default: 120.
     pub timeout_seconds: u64,
     /// Method to obtain structured answers.
-    pub structured: StructuredForm,
-    /// Dialect of the endpoint.
-    pub dialect: DialectName,
+    pub structured: Structured,
+    /// Dialect of the endpoint. `None`: the one that the address shows.
+    pub dialect: Option<Dialect>,
     /// Prices by model name, without the provider.
     pub prices: BTreeMap<String, PriceSettings>,
     /// Attachments that its models take.
@@ -82,53 +83,6 @@ impl ProviderSettings {
         let named = it.headers.values().chain(it.query.values()).find_map(|it| it.resolve().err());
         it.api_key.as_ref().and_then(|it| it.resolve().err()).or(named)
     }
-}
-
-/// Method to make a model answer in a given JSON structure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StructuredForm {
-    /// The strictest method that the endpoint supports.
-    #[default]
-    Auto,
-    /// A `response_format` with a schema.
-    JsonSchema,
-    /// A function that the model must call.
-    Tool,
-    /// The schema as text in the prompt.
-    Json,
-}
-
-/// Dialect of an endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DialectName {
-    /// The dialect that the address shows.
-    #[default]
-    Auto,
-    /// OpenAI.
-    OpenAi,
-    /// Azure OpenAI.
-    Azure,
-    /// Anthropic's endpoint for OpenAI's clients.
-    Anthropic,
-    /// vLLM.
-    Vllm,
-    /// The server of llama.cpp.
-    #[serde(rename = "llama.cpp")]
-    LlamaCpp,
-    /// Ollama.
-    Ollama,
-    /// Google's endpoint for OpenAI's clients.
-    Gemini,
-    /// Mistral.
-    Mistral,
-    /// Groq.
-    Groq,
-    /// OpenRouter.
-    OpenRouter,
-    /// Any other endpoint.
-    Compatible,
 }
 
 /// Price of a model in US dollars per million tokens.
@@ -288,8 +242,11 @@ pub(super) struct ProviderKeys {
     stream: Option<bool>,
     #[schemars(range(min = 1))]
     timeout_seconds: Option<u64>,
-    structured: Option<StructuredForm>,
-    dialect: Option<DialectName>,
+    #[schemars(schema_with = "structured_schema")]
+    structured: Option<Structured>,
+    #[serde(default, deserialize_with = "dialect")]
+    #[schemars(schema_with = "dialect_schema")]
+    dialect: Option<Option<Dialect>>,
     #[serde(default)]
     prices: BTreeMap<String, PriceSettings>,
     #[serde(default)]
@@ -297,6 +254,26 @@ pub(super) struct ProviderKeys {
     #[serde(default)]
     retry: RetrySettings,
     script: Option<PathBuf>,
+}
+
+/// Name of the dialect that the address shows.
+const AUTO: &str = "auto";
+
+fn structured_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+    json_schema!({"type": "string", "enum": Structured::ALL})
+}
+
+fn dialect_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+    let names: Vec<&str> = [AUTO].into_iter().chain(Dialect::ALL.map(Dialect::as_str)).collect();
+    json_schema!({"type": "string", "enum": names})
+}
+
+/// Reads the name of a dialect, or [`AUTO`].
+fn dialect<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<Dialect>>, D::Error> {
+    match String::deserialize(value)?.as_str() {
+        AUTO => Ok(Some(None)),
+        name => name.parse().map(|dialect| Some(Some(dialect))).map_err(D::Error::custom),
+    }
 }
 
 /// The keys of an MCP server, before validation.
@@ -445,7 +422,7 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
                     stream: it.stream.unwrap_or(true),
                     timeout_seconds: it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS),
                     structured: it.structured.unwrap_or_default(),
-                    dialect: it.dialect.unwrap_or_default(),
+                    dialect: it.dialect.flatten(),
                     prices: it.prices,
                     accepts: it.accepts,
                     retry: it.retry,
