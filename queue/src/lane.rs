@@ -47,7 +47,7 @@ impl FromStr for Lane {
 
 /// Returns whether a tenant name has 1 to [`MAX_TENANT_LEN`] characters of `a-z 0-9 . _ -`.
 pub fn is_valid_tenant(name: &str) -> bool {
-    let is_allowed = |it: u8| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-');
+    let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-');
     (1..=MAX_TENANT_LEN).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 

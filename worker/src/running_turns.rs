@@ -83,7 +83,7 @@ impl RunningTurns {
 
     /// Keeps the places of turns whose jobs run.
     pub(crate) async fn renew(&self, jobs: &[Job]) {
-        let permits = jobs.iter().filter_map(|it| self.max.permit(it.thread, &it.lane.tenant));
+        let permits = jobs.iter().filter_map(|job| self.max.permit(job.thread, &job.lane.tenant));
         let renew = async |permit: Permit| {
             if let Err(error) = self.limits.renew(&permit).await {
                 warn!(%error, "cannot renew the place of a turn, retrying at the next renewal");

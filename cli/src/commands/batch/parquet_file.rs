@@ -92,7 +92,7 @@ fn optional<T: parquet::data_type::DataType, W: Write + Send>(
     values: Vec<Option<T::T>>,
 ) -> Result<(), ParquetError> {
     let Some(mut column) = group.next_column()? else { return Ok(()) };
-    let levels: Vec<i16> = values.iter().map(|it| i16::from(it.is_some())).collect();
+    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
     let values: Vec<T::T> = values.into_iter().flatten().collect();
     column.typed::<T>().write_batch(&values, Some(&levels), None)?;
     column.close()
@@ -133,6 +133,6 @@ fn long_rows_are_written_in_smaller_groups() {
         file.push(Row { answer: Some("x".repeat(1 << 20)), ..Row::default() }).unwrap();
     }
     let reader = SerializedFileReader::new(file.end().unwrap()).unwrap();
-    let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|it| it.num_rows()).collect();
+    let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|group| group.num_rows()).collect();
     assert_eq!(groups, [32, 32, 1]);
 }
