@@ -127,7 +127,7 @@ impl Priority {
 
     /// The priority with this [rank](Self::rank); `None` if there is none.
     pub fn from_rank(rank: i64) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| i64::from(it.rank()) == rank)
+        Self::ALL.into_iter().find(|priority| i64::from(priority.rank()) == rank)
     }
 }
 

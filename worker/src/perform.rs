@@ -136,7 +136,7 @@ impl<L: Log> StepRunner<L> {
                 admitted.events.push(unsent(log, due.slot, fault));
                 continue;
             }
-            if waiting.waited.is_none() && standing.out_for.is_some_and(|it| RECORD_AFTER <= it) {
+            if waiting.waited.is_none() && standing.out_for.is_some_and(|duration| RECORD_AFTER <= duration) {
                 let fault = Fault::unavailable(&standing.reason.detail, None);
                 admitted.events.push(unsent(log, due.slot, fault));
             }

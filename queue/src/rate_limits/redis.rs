@@ -133,8 +133,8 @@ impl RateLimiter for RedisRateLimiter {
                 let out_for = since.map(|at| (now * 1_000).saturating_sub(at));
                 return Ok(Reservation::Unavailable(Standing {
                     after: Duration::from_millis(ms),
-                    out_for: out_for.map(|it| Duration::from_millis(it.try_into().unwrap_or(0))),
-                    reason: Standing::explain(&demand.subject, since.map(|it| it / 1_000), &last),
+                    out_for: out_for.map(|ms| Duration::from_millis(ms.try_into().unwrap_or(0))),
+                    reason: Standing::explain(&demand.subject, since.map(|ms| ms / 1_000), &last),
                     answers_others: false,
                 }));
             }

@@ -112,7 +112,8 @@ async fn record(
     owner: String,
     moves: Vec<ItemTransition>,
 ) -> Result<(), Error> {
-    let (mut over, on): (Vec<_>, Vec<_>) = moves.into_iter().partition(|it| it.state.is_over());
+    let (mut over, on): (Vec<_>, Vec<_>) =
+        moves.into_iter().partition(|transition| transition.state.is_over());
     // An item without a result needs no number.
     change(tx, batch, on.iter().map(|transition| (transition, None)).collect()).await?;
     let row = lock_batch(tx, batch, &owner).await?;

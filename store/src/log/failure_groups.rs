@@ -66,7 +66,7 @@ impl Store {
     pub async fn failures(&self, filter: TurnFilter<'_>, limit: u64) -> Result<Failures, Error> {
         let db = &self.database.pool;
         let stuck = || Expr::col((turns::Entity, Alias::new("stuck")));
-        let ends = || stuck().is_in(TurnEnd::ALL.iter().map(|it| it.as_str()));
+        let ends = || stuck().is_in(TurnEnd::ALL.map(TurnEnd::as_str));
         let ended = || filter.rows(db.get_database_backend()).filter(ends()).select_only();
         let column = |column: turns::Column| Expr::col((turns::Entity, column));
         // Failures from before the introduction of causes are grouped by their full error.

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use shared::{Event, OutcomeKind, Request, Usage};
+use shared::{Event, OutcomeKind, Request, Usage, UsageTotal};
 
 use super::CountedEnd;
 use crate::{
@@ -68,36 +68,19 @@ pub(crate) struct Responses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResponseSums {
     pub(crate) responses: u64,
-    pub(crate) input_tokens: u64,
-    pub(crate) output_tokens: u64,
-    pub(crate) micro_usd: u64,
-    pub(crate) without_usage: u64,
-    pub(crate) without_price: u64,
+    pub(crate) usage: UsageTotal,
 }
 
 impl ResponseSums {
     fn of(usage: &Usage) -> Self {
-        Self {
-            responses: 1,
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            micro_usd: usage.micro_usd.unwrap_or_default(),
-            without_usage: u64::from(usage.input_tokens == 0 && usage.output_tokens == 0),
-            without_price: u64::from(usage.micro_usd.is_none()),
-        }
+        let mut sums = Self { responses: 1, ..Self::default() };
+        sums.usage.add_of_model(usage);
+        sums
     }
 
     pub(crate) fn add(&mut self, more: &Self) {
-        for (sum, more) in [
-            (&mut self.responses, more.responses),
-            (&mut self.input_tokens, more.input_tokens),
-            (&mut self.output_tokens, more.output_tokens),
-            (&mut self.micro_usd, more.micro_usd),
-            (&mut self.without_usage, more.without_usage),
-            (&mut self.without_price, more.without_price),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
+        self.responses = self.responses.saturating_add(more.responses);
+        self.usage.add_total(&more.usage);
     }
 }
 
@@ -163,37 +146,13 @@ pub(crate) struct AskedModels(Vec<Option<String>>);
 impl AskedModels {
     /// Reads the next event of a log, and returns the response of a model that it records.
     pub(crate) fn see(&mut self, event: &Event) -> Option<ModelResponse> {
-        match event {
-            Event::Asked(asked) => {
-                self.0.clear();
-                self.0.extend(asked.requests.iter().map(model_of));
-                None
-            }
-            Event::Answered(answered) => {
-                self.response(answered.slot, answered.usage.as_ref().unwrap_or(&Usage::default()))
-            }
-            Event::AttemptFailed(failed) => self.response(failed.slot, failed.usage.as_ref()?),
-            Event::Opened(_)
-            | Event::TurnStarted(_)
-            | Event::Attempted(_)
-            | Event::Abandoned(_)
-            | Event::InDoubt(_)
-            | Event::Reconciled(_)
-            | Event::TaskStarted(_)
-            | Event::InputRequired(_)
-            | Event::InputProvided(_)
-            | Event::Summarised(_)
-            | Event::Decided(_)
-            | Event::Failed(_)
-            | Event::Retried(_)
-            | Event::Cancelled(_)
-            | Event::Forked(_) => None,
+        if let Event::Asked(asked) = event {
+            self.0.clear();
+            self.0.extend(asked.requests.iter().map(model_of));
         }
-    }
-
-    fn response(&self, slot: usize, usage: &Usage) -> Option<ModelResponse> {
+        let (slot, usage) = event.spent()?;
         let model = self.0.get(slot)?.clone()?;
-        Some(ModelResponse { model, usage: usage.clone() })
+        Some(ModelResponse { model, usage: usage.into_owned() })
     }
 }
 

@@ -178,10 +178,10 @@ fn creation(checked: &Checked, plan: &Plan, within: &str) -> Value {
     let Plan { max_usd, within: _, window, priority, reuse, local: _ } = plan;
     let mut body = json!({"endpoint": checked.url, "completion_window": within});
     let options = [
-        ("max_usd", max_usd.map(|it| json!(it))),
-        ("window", window.map(|it| json!(it))),
-        ("priority", priority.map(|it| json!(it))),
-        ("reuse", Reuse::non_default(*reuse).map(|it| json!(it))),
+        ("max_usd", max_usd.map(|max_usd| json!(max_usd))),
+        ("window", window.map(|window| json!(window))),
+        ("priority", priority.map(|priority| json!(priority))),
+        ("reuse", Reuse::non_default(*reuse).map(|reuse| json!(reuse))),
     ];
     for (name, value) in options {
         if let Some(value) = value {
