@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use shared::{BatchStatus, Priority, StopReason};
 use utoipa::ToSchema;
-
-use crate::Priority;
 
 /// Request to create a batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -95,50 +94,6 @@ pub enum Rerun {
     Partial,
     /// Lines whose turns ended with the outcome `declined`.
     Declined,
-}
-
-/// Status of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum BatchStatus {
-    /// Its file is being read. Valid lines already run.
-    Validating,
-    /// No line can be run.
-    Failed,
-    /// Its file has been read and its lines are running.
-    InProgress,
-    /// All lines have ended and the result files are being written.
-    Finalizing,
-    /// The result files are complete.
-    Completed,
-    /// The completion window ended before all lines did.
-    Expired,
-    /// Its lines are being cancelled.
-    Cancelling,
-    /// It was cancelled.
-    Cancelled,
-}
-
-impl BatchStatus {
-    /// Reports whether lines of the batch may still run.
-    pub fn is_open(self) -> bool {
-        use BatchStatus::{Cancelling, Finalizing, InProgress, Validating};
-        matches!(self, Validating | InProgress | Finalizing | Cancelling)
-    }
-
-    /// Returns the name used in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            BatchStatus::Validating => "validating",
-            BatchStatus::Failed => "failed",
-            BatchStatus::InProgress => "in_progress",
-            BatchStatus::Finalizing => "finalizing",
-            BatchStatus::Completed => "completed",
-            BatchStatus::Expired => "expired",
-            BatchStatus::Cancelling => "cancelling",
-            BatchStatus::Cancelled => "cancelled",
-        }
-    }
 }
 
 /// A batch, in OpenAI's shape. Times are seconds since the Unix epoch.
@@ -268,16 +223,6 @@ pub struct BatchExtension {
     pub resumable: Resumable,
     /// Most frequent causes of lines that failed or were not answered; null in a list of batches.
     pub top_causes: Option<Vec<TopCause>>,
-}
-
-/// Reason why a batch submits no more lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StopReason {
-    /// It was paused.
-    Paused,
-    /// It reached its maximum cost.
-    MaxUsd,
 }
 
 /// Number of lines that a resume request would run again. Zero if the batch is still open, was cancelled before all lines

@@ -1,20 +1,9 @@
 //! Turns that failed or were not answered, grouped by cause.
 
 use serde::{Deserialize, Serialize};
+use shared::TurnEnd;
 use utoipa::ToSchema;
 use uuid::Uuid;
-
-/// End of a turn other than an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TurnEnd {
-    /// It failed.
-    Failed,
-    /// It completed with the outcome `partial`.
-    Partial,
-    /// It completed with the outcome `declined`.
-    Declined,
-}
 
 /// Turns that ended the same way with the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -41,13 +41,13 @@ mod worker;
 
 pub use audit::{AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed};
 pub use batch::{
-    Batch, BatchErrors, BatchExtension, BatchStatus, ExpiresAfter, InvalidLine, NewBatch, RequestCounts,
-    Rerun, Resumable, ResumeBatch, Reuse, StopReason, TopCause,
+    Batch, BatchErrors, BatchExtension, ExpiresAfter, InvalidLine, NewBatch, RequestCounts, Rerun, Resumable,
+    ResumeBatch, Reuse, TopCause,
 };
 pub use diff::{DiffRow, Difference, Divide, ThreadDiff, UsagePair};
 pub use event::LogEvent;
 pub use explanation::{Decision, EventText, Explanation, WaitReason};
-pub use failure::{FailureCause, FailureCauses, TurnEnd};
+pub use failure::{FailureCause, FailureCauses};
 pub use file::{DeletedFile, File, UploadForm};
 pub use inbox::{ActionRequest, AnswerConfig, AnswerKind, HumanInterrupt, InboxAnswer, InboxItem};
 pub use interrupt_kind::InterruptKindSchema;
@@ -59,22 +59,22 @@ pub use mcp::{
 };
 pub use message::{Interrupt, Message, ProposedCall, Role, ToolCall, options_to_text};
 pub use openai_error::{ErrorDetail, ErrorReply};
-pub use pause::{NewPause, Pause, PauseKind};
-pub use pending::{PendingCause, PendingGroup, PendingTurn, PendingTurns};
+pub use pause::{NewPause, Pause};
+pub use pending::{PendingGroup, PendingTurn, PendingTurns};
 pub use problem::Problem;
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
+pub use shared::{
+    BatchResult, BatchStatus, DeliveryState, OutcomeKind as Outcome, PauseKind, PendingCause, Policy,
+    Priority, StopReason, ThreadStatus, TurnEnd, TurnStatus,
+};
 pub use stats::{EndedTurns, ModelUsage, OpenTurns, Stats, StatsCause, StatsInterval, StatsRange};
 pub use strategy::{EdgeKind, Strategy, StrategyEdge, StrategySummary};
 pub use strategy_setup::{NodeSetup, PromptSetup, Setting, StrategySetup};
 pub use thread::{
-    AnswerRequest, ForkOrigin, ForkRequest, LogStatus, Reconcile, Thread, ThreadState, ThreadStatus,
-    ThreadSummary, Verdict,
+    AnswerRequest, ForkOrigin, ForkRequest, LogStatus, Reconcile, Thread, ThreadState, ThreadSummary, Verdict,
 };
-pub use turn::{
-    Conversation, Input, NewContent, NewMessage, NewRole, NewTurn, Outcome, Output, Policy, Priority, Turn,
-    TurnStatus,
-};
+pub use turn::{Conversation, Input, NewContent, NewMessage, NewRole, NewTurn, Output, Turn};
 pub use usage::{BudgetExceeded, BudgetMeasure, BudgetScope, Usage};
 pub use verification::{ChainCheck, Divergence, Replay, Verification};
-pub use webhook::{Delivery, DeliveryState, NewWebhook, Webhook};
+pub use webhook::{Delivery, NewWebhook, Webhook};
 pub use worker::{Worker, WorkerStatus};

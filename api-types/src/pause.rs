@@ -1,6 +1,7 @@
 //! Pauses of strategies, models and tenants.
 
 use serde::{Deserialize, Serialize};
+use shared::PauseKind;
 use utoipa::ToSchema;
 
 /// Request to pause a strategy, a model or a tenant.
@@ -11,20 +12,6 @@ pub struct NewPause {
     #[serde(default)]
     #[schema(examples("the endpoint is being moved"))]
     pub reason: String,
-}
-
-/// Kind of thing that can be paused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseKind {
-    /// Every thread of a strategy.
-    Strategy,
-    /// Every request to a model.
-    Model,
-    /// Every thread of a tenant, by an operator.
-    Tenant,
-    /// Every thread of a tenant, by the tenant itself.
-    OwnTenant,
 }
 
 /// An active pause.

@@ -1,39 +1,9 @@
 //! Turns that are not running, and the reasons.
 
 use serde::{Deserialize, Serialize};
+use shared::{PendingCause, Priority};
 use utoipa::ToSchema;
 use uuid::Uuid;
-
-use crate::Priority;
-
-/// Reason why a turn is not running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PendingCause {
-    /// It is queued for the next free slot of a worker.
-    Worker,
-    /// A rate limit has no room for it.
-    Limit,
-    /// Its model or MCP server refuses requests, or takes fewer than are sent.
-    Provider,
-    /// Its strategy, tenant or model is paused.
-    Paused,
-    /// An attempt failed and will be retried.
-    Retry,
-    /// Its worker stopped renewing the lease of its job: it died, stalled or is disconnected. Another worker takes over when
-    /// the lease expires.
-    Stalled,
-    /// Workers died or stalled while they ran it. It runs again, and fails after `worker.max_deaths` deaths.
-    Died,
-    /// It has no job in the queue. The sweeper will enqueue it.
-    NotEnqueued,
-    /// An earlier turn of its thread, or an open question to a person, comes first.
-    Behind,
-    /// Its start time has not come.
-    NotDue,
-    /// It asked a person and has no answer yet.
-    Person,
-}
 
 /// Turns that are not running for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

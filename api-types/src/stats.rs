@@ -1,9 +1,8 @@
 //! Counts of turns and of model usage over time.
 
 use serde::{Deserialize, Serialize};
+use shared::TurnEnd;
 use utoipa::ToSchema;
-
-use crate::TurnEnd;
 
 /// Period of the statistics, up to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

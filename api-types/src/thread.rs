@@ -4,25 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shared::{Budget, RunStatus};
+use shared::{Budget, OutcomeKind as Outcome, RunStatus, ThreadStatus};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::{Interrupt, Message, Outcome, Usage};
-
-/// Status of a thread in the list of threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ThreadStatus {
-    /// It is ready for the next message.
-    Idle,
-    /// It has work to do.
-    Busy,
-    /// It asked a person and has no answer yet.
-    Interrupted,
-    /// A node failed. Retry the turn, or send a new message.
-    Error,
-}
+use crate::{Interrupt, Message, Usage};
 
 /// A thread in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -7,7 +7,7 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 use serde_json::{Map, Value};
-use shared::Budget;
+use shared::{Budget, OutcomeKind as Outcome, Policy, Priority, TurnStatus};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -117,89 +117,6 @@ impl From<NewRole> for shared::Role {
             NewRole::System => shared::Role::System,
             NewRole::User => shared::Role::User,
             NewRole::Assistant => shared::Role::Assistant,
-        }
-    }
-}
-
-/// Treatment of input when a thread may be waiting for an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Policy {
-    /// The answer if the thread is waiting for one, otherwise a new request.
-    #[default]
-    Auto,
-    /// The answer. The turn fails if the thread is not waiting for one.
-    Answer,
-    /// A new request, even if the thread is waiting for an answer.
-    Replan,
-}
-
-impl From<Policy> for shared::Policy {
-    fn from(policy: Policy) -> Self {
-        match policy {
-            Policy::Auto => shared::Policy::Auto,
-            Policy::Answer => shared::Policy::Answer,
-            Policy::Replan => shared::Policy::Replan,
-        }
-    }
-}
-
-/// Priority of a turn within its tenant. It is strict: `low` turns wait until no other turn of the tenant is runnable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Priority {
-    /// Before all other turns of the tenant.
-    High,
-    /// In order of submission.
-    #[default]
-    Normal,
-    /// After all other turns of the tenant.
-    Low,
-}
-
-/// Status of a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TurnStatus {
-    /// It has not started.
-    Queued,
-    /// Its thread is working on it.
-    Running,
-    /// It ended with a reply of the assistant.
-    Completed,
-    /// It ended with a question to a person. The answer is another turn.
-    Interrupted,
-    /// A node failed, or the thread rejected the turn.
-    Failed,
-    /// It was cancelled.
-    Cancelled,
-}
-
-impl TurnStatus {
-    /// Reports whether the turn has ended.
-    pub fn is_over(self) -> bool {
-        !matches!(self, TurnStatus::Queued | TurnStatus::Running)
-    }
-}
-
-/// Outcome of a completed turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// The work came to its end.
-    Answered,
-    /// The work stopped before its end, or was done without some of its tools.
-    Partial,
-    /// The request was not carried out: nothing fits it, the agent gave up, or a person said no.
-    Declined,
-}
-
-impl From<shared::OutcomeKind> for Outcome {
-    fn from(kind: shared::OutcomeKind) -> Self {
-        match kind {
-            shared::OutcomeKind::Answered => Outcome::Answered,
-            shared::OutcomeKind::Partial => Outcome::Partial,
-            shared::OutcomeKind::Declined => Outcome::Declined,
         }
     }
 }

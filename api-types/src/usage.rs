@@ -28,8 +28,8 @@ impl From<&shared::UsageTotal> for Usage {
             output_tokens: total.output_tokens,
             usd: total.usd(),
             ms: total.duration_ms,
-            responses_without_usage: total.responses_without_usage,
-            responses_without_price: total.responses_without_price,
+            responses_without_usage: total.responses_without_usage.try_into().unwrap_or(u32::MAX),
+            responses_without_price: total.responses_without_price.try_into().unwrap_or(u32::MAX),
         }
     }
 }

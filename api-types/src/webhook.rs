@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use shared::DeliveryState;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -70,16 +71,4 @@ pub struct Delivery {
     /// Body of the request.
     #[schema(value_type = Object)]
     pub payload: Value,
-}
-
-/// State of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DeliveryState {
-    /// Another attempt will be made.
-    Pending,
-    /// The receiver accepted it.
-    Delivered,
-    /// All attempts failed.
-    Failed,
 }

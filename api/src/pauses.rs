@@ -3,7 +3,8 @@
 use api_types::{NewPause, Page, Problem};
 use axum::{Json, extract::State};
 use queue::{ALL_WORKERS, Notification};
-use store::{Pause, PauseKind};
+use shared::PauseKind;
+use store::Pause;
 
 use crate::{
     server::{
@@ -155,8 +156,8 @@ fn not_paused(kind: PauseKind, name: &str) -> ApiError {
 
 /// Returns the kind of pause that this principal may see, start and end. A tenant has only a pause of its own.
 fn target(principal: &Principal, kind: &str, name: &str) -> Result<PauseKind, ApiError> {
-    let kind =
-        kind.parse().map_err(|unknown: store::UnknownKind| Kind::Invalid.because(unknown.to_string()))?;
+    let unknown = format!("{kind:?} cannot be paused; hint: pause a strategy, a model or a tenant");
+    let kind = kind.parse().map_err(|_| Kind::Invalid.because(unknown))?;
     match (principal.only(), kind) {
         (None, kind) => Ok(kind),
         (Some(own), PauseKind::Tenant | PauseKind::OwnTenant) if own == name => Ok(PauseKind::OwnTenant),

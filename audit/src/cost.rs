@@ -2,46 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use shared::{Event, Request, Usage};
+use shared::{Event, InputProvided, Request, TurnStarted, Usage, UsageTotal};
 use uuid::Uuid;
 
 /// Summed usage of some answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Took {
     /// Number of model responses, unusable ones included.
     pub model_calls: u64,
     /// Number of tool results.
     pub tool_calls: u64,
-    /// Tokens read by models.
-    pub input_tokens: u64,
-    /// Tokens written by models.
-    pub output_tokens: u64,
-    /// Cost in millionths of a US dollar.
-    pub micro_usd: u64,
-    /// The part of the cost without a recorded price, computed by today's prices.
+    /// Tokens, cost and time. The cost includes that by today's prices.
+    pub usage: UsageTotal,
+    /// The part of the cost without a recorded price, computed by today's prices, in millionths of a US dollar.
     pub micro_usd_by_todays_prices: u64,
-    /// Total time of the calls in milliseconds.
-    pub ms: u64,
-    /// Number of model responses without token counts.
-    pub responses_without_usage: u64,
-    /// Number of model responses without a price, recorded or today.
-    pub responses_without_price: u64,
 }
 
 impl Took {
     /// Adds the usage of other answers.
     pub fn add(&mut self, other: &Self) {
+        self.usage.add_total(&other.usage);
         for (sum, more) in [
             (&mut self.model_calls, other.model_calls),
             (&mut self.tool_calls, other.tool_calls),
-            (&mut self.input_tokens, other.input_tokens),
-            (&mut self.output_tokens, other.output_tokens),
-            (&mut self.micro_usd, other.micro_usd),
             (&mut self.micro_usd_by_todays_prices, other.micro_usd_by_todays_prices),
-            (&mut self.ms, other.ms),
-            (&mut self.responses_without_usage, other.responses_without_usage),
-            (&mut self.responses_without_price, other.responses_without_price),
         ] {
             *sum = sum.saturating_add(more);
         }
@@ -75,34 +59,17 @@ pub struct Spending {
 impl Spending {
     /// Reads the next event.
     pub fn see(&mut self, event: &Event, price: Price<'_>) {
-        match event {
-            Event::TurnStarted(started) => self.at.turn = started.turn,
-            Event::InputProvided(provided) => self.at.turn = provided.turn,
-            Event::Asked(asked) => {
-                self.at.node.clone_from(&asked.node);
-                self.requests.clone_from(&asked.requests);
-            }
-            Event::Answered(answered) => {
-                self.count(answered.slot, &answered.usage.clone().unwrap_or_default(), price)
-            }
-            Event::AttemptFailed(failed) => {
-                if let Some(meter) = &failed.usage {
-                    self.count(failed.slot, meter, price);
-                }
-            }
-            Event::Forked(_) => self.shares.clear(),
-            Event::Opened(_)
-            | Event::Attempted(_)
-            | Event::Abandoned(_)
-            | Event::InDoubt(_)
-            | Event::Reconciled(_)
-            | Event::TaskStarted(_)
-            | Event::InputRequired(_)
-            | Event::Summarised(_)
-            | Event::Decided(_)
-            | Event::Failed(_)
-            | Event::Retried(_)
-            | Event::Cancelled(_) => (),
+        if let Event::TurnStarted(TurnStarted { turn, .. })
+        | Event::InputProvided(InputProvided { turn, .. }) = event
+        {
+            self.at.turn = *turn;
+        } else if let Event::Asked(asked) = event {
+            self.at.node.clone_from(&asked.node);
+            self.requests.clone_from(&asked.requests);
+        } else if let Event::Forked(_) = event {
+            self.shares.clear();
+        } else if let Some((slot, usage)) = event.spent() {
+            self.count(slot, &usage, price);
         }
     }
 
@@ -112,31 +79,21 @@ impl Spending {
     }
 
     fn count(&mut self, slot: usize, meter: &Usage, price: Price<'_>) {
-        let Usage { model: _, input_tokens, output_tokens, micro_usd, duration_ms: ms, response_format: _ } =
-            meter;
-        let mut took = Took {
-            input_tokens: *input_tokens,
-            output_tokens: *output_tokens,
-            micro_usd: micro_usd.unwrap_or_default(),
-            ms: *ms,
-            ..Took::default()
-        };
+        let mut took = Took::default();
         let mut share = self.at.clone();
         match self.requests.get(slot) {
             Some(Request::Chat { model, prompt, .. }) => {
                 took.model_calls = 1;
-                took.responses_without_usage = u64::from(*input_tokens == 0 && *output_tokens == 0);
-                match (micro_usd, price(model, meter)) {
-                    (Some(_), _) => (),
-                    (None, Some(today)) => {
-                        (took.micro_usd, took.micro_usd_by_todays_prices) = (today, today);
-                    }
-                    (None, None) => took.responses_without_price = 1,
-                }
+                let today = meter.micro_usd.is_none().then(|| price(model, meter)).flatten();
+                took.micro_usd_by_todays_prices = today.unwrap_or_default();
+                took.usage.add_of_model(&Usage { micro_usd: meter.micro_usd.or(today), ..meter.clone() });
                 share.model.clone_from(model);
                 share.prompt = prompt.clone().unwrap_or_default();
             }
-            Some(Request::CallTool { .. }) => took.tool_calls = 1,
+            Some(Request::CallTool { .. }) => {
+                took.tool_calls = 1;
+                took.usage.add(meter);
+            }
             Some(
                 Request::ListTools { .. }
                 | Request::ReadMore { .. }
@@ -147,7 +104,7 @@ impl Spending {
                 | Request::Index { .. }
                 | Request::Simulate(_),
             )
-            | None => (),
+            | None => took.usage.add(meter),
         }
         self.shares.entry(share).or_default().add(&took);
     }

@@ -2,7 +2,8 @@
 
 use api_types::WaitReason;
 use queue::clock;
-use store::{Error, PauseKind, Store, ThreadId, TurnFilter, TurnStatus};
+use shared::{PauseKind, TurnStatus};
+use store::{Error, Store, ThreadId, TurnFilter};
 
 /// Maximum number of queued turns that are counted.
 const MAX_TURNS: u64 = 1_000;

@@ -17,8 +17,9 @@ use queue::{
     Lane, MemoryNotifications, MemoryQueue, Notification, Notifications, QueueError, RedisNotifications,
     RedisQueue, Schedule,
 };
+use shared::TurnStatus;
 use shared::{DynThread, Fault, Request, Response};
-use store::{ConnectionSettings, NewTurn, Opening, Store, ThreadId, TurnStatus, log::Counts};
+use store::{ConnectionSettings, NewTurn, Opening, Store, ThreadId, log::Counts};
 use threads::{Backends, StrategyRegistry};
 use tokio::sync::Notify;
 use uuid::Uuid;

@@ -16,7 +16,11 @@ mod worker;
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{
+    Parser, Subcommand, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use shared::Priority;
 
 pub(crate) use self::{
     audit::{Audit, AuditKey},
@@ -29,7 +33,7 @@ pub(crate) use self::{
     queue::{PauseTarget, Queue},
     stats::StatsRange,
     thread::{CostBy, DiffView, Fork, Reconcile, Thread},
-    turn::{GroupBy, Priority, Send, Turn},
+    turn::{GroupBy, Send, Turn},
     webhook::Webhook,
     worker::Worker,
 };
@@ -374,6 +378,11 @@ pub(crate) fn command() -> clap::Command {
         command.mut_args(accept).mut_subcommands(accept_negative_numbers)
     }
     accept_negative_numbers(<Args as clap::CommandFactory>::command())
+}
+
+/// Parses the name of a priority.
+fn priority() -> impl TypedValueParser<Value = Priority> {
+    PossibleValuesParser::new(Priority::ALL.map(Priority::as_str)).try_map(|name| name.parse::<Priority>())
 }
 
 /// Returns the name of an option's value, which is also its name in the API.

@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::{block_reason::BlockReason, lane::Lane};
+use shared::BlockReason;
+
+use crate::lane::Lane;
+
+/// Length at which the detail of a block reason is cut, in bytes.
+pub const MAX_REASON_BYTES: usize = 200;
 
 /// Time after which [`Queue::claim`](crate::Queue::claim) returns without jobs, so that its caller can check for a shutdown.
 pub const MAX_CLAIM_WAIT: Duration = Duration::from_secs(1);
@@ -98,7 +103,7 @@ impl Schedule {
     /// The block reason, cut to the length that the queue stores.
     pub(crate) fn reason(&self) -> Option<BlockReason> {
         match self {
-            Self::Blocked { reason, .. } => Some(reason.truncated()),
+            Self::Blocked { reason, .. } => Some(reason.truncated(MAX_REASON_BYTES)),
             Self::Now | Self::NowAtSeq(_) | Self::After(_) => None,
         }
     }

@@ -2,76 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-use shared::DEFAULT_TENANT;
+use shared::{DEFAULT_TENANT, Priority, UnknownStatus};
 
 /// Longest tenant name, in characters.
 pub const MAX_TENANT_LEN: usize = 64;
-
-/// Priority of a turn within its tenant. It is strict: a lower priority waits while any higher one has work. Across tenants
-/// it has no effect, so no tenant gains by marking everything as urgent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Priority {
-    /// Before all others of its tenant.
-    High,
-    /// The default.
-    #[default]
-    Normal,
-    /// After all others of its tenant.
-    Low,
-}
-
-/// A text that is not a priority.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown priority {text:?}; hint: use high, normal or low")]
-pub struct UnknownPriority {
-    /// The text that was parsed.
-    pub text: String,
-}
-
-impl Priority {
-    /// All priorities, highest first.
-    pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
-
-    /// The name used in JSON, SQL and Redis.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Normal => "normal",
-            Self::Low => "low",
-        }
-    }
-
-    /// The index in [`Self::ALL`], which the database stores so that rows sort by priority.
-    pub fn rank(self) -> u8 {
-        match self {
-            Self::High => 0,
-            Self::Normal => 1,
-            Self::Low => 2,
-        }
-    }
-
-    /// The priority with this [rank](Self::rank); `None` if there is none.
-    pub fn from_rank(rank: i64) -> Option<Self> {
-        Self::ALL.into_iter().find(|priority| i64::from(priority.rank()) == rank)
-    }
-}
-
-impl fmt::Display for Priority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Priority {
-    type Err = UnknownPriority;
-
-    fn from_str(text: &str) -> Result<Self, UnknownPriority> {
-        let known = Self::ALL.into_iter().find(|priority| priority.as_str() == text);
-        known.ok_or_else(|| UnknownPriority { text: text.to_owned() })
-    }
-}
 
 /// The line in which a job waits. Within a tenant, lanes are emptied in the order of their priorities; tenants take turns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,11 +37,10 @@ impl fmt::Display for Lane {
 }
 
 impl FromStr for Lane {
-    type Err = UnknownPriority;
+    type Err = UnknownStatus;
 
-    fn from_str(text: &str) -> Result<Self, UnknownPriority> {
-        let (priority, tenant) =
-            text.split_once(':').ok_or_else(|| UnknownPriority { text: text.to_owned() })?;
+    fn from_str(text: &str) -> Result<Self, UnknownStatus> {
+        let (priority, tenant) = text.split_once(':').unwrap_or(("", text));
         Ok(Self::new(tenant, priority.parse()?))
     }
 }

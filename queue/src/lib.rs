@@ -18,7 +18,6 @@ pub mod rate_limits;
 pub mod redis;
 
 mod batcher;
-mod block_reason;
 mod enqueued;
 mod error;
 mod job;
@@ -29,11 +28,13 @@ mod slots;
 
 pub use self::{
     batcher::{Batcher, WhenAlone},
-    block_reason::{BlockReason, BlockedBy, MAX_REASON_BYTES},
     enqueued::Enqueued,
     error::QueueError,
-    job::{Deaths, Depth, EntryState, Job, MAX_CLAIM_WAIT, MAX_DELAY, MAX_LISTED, QueueEntry, Schedule},
-    lane::{Lane, MAX_TENANT_LEN, Priority, UnknownPriority, Weights, is_valid_tenant},
+    job::{
+        Deaths, Depth, EntryState, Job, MAX_CLAIM_WAIT, MAX_DELAY, MAX_LISTED, MAX_REASON_BYTES, QueueEntry,
+        Schedule,
+    },
+    lane::{Lane, MAX_TENANT_LEN, Weights, is_valid_tenant},
     memory::{MAX_JOBS, MemoryQueue},
     notifications::{
         ALL_APIS, ALL_WORKERS, Delta, MemoryNotifications, Notification, Notifications, RedisNotifications,
@@ -42,3 +43,4 @@ pub use self::{
     redis::RedisQueue,
     slots::{SlotGuard, Slots},
 };
+pub use shared::{BlockReason, BlockedBy, Priority};

@@ -48,7 +48,7 @@ fn check(schema: &Value, value: &Value, path: &str, depth: usize, problems: &mut
     for one in schema["allOf"].as_array().into_iter().flatten() {
         check(one, value, path, depth + 1, problems);
     }
-    check_size(schema, value, at, problems);
+    problems.extend(size_mismatch(schema, value).map(|why| format!("{at} {why}")));
     match value {
         Value::Object(fields) => check_object(schema, fields, path, depth, problems),
         Value::Array(items) => {
@@ -86,21 +86,20 @@ fn check_object(
     }
 }
 
-fn check_size(schema: &Value, value: &Value, at: &str, problems: &mut Vec<String>) {
+/// Returns the bound that a value exceeds, if it exceeds one.
+pub(crate) fn size_mismatch(schema: &Value, value: &Value) -> Option<String> {
     let (size, least, most, unit) = match value {
-        Value::Number(number) => (number.as_f64(), "minimum", "maximum", ""),
-        Value::String(text) => (Some(text.chars().count() as f64), "minLength", "maxLength", " characters"),
-        Value::Array(items) => (Some(items.len() as f64), "minItems", "maxItems", " values"),
-        Value::Object(fields) => (Some(fields.len() as f64), "minProperties", "maxProperties", " fields"),
-        Value::Null | Value::Bool(_) => return,
+        Value::Number(it) => (it.as_f64(), "minimum", "maximum", ""),
+        Value::String(it) => (Some(it.chars().count() as f64), "minLength", "maxLength", " characters"),
+        Value::Array(it) => (Some(it.len() as f64), "minItems", "maxItems", " values"),
+        Value::Object(it) => (Some(it.len() as f64), "minProperties", "maxProperties", " fields"),
+        Value::Null | Value::Bool(_) => return None,
     };
-    let Some(size) = size else { return };
-    if let Some(least) = schema[least].as_f64().filter(|bound| size < *bound) {
-        problems.push(format!("{at} must be at least {least}{unit}"));
-    }
-    if let Some(most) = schema[most].as_f64().filter(|bound| *bound < size) {
-        problems.push(format!("{at} must be at most {most}{unit}"));
-    }
+    let size = size?;
+    let least = schema[least].as_f64().filter(|least| size < *least);
+    let most = schema[most].as_f64().filter(|most| *most < size);
+    let too_small = least.map(|least| format!("must be at least {least}{unit}"));
+    too_small.or_else(|| most.map(|most| format!("must be at most {most}{unit}")))
 }
 
 fn fits(schema: &Value, value: &Value, depth: usize) -> bool {
@@ -118,7 +117,7 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-fn has_type(schema: &Value, value: &Value) -> bool {
+pub(crate) fn has_type(schema: &Value, value: &Value) -> bool {
     let types = types(schema);
     let is = |name: &&str| match *name {
         "null" => value.is_null(),

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::answer::Answer;
+use crate::{
+    answer::Answer,
+    arguments::{has_type, size_mismatch},
+};
 
 /// Input that a tool needs from a person before it can carry out its call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -225,48 +228,19 @@ fn typed(schema: &Value, words: &str) -> Value {
 /// Returns the reason that a value does not fit its field, if it does not. As in JSON Schema, `format` is an annotation
 /// and is not checked.
 fn misfit(schema: &Value, value: &Value) -> Option<String> {
-    let number = |key: &str| schema.get(key).and_then(Value::as_f64);
     let kind = || Some(format!("must be {}", kind(schema)));
     if let Some(choices) = choices(schema) {
-        return if value.as_str().is_some_and(|text| choices.iter().any(|one| one == text)) {
-            None
-        } else {
-            kind()
-        };
+        let is_chosen = value.as_str().is_some_and(|text| choices.iter().any(|choice| choice == text));
+        return if is_chosen { None } else { kind() };
     }
-    let (size, least, most) = match (schema.get("type").and_then(Value::as_str), value) {
-        (Some("string"), Value::String(text)) => {
-            (text.chars().count() as f64, number("minLength"), number("maxLength"))
-        }
-        (Some("integer"), Value::Number(number))
-            if number.as_f64().is_none_or(|number| number.fract() != 0.0) =>
-        {
-            return kind();
-        }
-        (Some("number" | "integer"), Value::Number(amount)) => {
-            (amount.as_f64().unwrap_or_default(), number("minimum"), number("maximum"))
-        }
-        (Some("array"), Value::Array(items)) => {
+    match schema.get("type").and_then(Value::as_str) {
+        None => None,
+        Some("string" | "integer" | "number" | "boolean" | "array") if has_type(schema, value) => {
             let item = schema.get("items").unwrap_or(&Value::Null);
-            if let Some(why) = items.iter().find_map(|value| misfit(item, value)) {
-                return Some(why);
-            }
-            (items.len() as f64, number("minItems"), number("maxItems"))
+            let mut items = value.as_array().into_iter().flatten();
+            items.find_map(|one| misfit(item, one)).or_else(|| size_mismatch(schema, value))
         }
-        (Some("boolean"), Value::Bool(_)) | (None, _) => return None,
-        (Some(_), _) => return kind(),
-    };
-    let what = if value.is_number() {
-        ""
-    } else if value.is_array() {
-        " values"
-    } else {
-        " characters"
-    };
-    match (least, most) {
-        (Some(least), _) if size < least => Some(format!("must be at least {least}{what}")),
-        (_, Some(most)) if most < size => Some(format!("must be at most {most}{what}")),
-        (Some(_) | None, _) => None,
+        Some(_) => kind(),
     }
 }
 

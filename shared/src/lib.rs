@@ -16,6 +16,7 @@
 mod answer;
 mod arguments;
 mod attachment;
+mod batch_result;
 mod budget;
 mod context;
 mod effect;
@@ -26,11 +27,13 @@ mod json_text;
 mod message;
 mod node_config;
 mod outcome;
+mod pending;
 mod progress;
 mod read_answer;
 mod replay;
 mod request;
 mod rerun;
+mod status;
 mod strategy;
 mod suggest;
 mod system_prompt;
@@ -44,6 +47,7 @@ mod visible;
 pub use answer::Answer;
 pub use arguments::mismatch as argument_mismatch;
 pub use attachment::{Accepts, Attachment, AttachmentKind, IMAGE_TYPES};
+pub use batch_result::{BatchResult, ResultError, ResultResponse};
 pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope};
 pub use context::{
     CONTEXT_TOKENS_MIN, ContextSettings, READ_MORE, TOOL_RESULT_TOKENS, estimated_tokens,
@@ -70,9 +74,10 @@ pub use message::{
 };
 pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, prompt_hash, unknown_server};
 pub use outcome::{Cause, Outcome, OutcomeKind};
+pub use pending::{BlockReason, BlockedBy, PendingCause};
 pub use progress::{
     ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask, PendingRequest,
-    Policy, Progress, RunStatus, SKIPPED, SUMMARISE_NODE, SUMMARISE_PROMPT,
+    Progress, RunStatus, SKIPPED, SUMMARISE_NODE, SUMMARISE_PROMPT,
 };
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};
@@ -81,6 +86,10 @@ pub use request::{
     Simulation, WebSearch, matches_pattern,
 };
 pub use rerun::{Rerun, rerun, transcript};
+pub use status::{
+    BatchStatus, DeliveryState, PauseKind, Policy, Priority, StopReason, ThreadStatus, TurnEnd, TurnStatus,
+    UnknownStatus,
+};
 pub use strategy::{
     Edge, Edges, Node, PartialResult, ProposedCall, Question, Step, Strategy, Thread, Transition, TurnSoFar,
     verbatim,

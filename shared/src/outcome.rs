@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::budget::{BudgetExceeded, Measure, Scope};
 
@@ -23,16 +24,17 @@ pub struct Outcome {
     pub causes: BTreeSet<Cause>,
 }
 
-/// Kinds of endings of a completed turn, ordered from best to worst.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Outcome of a completed turn, ordered from best to worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = Outcome)]
 pub enum OutcomeKind {
     /// The work came to its end.
     #[default]
     Answered,
     /// The work stopped before its end, or was done without some of its tools.
     Partial,
-    /// The request was not carried out, and no tool has run: nothing fits it, the agent gave up, or a person said no.
+    /// The request was not carried out: nothing fits it, the agent gave up, or a person said no.
     Declined,
 }
 

@@ -37,9 +37,9 @@ pub struct UsageTotal {
     /// Time spent in models and tools, in milliseconds. Concurrent requests are added up.
     pub duration_ms: u64,
     /// Number of model responses that reported no tokens. Their tokens are missing from the sums.
-    pub responses_without_usage: u32,
+    pub responses_without_usage: u64,
     /// Number of model responses without a configured price. Their cost is missing from the sum.
-    pub responses_without_price: u32,
+    pub responses_without_price: u64,
 }
 
 impl UsageTotal {
@@ -54,20 +54,37 @@ impl UsageTotal {
     }
 
     /// Adds the usage of one response.
-    pub(crate) fn add(&mut self, usage: &Usage) {
+    pub fn add(&mut self, usage: &Usage) {
         let Usage { model: _, input_tokens, output_tokens, micro_usd, duration_ms, response_format: _ } =
             usage;
-        self.input_tokens = self.input_tokens.saturating_add(*input_tokens);
-        self.output_tokens = self.output_tokens.saturating_add(*output_tokens);
-        self.micro_usd = self.micro_usd.saturating_add(micro_usd.unwrap_or_default());
-        self.duration_ms = self.duration_ms.saturating_add(*duration_ms);
+        self.add_total(&Self {
+            input_tokens: *input_tokens,
+            output_tokens: *output_tokens,
+            micro_usd: micro_usd.unwrap_or_default(),
+            duration_ms: *duration_ms,
+            ..Self::default()
+        });
     }
 
     /// Adds the usage of a model response, and counts missing tokens and prices.
-    pub(crate) fn add_of_model(&mut self, usage: &Usage) {
+    pub fn add_of_model(&mut self, usage: &Usage) {
         self.add(usage);
-        self.responses_without_usage += u32::from(usage.input_tokens == 0 && usage.output_tokens == 0);
-        self.responses_without_price += u32::from(usage.micro_usd.is_none());
+        self.responses_without_usage += u64::from(usage.input_tokens == 0 && usage.output_tokens == 0);
+        self.responses_without_price += u64::from(usage.micro_usd.is_none());
+    }
+
+    /// Adds another sum.
+    pub fn add_total(&mut self, other: &Self) {
+        for (sum, more) in [
+            (&mut self.input_tokens, other.input_tokens),
+            (&mut self.output_tokens, other.output_tokens),
+            (&mut self.micro_usd, other.micro_usd),
+            (&mut self.duration_ms, other.duration_ms),
+            (&mut self.responses_without_usage, other.responses_without_usage),
+            (&mut self.responses_without_price, other.responses_without_price),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
     }
 }
 

@@ -53,18 +53,18 @@ pub use filter::{ConditionReader, ConditionText, Conditions, FilterError};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use keys::{Key, MOST_KEYS};
 pub use log::{
-    AttachmentContent, CancelRequest, Chain, ConnectionSettings, Counts, DeadWorker, DryRun, Ended,
-    EndedTurn, Failure, Failures, Fork, Head, Idempotency, MOST_SUBMITTED, NewLog, NewThread, NewTurn,
-    Opening, Order, PendingCount, PendingFilter, PendingTurn, Queued, Range, ReadModelUpdate, Reader,
-    Recorded, Runnable, ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan,
-    ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason, Withdrawal,
-    plain,
+    AttachmentContent, CancelRequest, Chain, ConnectionSettings, Counts, DeadWorker, DryRun, EndedTurn,
+    Failure, Failures, Fork, Head, Idempotency, MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order,
+    PendingCount, PendingFilter, PendingTurn, Queued, Range, ReadModelUpdate, Reader, Recorded, Runnable,
+    ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan, Turn, TurnFilter,
+    TurnId, TurnUpdate, WaitReason, Withdrawal, plain,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
-pub use pauses::{Pause, PauseKind, UnknownKind};
+pub use pauses::Pause;
 pub use pins::Pin;
 pub use read_models::{Difference, Differs, ExpectedThread, ExpectedTurn};
 pub use retention::{Hold, Prune, Pruned};
+pub use shared::{PauseKind, ThreadStatus, TurnStatus, UnknownStatus};
 pub use stats::{
     CauseCount, Counted, CountedEnd, EndedCount, Intervals, ModelResponse, OpenTurns, Resolution, Stats,
     Tally, UsageCount, UsageShare,

@@ -1,7 +1,8 @@
 //! Cancels a running turn as a stored request demands. The store says why the request comes first.
 
 use shared::{Cancelled, RunStatus};
-use store::{CancelRequest, Error, ReadModelUpdate, ThreadStatus, TurnStatus, TurnUpdate};
+use shared::{ThreadStatus, TurnStatus};
+use store::{CancelRequest, Error, ReadModelUpdate, TurnUpdate};
 
 use crate::{
     announce::Appended, backends::Backends, log::Log, registry::StrategyRegistry, thread_log::ThreadLog,

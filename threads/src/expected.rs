@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use queue::clock;
 use serde_json::Value;
 use shared::{DEFAULT_TENANT, Event, InputResponse, Message, Policy, TurnKind};
-use store::{
-    Counted, Error, ExpectedThread, ExpectedTurn, Head, Recorded, Tally, ThreadStatus, TurnStatus, plain,
-};
+use shared::{ThreadStatus, TurnStatus};
+use store::{Counted, Error, ExpectedThread, ExpectedTurn, Head, Recorded, Tally, plain};
 
 use crate::{
     asked_models::AskedModels,

@@ -4,9 +4,10 @@
 //! is documented here and produces every documented error.
 
 use queue::{Deaths, Lane, clock};
+use shared::TurnStatus;
 use store::{
     CancelRequest, Counted, DeadWorker, EndedTurn, Error, Head, Pause, Queued, ReadModelUpdate, Recorded,
-    Runnable, Store, ThreadId, TurnFilter, TurnId, TurnStatus, Withdrawal, WorkerRecord,
+    Runnable, Store, ThreadId, TurnFilter, TurnId, Withdrawal, WorkerRecord,
 };
 use uuid::Uuid;
 

@@ -1,7 +1,8 @@
 //! Parking of a thread that cannot continue.
 
 use metrics::metrics;
-use store::{Error, ReadModelUpdate, ThreadId, ThreadStatus, TurnStatus, TurnUpdate};
+use shared::{ThreadStatus, TurnStatus};
+use store::{Error, ReadModelUpdate, ThreadId, TurnUpdate};
 
 use crate::{announce::report, backends::Backends, log::Log};
 

@@ -1,7 +1,8 @@
 //! Status of a thread and of its turn, as its folded log says.
 
 use shared::{DynThread, Event, RunStatus};
-use store::{ThreadStatus, TurnStatus, TurnUpdate};
+use shared::{ThreadStatus, TurnStatus};
+use store::TurnUpdate;
 
 /// The status of a thread and of its current turn in the read model.
 #[derive(PartialEq)]

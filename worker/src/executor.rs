@@ -12,8 +12,9 @@ use std::{
 
 use futures::FutureExt as _;
 use queue::{BlockedBy, Deaths, Job, QueueError, Schedule, Slots, rate_limits::MAX_PAUSE};
+use shared::PauseKind;
 use shared::RunStatus;
-use store::{PauseKind, Store};
+use store::Store;
 use threads::{Log, ThreadLog};
 use tokio::{
     sync::Notify,

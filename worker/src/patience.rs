@@ -30,7 +30,7 @@ impl Waiting {
     pub(crate) fn over(&self, standing: &Standing) -> Option<Fault> {
         let out_for = standing.out_for.filter(|duration| self.give_up_after <= *duration)?;
         let waited = self.waited.unwrap_or_default();
-        (self.is_optional || self.give_up_after <= waited).then(|| given_up(out_for, &standing.reason))
+        (self.is_optional || self.give_up_after <= waited).then(|| given_up(out_for, &standing.reason.detail))
     }
 
     /// Time until the request is given up, if nothing is answered meanwhile.
@@ -96,7 +96,7 @@ fn a_request_is_given_up_when_it_and_its_model_waited_long_enough() {
     let standing = |out_for: Option<u64>| Standing {
         after: seconds(1),
         out_for: out_for.map(seconds),
-        reason: "model a/b has taken no request".to_owned(),
+        reason: shared::BlockedBy::Provider.because("model a/b has taken no request"),
         answers_others: false,
     };
     let waiting = |waited: Option<u64>, is_optional| Waiting {

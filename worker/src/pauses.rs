@@ -6,7 +6,8 @@ use std::{
 };
 
 use queue::{BlockReason, BlockedBy, Schedule};
-use store::{Pause, PauseKind, ThreadId};
+use shared::PauseKind;
+use store::{Pause, ThreadId};
 use threads::{Backends, Log};
 use tracing::{info, warn};
 

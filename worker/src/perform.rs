@@ -7,8 +7,9 @@ use queue::{
     BlockReason, BlockedBy, Priority,
     rate_limits::{Demand, MAX_PAUSE, Refusal, Reservation, Standing, Subject},
 };
+use shared::PauseKind;
 use shared::{Attempted, Event, Fault, FaultKind, PendingRequest, Request, Response};
-use store::{Error, Head, PauseKind, ThreadId};
+use store::{Error, Head, ThreadId};
 use threads::{Log, ThreadLog};
 use tokio::{sync::Notify, time::Instant};
 use tracing::warn;
@@ -138,7 +139,7 @@ impl<L: Log> StepRunner<L> {
                 continue;
             }
             if waiting.waited.is_none() && standing.out_for.is_some_and(|duration| RECORD_AFTER <= duration) {
-                let fault = Fault::unavailable(&standing.reason, None);
+                let fault = Fault::unavailable(&standing.reason.detail, None);
                 admitted.events.push(unsent(log, due.slot, fault));
             }
             keep_soonest(&mut admitted.blocked, waiting_for(standing, &waiting));
@@ -313,9 +314,9 @@ impl<L: Log> StepRunner<L> {
         let policy = self.admission.retries.of(&subject);
         let backoff = policy.backoff.unwrap_or(self.backoff);
         let recorded = |outcome| Ok(policy.limit_attempts(receive(outcome, backoff.delay_ms(due.attempts))));
-        let (fault, retry_after_ms, was_sent) = match outcome {
-            Err(fault) if let FaultKind::Unavailable { retry_after_ms, sent } = fault.kind => {
-                (fault, retry_after_ms, sent)
+        let (fault, retry_after_ms, was_sent, by) = match outcome {
+            Err(fault) if let FaultKind::Unavailable { retry_after_ms, sent, by } = fault.kind => {
+                (fault, retry_after_ms, sent, by)
             }
             outcome => {
                 if is_answer(&outcome) {
@@ -328,7 +329,7 @@ impl<L: Log> StepRunner<L> {
             subject,
             sent_ago: sent.elapsed(),
             retry_after: retry_after_ms.map(Duration::from_millis),
-            error: without_details(&fault.error).to_owned(),
+            reason: by.because(without_details(&fault.error)),
             first_pause: backoff.base,
             max_pause: backoff.max,
         };
@@ -339,7 +340,7 @@ impl<L: Log> StepRunner<L> {
                 Standing {
                     after: backoff.base,
                     out_for: None,
-                    reason: refusal.error.clone(),
+                    reason: refusal.reason.clone(),
                     answers_others: false,
                 }
             }
@@ -392,7 +393,7 @@ fn is_answer(outcome: &Outcome) -> bool {
 
 /// The delay of a request whose model or server refuses requests.
 fn blocked(standing: Standing) -> Blocked {
-    (with_jitter(standing.after), BlockedBy::Provider.because(standing.reason))
+    (with_jitter(standing.after), standing.reason)
 }
 
 /// The same for a request that is given up some time.

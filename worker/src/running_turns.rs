@@ -50,10 +50,9 @@ impl RunningTurns {
             Ok(Reservation::Wait { after, reason }) => {
                 Some(StepOutcome::Blocked { after, why: BlockedBy::Limit.because(reason) })
             }
-            Ok(Reservation::Unavailable(refused)) => Some(StepOutcome::Blocked {
-                after: refused.after,
-                why: BlockedBy::Limit.because(refused.reason),
-            }),
+            Ok(Reservation::Unavailable(it)) => {
+                Some(StepOutcome::Blocked { after: it.after, why: it.reason })
+            }
             Err(error) => {
                 warn!(%error, "cannot count the running turns of a tenant, so no turn starts; retrying in 1 s");
                 let why = BlockedBy::Limit.because(error.to_string());

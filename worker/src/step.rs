@@ -4,8 +4,9 @@ use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use metrics::metrics;
 use queue::{BlockReason, Priority, clock, rate_limits::MAX_PAUSE};
+use shared::PauseKind;
 use shared::{Event, MessageRejected, Next, RunStatus};
-use store::{Error, PauseKind, Store, ThreadId};
+use store::{Error, Store, ThreadId};
 use threads::{Backends, Log, StrategyRegistry, ThreadLog};
 use tokio::sync::Notify;
 use tracing::{Span, debug, info, warn};

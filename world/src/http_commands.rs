@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
-use shared::{Fault, FaultKind, Response, Safety, Tool, ToolCall, ToolOutput};
+use shared::{Fault, FaultKind, Response, Safety, Tool, ToolCall, ToolOutput, status};
 
 use super::{
     description::description,
@@ -48,17 +48,20 @@ pub struct Command {
     pub timeout: Duration,
 }
 
-/// HTTP methods with a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// `POST`.
-    Post,
-    /// `PUT`.
-    Put,
-    /// `PATCH`.
-    Patch,
-    /// `DELETE`.
-    Delete,
+status! {
+    /// HTTP methods with a body.
+    #[derive(Default)]
+    Method {
+        /// `POST`.
+        #[default]
+        Post = "POST",
+        /// `PUT`.
+        Put = "PUT",
+        /// `PATCH`.
+        Patch = "PATCH",
+        /// `DELETE`.
+        Delete = "DELETE",
+    }
 }
 
 /// The configured commands.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde_json::Value;
 use shared::{
-    AttemptFailed, DynThread, Event, Fault, FaultKind, Graph, InDoubt, InputRequired, InvalidLog, Response,
-    rerun,
+    AttemptFailed, BlockedBy, DynThread, Event, Fault, FaultKind, Graph, InDoubt, InputRequired, InvalidLog,
+    Response, rerun,
 };
 
 use crate::world::{Outcome, RequestContext, World, stream_words};
@@ -144,9 +144,11 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
                     FaultKind::ContextExceeded { context_tokens: *context_tokens }
                 }
                 None => FaultKind::Permanent,
-                Some(_) if *waiting => {
-                    FaultKind::Unavailable { retry_after_ms: *retry_after_ms, sent: *in_doubt }
-                }
+                Some(_) if *waiting => FaultKind::Unavailable {
+                    retry_after_ms: *retry_after_ms,
+                    sent: *in_doubt,
+                    by: BlockedBy::Provider,
+                },
                 Some(_) if *in_doubt => FaultKind::InDoubt { retry_after_ms: *retry_after_ms },
                 Some(_) => FaultKind::Transient { retry_after_ms: *retry_after_ms },
             };

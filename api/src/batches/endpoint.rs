@@ -22,7 +22,6 @@ use crate::{
         opening::{Overrides, opened},
         submit::{check_attachments, messages},
     },
-    views,
 };
 
 /// Endpoint of a batch.
@@ -115,8 +114,8 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     check_attachments(app, &opened, &messages)?;
     Ok(store::NewTurn {
         attachments,
-        policy: new.policy.into(),
-        priority: new.priority.map_or(context.priority, views::store_priority),
+        policy: new.policy,
+        priority: new.priority.unwrap_or(context.priority),
         metadata: Value::Object(new.metadata.unwrap_or_default()),
         caller: context.author.caller.clone(),
         ..store::NewTurn::of(Opening::New(opened), messages, context.author.name.clone())

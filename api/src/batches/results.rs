@@ -1,6 +1,6 @@
 //! Route that returns the results of a batch while it runs.
 
-use api_types::ErrorReply;
+use api_types::{BatchResult, ErrorReply};
 use axum::{
     body::{Body, Bytes},
     extract::State,
@@ -49,7 +49,7 @@ pub(crate) struct ListResults {
     get, path = "/v1/batches/{id}/results", tag = "bulk", operation_id = "batch_results",
     params(("id" = String, Path, description = "Id of the batch."), ListResults),
     responses(
-        (status = 200, description = "JSON lines; none if there are no results after `after` yet.", body = String, content_type = "application/x-ndjson"),
+        (status = 200, description = "JSON lines; none if there are no results after `after` yet.", body = BatchResult, content_type = "application/x-ndjson"),
         (status = 404, description = "The batch does not exist.", body = ErrorReply)
     )
 )]

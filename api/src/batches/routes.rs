@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use shared::{DEFAULT_TENANT, usd};
 use store::{
     Idempotency,
-    batches::{Batch, BatchStatus, KnownBy, Rerun, Stopped},
+    batches::{Batch, BatchStatus, KnownBy, Rerun, StopReason},
 };
 use utoipa::IntoParams;
 
@@ -37,7 +37,6 @@ use crate::{
         state::{AppState, SharedState},
     },
     turns::submit::REPLAYED,
-    views,
 };
 
 /// Maximum duration of a batch in seconds.
@@ -202,7 +201,7 @@ async fn checked(
         max_micro_usd: new.max_usd.map(micro_usd).transpose()?,
         window: lines.unwrap_or(app.bulk.window).min(app.bulk.window),
         item_seconds,
-        priority: new.priority.map_or(Priority::Low, views::store_priority),
+        priority: new.priority.unwrap_or(Priority::Low),
         request_hash: request.request_hash,
         known_by: request.known_by,
     })
@@ -338,7 +337,7 @@ pub(crate) async fn pause(
     Path(id): Path<String>,
 ) -> Result<Json<api_types::Batch>, ApiError> {
     let batch = find(&app, &principal, &id).await?;
-    if !app.parts.store.stop_batch(batch.id, Stopped::Paused).await? {
+    if !app.parts.store.stop_batch(batch.id, StopReason::Paused).await? {
         return Err(not_now(&batch, &format!("it is {} and has no lines left to submit", batch.status)));
     }
     Ok(Json(show(&app, find(&app, &principal, &id).await?).await?))

@@ -1,9 +1,9 @@
 //! Responses of batches.
 
-use api_types::{BatchErrors, BatchExtension, BatchStatus, InvalidLine, RequestCounts, StopReason, TopCause};
+use api_types::{BatchErrors, BatchExtension, BatchStatus, InvalidLine, RequestCounts, TopCause};
 use queue::clock;
 use shared::usd;
-use store::batches::{Batch, Cause, ItemState, Pace, Stopped, UnderWay};
+use store::batches::{Batch, Cause, ItemState, Pace, UnderWay};
 
 use super::{
     line::field_of,
@@ -64,17 +64,12 @@ pub(crate) async fn show_briefly(app: &AppState, batch: Batch) -> Result<api_typ
         results: batch.done,
         rate_per_s,
         eta_s: rate_per_s
-            .filter(|rate| {
-                *rate > 0.0 && moving > 0 && batch.status == store::batches::BatchStatus::InProgress
-            })
+            .filter(|rate| *rate > 0.0 && moving > 0 && batch.status == BatchStatus::InProgress)
             .map(|rate| float(moving) / rate),
         tokens: batch.input_tokens.saturating_add(batch.output_tokens),
         usd: usd(batch.micro_usd),
         max_usd: batch.max_micro_usd.map(usd),
-        stopped: batch.stopped.map(|stopped| match stopped {
-            Stopped::Paused => StopReason::Paused,
-            Stopped::MaxUsd => StopReason::MaxUsd,
-        }),
+        stopped: batch.stopped,
         resumable: resumable(app, &batch).await?,
         top_causes: None,
     };
@@ -85,7 +80,7 @@ pub(crate) async fn show_briefly(app: &AppState, batch: Batch) -> Result<api_typ
         errors,
         input_file_id: file_name(batch.input_file),
         completion_window: batch.completion_window,
-        status: status(batch.status),
+        status: batch.status,
         output_file_id: file(batch.output_file),
         error_file_id: file(batch.error_file),
         created_at: seconds(batch.at.created),
@@ -101,19 +96,6 @@ pub(crate) async fn show_briefly(app: &AppState, batch: Batch) -> Result<api_typ
         metadata: batch.metadata,
         turnfold,
     })
-}
-
-fn status(status: store::batches::BatchStatus) -> BatchStatus {
-    match status {
-        store::batches::BatchStatus::Validating => BatchStatus::Validating,
-        store::batches::BatchStatus::Failed => BatchStatus::Failed,
-        store::batches::BatchStatus::InProgress => BatchStatus::InProgress,
-        store::batches::BatchStatus::Finalizing => BatchStatus::Finalizing,
-        store::batches::BatchStatus::Completed => BatchStatus::Completed,
-        store::batches::BatchStatus::Expired => BatchStatus::Expired,
-        store::batches::BatchStatus::Cancelling => BatchStatus::Cancelling,
-        store::batches::BatchStatus::Cancelled => BatchStatus::Cancelled,
-    }
 }
 
 fn top_cause(Cause { state, code, message, count, example }: Cause) -> TopCause {

@@ -15,7 +15,7 @@ use axum::response::{
 use futures::stream;
 use queue::Notification;
 use serde_json::{Value, json};
-use store::TurnStatus;
+use shared::TurnStatus;
 use tokio::time::Instant;
 
 use super::{

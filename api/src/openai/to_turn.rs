@@ -25,7 +25,6 @@ use crate::{
         opening::{Overrides, continued, opened},
         submit::{check_attachments, policy_for},
     },
-    views,
 };
 
 /// A parsed chat completion request.
@@ -105,8 +104,8 @@ impl ChatRequest {
     }
 
     /// Sets the priority, unless the request contains one.
-    pub(crate) fn or_priority(mut self, priority: queue::Priority) -> Self {
-        self.extension.priority.get_or_insert(views::priority(priority));
+    pub(crate) fn or_priority(mut self, priority: Priority) -> Self {
+        self.extension.priority.get_or_insert(priority);
         self
     }
 
@@ -184,7 +183,7 @@ impl ChatRequest {
     fn turn(self, thread: Opening, author: Actor) -> store::NewTurn {
         let Messages { messages, attachments } = self.messages;
         store::NewTurn {
-            priority: views::store_priority(self.extension.priority.unwrap_or_default()),
+            priority: self.extension.priority.unwrap_or_default(),
             metadata: Value::Object(self.metadata),
             attachments,
             caller: author.caller,

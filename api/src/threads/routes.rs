@@ -67,8 +67,7 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<ThreadSummary>>, ApiError> {
     let limit = limit(params.limit)?;
     let conditions = conditions(params.r#where.as_deref(), clock::now())?;
-    let status = params.status.map(views::store_thread_status);
-    let filter = ThreadFilter { tenant: principal.only(), status, turns: conditions.as_ref() };
+    let filter = ThreadFilter { tenant: principal.only(), status: params.status, turns: conditions.as_ref() };
     let rows = app.parts.store.threads(filter, params.after, limit + 1).await?;
     Ok(Json(page(rows, limit).map(views::thread_summary)))
 }

@@ -2,8 +2,9 @@
 
 use api_types::{Problem, Turn};
 use axum::{Json, extract::State};
+use shared::TurnStatus;
 use shared::{Event, Retried, RunStatus};
-use store::{CancelRequest, ThreadId, TurnId, TurnStatus, Withdrawal};
+use store::{CancelRequest, ThreadId, TurnId, Withdrawal};
 use threads::ThreadLog;
 use uuid::Uuid;
 

@@ -49,7 +49,7 @@ pub(crate) async fn causes(
     let conditions = conditions(params.r#where.as_deref(), clock::now())?;
     let filter = TurnFilter {
         tenant: principal.only(),
-        status: params.status.map(views::store_turn_status),
+        status: params.status,
         conditions: conditions.as_ref(),
         ..TurnFilter::default()
     };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use api_types::{Message, Outcome, Turn};
+use api_types::{Message, Turn};
 use queue::clock::rfc3339;
 use serde::Deserialize;
 use shared::UsageTotal;
@@ -20,7 +20,6 @@ use crate::{
         problem::{ApiError, Kind},
         state::AppState,
     },
-    views,
 };
 
 /// Maximum value of `wait` in seconds.
@@ -191,15 +190,15 @@ fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadOutcomes>)
         thread_id: turn.thread,
         tenant: turn.tenant,
         strategy,
-        status: views::turn_status(turn.status),
-        priority: views::priority(turn.priority),
+        status: turn.status,
+        priority: turn.priority,
         input: turn.messages.iter().map(Message::from).collect(),
         output: outcome.output,
         interrupt: outcome.interrupt,
         usage: outcome.usage,
         budget_exceeded: outcome.budget_exceeded,
         error: turn.error.or(unreadable),
-        outcome: turn.outcome.map(Outcome::from),
+        outcome: turn.outcome,
         cause: turn.cause,
         not_before: turn.due_at.map(rfc3339),
         metadata: turn.metadata,

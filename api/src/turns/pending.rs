@@ -85,21 +85,6 @@ const BY_ROWS: [(WaitReason, PendingCause); 3] = [
     (WaitReason::AwaitingInput, PendingCause::Person),
 ];
 
-/// Every reason why a turn is not running.
-const CAUSES: [PendingCause; 11] = [
-    PendingCause::Worker,
-    PendingCause::Limit,
-    PendingCause::Provider,
-    PendingCause::Paused,
-    PendingCause::Retry,
-    PendingCause::Stalled,
-    PendingCause::Died,
-    PendingCause::NotEnqueued,
-    PendingCause::Behind,
-    PendingCause::NotDue,
-    PendingCause::Person,
-];
-
 /// Label of turns whose reason is unknown, because there are very many.
 const NOT_INSPECTED: &str = "not_inspected";
 
@@ -147,9 +132,9 @@ pub(crate) async fn count(app: &AppState) -> Result<BTreeMap<&'static str, Count
     let stances = app.parts.store.count_pending(all).await?;
     let Runnable { pending, not_inspected } = explain_runnable(app, all, &stances).await?;
     let mut counts: BTreeMap<&'static str, Count> =
-        CAUSES.into_iter().map(|cause| (label(cause), Count::default())).collect();
-    let mut add = |cause, turns: u64, since: i64| {
-        let count = counts.entry(label(cause)).or_default();
+        PendingCause::ALL.map(|cause| (cause.as_str(), Count::default())).into();
+    let mut add = |cause: PendingCause, turns: u64, since: i64| {
+        let count = counts.entry(cause.as_str()).or_default();
         count.turns = count.turns.saturating_add(turns);
         count.since = Some(count.since.map_or(since, |earliest| earliest.min(since)));
     };
@@ -161,22 +146,6 @@ pub(crate) async fn count(app: &AppState) -> Result<BTreeMap<&'static str, Count
     pending.iter().for_each(|reason| add(reason.cause, 1, reason.turn.since));
     counts.insert(NOT_INSPECTED, Count { turns: not_inspected, since: None });
     Ok(counts)
-}
-
-fn label(cause: PendingCause) -> &'static str {
-    match cause {
-        PendingCause::Worker => "worker",
-        PendingCause::Limit => "limit",
-        PendingCause::Provider => "provider",
-        PendingCause::Paused => "paused",
-        PendingCause::Retry => "retry",
-        PendingCause::Stalled => "stalled",
-        PendingCause::Died => "died",
-        PendingCause::NotEnqueued => "not_enqueued",
-        PendingCause::Behind => "behind",
-        PendingCause::NotDue => "not_due",
-        PendingCause::Person => "person",
-    }
 }
 
 /// Groups sorted turns by their reason.

@@ -4,17 +4,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 use api_types::{PendingCause, PendingTurn};
 use queue::{
-    BlockedBy, Enqueued, EntryState, MAX_LISTED, QueueEntry,
+    Enqueued, EntryState, MAX_LISTED, QueueEntry,
     clock::{self, rfc3339},
 };
-use store::{Pause, PauseKind, ThreadId};
+use shared::PauseKind;
+use store::{Pause, ThreadId};
 
-use crate::{
-    server::{
-        problem::{ApiError, Kind},
-        state::AppState,
-    },
-    views,
+use crate::server::{
+    problem::{ApiError, Kind},
+    state::AppState,
 };
 
 /// Detail of a turn whose job ran, but whose thread is waiting for a person.
@@ -35,7 +33,7 @@ impl Pending {
         let store::PendingTurn {
             turn: turn_id, thread: thread_id, tenant, strategy, priority, since, ..
         } = turn;
-        let (priority, since, until) = (views::priority(priority), rfc3339(since), until.map(rfc3339));
+        let (since, until) = (rfc3339(since), until.map(rfc3339));
         PendingTurn { turn_id, thread_id, tenant, strategy, priority, cause, detail, place, since, until }
     }
 }
@@ -95,21 +93,12 @@ impl Jobs {
                 let lane = format!("tenant {}, {}", turn.tenant, turn.priority);
                 (PendingCause::Worker, Some(lane), Some(position + 1), None)
             }
-            (Some(EntryState::Delayed { due_in, reason: Some(why) }), None) => {
-                let cause = match why.by {
-                    BlockedBy::Retry => PendingCause::Retry,
-                    BlockedBy::Pause => PendingCause::Paused,
-                    BlockedBy::Limit => PendingCause::Limit,
-                    BlockedBy::Provider => PendingCause::Provider,
-                    BlockedBy::Worker => return None,
-                };
-                (
-                    cause,
-                    Some(why.detail.clone()),
-                    None,
-                    Some(self.now.saturating_add(clock::duration_micros(*due_in))),
-                )
-            }
+            (Some(EntryState::Delayed { due_in, reason: Some(why) }), None) => (
+                why.by.pending_cause()?,
+                Some(why.detail.clone()),
+                None,
+                Some(self.now.saturating_add(clock::duration_micros(*due_in))),
+            ),
             // A delayed job without a reason belongs to another turn of the thread.
             (Some(EntryState::Delayed { reason: None, .. }) | None, None) if turn.is_asked => {
                 (PendingCause::Behind, Some(AWAITS_PERSON.to_owned()), None, None)

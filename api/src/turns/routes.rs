@@ -9,15 +9,12 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::lookup::{WaitParams, find, show, show_all, wait_until_ended};
-use crate::{
-    server::{
-        auth::Principal,
-        extract::{Path, Query},
-        pagination::{limit, page},
-        problem::{ApiError, Kind},
-        state::SharedState,
-    },
-    views,
+use crate::server::{
+    auth::Principal,
+    extract::{Path, Query},
+    pagination::{limit, page},
+    problem::{ApiError, Kind},
+    state::SharedState,
 };
 
 /// Query parameters of the list of turns.
@@ -74,7 +71,7 @@ pub(crate) async fn list(
     if let Some(after) = params.after {
         find(&app, &principal, after).await?;
     }
-    let (tenant, status) = (principal.only(), params.status.map(views::store_turn_status));
+    let (tenant, status) = (principal.only(), params.status);
     let conditions = conditions(params.r#where.as_deref(), clock::now())?;
     let order = match params.order {
         Some(TurnOrder::Oldest) => Order::OldestFirst,

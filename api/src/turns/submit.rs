@@ -13,22 +13,20 @@ use axum::{
 use queue::{Lane, MAX_DELAY, Schedule, clock, rate_limits::MAX_PAUSE};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use shared::ThreadStatus;
 use shared::{Message, Opened, Policy, Role};
-use store::{Idempotency, Opening, Submitted, ThreadId, ThreadStatus};
+use store::{Idempotency, Opening, Submitted, ThreadId};
 
 use super::{
     content::Messages,
     lookup::{WaitParams, show, wait_until_ended},
     opening::{Overrides, continued, opened},
 };
-use crate::{
-    server::{
-        auth::{Actor, Principal},
-        extract::{Body, IdempotencyKey, Query, TraceContext},
-        problem::{ApiError, Kind},
-        state::{AppState, SharedState},
-    },
-    views,
+use crate::server::{
+    auth::{Actor, Principal},
+    extract::{Body, IdempotencyKey, Query, TraceContext},
+    problem::{ApiError, Kind},
+    state::{AppState, SharedState},
 };
 
 /// Header of a response to a repeated request.
@@ -74,7 +72,7 @@ pub(crate) async fn submit(
 ) -> Result<Response, ApiError> {
     let wait = params.check()?;
     let messages = messages(new.input)?;
-    let mut policy = new.policy.into();
+    let mut policy = new.policy;
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
             let overrides = Overrides { config: new.config, budget: new.budget };
@@ -105,7 +103,7 @@ pub(crate) async fn submit(
     let turn = store::NewTurn {
         thread,
         policy,
-        priority: views::store_priority(new.priority.unwrap_or_default()),
+        priority: new.priority.unwrap_or_default(),
         messages: messages.messages,
         attachments: messages.attachments,
         metadata: Value::Object(new.metadata.unwrap_or_default()),

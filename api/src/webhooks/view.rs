@@ -41,11 +41,7 @@ pub(super) fn delivery(row: Delivery) -> api_types::Delivery {
         name: row.name(),
         webhook_id: row.webhook,
         kind: row.kind,
-        state: match row.state {
-            DeliveryState::Pending => api_types::DeliveryState::Pending,
-            DeliveryState::Delivered => api_types::DeliveryState::Delivered,
-            DeliveryState::Failed => api_types::DeliveryState::Failed,
-        },
+        state: row.state,
         attempts: row.attempts,
         created_at: rfc3339(row.created_at),
         due_at: (row.state == DeliveryState::Pending).then(|| rfc3339(row.due_at)),

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use queue::Priority;
 use serde_json::json;
+use shared::TurnStatus;
 use shared::{Message, Opened};
-use store::{NewTurn, Opening, TurnStatus, testing::tamper};
+use store::{NewTurn, Opening, testing::tamper};
 use uuid::Uuid;
 
 use crate::{

@@ -7,7 +7,8 @@ use queue::{
     rate_limits::MAX_PAUSE,
 };
 use serde_json::{Value, json};
-use store::{Pause, PauseKind, ThreadId};
+use shared::PauseKind;
+use store::{Pause, ThreadId};
 
 use crate::test_api::{Room, id_of, thread_of};
 

@@ -22,7 +22,7 @@ fn all_shares_together_are_what_the_thread_took() {
         let sum = sum(&it.log, &|_, _| None);
         tokens += took.tokens();
         assert_eq!(
-            (sum.input_tokens, sum.output_tokens, sum.micro_usd, sum.ms),
+            (sum.usage.input_tokens, sum.usage.output_tokens, sum.usage.micro_usd, sum.usage.duration_ms),
             (took.input_tokens, took.output_tokens, took.micro_usd, took.duration_ms),
             "{}/{}",
             it.graph.name(),
@@ -37,7 +37,7 @@ fn all_shares_together_are_what_the_thread_took() {
 fn what_had_no_price_is_counted_by_the_prices_of_today_and_what_had_one_is_not() {
     let it = lived("planner", "money_of_a_turn_is_spent");
     let then = sum(&it.log, &|_, _| None);
-    assert!(0 < then.micro_usd && then.responses_without_price == 0, "{then:?}");
+    assert!(0 < then.usage.micro_usd && then.usage.responses_without_price == 0, "{then:?}");
     assert_eq!(sum(&it.log, &|_, _| Some(1_000_000)), then, "a price of then stands");
     let mut unpriced = it.log.clone();
     for event in &mut unpriced {
@@ -47,13 +47,16 @@ fn what_had_no_price_is_counted_by_the_prices_of_today_and_what_had_one_is_not()
             meter.micro_usd = None;
         }
     }
-    let calls = sum(&unpriced, &|_, _| None).responses_without_price;
+    let calls = sum(&unpriced, &|_, _| None).usage.responses_without_price;
     assert!(0 < calls);
     let today = sum(&unpriced, &|model: &str, meter: &Usage| {
         assert_eq!(model, "openai/gpt-4o");
         Some(meter.input_tokens)
     });
-    assert_eq!((today.responses_without_price, today.micro_usd), (0, today.micro_usd_by_todays_prices));
+    assert_eq!(
+        (today.usage.responses_without_price, today.usage.micro_usd),
+        (0, today.micro_usd_by_todays_prices)
+    );
 }
 
 /// The original thread paid for the answers that a fork copied.

@@ -3,8 +3,10 @@
 use std::{borrow::Cow, path::PathBuf};
 
 use clap::Subcommand;
+use shared::Priority;
 
-use super::Priority;
+use super::priority;
+use crate::commands::batch::COLUMNS_HELP;
 
 #[derive(Subcommand)]
 pub(crate) enum Batch {
@@ -122,7 +124,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "DURATION", value_parser = CompletionWindow::parse)]
     pub(crate) within: Option<CompletionWindow>,
     /// Priority within the tenant: high, normal or low [default: batch.priority of the API]
-    #[arg(long, value_enum, value_name = "LEVEL", hide_possible_values = true)]
+    #[arg(long, value_parser = priority(), value_name = "LEVEL", hide_possible_values = true)]
     pub(crate) priority: Option<Priority>,
     /// Reuse of earlier results
     #[arg(long, value_enum, default_value_t)]
@@ -225,7 +227,7 @@ pub(crate) enum ResultFormat {
     /// Each result as the API returns it, with all fields
     #[default]
     Jsonl,
-    /// line (its number in the file), custom_id, status, answer, error_code, error_message, tokens, usd, outcome, cause
+    #[value(help = COLUMNS_HELP)]
     Csv,
     /// The same columns, for a data frame
     Parquet,

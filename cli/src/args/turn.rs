@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clap::Subcommand;
+use shared::Priority;
 
-use super::duration;
+use super::{duration, priority};
 
 #[derive(Subcommand)]
 pub(crate) enum Turn {
@@ -97,7 +98,7 @@ pub(crate) struct Send {
     #[arg(long, value_name = "K=V")]
     pub(crate) metadata: Vec<String>,
     /// Priority within the tenant: high, normal or low [default: normal]
-    #[arg(long, value_enum, value_name = "LEVEL", hide_possible_values = true)]
+    #[arg(long, value_parser = priority(), value_name = "LEVEL", hide_possible_values = true)]
     pub(crate) priority: Option<Priority>,
     /// Start no earlier than this from now (10m, 12h, 7d; at most 1 year)
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "not_before")]
@@ -142,15 +143,4 @@ fn rate(text: &str) -> Result<Duration, String> {
         Some(period / number)
     };
     parse().ok_or_else(|| "expected a number from 1 to 1000 and /s or /m, such as 5/s".to_owned())
-}
-
-/// Priority of a turn within its tenant.
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Priority {
-    /// Before all others
-    High,
-    /// The default
-    Normal,
-    /// Only when nothing else is waiting
-    Low,
 }

@@ -13,7 +13,7 @@ use super::{
     source,
 };
 use crate::{
-    args::{GroupBy, Send, Turn, value_name},
+    args::{GroupBy, Send, Turn},
     client::{Client, path, with_idempotency_key},
     exit::{CliError, Exit},
     ids::{self, IdArg},
@@ -201,7 +201,7 @@ fn body(args: &Send) -> anyhow::Result<Value> {
         body["metadata"] = Value::Object(pairs.collect::<Result<Map<_, _>, _>>()?);
     }
     if let Some(priority) = &args.priority {
-        body["priority"] = json!(value_name(priority));
+        body["priority"] = json!(priority);
     }
     if let Some(delay) = args.delay {
         body["delay_seconds"] = json!(delay.as_secs());

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use shared::Safety;
+use worker::world::Method;
 
 use super::secret::{Address, MaybeSecret};
 
@@ -20,7 +21,7 @@ pub struct CommandSettings {
     /// The URL that receives the arguments as a JSON object.
     pub url: Address,
     /// HTTP method. Default: `POST`.
-    pub method: CommandMethod,
+    pub method: Method,
     /// HTTP headers of every request.
     pub headers: BTreeMap<String, MaybeSecret>,
     /// The effect of repeating a request.
@@ -31,19 +32,8 @@ pub struct CommandSettings {
     pub timeout_seconds: u64,
 }
 
-/// HTTP method of a plain command. Only methods with a body are supported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum CommandMethod {
-    /// `POST`.
-    #[default]
-    Post,
-    /// `PUT`.
-    Put,
-    /// `PATCH`.
-    Patch,
-    /// `DELETE`.
-    Delete,
+fn method_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": Method::ALL})
 }
 
 /// The keys of a plain command, before validation.
@@ -54,7 +44,8 @@ pub(super) struct CommandKeys {
     parameters: Option<Map<String, Json>>,
     url: Option<Address>,
     #[serde(default)]
-    method: CommandMethod,
+    #[schemars(schema_with = "method_schema")]
+    method: Method,
     #[serde(default)]
     headers: BTreeMap<String, MaybeSecret>,
     #[serde(default)]

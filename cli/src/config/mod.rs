@@ -31,15 +31,15 @@ mod servers;
 mod settings;
 mod tenants;
 
-pub use commands::{CommandMethod, CommandSettings};
+pub use commands::CommandSettings;
 pub use error::ConfigError;
 pub use limits::{LimitSettings, ModelLimits, ServerLimits};
 pub use load::{Flag, Sources};
 pub use origins::{Origins, Shown};
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
 pub use servers::{
-    DialectName, HttpProviderSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings,
-    RetrySettings, SessionSettings, SightSettings, StructuredForm, ToolSettings,
+    HttpProviderSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings, RetrySettings,
+    SessionSettings, SightSettings, ToolSettings,
 };
 pub use settings::{
     ApiSettings, IndexSettings, LogFormat, LogSettings, OidcSettings, QueueSettings, RetentionSettings,

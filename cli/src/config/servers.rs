@@ -7,9 +7,10 @@ use std::{
 };
 
 use schemars::{JsonSchema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::json;
 use shared::{AttachmentKind, Safety};
+use worker::world::{Dialect, Structured};
 
 use super::secret::{Address, MaybeSecret, SecretError, SecretRef};
 
@@ -43,9 +44,9 @@ pub struct HttpProviderSettings {
     /// Maximum time for one answer, in seconds. Default: 120.
     pub timeout_seconds: u64,
     /// Method to obtain structured answers.
-    pub structured: StructuredForm,
-    /// Dialect of the endpoint.
-    pub dialect: DialectName,
+    pub structured: Structured,
+    /// Dialect of the endpoint. `None`: the one that the address shows.
+    pub dialect: Option<Dialect>,
     /// Prices by model name, without the provider.
     pub prices: BTreeMap<String, PriceSettings>,
     /// Attachments that its models take.
@@ -83,53 +84,6 @@ impl ProviderSettings {
             http.headers.values().chain(http.query.values()).find_map(|header| header.resolve().err());
         http.api_key.as_ref().and_then(|api_key| api_key.resolve().err()).or(named)
     }
-}
-
-/// Method to make a model answer in a given JSON structure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StructuredForm {
-    /// The strictest method that the endpoint supports.
-    #[default]
-    Auto,
-    /// A `response_format` with a schema.
-    JsonSchema,
-    /// A function that the model must call.
-    Tool,
-    /// The schema as text in the prompt.
-    Json,
-}
-
-/// Dialect of an endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DialectName {
-    /// The dialect that the address shows.
-    #[default]
-    Auto,
-    /// OpenAI.
-    OpenAi,
-    /// Azure OpenAI.
-    Azure,
-    /// Anthropic's endpoint for OpenAI's clients.
-    Anthropic,
-    /// vLLM.
-    Vllm,
-    /// The server of llama.cpp.
-    #[serde(rename = "llama.cpp")]
-    LlamaCpp,
-    /// Ollama.
-    Ollama,
-    /// Google's endpoint for OpenAI's clients.
-    Gemini,
-    /// Mistral.
-    Mistral,
-    /// Groq.
-    Groq,
-    /// OpenRouter.
-    OpenRouter,
-    /// Any other endpoint.
-    Compatible,
 }
 
 /// Price of a model in US dollars per million tokens.
@@ -289,8 +243,11 @@ pub(super) struct ProviderKeys {
     stream: Option<bool>,
     #[schemars(range(min = 1))]
     timeout_seconds: Option<u64>,
-    structured: Option<StructuredForm>,
-    dialect: Option<DialectName>,
+    #[schemars(schema_with = "structured_schema")]
+    structured: Option<Structured>,
+    #[serde(default, deserialize_with = "dialect")]
+    #[schemars(schema_with = "dialect_schema")]
+    dialect: Option<Option<Dialect>>,
     #[serde(default)]
     prices: BTreeMap<String, PriceSettings>,
     #[serde(default)]
@@ -298,6 +255,26 @@ pub(super) struct ProviderKeys {
     #[serde(default)]
     retry: RetrySettings,
     script: Option<PathBuf>,
+}
+
+/// Name of the dialect that the address shows.
+const AUTO: &str = "auto";
+
+fn structured_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+    json_schema!({"type": "string", "enum": Structured::ALL})
+}
+
+fn dialect_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+    let names: Vec<&str> = [AUTO].into_iter().chain(Dialect::ALL.map(Dialect::as_str)).collect();
+    json_schema!({"type": "string", "enum": names})
+}
+
+/// Reads the name of a dialect, or [`AUTO`].
+fn dialect<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<Dialect>>, D::Error> {
+    match String::deserialize(value)?.as_str() {
+        AUTO => Ok(Some(None)),
+        name => name.parse().map(|dialect| Some(Some(dialect))).map_err(D::Error::custom),
+    }
 }
 
 /// The keys of an MCP server, before validation.
@@ -443,14 +420,14 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
                     base_url,
                     api_key: keys.api_key,
                     headers,
-                    query: keys.query.unwrap_or_default(),
-                    stream: keys.stream.unwrap_or(true),
-                    timeout_seconds: keys.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS),
-                    structured: keys.structured.unwrap_or_default(),
-                    dialect: keys.dialect.unwrap_or_default(),
-                    prices: keys.prices,
-                    accepts: keys.accepts,
-                    retry: keys.retry,
+                    query: it.query.unwrap_or_default(),
+                    stream: it.stream.unwrap_or(true),
+                    timeout_seconds: it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS),
+                    structured: it.structured.unwrap_or_default(),
+                    dialect: it.dialect.flatten(),
+                    prices: it.prices,
+                    accepts: it.accepts,
+                    retry: it.retry,
                 }))
             }
             (None, Some(_))

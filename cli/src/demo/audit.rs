@@ -9,7 +9,8 @@ use std::{
 use demo_servers::{Expert, Ledger};
 use serde::Serialize;
 use shared::{Event, Request, Response, ToolOutput, Verdict};
-use store::{Chain, Recorded, Store, Thread, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, TurnStatus};
+use shared::{ThreadStatus, TurnStatus};
+use store::{Chain, Recorded, Store, Thread, ThreadFilter, ThreadId, TurnFilter};
 
 use crate::commands::{Context, source::graph_of, thread::status_of};
 

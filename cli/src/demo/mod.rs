@@ -19,7 +19,8 @@ use std::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use reqwest::Method;
-use store::{Counts, Store, ThreadId, TurnFilter, TurnStatus};
+use shared::TurnStatus;
+use store::{Counts, Store, ThreadId, TurnFilter};
 
 use self::{engine::Engine, lines::Line, person::Person};
 use crate::{

@@ -8,16 +8,16 @@ use shared::Accepts;
 use store::{Store, VectorIndex};
 use worker::{Backoff, RetryPolicies, RetryPolicy};
 use world::{
-    COMMANDS, Command, Commands, Confinement, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price,
-    Provider, Providers, RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, Structured,
-    TenantLimit, TenantLimits, ToolFilter, ToolRule, Transport, describe_commands,
+    COMMANDS, Command, Commands, Confinement, Index, LiveWorld, Models, OpenAi, Price, Provider, Providers,
+    RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, TenantLimit, TenantLimits,
+    ToolFilter, ToolRule, Transport, describe_commands,
 };
 
 use crate::{
     config::{
-        CommandMethod, CommandSettings, DialectName, HttpProviderSettings, MaybeSecret, McpSettings,
-        McpTransport, ModelLimits, PriceSettings, ProviderSettings, RetrySettings, SecretError, ServerLimits,
-        SessionSettings, Settings, SightSettings, StructuredForm, TenantSettings, ToolSettings,
+        CommandSettings, HttpProviderSettings, MaybeSecret, McpSettings, McpTransport, ModelLimits,
+        PriceSettings, ProviderSettings, RetrySettings, SecretError, ServerLimits, SessionSettings, Settings,
+        SightSettings, TenantSettings, ToolSettings,
     },
     exit::{CliError, Exit},
 };
@@ -109,27 +109,9 @@ fn endpoint(settings: &HttpProviderSettings) -> Result<OpenAi, SecretError> {
         headers: resolved(headers)?,
         query: resolved(query)?,
         stream: *stream,
-        structured: match structured {
-            StructuredForm::Auto => Structured::Auto,
-            StructuredForm::JsonSchema => Structured::JsonSchema,
-            StructuredForm::Tool => Structured::Tool,
-            StructuredForm::Json => Structured::Json,
-        },
-        dialect: match dialect {
-            DialectName::Auto => None,
-            DialectName::OpenAi => Some(Dialect::OpenAi),
-            DialectName::Azure => Some(Dialect::Azure),
-            DialectName::Anthropic => Some(Dialect::Anthropic),
-            DialectName::Vllm => Some(Dialect::Vllm),
-            DialectName::LlamaCpp => Some(Dialect::LlamaCpp),
-            DialectName::Ollama => Some(Dialect::Ollama),
-            DialectName::Gemini => Some(Dialect::Gemini),
-            DialectName::Mistral => Some(Dialect::Mistral),
-            DialectName::Groq => Some(Dialect::Groq),
-            DialectName::OpenRouter => Some(Dialect::OpenRouter),
-            DialectName::Compatible => Some(Dialect::Compatible),
-        },
-        prices: prices.iter().map(|(model, model_price)| (model.clone(), price(model_price))).collect(),
+        structured: *structured,
+        dialect: *dialect,
+        prices: prices.iter().map(|(model, it)| (model.clone(), price(it))).collect(),
         ..OpenAi::new(base_url, Duration::from_secs(*timeout_seconds))
     })
 }
@@ -191,12 +173,7 @@ fn command(settings: &CommandSettings) -> anyhow::Result<Command> {
         description: settings.description.clone(),
         parameters: settings.parameters.clone(),
         url: settings.url.resolve()?.expose_secret().to_owned(),
-        method: match settings.method {
-            CommandMethod::Post => Method::Post,
-            CommandMethod::Put => Method::Put,
-            CommandMethod::Patch => Method::Patch,
-            CommandMethod::Delete => Method::Delete,
-        },
+        method: settings.method,
         headers,
         safety: settings.safety,
         max_repeats: settings.max_repeats,

@@ -171,7 +171,8 @@ async fn long_lines_are_read_one_at_a_time() {
     let (go_on, wait) = oneshot::channel::<()>();
     let long = json!({"pad": "x".repeat(256 * 1024)});
     let line = move |n: u64| {
-        let line = json!({"n": n, "id": n, "custom_id": n.to_string(), "response": {"body": long}});
+        let line =
+            json!({"n": n, "id": n.to_string(), "custom_id": n.to_string(), "response": {"body": long}});
         Ok::<_, std::convert::Infallible>(format!("{line}\n"))
     };
     let last = async move {

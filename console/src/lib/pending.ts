@@ -1,16 +1,22 @@
 /** Reasons for which turns do not run, as people read them. */
 import type { Schema } from "./api.ts";
 
-export const causes: Record<Schema<"PendingCause">, string> = {
-  worker: "waiting for a free slot",
-  limit: "at a rate limit",
-  provider: "model or server refuses requests",
-  paused: "paused",
-  retry: "an attempt is repeated later",
-  stalled: "its worker does not respond",
-  died: "runs again after its worker died",
-  not_enqueued: "not in the queue; the sweeper enqueues it",
-  behind: "behind another turn or a question",
-  not_due: "not due yet",
-  person: "waiting for a person",
+export interface Cause {
+  text: string;
+  /** Figure of the overview that counts turns with this reason. */
+  figure?: "worker" | "limit";
+}
+
+export const causes: Record<Schema<"PendingCause">, Cause> = {
+  worker: { text: "waiting for a free slot", figure: "worker" },
+  limit: { text: "at a rate limit", figure: "limit" },
+  provider: { text: "model or server refuses requests", figure: "limit" },
+  paused: { text: "paused", figure: "limit" },
+  retry: { text: "an attempt is repeated later", figure: "limit" },
+  stalled: { text: "its worker does not respond", figure: "worker" },
+  died: { text: "runs again after its worker died" },
+  not_enqueued: { text: "not in the queue; the sweeper enqueues it", figure: "worker" },
+  behind: { text: "behind another turn or a question" },
+  not_due: { text: "not due yet" },
+  person: { text: "waiting for a person" },
 };

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
+use shared::{BlockReason, BlockedBy};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::round_robin::RoundRobin;
 use crate::{
-    block_reason::{BlockReason, BlockedBy},
     enqueued::BloomFilter,
     job::{Deaths, Depth, EntryState, Job, QUARANTINE_DEATHS, QueueEntry, Schedule},
     lane::{Lane, Weights},

@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use crate::lane::{Lane, Priority, Weights};
+use shared::Priority;
+
+use crate::lane::{Lane, Weights};
 
 /// Waiting items by tenant and priority.
 ///

@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use shared::{BlockReason, BlockedBy};
 use tracing::{info, warn};
 
 use super::{answers::Answers, limiter::Subject};
@@ -61,8 +62,8 @@ pub struct Refusal {
     pub sent_ago: Duration,
     /// Delay that the endpoint asked for.
     pub retry_after: Option<Duration>,
-    /// The error, for people.
-    pub error: String,
+    /// The kind of refusal, and the error for people.
+    pub reason: BlockReason,
     /// Pause after the first refusal in a row. Each further one doubles it.
     pub first_pause: Duration,
     /// Longest pause that the endpoint did not ask for.
@@ -70,10 +71,10 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The first line of the error, cut to [`MAX_ERROR_BYTES`].
-    pub(super) fn short_error(&self) -> &str {
-        let line = self.error.lines().next().unwrap_or_default();
-        &line[..line.floor_char_boundary(MAX_ERROR_BYTES)]
+    /// The reason with the first line of the error, cut to [`MAX_ERROR_BYTES`].
+    pub(super) fn short_reason(&self) -> BlockReason {
+        let line = self.reason.detail.lines().next().unwrap_or_default();
+        self.reason.by.because(line).truncated(MAX_ERROR_BYTES)
     }
 }
 
@@ -85,27 +86,28 @@ pub struct Standing {
     /// Time since the first refusal, if the subject has answered nothing since.
     pub out_for: Option<Duration>,
     /// The same for people, with the last error.
-    pub reason: String,
+    pub reason: BlockReason,
     /// True if the subject answered another request after the refused one was sent.
     pub answers_others: bool,
 }
 
 impl Standing {
     /// `since` is the time of the first refusal without an answer since, in seconds since the Unix epoch.
-    pub(super) fn explain(subject: &Subject, since: Option<i64>, error: &str) -> String {
-        match since {
+    pub(super) fn explain(subject: &Subject, since: Option<i64>, last: &BlockReason) -> BlockReason {
+        let error = &last.detail;
+        last.by.because(match since {
             Some(since) => {
                 let since = clock::rfc3339(since * 1_000_000);
                 let seconds = since.split('.').next().unwrap_or_default();
                 format!("{subject} has taken no request since {seconds}Z: {error}")
             }
             None => format!("{subject} limits its requests: {error}"),
-        }
+        })
     }
 
     /// Logs the beginning of a pause, once for all workers.
     pub(super) fn log_pause(&self, subject: &Subject, refusals: u32) {
-        let (error, wait) = (&self.reason, fmt_seconds(self.after));
+        let (error, wait) = (&self.reason.detail, fmt_seconds(self.after));
         warn!(%subject, refusals, "{error}; all workers wait {wait} before the next request");
     }
 }
@@ -140,7 +142,7 @@ pub(super) struct Availability {
     answered_at: f64,
     keep_until: f64,
     answers: Answers,
-    error: String,
+    reason: BlockReason,
 }
 
 impl Availability {
@@ -159,7 +161,7 @@ impl Availability {
             answered_at: if observed > 0.0 { now } else { never },
             keep_until: now + KEEP_MS,
             answers: Answers::new(now),
-            error: String::new(),
+            reason: BlockedBy::Provider.because(""),
         }
     }
 
@@ -190,9 +192,9 @@ impl Availability {
         self.since.map(|(since, _)| now - since)
     }
 
-    /// The time of the first refusal by the wall clock in seconds, if nothing was answered since; and the last error.
-    pub(super) fn cause(&self) -> (Option<i64>, &str) {
-        (self.since.map(|(_, seconds)| seconds), &self.error)
+    /// The time of the first refusal by the wall clock in seconds, if nothing was answered since; and the last reason.
+    pub(super) fn cause(&self) -> (Option<i64>, &BlockReason) {
+        (self.since.map(|(_, seconds)| seconds), &self.reason)
     }
 
     /// Returns true if another request was answered after `sent`.
@@ -204,7 +206,7 @@ impl Availability {
     pub(super) fn refused(&mut self, now: f64, seconds: i64, refusal: &Refusal) -> Option<u32> {
         let sent = now - millis(refusal.sent_ago);
         let named = refusal.retry_after.map(millis);
-        refusal.short_error().clone_into(&mut self.error);
+        self.reason = refusal.short_reason();
         if sent < self.reduced_at.max(self.paused_until) {
             self.paused_until = self.paused_until.max(now + named.unwrap_or(0.0));
             return None;
@@ -291,7 +293,7 @@ mod tests {
             subject: Subject::Model("a/b".to_owned()),
             sent_ago: Duration::ZERO,
             retry_after: retry_after.map(Duration::from_millis),
-            error: String::new(),
+            reason: BlockedBy::Provider.because(""),
             first_pause: Duration::from_secs(2),
             max_pause: Duration::from_secs(60),
         }

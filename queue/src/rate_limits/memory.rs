@@ -181,11 +181,11 @@ impl RateLimiter for MemoryRateLimiter {
 }
 
 fn standing(record: &Availability, subject: &Subject, now: f64, sent: f64) -> Standing {
-    let (since, error) = record.cause();
+    let (since, last) = record.cause();
     Standing {
         after: duration(record.wait(now)),
         out_for: record.out_for(now).map(duration),
-        reason: Standing::explain(subject, since, error),
+        reason: Standing::explain(subject, since, last),
         answers_others: record.answered_after(sent),
     }
 }

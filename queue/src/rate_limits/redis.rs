@@ -32,6 +32,7 @@ use std::{
 
 use async_trait::async_trait;
 use redis::{RedisError, Script, ScriptInvocation};
+use shared::{BlockReason, BlockedBy};
 use tracing::debug;
 
 use super::{
@@ -127,12 +128,13 @@ impl RateLimiter for RedisRateLimiter {
             3 => Measure::Tokens,
             4 => Measure::Money,
             _ => {
+                let last = BlockReason::parse(&error).unwrap_or_else(|| BlockedBy::Provider.because(error));
                 let since = (0 <= since).then_some(since);
                 let out_for = since.map(|at| (now * 1_000).saturating_sub(at));
                 return Ok(Reservation::Unavailable(Standing {
                     after: Duration::from_millis(ms),
                     out_for: out_for.map(|ms| Duration::from_millis(ms.try_into().unwrap_or(0))),
-                    reason: Standing::explain(&demand.subject, since.map(|ms| ms / 1_000), &error),
+                    reason: Standing::explain(&demand.subject, since.map(|ms| ms / 1_000), &last),
                     answers_others: false,
                 }));
             }
@@ -158,7 +160,7 @@ impl RateLimiter for RedisRateLimiter {
         script.key(&refusing_keys(&name)).arg(&name).arg(millis(refusal.sent_ago));
         script.arg(refusal.retry_after.map_or(-1, |retry_after| encode(millis(retry_after))));
         script.arg(millis(refusal.first_pause)).arg(millis(refusal.max_pause));
-        script.arg(self.answers.rate(subject)).arg(refusal.short_error());
+        script.arg(self.answers.rate(subject)).arg(refusal.short_reason().to_string());
         let answer: Result<(u32, u64, i64, i64, u8), RedisError> = self.connection.run_script(&script).await;
         let (counted, ms, out_for, since, answers_others) =
             answer.map_err(self.error("record a refused request"))?;
@@ -167,7 +169,7 @@ impl RateLimiter for RedisRateLimiter {
         let standing = Standing {
             after: Duration::from_millis(ms),
             out_for: u64::try_from(out_for).ok().map(Duration::from_millis),
-            reason: Standing::explain(subject, since, refusal.short_error()),
+            reason: Standing::explain(subject, since, &refusal.short_reason()),
             answers_others: answers_others == 1,
         };
         if 0 < counted {

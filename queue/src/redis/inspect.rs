@@ -6,14 +6,14 @@ use redis::{
     RedisResult,
     streams::{StreamId, StreamRangeReply},
 };
+use shared::{BlockReason, Priority};
 use uuid::Uuid;
 
 use super::{entry::Entry, keys::GROUP, partition::Partition, scripts};
 use crate::{
-    block_reason::BlockReason,
     enqueued::BloomFilter,
     job::{Depth, EntryState, Job, MAX_LISTED, QueueEntry},
-    lane::{Lane, Priority},
+    lane::Lane,
 };
 
 /// Entries read by one command, so that it does not block Redis for long.

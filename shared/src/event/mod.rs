@@ -26,6 +26,8 @@ mod kinds;
 mod retained_bytes;
 mod upcast;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 pub use kinds::{
@@ -36,7 +38,7 @@ pub use kinds::{
 
 pub use upcast::{Shape, Upcast};
 
-use crate::attachment::Attachment;
+use crate::{attachment::Attachment, usage::Usage};
 
 /// Format version that this build writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
@@ -263,6 +265,16 @@ impl Event {
             | Event::Cancelled(_)
             | Event::Forked(_) => None,
         }
+    }
+
+    /// Returns the slot and the usage of the attempt that the event ends. A failed attempt without usage used nothing.
+    pub fn spent(&self) -> Option<(usize, Cow<'_, Usage>)> {
+        if let Event::Answered(answered) = self {
+            let usage = answered.usage.as_ref().map_or_else(Cow::default, Cow::Borrowed);
+            return Some((answered.slot, usage));
+        }
+        let Event::AttemptFailed(failed) = self else { return None };
+        Some((failed.slot, Cow::Borrowed(failed.usage.as_ref()?)))
     }
 
     /// Sets the authenticated sender of an event that a person or a program causes by a request. Other events have none.

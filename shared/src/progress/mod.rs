@@ -32,6 +32,7 @@ use crate::{
     node_config::{EngineConfig, NodeConfig},
     outcome::{Outcome, OutcomeKind},
     request::{Request, Response},
+    status::Policy,
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
 };
 
@@ -77,18 +78,6 @@ impl PendingRequest {
     pub fn is_write(&self) -> bool {
         self.safety != Safety::Read && self.task.is_none()
     }
-}
-
-/// Interpretation of an arriving message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// As the answer if the thread waits for one, otherwise as a new request.
-    #[default]
-    Auto,
-    /// As the answer only.
-    Answer,
-    /// As a new request, even if the thread waits for an answer.
-    Replan,
 }
 
 /// Reason for rejecting a message.

@@ -16,6 +16,7 @@ pub(crate) use display::{arguments, json, quoted};
 use crate::{
     elicitation::Elicitation,
     message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput},
+    pending::BlockedBy,
     tool_content::ResponseExtras,
     usage::{Usage, is_zero},
 };
@@ -337,6 +338,8 @@ pub enum FaultKind {
         /// The request was sent, and nothing was answered in time. It may be billed. A call that may change something is
         /// then in doubt.
         sent: bool,
+        /// Cause for which the request waits.
+        by: BlockedBy,
     },
     /// Retrying does not help. An operator must act.
     Permanent,
@@ -365,20 +368,25 @@ impl Fault {
 
     /// Creates the fault of a model or server that took no request.
     pub fn unavailable(error: impl Into<String>, retry_after_ms: Option<u64>) -> Self {
-        Self::new(error, FaultKind::Unavailable { retry_after_ms, sent: false })
+        Self::new(error, FaultKind::Unavailable { retry_after_ms, sent: false, by: BlockedBy::Provider })
     }
 
     /// Creates the fault of a model or server that answered nothing in time.
     pub fn unanswered(error: impl Into<String>) -> Self {
-        Self::new(error, FaultKind::Unavailable { retry_after_ms: None, sent: true })
+        let by = BlockedBy::Provider;
+        Self::new(error, FaultKind::Unavailable { retry_after_ms: None, sent: true, by })
     }
 
     /// Makes the fault count as an attempt: the model or server takes requests, and failed this one.
     #[must_use]
     pub fn as_attempt(self) -> Self {
         let kind = match self.kind {
-            FaultKind::Unavailable { retry_after_ms, sent: false } => FaultKind::Transient { retry_after_ms },
-            FaultKind::Unavailable { retry_after_ms, sent: true } => FaultKind::InDoubt { retry_after_ms },
+            FaultKind::Unavailable { retry_after_ms, sent: false, .. } => {
+                FaultKind::Transient { retry_after_ms }
+            }
+            FaultKind::Unavailable { retry_after_ms, sent: true, .. } => {
+                FaultKind::InDoubt { retry_after_ms }
+            }
             other @ (FaultKind::Transient { .. }
             | FaultKind::InDoubt { .. }
             | FaultKind::Permanent

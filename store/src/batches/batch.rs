@@ -13,7 +13,7 @@ use shared::CallerId;
 use uuid::Uuid;
 
 use super::{
-    BatchId, BatchStatus, Counts, FileId, ItemState, Stopped,
+    BatchId, BatchStatus, Counts, FileId, ItemState, StopReason,
     files::is_readable,
     tables::{batches, batches::Column},
 };
@@ -116,7 +116,7 @@ pub struct Batch {
     /// Current status of the batch.
     pub status: BatchStatus,
     /// Reason why an open batch starts no further items.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StopReason>,
     /// Error that failed the batch as a whole.
     pub fault: Option<String>,
     /// Index of the next chunk of the input file to validate.
@@ -333,7 +333,7 @@ impl TryFrom<batches::Model> for Batch {
             cancelling: row.cancelling_at,
             cancelled: row.cancelled_at,
         };
-        let stopped: Option<Stopped> = row
+        let stopped: Option<StopReason> = row
             .stopped
             .map(|text| text.parse())
             .transpose()

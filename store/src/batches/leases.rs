@@ -13,7 +13,7 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::{
-    Batch, BatchId, BatchStatus, FileId, ItemState, Stopped,
+    Batch, BatchId, BatchStatus, FileId, ItemState, StopReason,
     batch::is_open,
     files::is_readable,
     results::CAUSE_CHARS,
@@ -22,9 +22,10 @@ use super::{
     webhook_events::announce,
 };
 use crate::{
-    Error, Store, TurnStatus,
+    Error, Store,
     log::{Transaction, plain, signed, tables::turns},
 };
+use shared::TurnStatus;
 
 impl Store {
     /// Leases open batches to `owner` for `lease` microseconds: those it already holds and those without a valid
@@ -151,7 +152,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn stop_batch(&self, id: BatchId, why: Stopped) -> Result<bool, Error> {
+    pub async fn stop_batch(&self, id: BatchId, why: StopReason) -> Result<bool, Error> {
         let row = batches::ActiveModel { stopped: Set(Some(why.to_string())), ..Default::default() };
         self.change(row, id, &BatchStatus::RUNNING, None).await
     }

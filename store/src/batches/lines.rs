@@ -10,7 +10,7 @@ use super::{
     Batch, BatchStatus, ItemState,
     files::place,
     tables::batches,
-    transitions::{Results, line_of, lock_batch},
+    transitions::{Results, json_of, lock_batch},
 };
 use crate::{
     Error, Store,
@@ -124,10 +124,9 @@ async fn add_lines(
     }
     let mut counts = Batch::try_from(row.clone())?.counts;
     let (mut bad, mut results) = (Vec::new(), Results::after(row.done));
-    for (line, (code, message)) in refused {
-        let error = Some((code.as_str(), message.as_str()));
-        let told = line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error)?;
-        bad.push((results.add(line.nth, told), line.nth));
+    for (line, error) in refused {
+        let result = BatchResult::new(batch.id, line.nth, line.custom_id.clone(), None, Some(error));
+        bad.push((results.add(line.nth, json_of(&result)?), line.nth));
     }
     let faulty = bad.len() as u64;
     counts.add(ItemState::Invalid, faulty);

@@ -36,7 +36,8 @@ pub use leases::Rerun;
 pub use lines::{CacheKey, Line, LinePlace};
 pub use results::{Cause, InvalidLine, Pace, ResultLine, ResultSelection, UnderWay};
 pub use reuse::Earlier;
-pub use status::{BatchStatus, ItemState, Stopped};
+pub use shared::{BatchStatus, StopReason};
+pub use status::ItemState;
 pub use transitions::{ItemTransition, TURN_FAILED};
 
 /// Id of a file: a UUIDv7.

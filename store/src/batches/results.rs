@@ -6,9 +6,10 @@ use sea_orm::{EntityTrait as _, FromQueryResult};
 
 use super::{BatchId, ItemState, PAGE_BYTES};
 use crate::{
-    Error, Store, Turn, TurnStatus,
+    Error, Store, Turn,
     log::{at_most, signed, statement, tables::turns, unsigned},
 };
+use shared::TurnStatus;
 
 /// Number of a tenant's latest turns that are searched for those of one strategy.
 const LATEST: i64 = 10_000;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use sea_orm::{ConnectionTrait as _, FromQueryResult};
-use serde_json::Value;
+use shared::{BatchResult, ResultResponse};
 
 use super::{CacheKey, Item, lines::ROWS};
 use crate::{
@@ -20,7 +20,7 @@ pub struct Earlier {
     /// Thread of the earlier line.
     pub thread: Option<ThreadId>,
     /// Response to the earlier line.
-    pub response: Value,
+    pub response: ResultResponse,
 }
 
 impl Store {
@@ -66,8 +66,8 @@ impl Store {
         let mut found = BTreeMap::new();
         for row in Row::find_by_statement(statement).all(pool).await? {
             let unread = |error| Error::Database(format!("a result cannot be read: {error}"));
-            let mut line: Value = serde_json::from_str(&row.line).map_err(unread)?;
-            let response = line["response"].take();
+            let line: BatchResult = serde_json::from_str(&row.line).map_err(unread)?;
+            let response = line.response.unwrap_or_default();
             found.insert(
                 unsigned(row.wanted)?,
                 Earlier { turn: row.turn_id, thread: row.thread_id, response },

@@ -1,45 +1,6 @@
-//! States of batches and items, with their names in the database and the API.
+//! States of items, with their names in the database and the API.
 
-use std::{fmt, str::FromStr};
-
-use serde::{Deserialize, Serialize};
-
-use crate::log::{UnknownStatus, status::status};
-
-status! {
-    /// Status of a batch; the names are OpenAI's.
-    BatchStatus {
-        /// Lines are being validated; valid lines run already.
-        Validating = "validating",
-        /// Failed: no line could be run.
-        Failed = "failed",
-        /// All lines are validated and running.
-        InProgress = "in_progress",
-        /// All lines have ended; result files are being written.
-        Finalizing = "finalizing",
-        /// The result files are complete.
-        Completed = "completed",
-        /// The completion window passed first; results of ended lines are available.
-        Expired = "expired",
-        /// Being cancelled: running lines are still ending.
-        Cancelling = "cancelling",
-        /// Cancelled; results of ended lines are available.
-        Cancelled = "cancelled",
-    }
-}
-
-impl BatchStatus {
-    /// Statuses in which the batch still needs processing.
-    pub const OPEN: [Self; 4] = [Self::Validating, Self::InProgress, Self::Finalizing, Self::Cancelling];
-
-    /// Statuses in which lines run.
-    pub const RUNNING: [Self; 2] = [Self::Validating, Self::InProgress];
-
-    /// Returns true if the batch still needs processing.
-    pub fn is_open(self) -> bool {
-        Self::OPEN.contains(&self)
-    }
-}
+use shared::status;
 
 status! {
     /// State of an item.
@@ -97,15 +58,5 @@ impl ItemState {
             | ItemState::Expired
             | ItemState::Cancelled => false,
         }
-    }
-}
-
-status! {
-    /// Reason for which a batch starts no further items.
-    Stopped {
-        /// Paused by a person.
-        Paused = "paused",
-        /// The budget is spent.
-        MaxUsd = "max_usd",
     }
 }

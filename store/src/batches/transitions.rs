@@ -6,9 +6,7 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _,
     QuerySelect as _,
 };
-use serde::Serialize;
-use serde_json::Value;
-use shared::UsageTotal;
+use shared::{BatchResult, ResultResponse, UsageTotal};
 
 use super::{
     Batch, BatchId, Item, ItemState,
@@ -35,7 +33,7 @@ pub struct ItemTransition {
     /// Usage of the thread, as far as known.
     pub usage: UsageTotal,
     /// Response to the line, if there is one.
-    pub response: Option<Value>,
+    pub response: Option<ResultResponse>,
     /// Error code and message of an item that did not succeed. Outcome and causes of one that was not answered; they are
     /// in its row and not in the error of its line.
     pub error: Option<(String, String)>,
@@ -114,23 +112,20 @@ async fn record(
     owner: String,
     moves: Vec<ItemTransition>,
 ) -> Result<(), Error> {
-    let (over, on): (Vec<_>, Vec<_>) = moves.into_iter().partition(|transition| transition.state.is_over());
+    let (mut over, on): (Vec<_>, Vec<_>) =
+        moves.into_iter().partition(|transition| transition.state.is_over());
     // An item without a result needs no number.
     change(tx, batch, on.iter().map(|transition| (transition, None)).collect()).await?;
     let row = lock_batch(tx, batch, &owner).await?;
     let mut results = Results::after(row.done);
-    let mut changes = Vec::new();
-    for transition in &over {
-        let error = transition
-            .error
-            .as_ref()
-            .filter(|_| !transition.state.is_good())
-            .map(|(code, message)| (code.as_str(), message.as_str()));
-        let (nth, name) = (transition.item.nth, transition.item.custom_id.as_deref());
-        let line = line_of(batch, nth, name, transition.response.as_ref(), error)?;
-        changes.push((transition, Some(results.add(nth, line))));
+    let mut numbers = Vec::new();
+    for ended in &mut over {
+        let error = ended.error.clone().filter(|_| !ended.state.is_good());
+        let (nth, name) = (ended.item.nth, ended.item.custom_id.clone());
+        let result = BatchResult::new(batch, nth, name, ended.response.take(), error);
+        numbers.push(Some(results.add(nth, json_of(&result)?)));
     }
-    change(tx, batch, changes).await?;
+    change(tx, batch, over.iter().zip(numbers).collect()).await?;
     let (mut counts, mut added) = (Batch::try_from(row.clone())?.counts, [0; 3]);
     for transition in on.iter().chain(&over) {
         counts.shift(transition.item.state, transition.state, 1);
@@ -288,34 +283,9 @@ impl Results {
     }
 }
 
-/// One line of output, in OpenAI's format.
-#[derive(Serialize)]
-struct OutputLine<'a> {
-    id: String,
-    custom_id: Option<&'a str>,
-    response: Option<&'a Value>,
-    error: Option<OutputError<'a>>,
-}
-
-/// Error of a line that did not succeed.
-#[derive(Serialize)]
-struct OutputError<'a> {
-    code: &'a str,
-    message: &'a str,
-}
-
-/// Serializes one line of output as JSON.
-pub(crate) fn line_of(
-    batch: BatchId,
-    nth: u64,
-    custom_id: Option<&str>,
-    response: Option<&Value>,
-    error: Option<(&str, &str)>,
-) -> Result<String, Error> {
-    let error = error.map(|(code, message)| OutputError { code, message });
-    let id = format!("batch_req_{}_{nth}", batch.simple());
-    let line = OutputLine { id, custom_id, response, error };
+/// Serializes a result as JSON.
+pub(crate) fn json_of(result: &BatchResult) -> Result<String, Error> {
     let unwritable =
-        |error| Error::Database(format!("line {nth} of batch {batch} cannot be encoded as JSON: {error}"));
-    serde_json::to_string(&line).map_err(unwritable)
+        |error| Error::Database(format!("result {} cannot be encoded as JSON: {error}", result.id));
+    serde_json::to_string(result).map_err(unwritable)
 }

@@ -10,10 +10,10 @@ use shared::OutcomeKind;
 use uuid::Uuid;
 
 use crate::{
-    TurnStatus,
     filter::reader::{ConditionReader, ConditionText, FilterError},
     log::turns::outcome_of,
 };
+use shared::TurnStatus;
 
 /// Maximum number of conditions.
 const MOST: usize = 20;

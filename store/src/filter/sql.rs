@@ -5,13 +5,12 @@ use sea_orm::{
     sea_query::{Alias, CaseStatement, Expr, Func, Query},
 };
 
-use shared::OutcomeKind;
+use shared::{OutcomeKind, ThreadStatus, TurnStatus};
 
 use crate::{
     filter::conditions::{Condition, Conditions, How, Is, Side, TextField, TimeField},
     log::{
         ids::plain,
-        status::{ThreadStatus, TurnStatus},
         tables::{threads, turns},
     },
 };

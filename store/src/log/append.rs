@@ -17,7 +17,7 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect, SqlErr,
     Statement, Value,
 };
-use shared::{Event, Outcome, is_readable_event};
+use shared::{Event, Outcome, ThreadStatus, TurnStatus, is_readable_event};
 
 use crate::{
     Error,
@@ -29,7 +29,6 @@ use crate::{
         ids::{ThreadId, TurnId, corrupt, plain, signed},
         pool::Transaction,
         postgres,
-        status::{ThreadStatus, TurnStatus},
         tables::{threads, turns},
     },
 };

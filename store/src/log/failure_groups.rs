@@ -1,19 +1,16 @@
 //! Turns that failed or were not answered, grouped and counted by cause.
 
-use std::{fmt, str::FromStr};
-
 use sea_orm::{
     ColumnTrait, ConnectionTrait as _, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Alias, CaseStatement, Expr, ExprTrait, Func, Order as Direction},
 };
-use serde::{Deserialize, Serialize};
+use shared::TurnEnd;
 
 use crate::{
     Error,
     log::{
         Store,
         ids::{TurnId, at_most, unsigned},
-        status::{UnknownStatus, status},
         tables::turns,
         turns::TurnFilter,
     },
@@ -23,7 +20,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// End of the turns.
-    pub ended: Ended,
+    pub ended: TurnEnd,
     /// Error without the parts that differ between occurrences, or causes of the outcome.
     pub cause: String,
     /// Number of turns.
@@ -36,18 +33,6 @@ pub struct Failure {
     pub last_at: i64,
     /// Id of the turn that was submitted last.
     pub example: TurnId,
-}
-
-status! {
-    /// End of a turn other than an answer.
-    Ended {
-        /// The turn failed.
-        Failed = "failed",
-        /// The turn completed with a partial outcome.
-        Partial = "partial",
-        /// The turn completed, and its request was declined.
-        Declined = "declined",
-    }
 }
 
 /// Turns that failed or were not answered, and match a filter.
@@ -81,7 +66,7 @@ impl Store {
     pub async fn failures(&self, filter: TurnFilter<'_>, limit: u64) -> Result<Failures, Error> {
         let db = &self.database.pool;
         let stuck = || Expr::col((turns::Entity, Alias::new("stuck")));
-        let ends = || stuck().is_in(Ended::ALL.iter().map(|ended| ended.as_str()));
+        let ends = || stuck().is_in(TurnEnd::ALL.map(TurnEnd::as_str));
         let ended = || filter.rows(db.get_database_backend()).filter(ends()).select_only();
         let column = |column: turns::Column| Expr::col((turns::Entity, column));
         // Failures from before the introduction of causes are grouped by their full error.

@@ -13,7 +13,7 @@ use crate::{
         Store,
         database::Database,
         ids::{ThreadId, TurnId, corrupt, unsigned},
-        turns::{caller_of, policy_of},
+        turns::caller_of,
     },
 };
 
@@ -80,7 +80,7 @@ impl TryFrom<&Row> for Queued {
             id: row.id,
             priority: Priority::from_rank(row.priority.into())
                 .ok_or_else(|| unread("its priority is unknown", &row.priority))?,
-            policy: policy_of(&row.policy).ok_or_else(|| unread("its policy is unknown", &row.policy))?,
+            policy: row.policy.parse().map_err(|error| unread("its policy", &error))?,
             messages: serde_json::from_str(&row.input).map_err(|error| unread("its words", &error))?,
             author: row.author.clone(),
             caller: caller_of(row.caller.as_deref()).map_err(|error| unread("its caller", &error))?,

@@ -8,6 +8,8 @@ use sea_orm::{
     QuerySelect, QueryTrait, Value,
 };
 
+use shared::{ThreadStatus, TurnStatus};
+
 use crate::{
     Error,
     filter::{
@@ -18,7 +20,6 @@ use crate::{
         Store,
         database::{looked_up, statement},
         ids::{ThreadId, at_most, corrupt, signed, unsigned},
-        status::{ThreadStatus, TurnStatus},
         tables::{events, threads, turns},
     },
 };

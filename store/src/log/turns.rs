@@ -9,7 +9,7 @@ use sea_orm::{
     QuerySelect, QueryTrait, Select, Statement,
 };
 use serde_json::Value;
-use shared::{CallerId, Message, OutcomeKind, Policy};
+use shared::{CallerId, Message, OutcomeKind, Policy, TurnStatus};
 use tracing::{debug, warn};
 
 use crate::{
@@ -24,7 +24,6 @@ use crate::{
         database::Database,
         error_fingerprint::error_fingerprint,
         ids::{ThreadId, TurnId, at_most, corrupt, plain, unsigned},
-        status::TurnStatus,
         tables::turns,
     },
 };
@@ -276,7 +275,7 @@ impl TryFrom<turns::Model> for Turn {
             tenant: row.tenant,
             priority: Priority::from_rank(row.priority.into())
                 .ok_or_else(|| unread("its priority is unknown", &row.priority))?,
-            policy: policy_of(&row.policy).ok_or_else(|| unread("its policy is unknown", &row.policy))?,
+            policy: row.policy.parse().map_err(|error| unread("its policy", &error))?,
             messages: serde_json::from_str(&row.input).map_err(|error| unread("its words", &error))?,
             metadata: serde_json::from_str(&row.metadata).map_err(|error| unread("its metadata", &error))?,
             author: row.author,
@@ -316,17 +315,4 @@ pub(crate) fn caller_of(text: Option<&str>) -> Result<Option<CallerId>, serde_js
 pub(crate) fn caller_text(caller: &CallerId) -> String {
     // Serializing two texts cannot fail.
     plain(&serde_json::to_string(caller).unwrap_or_default())
-}
-
-/// Returns the name of a policy in the database.
-pub(crate) fn policy_text(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Auto => "auto",
-        Policy::Answer => "answer",
-        Policy::Replan => "replan",
-    }
-}
-
-pub(crate) fn policy_of(text: &str) -> Option<Policy> {
-    [Policy::Auto, Policy::Answer, Policy::Replan].into_iter().find(|policy| policy_text(*policy) == text)
 }

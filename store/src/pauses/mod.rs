@@ -4,66 +4,14 @@
 
 pub(crate) mod table;
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use queue::clock;
 use sea_orm::{EntityTrait as _, IntoActiveModel as _, sea_query::OnConflict};
+use shared::{PauseKind, UnknownStatus};
 
 use self::table::Column;
 use crate::{Error, Store, log::plain};
-
-/// Kinds of pauses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PauseKind {
-    /// All threads of one strategy.
-    Strategy,
-    /// All requests to one model, `provider/model`.
-    Model,
-    /// All threads of one tenant, by an operator.
-    Tenant,
-    /// All threads of one tenant, by the tenant itself. An operator's pause is another one, which the tenant cannot end.
-    OwnTenant,
-}
-
-/// Error for an unknown kind of pause.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} cannot be paused; hint: pause a strategy, a model or a tenant")]
-pub struct UnknownKind {
-    /// Text that could not be parsed.
-    pub text: String,
-}
-
-impl PauseKind {
-    /// Returns the name in the database and the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PauseKind::Strategy => "strategy",
-            PauseKind::Model => "model",
-            PauseKind::Tenant => "tenant",
-            PauseKind::OwnTenant => "own_tenant",
-        }
-    }
-}
-
-impl fmt::Display for PauseKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for PauseKind {
-    type Err = UnknownKind;
-
-    fn from_str(text: &str) -> Result<Self, UnknownKind> {
-        match text {
-            "strategy" => Ok(Self::Strategy),
-            "model" => Ok(Self::Model),
-            "tenant" => Ok(Self::Tenant),
-            "own_tenant" => Ok(Self::OwnTenant),
-            _ => Err(UnknownKind { text: text.to_owned() }),
-        }
-    }
-}
 
 /// A pause in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,7 +94,7 @@ impl Store {
 
 fn pause(row: table::Model) -> Result<Pause, Error> {
     let table::Model { kind, name, reason, by, at } = row;
-    let kind = kind.parse().map_err(|unknown: UnknownKind| Error::TooNew {
+    let kind = kind.parse().map_err(|unknown: UnknownStatus| Error::TooNew {
         what: format!("the pause of {} {name:?}", unknown.text),
     })?;
     Ok(Pause { kind, name, reason, by, at })

@@ -10,6 +10,8 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter,
 };
 
+use shared::{ThreadStatus, TurnStatus};
+
 use crate::{
     Error,
     log::{
@@ -17,9 +19,8 @@ use crate::{
         append::{cause, lock_thread},
         database::statement,
         ids::{DryRun, ThreadId, TurnId, corrupt, signed},
-        status::{ThreadStatus, TurnStatus},
         tables::{threads, turns},
-        turns::{caller_text, policy_text},
+        turns::caller_text,
     },
     read_models::{Difference, Differs, ExpectedThread, ExpectedTurn},
 };
@@ -271,7 +272,7 @@ pub(crate) async fn write_turn(
     let row = turns::ActiveModel {
         id: Set(id),
         thread_id: Set(thread),
-        policy: Set(policy_text(turn.policy).to_owned()),
+        policy: Set(turn.policy.as_str().to_owned()),
         input: Set(input),
         metadata: Set("{}".to_owned()),
         author: Set(turn.author.clone()),

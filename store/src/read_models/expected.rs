@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use shared::{CallerId, Message, Outcome, Policy};
 
-use crate::{Head, ThreadStatus, TurnId, TurnStatus};
+use crate::{Head, TurnId};
+use shared::{ThreadStatus, TurnStatus};
 
 /// Rows of a thread and of its turns.
 #[derive(Clone, Debug)]

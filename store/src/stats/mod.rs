@@ -17,11 +17,7 @@ mod query;
 mod tally;
 mod write;
 
-use std::{fmt, str::FromStr};
-
-use serde::{Deserialize, Serialize};
-
-use crate::{UnknownStatus, log::status::status};
+use shared::status;
 
 pub(crate) use tally::UnwrittenCounts;
 

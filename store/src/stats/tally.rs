@@ -8,13 +8,14 @@ use std::{
     },
 };
 
-use shared::{OutcomeKind, Usage};
+use shared::{OutcomeKind, Usage, UsageTotal};
 
 use super::CountedEnd;
 use crate::{
-    TurnStatus, TurnUpdate,
+    TurnUpdate,
     log::{Store, plain},
 };
+use shared::TurnStatus;
 
 /// Maximum distinct counts in memory; further causes are counted as turns without a cause.
 const KEYS_MAX: usize = 10_000;
@@ -68,36 +69,19 @@ pub(crate) struct Responses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResponseSums {
     pub(crate) responses: u64,
-    pub(crate) input_tokens: u64,
-    pub(crate) output_tokens: u64,
-    pub(crate) micro_usd: u64,
-    pub(crate) without_usage: u64,
-    pub(crate) without_price: u64,
+    pub(crate) usage: UsageTotal,
 }
 
 impl ResponseSums {
     fn of(usage: &Usage) -> Self {
-        Self {
-            responses: 1,
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            micro_usd: usage.micro_usd.unwrap_or_default(),
-            without_usage: u64::from(usage.input_tokens == 0 && usage.output_tokens == 0),
-            without_price: u64::from(usage.micro_usd.is_none()),
-        }
+        let mut sums = Self { responses: 1, ..Self::default() };
+        sums.usage.add_of_model(usage);
+        sums
     }
 
     pub(crate) fn add(&mut self, more: &Self) {
-        for (sum, more) in [
-            (&mut self.responses, more.responses),
-            (&mut self.input_tokens, more.input_tokens),
-            (&mut self.output_tokens, more.output_tokens),
-            (&mut self.micro_usd, more.micro_usd),
-            (&mut self.without_usage, more.without_usage),
-            (&mut self.without_price, more.without_price),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
+        self.responses = self.responses.saturating_add(more.responses);
+        self.usage.add_total(&more.usage);
     }
 }
 

@@ -182,11 +182,11 @@ async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
             text("strategy", rows, |((.., group), _)| group.strategy.clone()),
             text("model", rows, |((.., group), _)| group.model.clone()),
             number("responses", rows, |(_, sums)| signed(sums.responses)),
-            number("input_tokens", rows, |(_, sums)| signed(sums.input_tokens)),
-            number("output_tokens", rows, |(_, sums)| signed(sums.output_tokens)),
-            number("micro_usd", rows, |(_, sums)| signed(sums.micro_usd)),
-            number("without_usage", rows, |(_, sums)| signed(sums.without_usage)),
-            number("without_price", rows, |(_, sums)| signed(sums.without_price)),
+            number("input_tokens", rows, |(_, sums)| signed(sums.usage.input_tokens)),
+            number("output_tokens", rows, |(_, sums)| signed(sums.usage.output_tokens)),
+            number("micro_usd", rows, |(_, sums)| signed(sums.usage.micro_usd)),
+            number("without_usage", rows, |(_, sums)| signed(sums.usage.responses_without_usage)),
+            number("without_price", rows, |(_, sums)| signed(sums.usage.responses_without_price)),
         ];
         tx.execute_raw(ADD_RESPONSES.with(tx, [], columns)).await?;
     }

@@ -3,9 +3,10 @@
 use sea_orm::{ActiveModelTrait as _, ActiveValue::Set, EntityTrait, IntoActiveModel as _, ModelTrait as _};
 
 use crate::{
-    Error, Store, TurnStatus,
+    Error, Store,
     log::tables::{threads, turns},
 };
+use shared::TurnStatus;
 
 /// Deletes some rows of the read models and makes others contradict the log, so that a test can rebuild them.
 ///

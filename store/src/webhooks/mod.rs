@@ -12,7 +12,7 @@ mod claim;
 mod deliveries;
 mod table;
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use futures::FutureExt as _;
 use queue::clock;
@@ -21,7 +21,7 @@ use sea_orm::{
     PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QueryTrait as _,
 };
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::{Deserialize, Serialize};
+use shared::status;
 use uuid::Uuid;
 
 use self::table::{
@@ -30,12 +30,13 @@ use self::table::{
 };
 use crate::{
     Error, Store,
-    log::{Transaction, UnknownStatus, plain, statement, status::status},
+    log::{Transaction, plain, statement},
 };
 
 pub use claim::{DeliveryLimits, Endpoint};
 pub(crate) use deliveries::announce;
 pub use deliveries::{Delivery, DeliveryFilter, Outcome};
+pub use shared::DeliveryState;
 
 /// Id of a webhook: a UUIDv7.
 pub type WebhookId = Uuid;
@@ -59,18 +60,6 @@ status! {
         BatchCancelled = "batch.cancelled",
         /// No line of a batch could be run.
         BatchFailed = "batch.failed",
-    }
-}
-
-status! {
-    /// State of a delivery.
-    DeliveryState {
-        /// Waiting for its first or next attempt.
-        Pending = "pending",
-        /// The delivery succeeded.
-        Delivered = "delivered",
-        /// Failed; no further attempts.
-        Failed = "failed",
     }
 }
 

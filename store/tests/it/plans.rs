@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use queue::Priority;
 use serde_json::json;
 use shared::{Event, Message, Opened, Policy, TurnKind, TurnStarted};
+use shared::{ThreadStatus, TurnStatus};
 use store::{
-    NewTurn, Opening, Queued, ReadModelUpdate, Store, ThreadId, ThreadStatus, Turn, TurnStatus, TurnUpdate,
+    NewTurn, Opening, Queued, ReadModelUpdate, Store, ThreadId, Turn, TurnUpdate,
     batches::{
         Batch, BatchId, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, KnownBy, Line,
         LinePlace, NewBatch, NewFile, ResultSelection,

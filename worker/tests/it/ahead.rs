@@ -14,11 +14,12 @@ use queue::{
     },
 };
 use serde::{Deserialize, Serialize};
+use shared::TurnStatus;
 use shared::{
     DynThread, Edge, Edges, Message, Node, Opened, Request, Response, Simulate, Simulation, Step, Strategy,
     Thread, Transition,
 };
-use store::{Opening, Recorded, ThreadId, Turn, TurnStatus};
+use store::{Opening, Recorded, ThreadId, Turn};
 use strategies::{self, probe};
 use threads::{Backends, StrategyRegistry};
 use worker::{RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, Schedule};
+use shared::TurnStatus;
 use shared::{DynThread, Event, Message, Opened, Response, Retried};
-use store::{NewTurn, Opening, Store, ThreadId, Turn, TurnStatus};
+use store::{NewTurn, Opening, Store, ThreadId, Turn};
 use threads::{Backends, StrategyRegistry, ThreadLog};
 use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, TurnLimits, Worker, WorkerConfig};
 use world::{Outcome, RequestContext, World};

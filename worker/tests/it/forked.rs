@@ -17,9 +17,8 @@ use futures::future::join_all;
 use queue::{Lane, RedisNotifications, RedisQueue, Schedule, clock};
 use serde_json::{Value, json};
 use shared::{DynThread, Event, Fault, Goto, Graph, Message, Request, Response, RunStatus, replay, rerun};
-use store::{
-    Conditions, DryRun, NewTurn, Opening, Store, Submitted, ThreadId, ThreadScan, ThreadStatus, TurnStatus,
-};
+use shared::{ThreadStatus, TurnStatus};
+use store::{Conditions, DryRun, NewTurn, Opening, Store, Submitted, ThreadId, ThreadScan};
 use threads::{Backends, ImportedEvent, NewFork, StrategyRegistry, rename_turns};
 use uuid::Uuid;
 use worker::Shutdown;

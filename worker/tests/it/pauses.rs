@@ -10,8 +10,9 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{ALL_WORKERS, Notification, Schedule};
+use shared::PauseKind;
 use shared::{DynThread, Event, Message, Opened};
-use store::{Pause, PauseKind, ThreadId};
+use store::{Pause, ThreadId};
 use threads::{Backends, StrategyRegistry};
 use tokio::{sync::Notify, task::JoinHandle};
 use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};

@@ -16,8 +16,9 @@ use queue::{
     rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing},
 };
 use serde_json::json;
+use shared::TurnStatus;
 use shared::{DynThread, Event, Fault, Message, Opened, Request, Response};
-use store::{MemoryIndex, ThreadId, TurnStatus};
+use store::{MemoryIndex, ThreadId};
 use test_servers::Redis;
 use threads::{Backends, StrategyRegistry};
 use tokio::sync::Notify;

@@ -289,9 +289,8 @@ fn fault(outcome: Outcome) -> Fault {
 
 fn again(fault: &Fault) -> Option<u64> {
     match fault.kind {
-        FaultKind::Transient { retry_after_ms } | FaultKind::Unavailable { retry_after_ms, sent: false } => {
-            retry_after_ms
-        }
+        FaultKind::Transient { retry_after_ms }
+        | FaultKind::Unavailable { retry_after_ms, sent: false, .. } => retry_after_ms,
         FaultKind::Permanent
         | FaultKind::ContextExceeded { .. }
         | FaultKind::InDoubt { .. }

@@ -11,7 +11,7 @@ use rmcp::model::{
     UpdateTaskParams, UpdateTaskRequest,
 };
 use serde_json::Value;
-use shared::{Fault, FaultKind, OpenTask, Response, Safety, ToolCall};
+use shared::{BlockedBy, Fault, FaultKind, OpenTask, Response, Safety, ToolCall};
 use uuid::Uuid;
 
 use super::{
@@ -108,7 +108,7 @@ fn wait(fault: Fault) -> Fault {
         FaultKind::Transient { retry_after_ms }
         | FaultKind::InDoubt { retry_after_ms }
         | FaultKind::Unavailable { retry_after_ms, .. } => {
-            FaultKind::Unavailable { retry_after_ms, sent: false }
+            FaultKind::Unavailable { retry_after_ms, sent: false, by: BlockedBy::Provider }
         }
         kind @ (FaultKind::Permanent | FaultKind::ContextExceeded { .. }) => kind,
     };

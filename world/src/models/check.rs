@@ -110,7 +110,7 @@ impl Check<'_> {
             capabilities.push(self.check_structured(dialect.mode).await);
             capabilities.push(self.check_limit(dialect.features).await);
         }
-        ModelCheck { dialect: dialect.name, capabilities }
+        ModelCheck { dialect: dialect.dialect.as_str(), capabilities }
     }
 
     /// Sends a request and judges its reply.

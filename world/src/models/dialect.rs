@@ -1,45 +1,45 @@
 //! Dialects: what endpoints with OpenAI's API take, and what they refuse.
 
 use reqwest::Url;
+use shared::status;
 
 use super::{
     messages::{MessageOrder, MessageRules},
     structured_output::OutputMode,
 };
 
-/// Dialect of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// OpenAI.
-    OpenAi,
-    /// Azure OpenAI.
-    Azure,
-    /// Anthropic's endpoint for OpenAI's clients, and proxies to it.
-    Anthropic,
-    /// vLLM.
-    Vllm,
-    /// The server of llama.cpp.
-    LlamaCpp,
-    /// Ollama.
-    Ollama,
-    /// Google's endpoint for OpenAI's clients, and proxies to it.
-    Gemini,
-    /// Mistral.
-    Mistral,
-    /// Groq.
-    Groq,
-    /// OpenRouter.
-    OpenRouter,
-    /// Any other endpoint: requests in the form that most endpoints take.
-    Compatible,
+status! {
+    /// Dialect of an endpoint, with its name in the configuration.
+    Dialect {
+        /// OpenAI.
+        OpenAi = "openai",
+        /// Azure OpenAI.
+        Azure = "azure",
+        /// Anthropic's endpoint for OpenAI's clients, and proxies to it.
+        Anthropic = "anthropic",
+        /// vLLM.
+        Vllm = "vllm",
+        /// The server of llama.cpp.
+        LlamaCpp = "llama.cpp",
+        /// Ollama.
+        Ollama = "ollama",
+        /// Google's endpoint for OpenAI's clients, and proxies to it.
+        Gemini = "gemini",
+        /// Mistral.
+        Mistral = "mistral",
+        /// Groq.
+        Groq = "groq",
+        /// OpenRouter.
+        OpenRouter = "openrouter",
+        /// Any other endpoint: requests in the form that most endpoints take.
+        Compatible = "compatible",
+    }
 }
 
 /// One row of the table of dialects.
 pub struct DialectRow {
     /// Dialect that the row describes.
     pub dialect: Dialect,
-    /// Name in the configuration.
-    pub name: &'static str,
     /// Hosts of `base_url` by which the dialect is recognized. A name counts for its subdomains, too.
     hosts: &'static [&'static str],
     /// Port of `base_url` by which the dialect is recognized.
@@ -99,26 +99,23 @@ const FREE: Features = Features { messages: MessageRules::FREE, ..COMPATIBLE };
 /// A row whose dialect is known by these hosts.
 const fn row(
     dialect: Dialect,
-    name: &'static str,
     hosts: &'static [&'static str],
     mode: OutputMode,
     features: Features,
 ) -> DialectRow {
-    DialectRow { dialect, name, hosts, port: None, mode, features }
+    DialectRow { dialect, hosts, port: None, mode, features }
 }
 
 /// The table of dialects.
-pub static DIALECTS: [DialectRow; 11] = [
+pub static DIALECTS: [DialectRow; Dialect::ALL.len()] = [
     row(
         Dialect::OpenAi,
-        "openai",
         &["api.openai.com"],
         OutputMode::JsonSchema,
         Features { token_limit: TokenLimit::MaxCompletionTokens, ..FREE },
     ),
     row(
         Dialect::Azure,
-        "azure",
         &["openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"],
         OutputMode::JsonSchema,
         FREE,
@@ -126,7 +123,6 @@ pub static DIALECTS: [DialectRow; 11] = [
     // It ignores `response_format`.
     row(
         Dialect::Anthropic,
-        "anthropic",
         &["api.anthropic.com"],
         OutputMode::Tool,
         Features {
@@ -134,28 +130,20 @@ pub static DIALECTS: [DialectRow; 11] = [
             ..COMPATIBLE
         },
     ),
-    row(Dialect::Vllm, "vllm", &[], OutputMode::JsonSchema, COMPATIBLE),
-    row(
-        Dialect::LlamaCpp,
-        "llama.cpp",
-        &[],
-        OutputMode::JsonSchema,
-        Features { parallel_tool_calls: true, ..COMPATIBLE },
-    ),
+    row(Dialect::Vllm, &[], OutputMode::JsonSchema, COMPATIBLE),
+    row(Dialect::LlamaCpp, &[], OutputMode::JsonSchema, Features { parallel_tool_calls: true, ..COMPATIBLE }),
     DialectRow {
         port: Some(11434),
-        ..row(Dialect::Ollama, "ollama", &["ollama.com"], OutputMode::JsonSchema, COMPATIBLE)
+        ..row(Dialect::Ollama, &["ollama.com"], OutputMode::JsonSchema, COMPATIBLE)
     },
     row(
         Dialect::Gemini,
-        "gemini",
         &["generativelanguage.googleapis.com", "aiplatform.googleapis.com"],
         OutputMode::JsonSchema,
         Features { messages: MessageRules { signs_calls: true, ..MessageRules::STRICT }, ..COMPATIBLE },
     ),
     row(
         Dialect::Mistral,
-        "mistral",
         &["api.mistral.ai"],
         OutputMode::JsonSchema,
         Features {
@@ -170,13 +158,12 @@ pub static DIALECTS: [DialectRow; 11] = [
     ),
     row(
         Dialect::Groq,
-        "groq",
         &["api.groq.com"],
         OutputMode::JsonSchema,
         Features { streams_formats: false, ..COMPATIBLE },
     ),
-    row(Dialect::OpenRouter, "openrouter", &["openrouter.ai"], OutputMode::JsonSchema, COMPATIBLE),
-    row(Dialect::Compatible, "compatible", &[], OutputMode::JsonSchema, COMPATIBLE),
+    row(Dialect::OpenRouter, &["openrouter.ai"], OutputMode::JsonSchema, COMPATIBLE),
+    row(Dialect::Compatible, &[], OutputMode::JsonSchema, COMPATIBLE),
 ];
 
 impl Dialect {
@@ -224,7 +211,7 @@ impl DialectRow {
             texts => texts.join(", "),
         };
         [
-            self.name.to_owned(),
+            self.dialect.to_string(),
             match (known.is_empty(), self.dialect) {
                 (false, _) => known.join(", "),
                 (true, Dialect::Compatible) => "any other address".to_owned(),
@@ -277,12 +264,10 @@ mod tests {
     }
 
     #[test]
-    fn every_dialect_has_one_row_and_one_name() {
-        for (nth, row) in DIALECTS.iter().enumerate() {
-            assert_eq!(row.dialect.row().name, row.name);
-            assert!(
-                DIALECTS[..nth].iter().all(|other| other.name != row.name && other.dialect != row.dialect)
-            );
+    fn every_dialect_has_one_row() {
+        for dialect in Dialect::ALL {
+            assert_eq!(DIALECTS.iter().filter(|row| row.dialect == dialect).count(), 1, "{dialect}");
+            assert_eq!(dialect.row().dialect, dialect);
         }
     }
 }

@@ -1,17 +1,21 @@
 //! Structured output: the strictest method that an endpoint supports.
 
-/// Method of requesting replies that match a schema.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Structured {
-    /// The strictest method each model turns out to support.
-    #[default]
-    Auto,
-    /// Only `response_format` with the schema.
-    JsonSchema,
-    /// Only a call of one function, with the schema as its parameters.
-    Tool,
-    /// Only the schema in the prompt.
-    Json,
+use shared::status;
+
+status! {
+    /// Method of requesting replies that match a schema, with its name in the configuration.
+    #[derive(Default)]
+    Structured {
+        /// The strictest method each model turns out to support.
+        #[default]
+        Auto = "auto",
+        /// Only `response_format` with the schema.
+        JsonSchema = "json_schema",
+        /// Only a call of one function, with the schema as its parameters.
+        Tool = "tool",
+        /// Only the schema in the prompt.
+        Json = "json",
+    }
 }
 
 /// Method of one request, from strictest to loosest.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use queue::clock;
-use serde_json::{Value, json};
-use shared::OutcomeKind;
+use shared::TurnStatus;
+use shared::{OutcomeKind, ResultResponse};
 use store::{
-    Idempotency, Turn, TurnId, TurnStatus,
+    Idempotency, Turn, TurnId,
     batches::{Batch, BatchStatus, Item, ItemState, ItemTransition, PAGE_BYTES, TURN_FAILED},
 };
 use tokio::time::Instant;
@@ -54,9 +54,9 @@ impl BatchCoordinator {
         let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(batch, item, turn)).collect();
         let mut outcomes = stream::iter(moves).buffered(AT_ONCE);
         let (mut moves, mut bytes, mut moved) = (Vec::new(), 0, 0);
-        while let Some(outcome) = outcomes.try_next().await? {
-            bytes += outcome.response.as_ref().map_or(0, |response| response.to_string().len() as u64);
-            moves.push(outcome);
+        while let Some(it) = outcomes.try_next().await? {
+            bytes += it.response.as_ref().map_or(0, |response| response.body.to_string().len() as u64);
+            moves.push(it);
             moved += 1;
             // Results have no common size limit, so transitions are applied in parts.
             if PAGE_BYTES <= bytes {
@@ -277,7 +277,12 @@ fn expired(item: &Item, turn: Option<&Turn>) -> LineError {
 }
 
 /// Returns the response that a single request would receive. Its `request_id` is the id of the turn.
-fn response(batch: &Batch, row: &Turn, shown: &api_types::Turn, state: ItemState) -> Result<Value, ApiError> {
+fn response(
+    batch: &Batch,
+    row: &Turn,
+    shown: &api_types::Turn,
+    state: ItemState,
+) -> Result<ResultResponse, ApiError> {
     let endpoint = BatchEndpoint::of_batch(&batch.endpoint)?;
     let (status, body) = endpoint.response(row, shown)?;
     let status = match state {
@@ -293,7 +298,5 @@ fn response(batch: &Batch, row: &Turn, shown: &api_types::Turn, state: ItemState
         | ItemState::Reused
         | ItemState::Invalid => status,
     };
-    let mut response = json!({"status_code": status, "request_id": row.id});
-    response["body"] = body;
-    Ok(response)
+    Ok(ResultResponse { body, request_id: row.id, status_code: status })
 }

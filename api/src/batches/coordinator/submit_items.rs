@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use queue::{Lane, Priority, clock};
 use store::{
     NewTurn, Submitted, ThreadId, Turn,
-    batches::{Batch, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, PAGE_BYTES, Stopped},
+    batches::{Batch, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, PAGE_BYTES, StopReason},
 };
 use tracing::warn;
 
@@ -30,7 +30,7 @@ impl BatchCoordinator {
         }
         if batch.max_micro_usd.is_some_and(|limit| limit <= batch.micro_usd) {
             if batch.counts.of(ItemState::Waiting) > 0 {
-                store.stop_batch(batch.id, Stopped::MaxUsd).await?;
+                store.stop_batch(batch.id, StopReason::MaxUsd).await?;
             }
             return Ok(Progress::Idle);
         }

@@ -109,31 +109,14 @@ async fn usage_of(app: &AppState, turn: Turn) -> Result<Option<Average>, ApiErro
         if last.seq == started {
             (before, began) = (*folded.thread.usage(), last.at);
         }
-        let (slot, meter) = match &last.event {
-            Event::Answered(answered) => (answered.slot, answered.usage.as_ref()),
-            Event::AttemptFailed(failed) => (failed.slot, failed.usage.as_ref()),
-            Event::Opened(_)
-            | Event::Asked(_)
-            | Event::TurnStarted(_)
-            | Event::Attempted(_)
-            | Event::InDoubt(_)
-            | Event::Reconciled(_)
-            | Event::Abandoned(_)
-            | Event::TaskStarted(_)
-            | Event::InputRequired(_)
-            | Event::InputProvided(_)
-            | Event::Summarised(_)
-            | Event::Decided(_)
-            | Event::Failed(_)
-            | Event::Retried(_)
-            | Event::Cancelled(_)
-            | Event::Forked(_) => return,
-        };
+        let ends_attempt = matches!(last.event, Event::Answered(_) | Event::AttemptFailed(_));
+        let Some(slot) = last.event.slot().filter(|_| ends_attempt) else { return };
+        let usage = last.event.spent().map(|(_, usage)| usage).unwrap_or_default();
         // A request made before the turn started may be answered in it, if the turn provides the input that the request
         // needed.
         let Some(request) = folded.request(slot).filter(|_| started < last.seq) else { return };
         for subject in subjects(request) {
-            of.entry(subject).or_default().note(meter.unwrap_or(&Usage::default()));
+            of.entry(subject).or_default().note(&usage);
         }
     };
     let walked = Folded::walk(app, turn.thread, started.saturating_sub(1), ended, seen).await;
@@ -144,9 +127,7 @@ async fn usage_of(app: &AppState, turn: Turn) -> Result<Option<Average>, ApiErro
         usd: usd(took.micro_usd.saturating_sub(before.micro_usd)),
         tokens: float(took.tokens().saturating_sub(before.tokens())),
         seconds: float(u64::try_from(over.saturating_sub(began)).unwrap_or_default()) / 1e6,
-        responses_without_price: u64::from(
-            took.responses_without_price.saturating_sub(before.responses_without_price),
-        ),
+        responses_without_price: took.responses_without_price.saturating_sub(before.responses_without_price),
         of,
     }))
 }

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
+use shared::TurnStatus;
 use store::{
-    TurnFilter, TurnStatus,
+    TurnFilter,
     batches::{ItemState, ItemTransition},
 };
 use uuid::Uuid;

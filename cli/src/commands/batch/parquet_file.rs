@@ -9,7 +9,7 @@ use parquet::{
     schema::parser::parse_message_type,
 };
 
-use super::row::{COLUMNS, Row};
+use super::row::{Cell, Row};
 
 /// Maximum number of rows in a row group.
 const GROUP: usize = 10_000;
@@ -26,14 +26,14 @@ pub(super) struct Parquet<W: Write + Send> {
 
 impl<W: Write + Send> Parquet<W> {
     pub(super) fn begin(to: W) -> Result<Self, ParquetError> {
-        let [line, id, status, answer, code, message, tokens, usd, outcome, cause] = COLUMNS;
-        let schema = format!(
-            "message result {{ OPTIONAL INT64 {line}; REQUIRED BINARY {id} (UTF8); REQUIRED BINARY {status} (UTF8);
-             OPTIONAL BINARY {answer} (UTF8); OPTIONAL BINARY {code} (UTF8); OPTIONAL BINARY {message} (UTF8);
-             OPTIONAL INT64 {tokens}; OPTIONAL DOUBLE {usd};
-             OPTIONAL BINARY {outcome} (UTF8); OPTIONAL BINARY {cause} (UTF8); }}"
-        );
-        let schema = Arc::new(parse_message_type(&schema)?);
+        let column = |(name, cell): (&str, Cell<'_>)| match cell {
+            Cell::Integer(_) => format!("OPTIONAL INT64 {name};"),
+            Cell::Number(_) => format!("OPTIONAL DOUBLE {name};"),
+            Cell::Text(_) => format!("OPTIONAL BINARY {name} (UTF8);"),
+            Cell::Required(_) => format!("REQUIRED BINARY {name} (UTF8);"),
+        };
+        let columns: String = Row::default().cells().into_iter().map(column).collect();
+        let schema = Arc::new(parse_message_type(&format!("message result {{ {columns} }}"))?);
         Ok(Self {
             file: SerializedFileWriter::new(to, schema, Arc::default())?,
             buffered: Vec::new(),
@@ -60,20 +60,19 @@ impl<W: Write + Send> Parquet<W> {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
-        let all = |of: fn(&Row) -> &str| rows.iter().map(|row| ByteArray::from(of(row))).collect::<Vec<_>>();
-        let some = |of: fn(&Row) -> Option<&str>| {
-            rows.iter().map(|row| of(row).map(ByteArray::from)).collect::<Vec<_>>()
-        };
-        optional::<Int64Type, _>(&mut group, rows.iter().map(|row| row.line).collect())?;
-        required(&mut group, &all(|row| &row.custom_id))?;
-        required(&mut group, &all(|row| &row.status))?;
-        optional::<ByteArrayType, _>(&mut group, some(|row| row.answer.as_deref()))?;
-        optional::<ByteArrayType, _>(&mut group, some(|row| row.error_code.as_deref()))?;
-        optional::<ByteArrayType, _>(&mut group, some(|row| row.error_message.as_deref()))?;
-        optional::<Int64Type, _>(&mut group, rows.iter().map(|row| row.tokens).collect())?;
-        optional::<DoubleType, _>(&mut group, rows.iter().map(|row| row.usd).collect())?;
-        optional::<ByteArrayType, _>(&mut group, some(|row| row.outcome.as_deref()))?;
-        optional::<ByteArrayType, _>(&mut group, some(|row| row.cause.as_deref()))?;
+        let cells: Vec<_> = rows.iter().map(Row::cells).collect();
+        for (at, (_, kind)) in Row::default().cells().into_iter().enumerate() {
+            let column = cells.iter().map(|row| row[at].1);
+            let texts = || column.clone().map(|cell| cell.text().map(ByteArray::from));
+            match kind {
+                Cell::Integer(_) => {
+                    optional::<Int64Type, _>(&mut group, column.map(Cell::integer).collect())?
+                }
+                Cell::Number(_) => optional::<DoubleType, _>(&mut group, column.map(Cell::number).collect())?,
+                Cell::Text(_) => optional::<ByteArrayType, _>(&mut group, texts().collect())?,
+                Cell::Required(_) => required(&mut group, &texts().flatten().collect::<Vec<_>>())?,
+            }
+        }
         group.close()?;
         Ok(())
     }

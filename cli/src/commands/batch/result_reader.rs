@@ -5,7 +5,7 @@ use std::{io, pin::Pin};
 use anyhow::Context as _;
 use futures::TryStreamExt as _;
 use reqwest::Method;
-use serde_json::Value;
+use shared::BatchResult;
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt as _},
     time::Instant,
@@ -25,7 +25,7 @@ const PAGE: u64 = 1_000;
 pub(super) struct Line {
     pub(super) n: u64,
     pub(super) text: String,
-    pub(super) value: Value,
+    pub(super) result: BatchResult,
 }
 
 /// Reader of a batch's results.
@@ -118,11 +118,11 @@ impl<'a> Results<'a> {
                 }
             }
             let text = String::from_utf8(line).context("the API sent a result that is not text")?;
-            let value: Value =
-                serde_json::from_str(&text).context("the API sent a result that is not JSON")?;
-            let n = value["n"].as_u64().context("the API sent a result without a number")?;
+            let result: BatchResult =
+                serde_json::from_str(&text).context("the API sent a result that cannot be read")?;
+            let n = result.n.context("the API sent a result without a number")?;
             self.last = n;
-            return Ok(Some(Line { n, text, value }));
+            return Ok(Some(Line { n, text, result }));
         }
     }
 

@@ -15,12 +15,12 @@ use super::{
     parquet_file::Parquet,
     render::{Counts, is_over},
     result_reader::{Line, Results},
-    row::{COLUMNS, Row},
+    row::Row,
     watch::{self, POLL_INTERVAL},
 };
 use crate::{
     args::ResultFormat,
-    client::{Client, is_outage, name, path},
+    client::{Client, is_outage, path},
     exit::{CliError, Exit},
     output::{Format, PrintableWriter, check_writable},
 };
@@ -213,9 +213,9 @@ async fn write_last(client: &Client, id: &str, follow: bool, to: &Destination) -
 async fn superseded(client: &Client, id: &str, count: u64) -> anyhow::Result<HashSet<u64>> {
     let (mut superseded, mut last) = (HashSet::new(), HashMap::new());
     let mut results = Results::of(client, id)?;
-    while let Some(Line { n, value, .. }) = results.next_of(count).await? {
+    while let Some(Line { n, result, .. }) = results.next_of(count).await? {
         // An invalid line may have no custom_id, but every line has an id.
-        superseded.extend(last.insert(Sha256::digest(name(&value, "id")), n));
+        superseded.extend(last.insert(Sha256::digest(result.id), n));
     }
     Ok(superseded)
 }
@@ -254,7 +254,7 @@ impl Sink {
         let writer = match format {
             ResultFormat::Jsonl => Writer::Jsonl(to),
             ResultFormat::Csv => {
-                ignore_closed_pipe(to.write_all((COLUMNS.join(",") + "\r\n").as_bytes()))?;
+                ignore_closed_pipe(to.write_all(Row::csv_header().as_bytes()))?;
                 Writer::Csv(to)
             }
             ResultFormat::Parquet => Writer::Parquet(Box::new(Parquet::begin(to)?)),
@@ -262,13 +262,13 @@ impl Sink {
         Ok(Self { writer, renamed })
     }
 
-    fn push(&mut self, Line { text, value, .. }: &Line) -> anyhow::Result<()> {
+    fn push(&mut self, Line { text, result, .. }: &Line) -> anyhow::Result<()> {
         match &mut self.writer {
             Writer::Jsonl(to) => {
                 ignore_closed_pipe(to.write_all(text.as_bytes()).and_then(|()| to.write_all(b"\n")))
             }
-            Writer::Csv(to) => ignore_closed_pipe(to.write_all(Row::of(value).csv().as_bytes())),
-            Writer::Parquet(to) => Ok(to.push(Row::of(value))?),
+            Writer::Csv(to) => ignore_closed_pipe(to.write_all(Row::of(result).csv().as_bytes())),
+            Writer::Parquet(to) => Ok(to.push(Row::of(result))?),
         }
     }
 

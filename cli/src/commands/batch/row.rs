@@ -1,55 +1,135 @@
 //! A result as a row of a table.
 
+use std::fmt;
+
 use serde_json::Value;
+use shared::BatchResult;
 
-/// Column names, in order.
-pub(super) const COLUMNS: [&str; 10] = [
-    "line",
-    "custom_id",
-    "status",
-    "answer",
-    "error_code",
-    "error_message",
-    "tokens",
-    "usd",
-    "outcome",
-    "cause",
-];
+/// Declares the columns of results in order: fields of [`Row`], their cells, and the help.
+macro_rules! columns {
+    ($(#[$line_doc:meta])* $line:ident: $line_type:ty, $($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        /// A result with the columns of a table.
+        #[derive(Debug, Default, PartialEq)]
+        pub(super) struct Row {
+            $(#[$line_doc])*
+            pub(super) $line: $line_type,
+            $($(#[$doc])* pub(super) $name: $type,)*
+        }
 
-/// A result with the columns of a table.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Row {
+        /// Description of the columns, in order.
+        pub(crate) const COLUMNS_HELP: &str =
+            concat!(stringify!($line), " (its number in the file)" $(, ", ", stringify!($name))*);
+
+        impl Row {
+            /// Returns the name and the value of each column, in order.
+            pub(super) fn cells(&self) -> Vec<(&'static str, Cell<'_>)> {
+                vec![
+                    (stringify!($line), Cell::from(&self.$line)),
+                    $((stringify!($name), Cell::from(&self.$name)),)*
+                ]
+            }
+        }
+    };
+}
+
+columns! {
     /// Number of the line in the file, from 1. An invalid line may have no `custom_id`.
-    pub(super) line: Option<i64>,
-    pub(super) custom_id: String,
+    line: Option<i64>,
+    custom_id: String,
     /// `completed`, `failed`, `expired`, `cancelled`.
-    pub(super) status: String,
-    pub(super) answer: Option<String>,
-    pub(super) error_code: Option<String>,
-    pub(super) error_message: Option<String>,
-    pub(super) tokens: Option<i64>,
-    pub(super) usd: Option<f64>,
+    status: String,
+    answer: Option<String>,
+    error_code: Option<String>,
+    error_message: Option<String>,
+    tokens: Option<i64>,
+    usd: Option<f64>,
     /// `answered`, `partial` or `declined`, if the turn completed.
-    pub(super) outcome: Option<String>,
+    outcome: Option<String>,
     /// Causes of the outcome, or of the failure.
-    pub(super) cause: Option<String>,
+    cause: Option<String>,
+}
+
+/// Value in a column.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cell<'a> {
+    Integer(Option<i64>),
+    Number(Option<f64>),
+    Text(Option<&'a str>),
+    /// A text that is never absent.
+    Required(&'a str),
+}
+
+impl From<&Option<i64>> for Cell<'_> {
+    fn from(value: &Option<i64>) -> Self {
+        Self::Integer(*value)
+    }
+}
+
+impl From<&Option<f64>> for Cell<'_> {
+    fn from(value: &Option<f64>) -> Self {
+        Self::Number(*value)
+    }
+}
+
+impl<'a> From<&'a Option<String>> for Cell<'a> {
+    fn from(value: &'a Option<String>) -> Self {
+        Self::Text(value.as_deref())
+    }
+}
+
+impl<'a> From<&'a String> for Cell<'a> {
+    fn from(value: &'a String) -> Self {
+        Self::Required(value)
+    }
+}
+
+impl<'a> Cell<'a> {
+    pub(super) fn integer(self) -> Option<i64> {
+        if let Self::Integer(value) = self { value } else { None }
+    }
+
+    pub(super) fn number(self) -> Option<f64> {
+        if let Self::Number(value) = self { value } else { None }
+    }
+
+    pub(super) fn text(self) -> Option<&'a str> {
+        match self {
+            Self::Text(text) => text,
+            Self::Required(text) => Some(text),
+            Self::Integer(_) | Self::Number(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Cell<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(Some(value)) => value.fmt(f),
+            Self::Number(Some(value)) => value.fmt(f),
+            Self::Text(Some(text)) | Self::Required(text) => f.write_str(text),
+            Self::Integer(None) | Self::Number(None) | Self::Text(None) => Ok(()),
+        }
+    }
 }
 
 impl Row {
     /// Converts a result as the API returns it.
-    pub(super) fn of(line: &Value) -> Self {
-        let body = &line["response"]["body"];
+    pub(super) fn of(result: &BatchResult) -> Self {
+        let body = result.response.as_ref().map_or(&Value::Null, |response| &response.body);
         let text = |value: &Value| value.as_str().map(str::to_owned);
         // A failure is reported by the result itself, or in the response that the turn would have had.
-        let error = [&line["error"], &body["error"]].into_iter().find(|error| error.is_object());
+        let (error_code, error_message) = match (&result.error, &body["error"]) {
+            (Some(error), _) => (Some(error.code.clone()), Some(error.message.clone())),
+            (None, error) => (text(&error["code"]), text(&error["message"])),
+        };
+        let is_error = result.error.is_some() || body["error"].is_object();
         let reported = [&body["turnfold"]["status"], &body["status"]].into_iter().find_map(text);
-        let error_code = error.and_then(|error| text(&error["code"]));
-        let status = match (error, error_code.as_deref().and_then(status_of)) {
+        let status = match (is_error, error_code.as_deref().and_then(status_of)) {
             (_, Some(status)) => status.to_owned(),
-            (Some(_), None) => {
+            (true, None) => {
                 reported.filter(|status| status != "completed").unwrap_or_else(|| "failed".to_owned())
             }
-            (None, None) => reported.unwrap_or_else(|| "completed".to_owned()),
+            (false, None) => reported.unwrap_or_else(|| "completed".to_owned()),
         };
         let answers = [&body["choices"][0]["message"]["content"], &body["output"]["reply"]];
         let usage = [&body["turnfold"]["usage"], &body["usage"]]
@@ -60,13 +140,12 @@ impl Row {
             count("input_tokens").saturating_add(count("output_tokens"))
         });
         Self {
-            // `batch_req_BATCH_LINE`.
-            line: line["id"].as_str().and_then(|id| id.rsplit('_').next()?.parse().ok()),
-            custom_id: text(&line["custom_id"]).unwrap_or_default(),
+            line: result.line(),
+            custom_id: result.custom_id.clone().unwrap_or_default(),
             status,
             answer: answers.into_iter().find_map(text),
             error_code,
-            error_message: error.and_then(|error| text(&error["message"])),
+            error_message,
             tokens: tokens.or_else(|| body["usage"]["total_tokens"].as_i64()),
             usd: usage.and_then(|usage| usage["usd"].as_f64()),
             outcome: [&body["turnfold"]["outcome"], &body["outcome"]].into_iter().find_map(text),
@@ -74,41 +153,21 @@ impl Row {
         }
     }
 
+    /// Returns the names of the columns as a line of CSV.
+    pub(super) fn csv_header() -> String {
+        let names: Vec<&str> = Self::default().cells().into_iter().map(|(name, _)| name).collect();
+        names.join(",") + "\r\n"
+    }
+
     /// Returns the total length of the texts, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let Self {
-            line: _,
-            custom_id,
-            status,
-            answer,
-            error_code,
-            error_message,
-            tokens: _,
-            usd: _,
-            outcome,
-            cause,
-        } = self;
-        let some = [answer, error_code, error_message, outcome, cause].into_iter().flatten().map(String::len);
-        custom_id.len() + status.len() + some.sum::<usize>()
+        self.cells().into_iter().filter_map(|(_, cell)| cell.text()).map(str::len).sum()
     }
 
     /// Formats the row as a line of CSV (RFC 4180), with its line end.
     pub(super) fn csv(&self) -> String {
-        let Self { line, custom_id, status, answer, error_code, error_message, tokens, usd, outcome, cause } =
-            self;
-        let cells = [
-            line.map(|line| line.to_string()).unwrap_or_default(),
-            custom_id.clone(),
-            status.clone(),
-            answer.clone().unwrap_or_default(),
-            error_code.clone().unwrap_or_default(),
-            error_message.clone().unwrap_or_default(),
-            tokens.map(|tokens| tokens.to_string()).unwrap_or_default(),
-            usd.map(|usd| usd.to_string()).unwrap_or_default(),
-            outcome.clone().unwrap_or_default(),
-            cause.clone().unwrap_or_default(),
-        ];
-        cells.map(|cell| quoted(&cell)).join(",") + "\r\n"
+        let cells: Vec<String> = self.cells().iter().map(|(_, cell)| quoted(&cell.to_string())).collect();
+        cells.join(",") + "\r\n"
     }
 }
 
@@ -131,12 +190,13 @@ fn quoted(cell: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use serde_json::{Value, json};
+    use serde_json::{Value, from_value, json};
+    use shared::BatchResult;
 
     use super::Row;
 
     /// One result of each kind.
-    pub(in super::super) fn lines() -> [Value; 4] {
+    pub(in super::super) fn lines() -> [BatchResult; 4] {
         let usage = json!({"input_tokens": 3, "output_tokens": 4, "usd": 0.25});
         let chat = json!({
             "choices": [{"message": {"content": "a, \"b\"\nc"}}], "usage": {"total_tokens": 7},
@@ -150,11 +210,12 @@ pub(super) mod tests {
             json!({"n": 3, "custom_id": "c", "response": {"status_code": 500, "body": failed}, "error": null}),
             json!({"n": 4, "id": "batch_req_0a_9", "custom_id": null, "response": null, "error": {"code": "expired_queue_wait", "message": "too late"}}),
         ]
+        .map(|line| from_value(line).unwrap())
     }
 
     #[test]
     fn each_kind_of_result_is_a_row() {
-        let rows = lines().map(|it| Row::of(&it).csv());
+        let rows = lines().map(|result| Row::of(&result).csv());
         assert_eq!(
             rows,
             [
@@ -166,7 +227,8 @@ pub(super) mod tests {
         );
         let status = |code: &str, body: Value| {
             let error = json!({"code": code, "message": "why"});
-            Row::of(&json!({"custom_id": "a", "response": {"body": body}, "error": error})).status
+            let line = json!({"custom_id": "a", "response": {"body": body}, "error": error});
+            Row::of(&from_value(line).unwrap()).status
         };
         for (code, wanted) in [
             ("expired_running", "expired"),

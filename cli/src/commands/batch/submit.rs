@@ -21,7 +21,7 @@ use super::{
     render,
 };
 use crate::{
-    args::{CompletionWindow, Confirmation, Plan, Reuse, value_name},
+    args::{CompletionWindow, Confirmation, Plan, Reuse},
     client::{Client, refusal},
     commands::Context,
     confirm,
@@ -180,7 +180,7 @@ fn creation(checked: &Checked, plan: &Plan, within: &str) -> Value {
     let options = [
         ("max_usd", max_usd.map(|max_usd| json!(max_usd))),
         ("window", window.map(|window| json!(window))),
-        ("priority", priority.map(|priority| json!(value_name(&priority)))),
+        ("priority", priority.map(|priority| json!(priority))),
         ("reuse", Reuse::non_default(*reuse).map(|reuse| json!(reuse))),
     ];
     for (name, value) in options {

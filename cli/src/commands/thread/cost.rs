@@ -203,13 +203,15 @@ fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
     let name = value_name(&by);
     let name = name.as_str();
     let mut groups: Vec<(&String, &Took)> = totals.groups.iter().collect();
-    groups.sort_by_key(|(name, total)| (u64::MAX - total.micro_usd, u64::MAX - total.input_tokens, *name));
+    groups.sort_by_key(|(name, total)| {
+        (u64::MAX - total.usage.micro_usd, u64::MAX - total.usage.input_tokens, *name)
+    });
     let to_json = |total: &Took| {
         json!({
-            "model_calls": total.model_calls, "tool_calls": total.tool_calls, "input_tokens": total.input_tokens,
-            "output_tokens": total.output_tokens, "usd": usd(total.micro_usd),
-            "usd_by_todays_prices": usd(total.micro_usd_by_todays_prices), "ms": total.ms, "responses_without_usage": total.responses_without_usage,
-            "responses_without_price": total.responses_without_price,
+            "model_calls": total.model_calls, "tool_calls": total.tool_calls, "input_tokens": total.usage.input_tokens,
+            "output_tokens": total.usage.output_tokens, "usd": usd(total.usage.micro_usd),
+            "usd_by_todays_prices": usd(total.micro_usd_by_todays_prices), "ms": total.usage.duration_ms, "responses_without_usage": total.usage.responses_without_usage,
+            "responses_without_price": total.usage.responses_without_price,
         })
     };
     let line = |(group, total): &(&String, &Took)| {
@@ -222,9 +224,9 @@ fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
     output::one(ctx.format, &thing, || {
         let row = |name: &str, total: &Took| {
             let [models, tools, input, output] =
-                [total.model_calls, total.tool_calls, total.input_tokens, total.output_tokens]
+                [total.model_calls, total.tool_calls, total.usage.input_tokens, total.usage.output_tokens]
                     .map(|count| count.to_string());
-            vec![name.to_owned(), models, tools, input, output, format!("{:.6}", usd(total.micro_usd))]
+            vec![name.to_owned(), models, tools, input, output, format!("{:.6}", usd(total.usage.micro_usd))]
         };
         let rows = groups.iter().map(|(name, total)| row(name, total));
         let head = [name, "model calls", "tool calls", "tokens in", "tokens out", "usd"];
@@ -239,16 +241,16 @@ fn notes(all: &Took) -> String {
         let usd = usd(all.micro_usd_by_todays_prices);
         text += &format!("\n{usd:.6} of that had no price when it was recorded; counted at today's prices");
     }
-    if 0 < all.responses_without_price {
+    if 0 < all.usage.responses_without_price {
         text += &format!(
             "\nwithout the cost of {}: set providers.NAME.prices",
-            counted(all.responses_without_price, "response")
+            counted(all.usage.responses_without_price, "response")
         );
     }
-    if 0 < all.responses_without_usage {
+    if 0 < all.usage.responses_without_usage {
         text += &format!(
             "\nwithout the tokens of {}, which the provider did not report",
-            counted(all.responses_without_usage, "response")
+            counted(all.usage.responses_without_usage, "response")
         );
     }
     text

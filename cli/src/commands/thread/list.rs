@@ -2,7 +2,8 @@
 
 use queue::clock;
 use serde_json::{Value, json};
-use store::{Thread as Row, ThreadStatus};
+use shared::ThreadStatus;
+use store::Thread as Row;
 
 use crate::{
     commands::{

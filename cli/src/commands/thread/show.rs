@@ -1,8 +1,9 @@
 //! `turnfold thread show` and `thread state`.
 
 use serde_json::json;
+use shared::ThreadStatus;
 use shared::{DynThread, RunStatus, visible};
-use store::{ThreadId, ThreadStatus};
+use store::ThreadId;
 
 use crate::{
     commands::{Context, source::Source},

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::json;
 use shared::Safety;
-use turnfold::config::{CommandMethod, ProviderSettings, Settings, StructuredForm};
+use turnfold::config::{ProviderSettings, Settings};
+use worker::world::{Method, Structured};
 
 use super::{error_of, refusal, shown, sources, toml};
 
@@ -17,12 +18,12 @@ fn a_provider_may_choose_its_method_for_structured_answers() {
             ProviderSettings::Script { .. } => panic!("an endpoint was expected"),
         }
     };
-    assert_eq!(chosen("providers.x.base_url = 'http://x'"), StructuredForm::Auto);
+    assert_eq!(chosen("providers.x.base_url = 'http://x'"), Structured::Auto);
     for (word, form) in [
-        ("auto", StructuredForm::Auto),
-        ("json_schema", StructuredForm::JsonSchema),
-        ("tool", StructuredForm::Tool),
-        ("json", StructuredForm::Json),
+        ("auto", Structured::Auto),
+        ("json_schema", Structured::JsonSchema),
+        ("tool", Structured::Tool),
+        ("json", Structured::Json),
     ] {
         assert_eq!(
             chosen(&format!("providers.x = {{ base_url = 'http://x', structured = '{word}' }}")),
@@ -145,7 +146,7 @@ fn a_plain_command_is_read_and_its_mistakes_are_reported() {
     let parameters =
         json!({"type": "object", "required": ["whoIs"], "properties": {"whoIs": {"maxLength": 5}}});
     assert_eq!(page.parameters, parameters);
-    assert_eq!((page.method, page.safety, page.timeout_seconds), (CommandMethod::Post, Safety::Write, 60));
+    assert_eq!((page.method, page.safety, page.timeout_seconds), (Method::Post, Safety::Write, 60));
     assert_eq!(page.max_repeats, Some(2));
     assert!(!format!("{:?} {page:?}", origins.shown()).contains("hunter2"), "{:?}", origins.shown());
 

@@ -2,6 +2,7 @@
 
 use std::{slice::from_ref as one, sync::Arc, time::Duration};
 
+use queue::BlockedBy;
 use queue::rate_limits::{
     Demand, MemoryRateLimiter, RateLimit, RateLimiter, RedisRateLimiter, Refusal, Reservation, Standing,
     Subject, Timing,
@@ -70,7 +71,7 @@ fn refusal(first_pause: Duration) -> Refusal {
         subject: model(),
         sent_ago: Duration::ZERO,
         retry_after: None,
-        error: "slow down\nand read this".to_owned(),
+        reason: BlockedBy::Provider.because("slow down\nand read this"),
         first_pause,
         max_pause: first_pause * 4,
     }
@@ -125,7 +126,7 @@ async fn a_refusal_is_known_to_all(backend: &Backend) {
     assert!(there.is_refusing(&model()) && !there.is_refusing(&Subject::Server("a/b".to_owned())));
     let standing = ask(&**there, "x").await.expect_err("it is paused");
     assert!(standing.out_for.is_some(), "{standing:?}");
-    let (since, error) = standing.reason.rsplit_once("Z: ").unwrap();
+    let (since, error) = standing.reason.detail.rsplit_once("Z: ").unwrap();
     assert_eq!(error, "slow down", "one line of the error");
     assert!(since.starts_with("model a/b has taken no request since 20"), "{since}");
     granted(&**there, "x").await;
@@ -178,7 +179,7 @@ async fn an_answer_ends_the_outage(backend: &Backend) {
             Err(standing) => {
                 let known = standing.out_for.is_none();
                 assert!(!known || standing.after <= Duration::from_secs(3), "{standing:?}");
-                assert!(!known || standing.reason == "model a/b limits its requests: slow down");
+                assert!(!known || standing.reason.detail == "model a/b limits its requests: slow down");
             }
         }
         assert!(began.elapsed() < TIMEOUT, "the outage does not end");

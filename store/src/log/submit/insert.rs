@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Idempotency, NewTurn, Opening, Submitted, key_of};
 use crate::{
-    Error, Head, Store, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus,
+    Error, Head, Store, ThreadId, Turn, TurnId,
     log::{
         append::Batch,
         attachments::{self, AttachmentContent},
@@ -20,10 +20,11 @@ use crate::{
         pool::Transaction,
         signed,
         tables::{threads, turns},
-        turns::{caller_text, policy_text},
+        turns::caller_text,
     },
     sql_batch::{Words, id, number, text},
 };
+use shared::{ThreadStatus, TurnStatus};
 
 /// Maximum useful number of turns per [`Store::submit_many`]: larger calls save nothing per turn and block other
 /// writers longer.
@@ -220,7 +221,7 @@ async fn queue<'a>(
     let columns = [
         id("id", &rows, |(_, turn, _)| turn.id),
         id("thread_id", &rows, |(_, turn, _)| turn.thread),
-        text("policy", &rows, |(_, turn, _)| policy_text(turn.policy).to_owned()),
+        text("policy", &rows, |(_, turn, _)| turn.policy.as_str().to_owned()),
         text("input", &rows, |(_, _, input)| input.clone()),
         text("metadata", &rows, |(_, turn, _)| turn.metadata.to_string()),
         text("author", &rows, |(_, turn, _)| turn.author.clone()),

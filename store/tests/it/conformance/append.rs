@@ -6,9 +6,8 @@ use uuid::Uuid;
 
 use super::{decided, heard, log_of, opened, tamper};
 use queue::{MemoryNotifications, MemoryQueue};
-use store::{
-    Error, Head, ReadModelUpdate, Store, Stored, ThreadStatus, TurnStatus, TurnUpdate, testing::ROWS_MAX,
-};
+use shared::{ThreadStatus, TurnStatus};
+use store::{Error, Head, ReadModelUpdate, Store, Stored, TurnUpdate, testing::ROWS_MAX};
 use threads::{Backends, StrategyRegistry, ThreadLog};
 
 /// Number of races between two writers.

@@ -4,18 +4,18 @@ pub(super) mod prune;
 pub(super) mod retries;
 
 use serde_json::{Value, json};
-use shared::UsageTotal;
+use shared::{ResultResponse, UsageTotal};
 use uuid::Uuid;
 
 use super::{heard, new_turn, tamper};
 use queue::{Priority, clock};
+use shared::{ThreadStatus, TurnStatus};
 use store::testing::count_items;
 use store::{
-    Error, Idempotency, NewTurn, ReadModelUpdate, Store, Submitted, ThreadStatus, Turn, TurnStatus,
-    TurnUpdate,
+    Error, Idempotency, NewTurn, ReadModelUpdate, Store, Submitted, Turn, TurnUpdate,
     batches::{
         Batch, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, KnownBy, Line, LinePlace,
-        NewBatch, NewFile, ResultLine, ResultSelection, Stopped,
+        NewBatch, NewFile, ResultLine, ResultSelection, StopReason,
     },
 };
 
@@ -112,6 +112,10 @@ pub(super) fn to(item: &Item, state: ItemState) -> ItemTransition {
     ItemTransition::new(item.clone(), state)
 }
 
+pub(super) fn response(body: Value) -> ResultResponse {
+    ResultResponse { body, request_id: Uuid::nil(), status_code: 200 }
+}
+
 /// Returns the results of a batch, as JSON.
 async fn results(store: &Store, batch: Uuid) -> Result<Vec<(u64, Value)>, Error> {
     let results = store.results(batch, 0, 1000).await?;
@@ -176,8 +180,8 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
         "whoever lost it changes nothing"
     );
 
-    assert!(store.stop_batch(made.id, Stopped::Paused).await?);
-    assert_eq!(known(store, made.id).await?.stopped, Some(Stopped::Paused));
+    assert!(store.stop_batch(made.id, StopReason::Paused).await?);
+    assert_eq!(known(store, made.id).await?.stopped, Some(StopReason::Paused));
     assert!(store.resume_batch(made.id, Some(9)).await?);
     assert!(store.cancel_batch(made.id).await? && !store.cancel_batch(made.id).await?);
     let now = known(store, made.id).await?;
@@ -272,7 +276,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     let moves = moved.iter().map(|(item, turn)| {
         let over = turn.status == TurnStatus::Completed;
         let state = if over { ItemState::Completed } else { ItemState::AwaitingInput };
-        let response = over.then(|| json!({"status_code": 200, "body": "für \u{0} dich"}));
+        let response = over.then(|| response(json!("für \u{0} dich")));
         ItemTransition { usage, response, ..to(item, state) }
     });
     store.apply_transitions(made.id, "ada", moves.collect()).await?;
@@ -301,7 +305,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         error: Some(("late".to_owned(), "too \u{0} late".to_owned())),
         ..to(asked, ItemState::Expired)
     };
-    let again = ItemTransition { response: Some(json!("twice")), ..to(a, ItemState::Completed) };
+    let again = ItemTransition { response: Some(response(json!("twice"))), ..to(a, ItemState::Completed) };
     let under_way = store.items_submitted_before(made.id, clock::now(), 10).await?;
     let fed = under_way.iter().find(|it| it.nth == d.nth).expect("it was begun");
     let failed = to(fed, ItemState::Failed);
@@ -344,7 +348,7 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
     let waiting = store.waiting_items(made.id, 10).await?;
     let [a, _] = &waiting[..] else { panic!("two wait: {waiting:?}") };
     let run = Some((Uuid::now_v7(), Uuid::now_v7()));
-    let well = ItemTransition { run, response: Some(json!("well")), ..to(a, ItemState::Completed) };
+    let well = ItemTransition { run, response: Some(response(json!("well"))), ..to(a, ItemState::Completed) };
     store.apply_transitions(made.id, "ada", vec![well]).await?;
     let ended = known(store, made.id).await?;
     assert_eq!((ended.status, ended.done, ended.total), (BatchStatus::Validating, 1, 2));
@@ -363,7 +367,7 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
     assert_eq!(count_items(store, made.id).await?, counts.into());
     let found = results(store, made.id).await?;
     assert_eq!(
-        (&found[0].1["response"], &found[1].1["error"]["code"]),
+        (&found[0].1["response"]["body"], &found[1].1["error"]["code"]),
         (&json!("well"), &json!("duplicate_custom_id"))
     );
 
@@ -392,7 +396,7 @@ pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error
         batch(store, "cache_key", "ada", &[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]).await?;
     let items = store.waiting_items(first.id, 10).await?;
     let run = Some((Uuid::now_v7(), Uuid::now_v7()));
-    let response = Some(json!({"status_code": 200, "body": {"output": "für dich"}}));
+    let response = Some(response(json!({"output": "für dich"})));
     // What was not answered may be answered another time.
     let partial = ItemTransition { run, response: response.clone(), ..to(&items[2], ItemState::Partial) };
     let moves = vec![
@@ -422,8 +426,9 @@ pub(super) async fn pages_of_long_lines_are_short(store: &Store) -> Result<(), E
     let made = batch(store, "long", "ada", &[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]).await?;
     let long = "x".repeat(5 << 20);
     let items = store.waiting_items(made.id, 10).await?;
-    let moves =
-        items.iter().map(|it| ItemTransition { response: Some(json!(long)), ..to(it, ItemState::Completed) });
+    let moves = items
+        .iter()
+        .map(|it| ItemTransition { response: Some(response(json!(long))), ..to(it, ItemState::Completed) });
     store.apply_transitions(made.id, "ada", moves.collect()).await?;
     let numbers = |page: Vec<ResultLine>| page.into_iter().map(|it| it.n).collect::<Vec<_>>();
     assert_eq!(

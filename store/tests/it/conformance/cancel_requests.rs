@@ -10,7 +10,8 @@ use shared::{Event, Next};
 use tokio::sync::Notify;
 
 use super::{decided, heard, log_of, new_turn, opened, queued};
-use store::{CancelRequest, Error, ReadModelUpdate, Store, ThreadStatus, Turn, TurnStatus, TurnUpdate};
+use shared::{ThreadStatus, TurnStatus};
+use store::{CancelRequest, Error, ReadModelUpdate, Store, Turn, TurnUpdate};
 use threads::{Backends, StrategyRegistry, ThreadLog, obey_cancel_request};
 
 /// Number of turns that are cancelled while their worker appends without a pause.

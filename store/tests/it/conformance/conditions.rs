@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use shared::{Cause, Outcome, OutcomeKind};
+use shared::{Cause, Outcome, OutcomeKind, TurnEnd};
 
 use super::{heard, of_tenant};
 use queue::{Priority, clock};
+use shared::{ThreadStatus, TurnStatus};
 use store::{
-    Conditions, Ended, Error, NewTurn, Opening, Order, ReadModelUpdate, Store, ThreadFilter, ThreadStatus,
-    Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate,
+    Conditions, Error, NewTurn, Opening, Order, ReadModelUpdate, Store, ThreadFilter, Turn, TurnFilter,
+    TurnId, TurnUpdate,
 };
 
 /// Tenant of this test alone, so that the turns of other tests do not match.
@@ -86,9 +87,9 @@ pub(super) async fn find_outcomes(store: &Store) -> Result<(), Error> {
     let ends = store.failures(filter, 9).await?;
     let told: Vec<_> = ends.by_cause.iter().map(|it| (it.ended, it.cause.as_str(), it.turns)).collect();
     let expected = [
-        (Ended::Partial, "mcp unreachable: files", 2),
-        (Ended::Failed, "no expert fits", 1),
-        (Ended::Declined, "no expert fits", 1),
+        (TurnEnd::Partial, "mcp unreachable: files", 2),
+        (TurnEnd::Failed, "no expert fits", 1),
+        (TurnEnd::Declined, "no expert fits", 1),
     ];
     assert_eq!(
         (ends.turns, told),

@@ -7,9 +7,9 @@ use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use super::{heard, log_of, new_turn, of_tenant, opened};
+use shared::{ThreadStatus, TurnStatus};
 use store::{
-    DryRun, Error, Fork, Idempotency, Prune, ReadModelUpdate, Store, ThreadId, ThreadStatus, TurnFilter,
-    TurnStatus, TurnUpdate,
+    DryRun, Error, Fork, Idempotency, Prune, ReadModelUpdate, Store, ThreadId, TurnFilter, TurnUpdate,
 };
 use threads::{ImportedEvent, NewFork, StrategyRegistry};
 

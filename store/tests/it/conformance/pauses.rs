@@ -3,10 +3,8 @@
 use shared::DEFAULT_TENANT;
 
 use super::{heard, new_turn, tamper};
-use store::{
-    Error, Opening, Pause, PauseKind, ReadModelUpdate, Store, ThreadId, ThreadStatus, Turn, TurnStatus,
-    TurnUpdate,
-};
+use shared::{PauseKind, ThreadStatus, TurnStatus};
+use store::{Error, Opening, Pause, ReadModelUpdate, Store, ThreadId, Turn, TurnUpdate};
 
 pub(super) async fn stand_until_resumed(store: &Store) -> Result<(), Error> {
     assert_eq!(store.pauses().await?, []);

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tokio::sync::Barrier;
 
 use super::{decided, heard, new_turn, queued};
+use shared::{ThreadStatus, TurnStatus};
 use store::{
-    DryRun, Error, Head, NewTurn, Opening, Prune, Pruned, ReadModelUpdate, Store, ThreadId, ThreadStatus,
-    TurnFilter, TurnStatus, TurnUpdate,
+    DryRun, Error, Head, NewTurn, Opening, Prune, Pruned, ReadModelUpdate, Store, ThreadId, TurnFilter,
+    TurnUpdate,
 };
 
 /// Number of races between deletion and use of a thread.

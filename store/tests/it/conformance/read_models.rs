@@ -7,9 +7,8 @@ use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use super::{decided, heard, log_of, opened, queued};
-use store::{
-    Error, ReadModelUpdate, Store, ThreadStatus, Turn, TurnFilter, TurnStatus, TurnUpdate, Withdrawal,
-};
+use shared::{ThreadStatus, TurnStatus};
+use store::{Error, ReadModelUpdate, Store, Turn, TurnFilter, TurnUpdate, Withdrawal};
 
 /// Number of races between the start and the cancellation of a turn.
 const ROUNDS: usize = 20;

@@ -2,9 +2,10 @@
 
 use super::{decided, heard, new_turn, of_tenant, opened, queued};
 use queue::{Lane, Priority};
+use shared::{ThreadStatus, TurnStatus};
 use store::{
     Error, NewTurn, Opening, PendingFilter, ReadModelUpdate, Runnable, Store, Thread, ThreadFilter, ThreadId,
-    ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, WaitReason, Withdrawal,
+    Turn, TurnFilter, TurnId, TurnUpdate, WaitReason, Withdrawal,
 };
 
 pub(super) async fn queue_in_order(store: &Store) -> Result<(), Error> {

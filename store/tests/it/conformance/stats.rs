@@ -1,10 +1,11 @@
 //! Counts of turns and of model responses of all processes are added up by interval, and deleted in time.
 
 use queue::clock;
+use shared::TurnStatus;
 use shared::{Outcome, OutcomeKind, Usage};
 use store::{
     CauseCount, Counted, CountedEnd, EndedCount, Error, ModelResponse, OpenTurns, Resolution, Store,
-    TurnStatus, TurnUpdate, UsageCount, UsageShare,
+    TurnUpdate, UsageCount, UsageShare,
 };
 use uuid::Uuid;
 

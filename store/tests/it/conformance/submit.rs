@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use super::{keyed, log_of, new_turn, of_tenant};
 use queue::{Priority, clock};
-use store::{Error, Idempotency, NewTurn, Opening, Store, Submitted, ThreadStatus, TurnStatus};
+use shared::{ThreadStatus, TurnStatus};
+use store::{Error, Idempotency, NewTurn, Opening, Store, Submitted};
 
 /// Number of concurrent submissions with one key.
 const RACERS: usize = 8;

@@ -8,9 +8,10 @@ use std::{
 
 use queue::{Lane, Priority};
 use shared::{DynThread, Event, Opened, Policy, TurnStarted};
+use shared::{ThreadStatus, TurnStatus};
 use store::{
-    CancelRequest, Error, Head, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId, ThreadStatus,
-    Turn, TurnId, TurnStatus, Withdrawal, integrity::hash_chain,
+    CancelRequest, Error, Head, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId, Turn, TurnId,
+    Withdrawal, integrity::hash_chain,
 };
 use threads::Log;
 use tokio::time::Instant;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::{
-    Citation, FaultKind, Message, ModelParameters, PendingRequest, Reply, Request, Response, ToolCall, Usage,
-    WebSearch,
+    BlockedBy, Citation, FaultKind, Message, ModelParameters, PendingRequest, Reply, Request, Response,
+    ToolCall, Usage, WebSearch,
 };
 
 use world::{Dialect, OpenAi, Provider};
@@ -383,7 +383,7 @@ async fn an_endpoint_that_is_silent_or_gone_is_asked_again() {
     let world = endpoint.world_that_waits(Duration::from_millis(200));
     let silent = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
     assert!(silent.error.contains("did not respond within 200ms"), "{silent:?}");
-    let unanswered = FaultKind::Unavailable { retry_after_ms: None, sent: true };
+    let unanswered = FaultKind::Unavailable { retry_after_ms: None, sent: true, by: BlockedBy::Provider };
     assert_eq!(silent.kind, unanswered, "it may have worked on it: {silent:?}");
 
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();

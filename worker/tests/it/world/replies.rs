@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{Fault, FaultKind, Message, Reply, Request, Response, Usage};
+use shared::{BlockedBy, Fault, FaultKind, Message, Reply, Request, Response, Usage};
 
 use super::{
     Stage, chat, due,
@@ -88,7 +88,7 @@ async fn json_that_holds_no_reply_is_shown() {
 
 #[tokio::test]
 async fn an_error_with_status_200_is_an_error() {
-    let unavailable = FaultKind::Unavailable { retry_after_ms: None, sent: false };
+    let unavailable = FaultKind::Unavailable { retry_after_ms: None, sent: false, by: BlockedBy::Provider };
     let cases = [
         (
             json!({ "error": { "code": 429, "message": "slow down" } }),
@@ -463,7 +463,7 @@ async fn a_reply_that_the_endpoint_refuses_is_asked_for_again() {
 #[tokio::test]
 async fn endless_streams_are_bounded() {
     let in_doubt = FaultKind::InDoubt { retry_after_ms: None };
-    let unanswered = FaultKind::Unavailable { retry_after_ms: None, sent: true };
+    let unanswered = FaultKind::Unavailable { retry_after_ms: None, sent: true, by: BlockedBy::Provider };
     let endless: [(&[u8], u64, &str, FaultKind); 3] = [
         (b"data: x", 120, "an event of the stream is longer than 8388608 bytes", in_doubt),
         (b"data: x\n", 120, "an event of the stream is longer than 8388608 bytes", in_doubt),

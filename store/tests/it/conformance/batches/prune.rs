@@ -10,9 +10,10 @@ use super::{
     tidy, to,
 };
 use queue::clock;
+use shared::TurnStatus;
 use store::testing::count_items;
 use store::{
-    DryRun, Error, NewTurn, Prune, Pruned, Store, ThreadId, TurnStatus,
+    DryRun, Error, NewTurn, Prune, Pruned, Store, ThreadId,
     batches::{Batch, BatchStatus, ItemState, ItemTransition, NewBatch},
     webhooks::{DeliveryFilter, DeliveryLimits, EventType, Outcome, Webhook},
 };

@@ -2,11 +2,14 @@
 
 use serde_json::json;
 
-use super::{super::new_turn, LEASE, batch, end, known, to, to_collect};
+use super::{super::new_turn, LEASE, batch, end, known, response, to, to_collect};
+use shared::{ThreadStatus, TurnStatus};
 use store::testing::count_items;
 use store::{
-    Error, NewTurn, Opening, ReadModelUpdate, Store, Submitted, ThreadStatus, Turn, TurnStatus, TurnUpdate,
-    batches::{Batch, BatchStatus, Item, ItemState, ItemTransition, ResultSelection, Stopped, TURN_FAILED},
+    Error, NewTurn, Opening, ReadModelUpdate, Store, Submitted, Turn, TurnUpdate,
+    batches::{
+        Batch, BatchStatus, Item, ItemState, ItemTransition, ResultSelection, StopReason, TURN_FAILED,
+    },
 };
 
 /// Failed items are run again, and their new results are added to the existing ones.
@@ -33,7 +36,8 @@ pub(super) async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
     assert!(store.acquire_batch_leases("ada", LEASE).await?.iter().any(|it| it.id == batch.id));
     let waiting = store.waiting_items(batch.id, 10).await?;
     assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);
-    let well = ItemTransition { response: Some(json!("well")), ..to(&waiting[0], ItemState::Completed) };
+    let well =
+        ItemTransition { response: Some(response(json!("well"))), ..to(&waiting[0], ItemState::Completed) };
     store.apply_transitions(batch.id, "ada", vec![well]).await?;
     let good = store.final_results(batch.id, ResultSelection::Successful, 0, 10).await?;
     assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3, 6]);
@@ -118,7 +122,7 @@ pub(crate) async fn what_was_tried_again_is_under_way(store: &Store) -> Result<(
         ..to(item, ItemState::Failed)
     });
     store.apply_transitions(made.id, "ada", failed.collect()).await?;
-    let stopped = store.stop_batch(made.id, Stopped::Paused).await?;
+    let stopped = store.stop_batch(made.id, StopReason::Paused).await?;
     assert!(stopped && store.advance_batch(&made, "ada", BatchStatus::Completed, None).await?);
     assert_eq!(known(store, made.id).await?.stopped, None, "what is over is not stopped");
 
