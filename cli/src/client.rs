@@ -95,11 +95,6 @@ pub(crate) fn path(parts: &[&str]) -> anyhow::Result<String> {
     Ok(url.path().to_owned())
 }
 
-/// Returns a text field, or an empty text.
-pub(crate) fn name<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
-}
-
 /// Checks `--url` and removes a trailing slash.
 fn base_url(url: &str) -> anyhow::Result<String> {
     let base = url.trim_end_matches('/');

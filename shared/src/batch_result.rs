@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 /// Result of a line of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
 pub struct BatchResult {
     /// Number of the result, counted from 1 without gaps. Absent in the files of a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +23,6 @@ pub struct BatchResult {
 
 /// Response to a line of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
 pub struct ResultResponse {
     /// Body of the response.
     pub body: Value,
@@ -36,7 +34,6 @@ pub struct ResultResponse {
 
 /// Error of a line of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
 pub struct ResultError {
     /// Kind of error, for programs.
     pub code: String,

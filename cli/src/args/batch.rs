@@ -6,7 +6,7 @@ use clap::Subcommand;
 use shared::Priority;
 
 use super::priority;
-use crate::commands::batch::COLUMNS_HELP;
+use crate::commands::COLUMNS_HELP;
 
 #[derive(Subcommand)]
 pub(crate) enum Batch {

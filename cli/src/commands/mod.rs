@@ -30,6 +30,8 @@ mod turn;
 mod webhook;
 mod worker;
 
+pub(crate) use self::batch::COLUMNS_HELP;
+
 use std::ffi::OsString;
 
 use shared::Graph;

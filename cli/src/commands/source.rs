@@ -16,7 +16,6 @@ use crate::{
     commands::Context,
     exit::{CliError, Exit},
     ids::{self, IdArg, MAX_CANDIDATES},
-    output,
 };
 
 /// Maximum number of events, threads or turns that one request returns.
@@ -317,7 +316,7 @@ fn row(thread: &ThreadSummary) -> anyhow::Result<Row> {
     Ok(Row {
         id: thread.id,
         strategy: thread.strategy.clone(),
-        status: output::json_name(&thread.status).parse()?,
+        status: thread.status,
         created_at: micros(&thread.created_at)?,
         updated_at: micros(&thread.updated_at)?,
         tenant: thread.tenant.clone(),

@@ -264,7 +264,9 @@ async fn api(answers: bool) -> String {
             std::future::pending::<()>().await;
         }
         let first = uri.query().unwrap_or_default().contains("after=0");
-        let line = |n: u64| format!("{}\n", json!({"n": n, "custom_id": n.to_string(), "error": null}));
+        let line = |n: u64| {
+            format!("{}\n", json!({"n": n, "id": n.to_string(), "custom_id": n.to_string(), "error": null}))
+        };
         if first { line(1) + &line(2) } else { String::new() }
     };
     // The request is read in full; closing earlier would lose the response.

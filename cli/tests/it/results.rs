@@ -171,14 +171,13 @@ async fn long_lines_are_read_one_at_a_time() {
     let (go_on, wait) = oneshot::channel::<()>();
     let long = json!({"pad": "x".repeat(256 * 1024)});
     let line = move |n: u64| {
-        let line =
-            json!({"n": n, "id": n.to_string(), "custom_id": n.to_string(), "response": {"body": long}});
+        let line = json!({"n": n, "id": n.to_string(), "custom_id": n.to_string(), "response": {"body": long, "request_id": uuid::Uuid::nil(), "status_code": 200}});
         Ok::<_, std::convert::Infallible>(format!("{line}\n"))
     };
     let last = async move {
         all_but_one.send(()).unwrap();
         wait.await.unwrap();
-        Ok(format!("{}\n", json!({"n": LINES, "custom_id": "last"})))
+        Ok(format!("{}\n", json!({"n": LINES, "id": "last", "custom_id": "last"})))
     };
     let body = stream::iter(1..LINES).map(line).chain(stream::once(last));
     let mut body = Some(Body::from_stream(body));

@@ -190,10 +190,20 @@ fn quoted(cell: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use serde_json::{Value, from_value, json};
-    use shared::BatchResult;
+    use serde_json::{Value, json};
+    use shared::{BatchResult, ResultError, ResultResponse};
 
     use super::Row;
+
+    fn result(id: &str, custom_id: Option<&str>, body: Value, code: Option<&str>) -> BatchResult {
+        BatchResult {
+            n: Some(1),
+            id: id.to_owned(),
+            custom_id: custom_id.map(str::to_owned),
+            response: (!body.is_null()).then(|| ResultResponse { body, ..ResultResponse::default() }),
+            error: code.map(|code| ResultError { code: code.to_owned(), message: "too late".to_owned() }),
+        }
+    }
 
     /// One result of each kind.
     pub(in super::super) fn lines() -> [BatchResult; 4] {
@@ -205,12 +215,11 @@ pub(super) mod tests {
         let turn = json!({"status": "completed", "output": {"reply": "done"}, "usage": usage, "outcome": "answered"});
         let failed = json!({"error": {"code": "turn_failed", "message": "out of paper"}});
         [
-            json!({"n": 1, "id": "batch_req_0a_7", "custom_id": "a", "response": {"status_code": 200, "body": chat}, "error": null}),
-            json!({"n": 2, "custom_id": "b", "response": {"status_code": 200, "body": turn}, "error": null}),
-            json!({"n": 3, "custom_id": "c", "response": {"status_code": 500, "body": failed}, "error": null}),
-            json!({"n": 4, "id": "batch_req_0a_9", "custom_id": null, "response": null, "error": {"code": "expired_queue_wait", "message": "too late"}}),
+            result("batch_req_0a_7", Some("a"), chat, None),
+            result("", Some("b"), turn, None),
+            result("", Some("c"), failed, None),
+            result("batch_req_0a_9", None, Value::Null, Some("expired_queue_wait")),
         ]
-        .map(|line| from_value(line).unwrap())
     }
 
     #[test]
@@ -225,11 +234,7 @@ pub(super) mod tests {
                 "9,,expired,,expired_queue_wait,too late,,,,\r\n",
             ]
         );
-        let status = |code: &str, body: Value| {
-            let error = json!({"code": code, "message": "why"});
-            let line = json!({"custom_id": "a", "response": {"body": body}, "error": error});
-            Row::of(&from_value(line).unwrap()).status
-        };
+        let status = |code: &str, body: Value| Row::of(&result("", Some("a"), body, Some(code))).status;
         for (code, wanted) in [
             ("expired_running", "expired"),
             ("expired_waiting_for_a_person", "expired"),

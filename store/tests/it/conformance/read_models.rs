@@ -18,7 +18,7 @@ pub(super) async fn follow_the_turn(store: &Store) -> Result<(), Error> {
     let seen = async |turn: &Turn| {
         let row = store.turn(turn.id).await?.ok_or(Error::UnknownTurn(turn.id))?;
         let thread = store.thread(turn.thread).await?.ok_or(Error::UnknownThread(turn.thread))?;
-        for &status in TurnStatus::ALL {
+        for status in TurnStatus::ALL {
             let filter =
                 TurnFilter { thread: Some(turn.thread), status: Some(status), ..TurnFilter::default() };
             let found = store.turns(filter, None, 9).await?.iter().any(|it| it.id == turn.id);
