@@ -65,7 +65,7 @@ pub(crate) async fn view(app: &AppState, row: store::Thread, shown: Shown) -> Re
         error,
         node: thread.node(),
         turn_id: thread.turn(),
-        outcome: outcome.map(|outcome| outcome.kind.into()),
+        outcome: outcome.map(|outcome| outcome.kind),
         cause: outcome.filter(|outcome| !outcome.is_answered()).map(|outcome| outcome.cause()),
         first_message: shown.start as u64,
         messages: thread.messages()[shown].iter().map(Message::from).collect(),

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use shared::Safety;
-use worker::world::Method;
+use world::Method;
 
 use super::secret::{Address, MaybeSecret};
 

@@ -58,10 +58,10 @@ async fn every_recorded_request_and_reply_survives_every_dialect() {
         let counts: Vec<String> =
             STRATEGIES.iter().map(|it| format!("{:>width$}", replies[it], width = it.len())).collect();
         let all: usize = replies.values().sum();
-        println!("{:<12} {all:>8} {:>8}  {}", row.name, refused.len(), counts.join("  "));
+        println!("{:<12} {all:>8} {:>8}  {}", row.dialect.as_str(), refused.len(), counts.join("  "));
         assert!(replies.values().all(|it| 20 < *it), "{replies:?}");
         // What is refused is learned: a refusal is an exception.
-        assert!(refused.len() < 40, "{}: {refused:#?}", row.name);
+        assert!(refused.len() < 40, "{}: {refused:#?}", row.dialect);
     }
 }
 
