@@ -9,7 +9,7 @@ use super::duration;
 
 #[derive(Subcommand)]
 pub(crate) enum Key {
-    /// Create a key for the tenant of --tenant, or for an operator, and print it; it is not shown again
+    /// Create a key for the tenant of --tenant, or else for an operator, and print it; it is never shown again
     Create {
         /// Scopes of the key: submit, read, answer, operate and admin
         #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', required = true)]
@@ -33,7 +33,7 @@ pub(crate) enum Key {
         /// Id of the key
         id: String,
     },
-    /// Replace a key by a new one with the same tenant, name, scopes and lifetime, and print the new one
+    /// Replace a key with a new one of the same tenant, name, scopes and lifetime, and print the new one
     Rotate {
         /// Id of the key
         id: String,
