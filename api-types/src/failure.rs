@@ -1,4 +1,4 @@
-//! Turns that failed or were not answered, grouped by cause.
+//! Turns that failed or got no full answer, grouped by cause.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -36,7 +36,7 @@ pub struct FailureCause {
     pub example: Uuid,
 }
 
-/// Causes of turns that failed or were not answered.
+/// Causes of turns that failed or got no full answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailureCauses {
     /// The causes, most frequent first.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{InterruptKindSchema, message::ProposedCall};
 
-/// A thread that is waiting for a person.
+/// An open question of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(examples(json!({
     "thread_id": "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d",

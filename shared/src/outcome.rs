@@ -1,4 +1,4 @@
-//! Outcome of a completed turn: answered, partial or declined, and the causes if it was not answered.
+//! Outcome of a completed turn: answered, partial or declined, and the causes unless it was answered.
 
 use std::{collections::BTreeSet, fmt};
 

@@ -361,14 +361,14 @@ impl<S: Strategy> Transition<S> {
         self
     }
 
-    /// Records that the turn will end, or ends, before its work is done. The cause is a few fixed words, by which turns
-    /// are counted: a limit has the name of its key, such as `rounds`.
+    /// Records that the turn ends, now or later, before its work is done. Turns are counted by the cause, so it is a short
+    /// fixed text: for a limit, the name of its key, such as `rounds`.
     pub fn partial(self, cause: impl Into<Cause>) -> Self {
         self.outcome(OutcomeKind::Partial, cause.into())
     }
 
-    /// Records that the request will not be, or is not, carried out, with the cause in a few fixed words. The outcome is
-    /// partial if a tool has run, see [`TurnSoFar::tool_ran`].
+    /// Records that the request is not carried out. The cause is a short fixed text, as in [`Self::partial`]. If a tool has
+    /// run, the outcome is partial instead, see [`TurnSoFar::tool_ran`].
     pub fn declined(self, cause: impl Into<Cause>) -> Self {
         self.outcome(OutcomeKind::Declined, cause.into())
     }

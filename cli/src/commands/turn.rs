@@ -264,7 +264,7 @@ pub(super) fn show(ctx: &Context, turn: &api_types::Turn) -> anyhow::Result<()> 
     })
 }
 
-/// Notes the outcome of a turn that was not answered, and its causes.
+/// Notes the outcome of a turn that got no full answer, and its causes.
 fn note_outcome(ctx: &Context, turn: &api_types::Turn) {
     if let Some(outcome) = not_answered(turn).filter(|_| ctx.format == Format::Text) {
         let cause = turn.cause.as_deref().unwrap_or_default();
@@ -272,7 +272,7 @@ fn note_outcome(ctx: &Context, turn: &api_types::Turn) {
     }
 }
 
-/// Returns the outcome of a turn that was not answered.
+/// Returns the outcome of a turn that got no full answer.
 fn not_answered(turn: &api_types::Turn) -> Option<String> {
     let outcome = turn.outcome.filter(|it| *it != Outcome::Answered);
     outcome.map(|it| output::json_name(&it))

@@ -1,4 +1,4 @@
-//! `turnfold demo`: runs many turns through all strategies against real MCP servers, and kills the engine half way.
+//! `turnfold demo`: runs many turns through all strategies against real MCP servers, and kills the engine halfway.
 //!
 //! The demo is an ordinary client. It starts `turnfold dev` as a separate process, talks to it over HTTP, and reads the
 //! store afterwards to prove what was done.

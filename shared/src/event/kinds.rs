@@ -112,7 +112,7 @@ pub enum TurnKind {
     /// New request. The strategy picks the first node.
     #[default]
     New,
-    /// Answer to an interrupt. The turn resumes at the node that the interrupt names.
+    /// Answer to a question. The turn resumes at the node that the question names.
     Answer,
 }
 

@@ -1,4 +1,4 @@
-//! Turns that failed or were not answered, grouped and counted by cause.
+//! Turns that failed or got no full answer, grouped and counted by cause.
 
 use std::{fmt, str::FromStr};
 
@@ -50,7 +50,7 @@ status! {
     }
 }
 
-/// Turns that failed or were not answered, and match a filter.
+/// Turns that failed or got no full answer, and match a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failures {
     /// Groups by cause, largest first.
@@ -73,7 +73,7 @@ struct Row {
 }
 
 impl Store {
-    /// Groups the turns that match the filter and failed or were not answered, at most `limit` causes.
+    /// Groups the turns that match the filter and failed or got no full answer, at most `limit` causes.
     ///
     /// # Errors
     ///

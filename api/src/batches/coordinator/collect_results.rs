@@ -241,7 +241,7 @@ impl BatchCoordinator {
     }
 }
 
-/// Returns the state of an item whose turn completed. One that was not answered has its outcome and causes.
+/// Returns the state of an item whose turn completed, with outcome and causes if the turn was not fully answered.
 fn completed(turn: &Turn) -> (ItemState, Option<LineError>) {
     let state = match turn.outcome {
         Some(OutcomeKind::Answered) | None => return (ItemState::Completed, None),

@@ -82,7 +82,7 @@ impl BatchCoordinator {
         recorded
     }
 
-    /// Reports whether nothing of a batch may run any more.
+    /// Returns true if no further item of a batch may run.
     async fn is_finished(&self, batch: &Batch) -> bool {
         let runs = |it: Batch| BatchStatus::RUNNING.contains(&it.status) && clock::now() < it.at.expires;
         self.app.parts.store.batch(batch.id).await.is_ok_and(|it| !it.is_some_and(runs))

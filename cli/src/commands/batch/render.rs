@@ -108,14 +108,14 @@ pub(super) fn progress(batch: &Batch) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Renders the causes of lines that failed or were not answered, each with its count and an example; lines with other causes
+/// Renders the causes of lines that failed or got no full answer, each with its count and an example; lines with other causes
 /// are counted.
 fn causes(batch: &Batch) -> Option<String> {
     let causes = batch.turnfold.top_causes.as_ref().filter(|it| !it.is_empty())?;
     let one = |it: &api_types::TopCause| {
         let example = it.example_custom_id.as_ref().filter(|it| !it.is_empty());
         let example = example.map(|it| format!(" (for example {it})")).unwrap_or_default();
-        // The code of a line that was not answered is its outcome, which says little without the cause.
+        // The code of a line that got no full answer is its outcome, which says little without the cause.
         let is_outcome = ["partial", "declined"].contains(&it.code.as_str());
         let cause = if is_outcome { format!("{}: {}", it.code, it.message) } else { it.code.clone() };
         format!("{} × {cause}{example}", it.count)

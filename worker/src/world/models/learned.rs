@@ -107,7 +107,7 @@ impl Learned {
 
 /// A part of requests that some endpoints refuse.
 struct Part {
-    /// Words of the refusals, in lower case.
+    /// Words by which a refusal names the part, in lower case.
     words: &'static [&'static str],
     /// Changes the form to one without the part.
     leave_out: fn(&mut Features),
@@ -168,7 +168,7 @@ const PARTS: [Part; 10] = [
     },
 ];
 
-/// Words of refusals because of the order of messages, in lower case.
+/// Words by which a refusal complains about the order of messages, in lower case.
 const ORDER_WORDS: [&str; 16] = [
     "user message",
     "user query",
