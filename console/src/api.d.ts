@@ -698,7 +698,7 @@ export interface paths {
         };
         /**
          * List active pauses
-         * @description Returns all pauses, sorted by kind and name; to a tenant, those of the tenant.
+         * @description Returns all pauses, sorted by kind and name. A tenant's key returns only the pauses of that tenant.
          */
         get: operations["list_pauses"];
         put?: never;
@@ -2118,9 +2118,9 @@ export interface components {
              * @description Id of one of the turns.
              */
             example: string;
-            /** @description Time of the first of these ends (RFC 3339). */
+            /** @description Time at which the first of these turns ended (RFC 3339). */
             first_at: string;
-            /** @description Time of the last of these ends (RFC 3339). */
+            /** @description Time at which the last of these turns ended (RFC 3339). */
             last_at: string;
             /**
              * Format: int64
