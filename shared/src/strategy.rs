@@ -59,8 +59,8 @@ pub trait Strategy: Sized + Send + Sync + 'static {
     /// Names of the nodes.
     type NodeName: Copy + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// True if all tenants use what a thread does. It must be able to use every MCP server; only operators, and tenants that they
-    /// name, may run it, and its configuration is the operator's.
+    /// True if a thread of this strategy works for all tenants, such as one that builds the index. It must be able to use every MCP
+    /// server. Only operators, and tenants that they name, may run it, with the operator's configuration.
     const SERVES_ALL_TENANTS: bool = false;
 
     /// Every node with its outgoing edges.

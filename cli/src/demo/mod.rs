@@ -78,7 +78,7 @@ pub(crate) async fn run(ctx: Context, folder: &Path, file: Option<&Path>) -> any
     })
 }
 
-/// Submits every line, kills the engine half way, starts it again, and waits until every turn has ended.
+/// Submits every line, kills the engine halfway, starts it again, and waits until every turn has ended.
 ///
 /// ## Why some lines go first
 ///

@@ -52,7 +52,7 @@ impl Database {
     /// Runs `work` in a transaction, and commits if it succeeds.
     ///
     /// **Invariant:** the transaction runs in a task of its own, so it completes even if the caller is dropped. A
-    /// transaction dropped half way would stay open on a connection that is used again.
+    /// transaction dropped halfway would stay open on a connection that is used again.
     pub(crate) async fn transact<T, W>(&self, work: W) -> Result<T, Error>
     where
         T: Send + 'static,

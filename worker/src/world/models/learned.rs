@@ -15,7 +15,7 @@ use super::{
 /// Maximum models remembered. More are used like unknown ones.
 const MAX_MODELS: usize = 1_000;
 
-/// Number of times that a failure must be followed by a success of a looser mode, until the stricter one is given up.
+/// Number of times that a stricter mode fails and a looser one then succeeds, after which the stricter mode is given up.
 const MAX_DOUBTS: u8 = 2;
 
 /// The form in which one model is sent requests.
