@@ -117,7 +117,7 @@ export interface paths {
          * Audit a page of threads
          * @description Verifies the hash chains of threads, newest first, and runs today's code against their logs. Nothing is written, and no model
          *     or tool is called. A request ends after 10,000 events, so a page may have fewer threads than `limit`; continue with `next`.
-         *     Add the `threads` of clusters with the same strategy, node and field.
+         *     If clusters of several pages have the same strategy, node and field, add up their `threads`.
          */
         get: operations["audit_threads"];
         put?: never;
