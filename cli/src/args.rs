@@ -49,7 +49,7 @@ pub(crate) struct Args {
 const AFTER_HELP: &str = "\
 Exit codes:
     0  Success
-    1  A check found something (a difference, a changed log), the request was refused, or the awaited turn failed
+    1  A check found a difference, the request was refused, or the awaited turn failed
     2  Wrong usage or configuration
     3  The awaited turn asks a person a question
     4  The API or another server cannot be reached
@@ -146,7 +146,7 @@ pub(crate) enum Command {
     Turn(Turn),
     /// Run files of turns in OpenAI's batch format
     ///
-    /// A batch is a file with one request, called a line, per line of text.
+    /// A batch is a file of requests. Each line of the file is one request.
     #[command(subcommand)]
     Batch(Batch),
     /// Manage webhooks and their deliveries
@@ -174,7 +174,7 @@ pub(crate) enum Command {
     /// Export OpenTelemetry traces from the log
     #[command(subcommand)]
     Otel(Otel),
-    /// Capture threads as fixtures for tests, and maintain these
+    /// Capture threads as fixtures (tests), and maintain them
     ///
     /// A fixture is the log of a real thread, used as a test: with the recorded answers, today's code must decide the same.
     #[command(subcommand)]

@@ -88,7 +88,7 @@ const DEFAULT_KEY: &str = ".turnfold/audit.key";
 pub(crate) enum AuditKey {
     /// Create a signing key that only its owner can read, and print the public key
     New {
-        /// Name of the key, which its checkpoints bear; best a URL of yours without https:// [default: turnfold/HOST]
+        /// Name of the key, shown in its checkpoints; use a URL of yours, without https:// [default: turnfold/HOST]
         #[arg(long)]
         name: Option<String>,
         /// File for the key
