@@ -1350,10 +1350,10 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Subject of a decision. */
+        /** @description Subject of a question. */
         ActionRequest: {
             /**
-             * @description Name of the tool whose call is in doubt; otherwise the kind of decision.
+             * @description Name of the tool whose call is in doubt; otherwise the kind of the question.
              * @example choice
              */
             action: string;
@@ -2236,7 +2236,7 @@ export interface components {
         };
         /** @description A question in the format of agent inboxes. */
         HumanInterrupt: {
-            /** @description Subject of the decision. */
+            /** @description Subject of the question. */
             action_request: components["schemas"]["ActionRequest"];
             /** @description Accepted kinds of answer. */
             config: components["schemas"]["AnswerConfig"];
@@ -2340,7 +2340,7 @@ export interface components {
             calls?: components["schemas"]["ProposedCall"][];
             /** @description The question in the format of agent inboxes. */
             interrupt: components["schemas"]["HumanInterrupt"];
-            /** @description Kind of decision requested. */
+            /** @description Kind of the question. */
             kind: components["schemas"]["InterruptKind"];
             /** @description True if any text is accepted in addition to the options. */
             open_ended?: boolean;
@@ -2388,7 +2388,7 @@ export interface components {
             /** @description Calls that a person is asked to approve. Only with the kind `approval`. */
             calls?: components["schemas"]["ProposedCall"][];
             /**
-             * @description Kind of decision requested. `in_doubt` is settled with `POST /v1/threads/{id}/reconcile`, not with a message; the
+             * @description Kind of the question. `in_doubt` is settled with `POST /v1/threads/{id}/reconcile`, not with a message; the
              *     answer to `input` goes to the tool that requested it.
              */
             kind: components["schemas"]["InterruptKind"];
@@ -2407,7 +2407,7 @@ export interface components {
             slot?: number | null;
         };
         /**
-         * @description Kind of decision requested from a person.
+         * @description Kind of a question to a person.
          * @enum {string}
          */
         InterruptKind: "clarification" | "slot_fill" | "choice" | "approval" | "ambiguity" | "in_doubt" | "input";
@@ -3104,7 +3104,7 @@ export interface components {
                 calls?: components["schemas"]["ProposedCall"][];
                 /** @description The question in the format of agent inboxes. */
                 interrupt: components["schemas"]["HumanInterrupt"];
-                /** @description Kind of decision requested. */
+                /** @description Kind of the question. */
                 kind: components["schemas"]["InterruptKind"];
                 /** @description True if any text is accepted in addition to the options. */
                 open_ended?: boolean;

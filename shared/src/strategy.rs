@@ -287,7 +287,7 @@ pub struct Transition<S: Strategy> {
 /// Question to a person, before the node that asks is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Kind of decision that the person makes.
+    /// Kind of the question.
     pub kind: InterruptKind,
     /// Text of the question.
     pub question: String,
