@@ -94,8 +94,8 @@ pub(crate) struct Global {
     pub(crate) tenant: Option<String>,
 }
 
-/// Moves every `--set` before the subcommand. Of a global option that stands on both sides of a subcommand, clap keeps only
-/// the values behind it.
+/// Moves every `--set` before the subcommand. If a global option stands before and after a subcommand, clap keeps only the values
+/// after it.
 pub(crate) fn sets_first(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args = args.into_iter().peekable();
     let (mut first, mut rest) = (Vec::from_iter(args.next()), Vec::new());
