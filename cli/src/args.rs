@@ -61,14 +61,16 @@ Exit codes:
    10  The awaited turn ended `declined`
   130  Interrupted by Ctrl-C; what runs on a server continues
 
-A command that shows something that failed succeeds (0). Only a command that waits (--wait, --follow)
-reports the failure of a turn by its exit code.
+A command that shows something that failed succeeds (0). Only a command that waits reports the
+failure of a turn by its exit code (--wait, --follow).
 
-The API key is read from TURNFOLD_KEY; if that is not set, the first key in the configuration is used.
+The API key is read from TURNFOLD_KEY. If that is not set, the first key in the configuration
+is used.
 
 Terms:
-  A turn is one message to an agent, and all that the agent does until it has finished. A thread is one
-  conversation, with a log of its events. A strategy is a kind of agent: a graph of steps, called nodes.
+  A turn is one message to an agent, and all that the agent does until it has finished.
+  A thread is one conversation, with a log of its events.
+  A strategy is a kind of agent: a graph of steps, called nodes.
   `turnfold NOUN --help` explains the other terms.";
 
 #[derive(clap::Args)]
@@ -89,7 +91,7 @@ pub(crate) struct Global {
     /// Address of the API [default: api.listen]
     #[arg(long, global = true, value_name = "URL", env = "TURNFOLD_URL", hide_env_values = true)]
     pub(crate) url: Option<String>,
-    /// Act as this tenant and see only its data [default: the key's tenant, or all tenants]
+    /// Act as this tenant (an owner of threads) and see only its data [default: the key's tenant, or all tenants]
     #[arg(long, global = true, value_name = "NAME", env = "TURNFOLD_TENANT", hide_env_values = true)]
     pub(crate) tenant: Option<String>,
 }

@@ -11,7 +11,7 @@ use super::duration;
 pub(crate) enum Key {
     /// Create a key for the tenant of --tenant, or else for an operator, and print it; it is never shown again
     Create {
-        /// Scopes of the key: submit, read, answer, operate and admin
+        /// Scopes of the key, which say what it permits: submit, read, answer, operate and admin
         #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', required = true)]
         scopes: Vec<Scope>,
         /// Time until the key expires, such as 90d [default: never]

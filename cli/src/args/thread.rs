@@ -187,7 +187,7 @@ pub(crate) struct Fork {
     /// Replace a node's prompt by a text or by the contents of @FILE; {prompt} stands for the built-in prompt
     #[arg(long, value_name = "NODE=TEXT")]
     pub(crate) prompt: Vec<String>,
-    /// Add a fact to the state, as if a node had recorded it: JSON as in `facts` of `thread events -o json`
+    /// Add a fact (a conclusion) to the state, as if a node had recorded it: JSON as in `facts` of `thread events -o json`
     #[arg(long, value_name = "JSON")]
     pub(crate) learn: Vec<String>,
     /// First message to the new thread; if a question is open there, the answer to it

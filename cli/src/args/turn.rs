@@ -58,8 +58,8 @@ pub(crate) enum Turn {
     },
     /// Retry all failed turns that match a filter, oldest first
     ///
-    /// You can interrupt the command and run it again: it skips the turns that it has retried. Exits with 5 if some could not
-    /// be retried.
+    /// You can interrupt the command and run it again: it skips the turns that it has retried. Exits with 5 if some turns
+    /// could not be retried.
     Redrive {
         /// Only turns that match this filter; see `turn list --help`
         #[arg(long = "where", value_name = "FILTER")]
