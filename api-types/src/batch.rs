@@ -221,7 +221,7 @@ pub struct BatchExtension {
     pub stopped: Option<StopReason>,
     /// Number of lines that a resume request would run again.
     pub resumable: Resumable,
-    /// Most frequent causes of lines that failed or were not answered; null in a list of batches.
+    /// Most frequent causes of lines that failed or got no full answer; null in a list of batches.
     pub top_causes: Option<Vec<TopCause>>,
 }
 
@@ -239,7 +239,7 @@ pub struct Resumable {
     pub declined: u64,
 }
 
-/// A frequent cause of lines that failed or were not answered.
+/// A frequent cause of lines that failed or got no full answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopCause {
     /// Kind of error, or outcome, for programs.

@@ -1,4 +1,4 @@
-//! Turns that failed or were not answered, grouped by cause.
+//! Turns that failed or got no full answer, grouped by cause.
 
 use serde::{Deserialize, Serialize};
 use shared::TurnEnd;
@@ -17,15 +17,15 @@ pub struct FailureCause {
     pub turns: u64,
     /// Number of these turns that failed before they started. They cannot be retried.
     pub never_started: u64,
-    /// Time of the first of these ends (RFC 3339).
+    /// Time at which the first of these turns ended (RFC 3339).
     pub first_at: String,
-    /// Time of the last of these ends (RFC 3339).
+    /// Time at which the last of these turns ended (RFC 3339).
     pub last_at: String,
     /// Id of one of the turns.
     pub example: Uuid,
 }
 
-/// Causes of turns that failed or were not answered.
+/// Causes of turns that failed or got no full answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailureCauses {
     /// The causes, most frequent first.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{InterruptKindSchema, message::ProposedCall};
 
-/// A thread that is waiting for a person.
+/// An open question of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(examples(json!({
     "thread_id": "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d",
@@ -44,7 +44,7 @@ pub struct InboxItem {
     pub asked_at: String,
     /// The question in the format of agent inboxes.
     pub interrupt: HumanInterrupt,
-    /// Kind of decision requested.
+    /// Kind of the question.
     #[schema(value_type = InterruptKindSchema)]
     pub kind: InterruptKind,
     /// Text of the question.
@@ -73,7 +73,7 @@ pub struct InboxItem {
 /// A question in the format of agent inboxes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HumanInterrupt {
-    /// Subject of the decision.
+    /// Subject of the question.
     pub action_request: ActionRequest,
     /// Accepted kinds of answer.
     pub config: AnswerConfig,
@@ -81,10 +81,10 @@ pub struct HumanInterrupt {
     pub description: String,
 }
 
-/// Subject of a decision.
+/// Subject of a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ActionRequest {
-    /// Name of the tool whose call is in doubt; otherwise the kind of decision.
+    /// Name of the tool whose call is in doubt; otherwise the kind of the question.
     #[schema(examples("choice"))]
     pub action: String,
     /// Arguments of that call, fields of a tool's form, or the question and its options.

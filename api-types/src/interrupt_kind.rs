@@ -8,14 +8,14 @@ use utoipa::{
     openapi::{ObjectBuilder, RefOr, Schema, Type},
 };
 
-/// Schema of [`InterruptKind`]: kind of decision requested from a person.
+/// Schema of [`InterruptKind`]: kind of a question to a person.
 #[derive(Clone, Copy, Debug)]
 pub struct InterruptKindSchema;
 
 impl PartialSchema for InterruptKindSchema {
     fn schema() -> RefOr<Schema> {
         let names = InterruptKind::ALL.map(InterruptKind::name);
-        let description = "Kind of decision requested from a person.";
+        let description = "Kind of a question to a person.";
         ObjectBuilder::new()
             .schema_type(Type::String)
             .description(Some(description))

@@ -108,7 +108,7 @@ impl From<&shared::Message> for Message {
 /// A question to a person that ended a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Interrupt {
-    /// Kind of decision requested. `in_doubt` is settled with `POST /v1/threads/{id}/reconcile`, not with a message; the
+    /// Kind of the question. `in_doubt` is settled with `POST /v1/threads/{id}/reconcile`, not with a message; the
     /// answer to `input` goes to the tool that requested it.
     #[schema(value_type = InterruptKindSchema, examples("choice"))]
     pub kind: InterruptKind,

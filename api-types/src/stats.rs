@@ -35,7 +35,7 @@ pub struct Stats {
     pub ended: EndedTurns,
     /// The intervals in which a turn ended or a model responded, in order of time. All others are zero.
     pub series: Vec<StatsInterval>,
-    /// Causes of the turns that failed or were not answered, most frequent first; at most 50.
+    /// Causes of the turns that failed or got no full answer, most frequent first; at most 50.
     pub causes: Vec<StatsCause>,
     /// Usage by strategy and model, highest cost first; at most 50.
     pub usage: Vec<ModelUsage>,

@@ -152,7 +152,7 @@ pub struct Turn {
     pub error: Option<String>,
     /// Outcome of the turn; null unless the status is `completed`.
     pub outcome: Option<Outcome>,
-    /// Reason that the turn failed or was not answered: the error with numbers, ids and quoted text replaced by `#`, or the
+    /// Reason that the turn failed or got no full answer: the error with numbers, ids and quoted text replaced by `#`, or the
     /// causes of the outcome, joined by `; `. Turns are grouped by it.
     #[schema(examples("mcp unreachable: files"))]
     pub cause: Option<String>,

@@ -43,7 +43,7 @@ pub(crate) struct AuditParams {
 ///
 /// Verifies the hash chains of threads, newest first, and runs today's code against their logs. Nothing is written, and no model
 /// or tool is called. A request ends after 10,000 events, so a page may have fewer threads than `limit`; continue with `next`.
-/// Add the `threads` of clusters with the same strategy, node and field.
+/// If clusters of several pages have the same strategy, node and field, add up their `threads`.
 #[utoipa::path(
     get, path = "/v1/audit/threads", tag = "audit", operation_id = "audit_threads", params(AuditParams),
     responses((status = 200, description = "The findings.", body = AuditPage))

@@ -21,7 +21,7 @@ use crate::{
 
 /// List active pauses
 ///
-/// Returns all pauses, sorted by kind and name; to a tenant, those of the tenant.
+/// Returns all pauses, sorted by kind and name. A tenant's key returns only the pauses of that tenant.
 #[utoipa::path(
     get, path = "/v1/pauses", tag = "pauses", operation_id = "list_pauses",
     responses((status = 200, description = "All pauses.", body = Page<api_types::Pause>))

@@ -33,7 +33,7 @@ pub(crate) fn pause(row: store::Pause) -> Pause {
     Pause { kind, name, reason, by, at: rfc3339(at) }
 }
 
-/// Converts a group of turns that failed or were not answered.
+/// Converts a group of turns that failed or got no full answer.
 pub(crate) fn failure_cause(row: store::Failure) -> FailureCause {
     let store::Failure { ended, cause, turns, never_started, first_at, last_at, example } = row;
     FailureCause {

@@ -70,7 +70,7 @@ impl Rows {
         Ok(this)
     }
 
-    /// Reads the same from SQLite, of all threads from `first` on, which this process wrote last.
+    /// Reads the same from SQLite, of the thread `first` and all threads after it. This process wrote them last.
     pub(crate) async fn of_sqlite(pool: &Pool<Sqlite>, first: ThreadId, after: i64) -> Result<Self> {
         let sql = "SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
                    WHERE thread_id >= ?1 AND seq > ?2 ORDER BY seq, thread_id";

@@ -53,21 +53,29 @@ pub(crate) struct Args {
 const AFTER_HELP: &str = "\
 Exit codes:
     0  Success
-    1  A finding (a difference, a broken log, a refusal), or the awaited turn failed
+    1  A check found a difference, the request was refused, or the awaited turn failed
     2  Wrong usage or configuration
     3  The awaited turn asks a person a question
     4  The API or another server cannot be reached
-    5  Part of the work failed
+    5  Part of the work failed, or the awaited turn ended `partial`
     6  Not checked: the log cannot be read by this version, or nothing matched
     7  Not found: no such thread, turn, batch or webhook
     8  The API key is missing, wrong or not allowed to do this
     9  The database or Redis is missing, out of date or cannot be reached
+   10  The awaited turn ended `declined`
   130  Interrupted by Ctrl-C; what runs on a server continues
 
-Showing something that failed is a success (0). Only a command that waits (--wait, --follow) reports a failure by its
-exit code.
+A command that shows something that failed succeeds (0). Only a command that waits reports the
+failure of a turn by its exit code (--wait, --follow).
 
-The API key is read from TURNFOLD_KEY; if that is not set, the first key in the configuration is used.";
+The API key is read from TURNFOLD_KEY. If that is not set, the first key in the configuration
+is used.
+
+Terms:
+  A turn is one message to an agent, and all that the agent does until it has finished.
+  A thread is one conversation, with a log of its events.
+  A strategy is a kind of agent: a graph of steps, called nodes.
+  `turnfold NOUN --help` explains the other terms.";
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Global options")]
@@ -87,13 +95,13 @@ pub(crate) struct Global {
     /// Address of the API [default: api.listen]
     #[arg(long, global = true, value_name = "URL", env = "TURNFOLD_URL", hide_env_values = true)]
     pub(crate) url: Option<String>,
-    /// Act as this tenant and see only its data [default: the key's tenant, or all tenants]
+    /// Act as this tenant (an owner of threads) and see only its data [default: the key's tenant, or all tenants]
     #[arg(long, global = true, value_name = "NAME", env = "TURNFOLD_TENANT", hide_env_values = true)]
     pub(crate) tenant: Option<String>,
 }
 
-/// Moves every `--set` before the subcommand. Of a global option that stands on both sides of a subcommand, clap keeps only
-/// the values behind it.
+/// Moves every `--set` before the subcommand. If a global option stands before and after a subcommand, clap keeps only the values
+/// after it.
 pub(crate) fn sets_first(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args = args.into_iter().peekable();
     let (mut first, mut rest) = (Vec::from_iter(args.next()), Vec::new());
@@ -114,7 +122,7 @@ pub(crate) fn sets_first(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run the API and a worker in one process, on SQLite; no installation needed
+    /// Run the API and a worker in one process, on SQLite, without any other server
     Dev {
         /// Listen on this address [default: api.listen, 127.0.0.1:2026]
         #[arg(long, value_name = "ADDRESS")]
@@ -126,7 +134,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
     },
-    /// Run a worker: claim jobs and execute the nodes of their threads; or list the workers that run
+    /// Run a worker, which executes the steps of agents; or list the workers that run
     Worker {
         #[command(subcommand)]
         command: Option<Worker>,
@@ -138,12 +146,18 @@ pub(crate) enum Command {
         dry_run: bool,
     },
     /// Submit and manage turns
+    ///
+    /// A turn is one message to an agent, and all that the agent does until it has finished.
     #[command(subcommand)]
     Turn(Turn),
     /// Run files of turns in OpenAI's batch format
+    ///
+    /// A batch is a file of requests. Each line of the file is one request.
     #[command(subcommand)]
     Batch(Batch),
     /// Manage webhooks and their deliveries
+    ///
+    /// A webhook is a URL that receives a signed request, called a delivery, when a batch ends.
     #[command(subcommand)]
     Webhook(Webhook),
     /// Create, list, rotate and revoke API keys
@@ -151,28 +165,39 @@ pub(crate) enum Command {
     Key(Key),
     /// Inspect, replay, verify and fork threads
     ///
-    /// With --url (or TURNFOLD_URL) threads are read through the API; otherwise directly from the database that store.url
+    /// A thread is one conversation with an agent. Everything that happens in it is an event of its log.
+    ///
+    /// With --url (or TURNFOLD_URL), threads are read through the API; otherwise directly from the database that store.url
     /// names. Both print the same.
     #[command(subcommand)]
     Thread(Thread),
-    /// Verify integrity and replay recorded threads
+    /// Check all threads: was a log changed, and would today's code decide the same
+    ///
+    /// The hash of each event covers the event before it, so a change breaks this hash chain. A checkpoint is a signed list of
+    /// the last event of every thread, kept outside the database.
     #[command(subcommand)]
     Audit(Audit),
-    /// Export traces of OpenTelemetry from the log
+    /// Export OpenTelemetry traces from the log
     #[command(subcommand)]
     Otel(Otel),
-    /// Capture threads as test fixtures and maintain them
+    /// Capture threads as fixtures (tests), and maintain them
+    ///
+    /// A fixture is the log of a real thread, used as a test: with the recorded answers, today's code must decide the same.
     #[command(subcommand)]
     Fixture(Fixture),
     /// Verify, rebuild and prune the database
+    ///
+    /// The tables of threads and turns are derived from the logs, so they can be rebuilt.
     #[command(subcommand)]
     Store(Store),
-    /// Inspect and control the job queue
+    /// Inspect and control the queue of jobs
+    ///
+    /// A job tells a worker that a thread has work to do. The queue can be lost at any time: it is rebuilt from the logs.
     #[command(subcommand)]
     Queue(Queue),
     /// Show counts of turns by outcome and cause, and tokens and cost by model, through the API
     Stats {
-        /// Period of the counts
+        /// Time that the counts cover
         #[arg(long, value_enum, default_value_t)]
         range: StatsRange,
     },
@@ -185,29 +210,31 @@ pub(crate) enum Command {
     /// List the agent strategies and draw their graphs
     #[command(subcommand)]
     Strategy(Strategy),
-    /// Inspect the configured MCP servers and approve changes of their tools
+    /// Inspect the configured MCP servers (tools for agents), and approve changes of their tools
     #[command(subcommand)]
     Mcp(Mcp),
     /// Check the models of the configured providers
     #[command(subcommand)]
     Model(Model),
     /// Build and search the index of MCP servers
+    ///
+    /// The strategy `retriever` searches this index for the server that fits a request.
     #[command(subcommand)]
     Index(Index),
-    /// Show the configuration in force and its defaults
+    /// Show the configuration in effect, and the defaults
     #[command(subcommand)]
     Config(Config),
-    /// Check what an engine needs, and say what to do: stores, clocks, providers, MCP servers, keys, disk and limits
+    /// Check what the API and workers need, and say what to do: database, clocks, providers, MCP servers, keys, disk, limits
     ///
-    /// Exit code 1 if something fails. Warnings alone are no failure.
+    /// Exits with 1 if a check fails; a warning is not a failure.
     Doctor {
         /// Ask each model that strategies use for one short reply, which costs a few tokens
         #[arg(long)]
         models: bool,
     },
-    /// Run 220 turns on real MCP servers, kill the engine halfway and verify the outcome
+    /// Run 220 turns on real MCP servers, kill the process that runs them halfway, and check the outcome
     Demo {
-        /// Folder for the database and the servers' data; emptied first
+        /// Folder for the database and the servers' data; its old content is deleted
         #[arg(long, value_name = "FOLDER", default_value = ".turnfold/demo")]
         folder: PathBuf,
         /// Run the turns of this file instead: lines of an OpenAI batch file with url /v1/turns
@@ -230,7 +257,7 @@ pub(crate) enum Command {
         /// Folder for the pages; created if it does not exist
         folder: PathBuf,
     },
-    /// Serve one of the bundled MCP servers on stdin and stdout
+    /// Serve one of the demo's MCP servers on stdin and stdout; planners call an MCP server an expert
     Expert {
         /// Server: calendar, contacts or notes
         expert: demo_servers::Expert,
@@ -250,7 +277,7 @@ pub(crate) enum Shell {
 
 #[derive(Subcommand)]
 pub(crate) enum Schema {
-    /// Read the golden logs of all released versions; exit with 1 if an event or a field is not read as written
+    /// Read logs that all released versions wrote; exit with 1 if an event or a field is lost or read differently
     Check,
 }
 
@@ -307,9 +334,10 @@ pub(crate) enum Mcp {
 
 #[derive(Subcommand)]
 pub(crate) enum Model {
-    /// Ask a model for one tiny reply per capability; show what works and what is worked around
+    /// Check with tiny requests which capabilities a model has, and which ones turnfold works around
     ///
-    /// Sends about eight requests of a few words each. Exit code 5 if a capability is missing, 4 if the model cannot be used.
+    /// Sends about eight requests of a few words each. Exits with 5 if a capability is missing, and with 4 if the model cannot
+    /// be used.
     Check {
         /// Model, as provider/model
         #[arg(value_name = "PROVIDER/MODEL")]
@@ -332,7 +360,7 @@ pub(crate) enum Pins {
         #[arg(long)]
         hash: Option<String>,
     },
-    /// Forget a server's approved tools; the next turn that uses it pins what it finds
+    /// Forget a server's approved tools; the next turn that uses the server approves the tools that it finds
     Reset {
         /// Server, as named in the configuration
         server: String,
@@ -341,7 +369,7 @@ pub(crate) enum Pins {
 
 #[derive(Subcommand)]
 pub(crate) enum Index {
-    /// Ask every server for its tools and update the index, by a turn of the strategy index_builder
+    /// Ask every server for its tools, and update the index; this is a turn of the strategy index_builder
     Build,
     /// Compare the index with the configured servers
     Status,
@@ -357,7 +385,7 @@ pub(crate) enum Index {
 
 #[derive(Subcommand)]
 pub(crate) enum Config {
-    /// Print the configuration in force; secrets appear only as references
+    /// Print the configuration as it is in effect; secrets appear only as references
     Show {
         /// Add the origin of each value: file, variable, flag or default
         #[arg(long)]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Success.
     Ok = 0,
-    /// A finding (a difference, a broken log, a refusal), or the awaited turn failed.
+    /// A check found a difference, the request was refused, or the awaited turn failed.
     Finding = 1,
     /// Wrong usage or configuration.
     Usage = 2,

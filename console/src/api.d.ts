@@ -117,7 +117,7 @@ export interface paths {
          * Audit a page of threads
          * @description Verifies the hash chains of threads, newest first, and runs today's code against their logs. Nothing is written, and no model
          *     or tool is called. A request ends after 10,000 events, so a page may have fewer threads than `limit`; continue with `next`.
-         *     Add the `threads` of clusters with the same strategy, node and field.
+         *     If clusters of several pages have the same strategy, node and field, add up their `threads`.
          */
         get: operations["audit_threads"];
         put?: never;
@@ -698,7 +698,7 @@ export interface paths {
         };
         /**
          * List active pauses
-         * @description Returns all pauses, sorted by kind and name; to a tenant, those of the tenant.
+         * @description Returns all pauses, sorted by kind and name. A tenant's key returns only the pauses of that tenant.
          */
         get: operations["list_pauses"];
         put?: never;
@@ -1049,9 +1049,9 @@ export interface paths {
         /**
          * Fork a thread
          * @description Creates a thread of the same tenant that starts with a copy of the log up to an event and continues with a changed
-         *     configuration, budget, prompt, state or answer. Nothing in the copy runs again: recorded answers are kept, and a turn in
-         *     progress continues in the fork. A write in progress is in doubt, because only the source thread may learn its outcome.
-         *     Effects of the source thread after the event are not undone, and effects of the fork are real.
+         *     configuration, budget, prompt, state or answer. Recorded answers are kept, so no call in the copy is made again. If a turn was
+         *     running at that event, the new thread continues it. If a call that may change something had no answer yet, a person is asked
+         *     whether it took effect. The source thread stays as it is. The new thread calls models and tools for real.
          *
          *     With `Idempotency-Key`, repeating the request with the same body returns the same fork.
          */
@@ -1203,7 +1203,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List causes of turns that failed or were not answered
+         * List causes of turns that failed or got no full answer
          * @description Groups failed turns by their error with numbers, ids and quoted text removed, and completed turns with the outcome `partial`
          *     or `declined` by their causes. The most frequent cause is first.
          */
@@ -1350,10 +1350,10 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Subject of a decision. */
+        /** @description Subject of a question. */
         ActionRequest: {
             /**
-             * @description Name of the tool whose call is in doubt; otherwise the kind of decision.
+             * @description Name of the tool whose call is in doubt; otherwise the kind of the question.
              * @example choice
              */
             action: string;
@@ -1603,7 +1603,7 @@ export interface components {
              * @description Tokens used so far.
              */
             tokens: number;
-            /** @description Most frequent causes of lines that failed or were not answered; null in a list of batches. */
+            /** @description Most frequent causes of lines that failed or got no full answer; null in a list of batches. */
             top_causes?: components["schemas"]["TopCause"][] | null;
             /**
              * Format: double
@@ -2118,9 +2118,9 @@ export interface components {
              * @description Id of one of the turns.
              */
             example: string;
-            /** @description Time of the first of these ends (RFC 3339). */
+            /** @description Time at which the first of these turns ended (RFC 3339). */
             first_at: string;
-            /** @description Time of the last of these ends (RFC 3339). */
+            /** @description Time at which the last of these turns ended (RFC 3339). */
             last_at: string;
             /**
              * Format: int64
@@ -2133,7 +2133,7 @@ export interface components {
              */
             turns: number;
         };
-        /** @description Causes of turns that failed or were not answered. */
+        /** @description Causes of turns that failed or got no full answer. */
         FailureCauses: {
             /** @description The causes, most frequent first. */
             data: components["schemas"]["FailureCause"][];
@@ -2236,7 +2236,7 @@ export interface components {
         };
         /** @description A question in the format of agent inboxes. */
         HumanInterrupt: {
-            /** @description Subject of the decision. */
+            /** @description Subject of the question. */
             action_request: components["schemas"]["ActionRequest"];
             /** @description Accepted kinds of answer. */
             config: components["schemas"]["AnswerConfig"];
@@ -2291,7 +2291,7 @@ export interface components {
             type: components["schemas"]["AnswerKind"];
         };
         /**
-         * @description A thread that is waiting for a person.
+         * @description An open question of a thread.
          * @example {
          *       "asked_at": "2026-11-21T22:57:01.000000Z",
          *       "interrupt": {
@@ -2340,7 +2340,7 @@ export interface components {
             calls?: components["schemas"]["ProposedCall"][];
             /** @description The question in the format of agent inboxes. */
             interrupt: components["schemas"]["HumanInterrupt"];
-            /** @description Kind of decision requested. */
+            /** @description Kind of the question. */
             kind: components["schemas"]["InterruptKind"];
             /** @description True if any text is accepted in addition to the options. */
             open_ended?: boolean;
@@ -2388,7 +2388,7 @@ export interface components {
             /** @description Calls that a person is asked to approve. Only with the kind `approval`. */
             calls?: components["schemas"]["ProposedCall"][];
             /**
-             * @description Kind of decision requested. `in_doubt` is settled with `POST /v1/threads/{id}/reconcile`, not with a message; the
+             * @description Kind of the question. `in_doubt` is settled with `POST /v1/threads/{id}/reconcile`, not with a message; the
              *     answer to `input` goes to the tool that requested it.
              */
             kind: components["schemas"]["InterruptKind"];
@@ -2407,7 +2407,7 @@ export interface components {
             slot?: number | null;
         };
         /**
-         * @description Kind of decision requested from a person.
+         * @description Kind of a question to a person.
          * @enum {string}
          */
         InterruptKind: "clarification" | "slot_fill" | "choice" | "approval" | "ambiguity" | "in_doubt" | "input";
@@ -3104,7 +3104,7 @@ export interface components {
                 calls?: components["schemas"]["ProposedCall"][];
                 /** @description The question in the format of agent inboxes. */
                 interrupt: components["schemas"]["HumanInterrupt"];
-                /** @description Kind of decision requested. */
+                /** @description Kind of the question. */
                 kind: components["schemas"]["InterruptKind"];
                 /** @description True if any text is accepted in addition to the options. */
                 open_ended?: boolean;
@@ -3314,7 +3314,7 @@ export interface components {
                 author: string;
                 budget_exceeded?: components["schemas"]["BudgetExceeded"] | null;
                 /**
-                 * @description Reason that the turn failed or was not answered: the error with numbers, ids and quoted text replaced by `#`, or the
+                 * @description Reason that the turn failed or got no full answer: the error with numbers, ids and quoted text replaced by `#`, or the
                  *     causes of the outcome, joined by `; `. Turns are grouped by it.
                  * @example mcp unreachable: files
                  */
@@ -3859,7 +3859,7 @@ export interface components {
         };
         /** @description Counts of turns and of model usage in a period. They may lag by ten seconds. */
         Stats: {
-            /** @description Causes of the turns that failed or were not answered, most frequent first; at most 50. */
+            /** @description Causes of the turns that failed or got no full answer, most frequent first; at most 50. */
             causes: components["schemas"]["StatsCause"][];
             /** @description Turns that ended in the period. */
             ended: components["schemas"]["EndedTurns"];
@@ -4121,7 +4121,7 @@ export interface components {
             /** @description Path, such as `description` or `parameters.properties.day.type`. */
             path: string;
         };
-        /** @description A frequent cause of lines that failed or were not answered. */
+        /** @description A frequent cause of lines that failed or got no full answer. */
         TopCause: {
             /** @description Kind of error, or outcome, for programs. */
             code: string;
@@ -4145,7 +4145,7 @@ export interface components {
             author: string;
             budget_exceeded?: components["schemas"]["BudgetExceeded"] | null;
             /**
-             * @description Reason that the turn failed or was not answered: the error with numbers, ids and quoted text replaced by `#`, or the
+             * @description Reason that the turn failed or got no full answer: the error with numbers, ids and quoted text replaced by `#`, or the
              *     causes of the outcome, joined by `; `. Turns are grouped by it.
              * @example mcp unreachable: files
              */
@@ -8970,7 +8970,7 @@ export interface operations {
                  * @example strategy = planner and age < 7d
                  */
                 where?: string;
-                /** @description Only turns with this status: `failed`, or `completed` for those that were not answered. Default: both. */
+                /** @description Only turns with this status: `failed`, or `completed` for those that got no full answer. Default: both. */
                 status?: "queued" | "running" | "completed" | "interrupted" | "failed" | "cancelled";
                 /** @description Maximum number of causes. Default: 50. */
                 limit?: number;

@@ -34,7 +34,7 @@ impl Jobs {
             steps: of.counter(
                 "steps_total",
                 &[],
-                "Steps: jobs that executed a node, or found that none is due.",
+                "Steps: nodes that ran, and jobs that found no node to run.",
                 Counter::default(),
             ),
             slots: of.gauge("slots", &[], "Maximum concurrent jobs of the worker.", Gauge::default()),

@@ -17,13 +17,13 @@ impl Waiting {
             turns: of.gauge(
                 "turns_waiting",
                 &["cause"],
-                "Turns that have not ended and do not run, by the cause that `turnfold queue ls` shows. Every API measures all.",
+                "Turns that wait, by the cause that `turnfold queue ls` shows. Every API reports those of the whole deployment.",
                 Family::default(),
             ),
             oldest: of.gauge(
                 "turns_oldest_waiting_seconds",
                 &["cause"],
-                "Time since the first of these turns began to wait. Every API measures all.",
+                "Longest time that a turn of the cause has waited. Every API reports that of the whole deployment.",
                 Family::default(),
             ),
         }
@@ -46,7 +46,7 @@ impl WorkersByStatus {
         Self(of.gauge(
             "workers",
             &["status"],
-            "Workers that report (`active`), and that do not (`missing`). Every API measures all.",
+            "Workers that report (`active`), and that do not (`missing`). Every API reports those of the whole deployment.",
             Family::default(),
         ))
     }

@@ -10,8 +10,8 @@ use tokio::{
 /// Items that can wait for a batch. Further callers wait until there is space.
 const MAX_WAITING: usize = 8192;
 
-/// Longest time that a batch waits for more items. The batches in flight may hang for hours, when another session holds a
-/// database lock that they need.
+/// Longest time that a batch waits for more items while others are in flight. Those may hang for hours, if another session holds
+/// a database lock that they need.
 const MAX_LINGER: Duration = Duration::from_millis(50);
 
 /// Groups concurrent calls into batches: whatever arrives while a batch is in flight forms the next one. While nothing is in

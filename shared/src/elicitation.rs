@@ -1,4 +1,5 @@
-//! Forms by which a tool requests input from a person, and the validation of answers.
+//! Elicitations: forms by which an MCP tool requests input from a person, and the validation of answers. Each becomes a question of the
+//! kind `input`.
 
 use std::collections::BTreeMap;
 

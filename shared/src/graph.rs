@@ -72,7 +72,7 @@ pub trait Graph: Send + Sync {
     fn check_config(&self, config: &Value) -> Result<(), String>;
     /// Creates a thread with an empty log.
     fn begin(&self) -> Box<dyn DynThread>;
-    /// Returns true if all tenants use what a thread does.
+    /// Returns true if the threads of this strategy work for all tenants.
     fn serves_all_tenants(&self) -> bool;
     /// Returns the entrances and edges.
     fn topology(&self) -> Topology;

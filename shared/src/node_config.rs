@@ -46,8 +46,8 @@ pub struct EngineConfig {
     pub servers: Option<Vec<String>>,
 }
 
-/// Key in the JSON Schema of a configuration: the number or name that an operator sets is the highest that a tenant may set, and of
-/// an object a tenant may set only what the operator sets.
+/// Key in the JSON Schema of a configuration for values that bound those of tenants. The number or name that an operator sets is the
+/// highest that a tenant may set. In an object, a tenant may set only the fields that the operator sets.
 pub const BOUND: &str = "x-turnfold-bound";
 
 /// Configuration of a node that asks a model. What is not set is the strategy's.

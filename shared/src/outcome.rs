@@ -1,4 +1,4 @@
-//! Outcome of a completed turn: answered, partial or declined, and the causes if it was not answered.
+//! Outcome of a completed turn: answered, partial or declined, and the causes unless it was answered.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -42,7 +42,7 @@ pub enum OutcomeKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Cause {
-    /// Reason in a few fixed words, by which turns are counted. A limit has the name of its key, such as `rounds`.
+    /// Reason as a short fixed text, so that turns can be counted by it. A limit has the name of its key, such as `rounds`.
     Reason(String),
     /// MCP server of this name did not answer.
     McpUnreachable(String),

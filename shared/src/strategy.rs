@@ -59,8 +59,8 @@ pub trait Strategy: Sized + Send + Sync + 'static {
     /// Names of the nodes.
     type NodeName: Copy + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// True if all tenants use what a thread does. It must be able to use every MCP server; only operators, and tenants that they
-    /// name, may run it, and its configuration is the operator's.
+    /// True if a thread of this strategy works for all tenants, such as one that builds the index. It must be able to use every MCP
+    /// server. Only operators, and tenants that they name, may run it, with the operator's configuration.
     const SERVES_ALL_TENANTS: bool = false;
 
     /// Every node with its outgoing edges.
@@ -305,7 +305,7 @@ pub struct Transition<S: Strategy> {
 /// Question to a person, before the node that asks is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Kind of decision that the person makes.
+    /// Kind of the question.
     pub kind: InterruptKind,
     /// Text of the question.
     pub question: String,
@@ -390,14 +390,14 @@ impl<S: Strategy> Transition<S> {
         self
     }
 
-    /// Records that the turn will end, or ends, before its work is done. The cause is a few fixed words, by which turns
-    /// are counted: a limit has the name of its key, such as `rounds`.
+    /// Records that the turn ends, now or later, before its work is done. Turns are counted by the cause, so it is a short
+    /// fixed text: for a limit, the name of its key, such as `rounds`.
     pub fn partial(self, cause: impl Into<Cause>) -> Self {
         self.outcome(OutcomeKind::Partial, cause.into())
     }
 
-    /// Records that the request will not be, or is not, carried out, with the cause in a few fixed words. The outcome is
-    /// partial if a tool has run, see [`TurnSoFar::tool_ran`].
+    /// Records that the request is not carried out. The cause is a short fixed text, as in [`Self::partial`]. If a tool has
+    /// run, the outcome is partial instead, see [`TurnSoFar::tool_ran`].
     pub fn declined(self, cause: impl Into<Cause>) -> Self {
         self.outcome(OutcomeKind::Declined, cause.into())
     }

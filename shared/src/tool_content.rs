@@ -1,5 +1,5 @@
-//! Tool content other than text. The log keeps it beside the answer. A model is given the attached images, and learns of
-//! the rest that it exists.
+//! Tool content other than text. The log keeps it beside the answer. A model receives the attached images, and for the rest a
+//! note that it exists.
 
 use std::fmt;
 

@@ -10,8 +10,8 @@ use shared::Reply;
 /// Mark at the beginning of an answer, as the prompts name it.
 const MARK: &str = "[answer]";
 
-/// Returns the marked answer in a reply, or the reply without a mark that nothing follows. Case and white space before the
-/// mark are ignored.
+/// Returns the text after the mark, or the reply if it has no mark. A mark that nothing follows is removed. Case and white space
+/// before the mark are ignored.
 ///
 /// **Invariant:** a marked text is the answer, whatever calls stand beside it, because the person may have read it.
 pub(super) fn answer(reply: Reply) -> Result<String, Reply> {

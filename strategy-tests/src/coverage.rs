@@ -56,13 +56,13 @@ const TROUBLES: &[&str] = &[
     THREAD_SPENT,
 ];
 
-const FALTERED: &str = "faltered, to be asked again";
-const FALTERED_FOR_GOOD: &str = "faltered for good";
+const FALTERED: &str = "an attempt failed and was repeated";
+const FALTERED_FOR_GOOD: &str = "an attempt failed and was not repeated";
 const GAVE_UP: &str = "a request was given up";
 const FAILED: &str = "a node failed";
-const CANCELLED: &str = "a turn was called off";
+const CANCELLED: &str = "a turn was cancelled";
 const DOUBTED: &str = "a write was in doubt";
-const DECLINED: &str = "a person would not say what a tool wanted";
+const DECLINED: &str = "a person declined the form of a tool";
 const TOOL_ERROR: &str = "a tool returned an error";
 const TOOL_REFUSED: &str = "arguments did not fit a tool";
 const TURN_SPENT: &str = "the budget of a turn was spent";

@@ -42,7 +42,7 @@ impl Appended<'_> {
     }
 }
 
-/// Logs the end of a turn that failed or was not answered, once, when it has been stored.
+/// Logs the end of a turn that failed or got no full answer, once, when it has been stored.
 pub(crate) fn report(thread: ThreadId, update: &ReadModelUpdate, last: Option<&Event>) {
     let Some(TurnUpdate { turn, error, outcome, .. }) = &update.turn else { return };
     let node = match last {

@@ -1,4 +1,4 @@
-//! Runs jobs: executes a node of a thread, claims its successor in place, then acknowledges or re-enqueues.
+//! Runs jobs: executes a node of a thread and goes on with the next ones in place, then acknowledges or re-enqueues.
 
 use std::{
     any::Any,
@@ -45,9 +45,9 @@ const MAX_BUFFERED_DECISIONS: usize = 64;
 /// State shared by all jobs of a worker.
 pub(crate) struct JobExecutor<L = Store> {
     pub(crate) steps: StepRunner<L>,
-    /// Maximum jobs of one thread that run in succession before the thread goes back through the queue; at least 1.
+    /// Maximum nodes of one thread that run in succession before the thread goes back through the queue; at least 1.
     pub(crate) max_jobs_in_place: usize,
-    /// Maximum time during which jobs are claimed in place while all slots are busy.
+    /// Maximum time for which a job goes on in place while all slots are busy.
     pub(crate) max_continuation: Duration,
     pub(crate) thread_cache: ThreadCache,
     pub(crate) version_skew: VersionSkew,
@@ -67,7 +67,7 @@ pub(crate) struct JobExecutor<L = Store> {
 }
 
 impl<L: Log> JobExecutor<L> {
-    /// Runs a claimed job, and its successors in place, and returns the last outcome and the log's new head.
+    /// Runs a claimed job and the nodes after it in place, and returns the last outcome and the log's new head.
     ///
     /// A panic is treated as a bug in one strategy: the turn fails with the message, and the worker continues.
     pub(crate) async fn run(
@@ -172,8 +172,7 @@ impl<L: Log> JobExecutor<L> {
         }
     }
 
-    /// Executes a node, then claims the thread's next job in place until the limit, a shutdown or a waiting job ends
-    /// the run.
+    /// Executes a node, then goes on with the thread's next node until the limit, a shutdown or a waiting job ends the run.
     ///
     /// The lease is kept meanwhile, so no other worker receives the thread.
     ///

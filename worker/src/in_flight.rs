@@ -38,7 +38,7 @@ impl InFlight {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a job unless one of its thread is running here; that one is woken instead.
+    /// Admits a job, unless a job of the same thread runs here already. Then that job is woken.
     pub(crate) fn admit(&self, job: &Job) -> Admitted {
         let mut running = self.lock();
         if let Some(entry) = running.get_mut(&job.thread) {

@@ -1,4 +1,4 @@
-//! Late answers: those of calls that another worker found without one, because this worker was stopped or lost its lease.
+//! Late answers: answers to calls that another worker found unanswered, because this worker was stopped or lost its lease.
 //!
 //! The other worker asks a person whether the call happened. Its answer settles that question too, unless the person was
 //! faster. It is appended like any event, so of two writers only one succeeds.

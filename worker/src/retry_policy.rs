@@ -10,7 +10,7 @@ use crate::backoff::Backoff;
 /// Policy for the requests to one provider or MCP server.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
-    /// Maximum attempts of one request. Refusals of a provider or server that takes no request do not count.
+    /// Maximum attempts of one request. Attempts that were refused because the provider or server takes no request do not count.
     pub attempts: u32,
     /// Delays between attempts, and the pauses of all workers between refusals. Absent: those of the worker.
     pub backoff: Option<Backoff>,

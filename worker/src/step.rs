@@ -21,7 +21,7 @@ const ALREADY_SETTLED: &str =
 /// Outcome of one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
-    /// The next node is due: claim the successor or enqueue it.
+    /// The next node is due: run it in place, or enqueue the thread.
     Continue,
     /// The turn ended and another is queued, with this priority: enqueue it in the lane of that priority.
     NextTurn(Priority),

@@ -18,8 +18,9 @@ const PAGE: u64 = 250;
 pub(crate) struct Sweeper<L> {
     parts: Backends<L>,
     interval: Duration,
-    /// Time for which a running thread must have no job before it is enqueued. Its worker may only have lost the job,
-    /// as all do if Redis comes back empty, and re-enqueues it when it renews its leases, every third of a lease.
+    /// Time for which a running thread must have no job before it is enqueued. Its worker may still run it and have lost only
+    /// the job, as happens when Redis comes back empty. The worker then re-enqueues it at its next renewal of leases, which is
+    /// due every third of a lease.
     grace_period: Duration,
     /// Threads without a job at the last sweep, and since when. A thread between its append and its enqueue is not
     /// missing twice in a row. The first sweep counts every thread as missing before, except those another process may

@@ -48,8 +48,8 @@ const REFUSALS_INTERVAL: Duration = Duration::from_secs(1);
 pub struct WorkerConfig {
     /// Maximum concurrent jobs.
     pub slots: usize,
-    /// Maximum jobs of one thread that run in succession; at least 1. After each job but the last, the worker claims
-    /// the successor in place, without a round trip through the queue. 1 sends every job through the queue.
+    /// Maximum nodes of one thread that run in succession under one lease, without the queue; at least 1. With 1, the thread
+    /// goes back through the queue after every node.
     pub max_jobs_in_place: usize,
     /// Lifetime of a lease that is not renewed; the same value as the queue's.
     pub lease: Duration,

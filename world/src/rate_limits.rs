@@ -10,7 +10,8 @@ use super::http_commands::COMMANDS;
 /// Maximum bytes of a model's or server's name whose availability is recorded. Tenants may name any model.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Returns the model or server to which a request goes. The HTTP commands are many servers and therefore none.
+/// Returns the model or server to which a request goes. The HTTP commands have no subject, because each may go to another
+/// server.
 pub(super) fn subject(request: &Request) -> Option<Subject> {
     let subject = match request {
         Request::Chat { model, .. } => Subject::Model(model.clone()),

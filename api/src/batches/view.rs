@@ -36,7 +36,7 @@ pub(crate) async fn show(app: &AppState, batch: Batch) -> Result<api_types::Batc
     Ok(shown)
 }
 
-/// Converts a batch to its response without the causes, which take reading thousands of lines.
+/// Converts a batch to its response without the causes: to find these, thousands of lines would be read.
 pub(crate) async fn show_briefly(app: &AppState, batch: Batch) -> Result<api_types::Batch, ApiError> {
     let store = &app.parts.store;
     let of = |state: ItemState| batch.counts.of(state);

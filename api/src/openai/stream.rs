@@ -3,8 +3,8 @@
 //! The first chunk names the thread. The answer follows while a model writes it, the end of the turn adds what is missing,
 //! and comments keep the connection open in between.
 //!
-//! **Invariant:** the text of all chunks together is the content of the completion. Sent text cannot be taken back, so a
-//! stream whose answer turns out to begin otherwise, because an attempt failed half way, ends with an error.
+//! **Invariant:** the text of all chunks together is the content of the completion. Sent text cannot be taken back. If an
+//! attempt fails halfway and the next answer begins with other text, the stream ends with an error.
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 

@@ -20,7 +20,7 @@ use super::auth::Principal;
 pub(super) struct Authenticated(Arc<OnceLock<Principal>>);
 
 impl Authenticated {
-    /// Leaves the principal.
+    /// Stores the principal for the line of the log.
     pub(super) fn set(&self, principal: &Principal) {
         // Each request is authenticated once.
         let _ = self.0.set(principal.clone());

@@ -24,7 +24,7 @@ const RETRY_AFTER_MAX: u16 = 60;
 pub(crate) struct AdmissionControl {
     /// Limit for all tenants together.
     max: u64,
-    /// Last count by tenant. The count of all tenants has the key none.
+    /// Last count by tenant. The key of the count of all tenants is `None`.
     counts: Mutex<BTreeMap<Option<String>, Count>>,
     warnings: LimitWarnings,
 }

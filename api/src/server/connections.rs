@@ -43,8 +43,8 @@ impl Connections {
         Self { max, max_per_address, state: Mutex::default(), warnings: LimitWarnings::default() }
     }
 
-    /// Registers a connection. At a limit, the connection that has been idle longest is closed for it: at the limit of an
-    /// address, one of that address. Returns nothing if none is idle.
+    /// Registers a connection. At a limit, it takes the place of the connection that has been idle longest; at the limit of an
+    /// address, of a connection from that address. Returns nothing if none is idle.
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Connection> {
         let mut state = self.lock();
         if self.max_per_address

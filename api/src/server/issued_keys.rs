@@ -5,8 +5,8 @@
 //!
 //! ## Why a cache
 //!
-//! Reading a key takes longer than all other checks of a request together. An API that revokes a key tells all others, and
-//! they forget what they know. If that notification is lost, they read the key again after a second.
+//! Reading a key takes longer than all other checks of a request together. An API that revokes a key notifies all
+//! others, and they remove the key from their caches. If the notification is lost, they read the key again after a second.
 
 use std::{
     collections::BTreeMap,

@@ -41,9 +41,9 @@ use crate::{
 /// Fork a thread
 ///
 /// Creates a thread of the same tenant that starts with a copy of the log up to an event and continues with a changed
-/// configuration, budget, prompt, state or answer. Nothing in the copy runs again: recorded answers are kept, and a turn in
-/// progress continues in the fork. A write in progress is in doubt, because only the source thread may learn its outcome.
-/// Effects of the source thread after the event are not undone, and effects of the fork are real.
+/// configuration, budget, prompt, state or answer. Recorded answers are kept, so no call in the copy is made again. If a turn was
+/// running at that event, the new thread continues it. If a call that may change something had no answer yet, a person is asked
+/// whether it took effect. The source thread stays as it is. The new thread calls models and tools for real.
 ///
 /// With `Idempotency-Key`, repeating the request with the same body returns the same fork.
 #[utoipa::path(

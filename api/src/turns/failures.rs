@@ -1,4 +1,4 @@
-//! Route that groups turns that failed or were not answered by cause.
+//! Route that groups turns that failed or got no full answer, by cause.
 
 use api_types::{FailureCauses, Problem, TurnStatus};
 use axum::{Json, extract::State};
@@ -21,7 +21,7 @@ pub(crate) struct ListCauses {
     /// Only turns that match these conditions, as in the list of turns.
     #[param(example = "strategy = planner and age < 7d")]
     r#where: Option<String>,
-    /// Only turns with this status: `failed`, or `completed` for those that were not answered. Default: both.
+    /// Only turns with this status: `failed`, or `completed` for those that got no full answer. Default: both.
     #[param(inline)]
     status: Option<TurnStatus>,
     /// Maximum number of causes. Default: 50.
@@ -29,7 +29,7 @@ pub(crate) struct ListCauses {
     limit: Option<u64>,
 }
 
-/// List causes of turns that failed or were not answered
+/// List causes of turns that failed or got no full answer
 ///
 /// Groups failed turns by their error with numbers, ids and quoted text removed, and completed turns with the outcome `partial`
 /// or `declined` by their causes. The most frequent cause is first.

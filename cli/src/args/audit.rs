@@ -10,8 +10,8 @@ use super::Selection;
 pub(crate) enum Audit {
     /// Run today's code against recorded threads and report where it decides differently
     ///
-    /// Calls no model and no tool, and writes nothing. Exits with 1 if a thread diverges; else with 6 if a thread could not
-    /// be checked or none matched.
+    /// Calls no model and no tool, and writes nothing. Exits with 1 if the code decides differently for any thread. Otherwise
+    /// exits with 6 if a thread could not be checked, or if no thread matched.
     Replay {
         #[command(flatten)]
         selection: Selection,
@@ -25,11 +25,12 @@ pub(crate) enum Audit {
         #[arg(long, value_name = "FILE")]
         sarif: Option<PathBuf>,
     },
-    /// Sign the current head of every thread and store the signature outside the database
+    /// Sign a list of the last event of every thread, and store it outside the database
     ///
-    /// Writes a note of about 200 bytes (a C2SP tlog-checkpoint) and next to it, with the suffix `.heads`, the list of heads
-    /// that it attests. Only threads that grew are added. Give copies of the note to other people. Exits with 1 if a log
-    /// differs from what was appended or attested; that log is not attested again, all others are.
+    /// The signature is a note of about 200 bytes (a C2SP tlog-checkpoint). The list is a second file beside it, with the
+    /// suffix `.heads`. Threads that have new events are added to the list. Give copies of the note to other people: later
+    /// they prove that no log was changed. If a log was changed since the last checkpoint, it is left out, all others are
+    /// signed, and the exit code is 1.
     Checkpoint {
         /// File for the note, or a folder for the note and its list, such as a git repository
         #[arg(long, value_name = "FOLDER|FILE")]
@@ -37,14 +38,14 @@ pub(crate) enum Audit {
         /// File with the signing key
         #[arg(long, value_name = "FILE", default_value = DEFAULT_KEY)]
         key: PathBuf,
-        /// Attest that missing threads were deleted, as by `store prune`; without this they are findings
+        /// Confirm that missing threads were deleted on purpose, as by `store prune`; otherwise they are reported
         #[arg(long)]
         gone: bool,
-        /// Number of threads' ranges read in parallel [default: number of cores]
+        /// Number of threads that are read at the same time [default: number of cores]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
     },
-    /// Check hash chains and read models, and compare them with checkpoints
+    /// Check that no log was changed and that the tables match the logs, and compare with checkpoints
     ///
     /// Exits with 0 if everything is intact, with 1 if something was changed, and with 6 if something could not be checked.
     Verify {
@@ -53,13 +54,14 @@ pub(crate) enum Audit {
         /// Check all threads, which is the default
         #[arg(long, conflicts_with = "thread")]
         all: bool,
-        /// Compare with this checkpoint, or the one in this folder; repeat it for copies that other people kept
+        /// Compare with the checkpoint in this file or folder; may be given several times, for example for copies that other
+        /// people keep
         #[arg(long, value_name = "FOLDER|FILE")]
         checkpoint: Vec<PathBuf>,
-        /// Public key that checks the signatures, as printed by `audit key show`
+        /// Public key to check the signatures with, as printed by `audit key show`
         #[arg(long, value_name = "KEY")]
         vkey: Option<String>,
-        /// Number of threads' ranges read in parallel [default: number of cores]
+        /// Number of threads that are read at the same time [default: number of cores]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
     },
@@ -67,7 +69,7 @@ pub(crate) enum Audit {
     Export {
         /// Thread; `last` is the most recent one
         thread: String,
-        /// Add the proof that this checkpoint attests the thread
+        /// Add the proof that this checkpoint covers the thread
         #[arg(long, value_name = "FOLDER|FILE")]
         proof: Option<PathBuf>,
         /// Folder to create [default: proof-THREAD]
@@ -86,7 +88,7 @@ const DEFAULT_KEY: &str = ".turnfold/audit.key";
 pub(crate) enum AuditKey {
     /// Create a signing key that only its owner can read, and print the public key
     New {
-        /// Name of the key and origin of its checkpoints, preferably a URL of yours without scheme [default: turnfold/HOST]
+        /// Name of the key, shown in its checkpoints; use a URL of yours, without https:// [default: turnfold/HOST]
         #[arg(long)]
         name: Option<String>,
         /// File for the key

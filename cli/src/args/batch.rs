@@ -10,7 +10,9 @@ use crate::commands::COLUMNS_HELP;
 
 #[derive(Subcommand)]
 pub(crate) enum Batch {
-    /// Check every line of a file without a server: JSON, url, strategy, fields and values of the body
+    /// Check every line of a batch file, without a server
+    ///
+    /// Checks that a line is JSON, its url and strategy, and the fields and values of its body.
     Validate {
         /// File with lines of {"custom_id": ..., "method": "POST", "url": "/v1/turns", "body": {...}}
         file: PathBuf,
@@ -27,13 +29,13 @@ pub(crate) enum Batch {
         #[arg(short, long)]
         wait: bool,
     },
-    /// Estimate the cost and the finish time of a file or of the rest of a batch, from past turns
+    /// Estimate cost and finish time of a file, or of what is left of a batch, from past turns
     Quote {
-        /// File, which is not kept, or a batch id
+        /// Batch file, which is not stored, or id of a batch
         what: String,
         #[command(flatten)]
         plan: Plan,
-        /// Number of workers to assume
+        /// Number of workers that the estimate assumes
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         workers: u32,
     },
@@ -60,13 +62,13 @@ pub(crate) enum Batch {
     Results {
         /// Id of the batch
         id: String,
-        /// Wait until all lines have ended; stdout receives results as they come, --out at the end
+        /// Wait until all lines have ended. Results are printed as they come; with --out they are written at the end
         #[arg(short, long)]
         follow: bool,
         /// File format [default: by the extension of --out (.csv, .parquet), else jsonl]
         #[arg(long, value_enum)]
         format: Option<ResultFormat>,
-        /// Write to this file, which appears when it is complete [default: stdout]
+        /// Write to this file, which appears once all results are in it [default: stdout]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -75,7 +77,7 @@ pub(crate) enum Batch {
         /// Id of the batch
         id: String,
     },
-    /// Stop starting lines of a batch until it is resumed
+    /// Start no more lines of a batch until it is resumed
     Pause {
         /// Id of the batch
         id: String,
@@ -87,7 +89,7 @@ pub(crate) enum Batch {
         /// Run only these lines again
         #[arg(long, value_enum)]
         only: Option<Only>,
-        /// Run only the lines with this cause again: a message in `top_causes` of `batch show -o json`
+        /// Run only the lines with this cause again: a `message` of `top_causes` in `batch show -o json`
         #[arg(long, value_name = "TEXT", requires = "only")]
         cause: Option<String>,
         /// New cost limit of the whole batch, in US dollars
@@ -102,7 +104,7 @@ pub(crate) enum Batch {
         plan: Plan,
         #[command(flatten)]
         confirmation: Confirmation,
-        /// File for the results, which appears when it is complete
+        /// File for the results, which appears once all results are in it
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
         /// File format [default: by the extension of --out (.csv, .parquet), else jsonl]
@@ -114,24 +116,26 @@ pub(crate) enum Batch {
 /// Options that control how the lines of a file run.
 #[derive(clap::Args)]
 pub(crate) struct Plan {
-    /// Stop starting lines when the batch has cost this many US dollars [default: no limit]
+    /// Start no more lines once the batch has cost this many US dollars [default: no limit]
     #[arg(long, value_name = "USD", value_parser = usd)]
     pub(crate) max_usd: Option<f64>,
     /// Run at most this many lines at once [default and maximum: batch.window of the API, 2000]
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) window: Option<u32>,
-    /// Time until lines that have not ended expire: 12h, 7d; at most 30d [default: 24h; 30d with --local]
+    /// Deadline from now, such as 12h or 7d: lines that have not ended by then expire; at most 30d [default: 24h; 30d with
+    /// --local]
     #[arg(long, value_name = "DURATION", value_parser = CompletionWindow::parse)]
     pub(crate) within: Option<CompletionWindow>,
     /// Priority within the tenant: high, normal or low [default: batch.priority of the API]
     #[arg(long, value_parser = priority(), value_name = "LEVEL", hide_possible_values = true)]
     pub(crate) priority: Option<Priority>,
-    /// Reuse of earlier results
+    /// Earlier results to use again instead of running a line
     #[arg(long, value_enum, default_value_t)]
     pub(crate) reuse: Reuse,
     /// Run everything in this process, on SQLite, without a server; ends when the batch ends
     ///
-    /// Other open batches in the same database run as well, and are listed first. A quote starts nothing.
+    /// Other batches in the same database that have not ended run as well; the command names them first. An estimate runs no
+    /// line of any batch.
     #[arg(long)]
     pub(crate) local: bool,
 }
@@ -183,7 +187,7 @@ pub(crate) struct Confirmation {
     /// With --quote: do not ask
     #[arg(short, long, requires = "quote")]
     pub(crate) yes: bool,
-    /// With --quote: number of workers to assume
+    /// With --quote: number of workers that the estimate assumes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "quote")]
     pub(crate) workers: u32,
 }
@@ -191,10 +195,10 @@ pub(crate) struct Confirmation {
 /// Reuse of earlier results.
 #[derive(Clone, Copy, Default, clap::ValueEnum)]
 pub(crate) enum Reuse {
-    /// Reuse results of succeeded lines with the same custom_id and body
+    /// The result of a line with the same custom_id and body that succeeded
     #[default]
     Succeeded,
-    /// Run every line
+    /// No results: run every line
     None,
 }
 

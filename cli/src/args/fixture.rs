@@ -10,9 +10,9 @@ use super::Selection;
 pub(crate) enum Fixture {
     /// Capture a thread as a fixture, without its secrets
     ///
-    /// Today's code must write the same log from the recorded answers, and changing one byte of any recorded answer must
-    /// make the test fail; otherwise the fixture is refused and the exit code is 1. Snapshots are written as .snap.new, for
-    /// `cargo insta review`.
+    /// Two checks come first: today's code must write the same log from the recorded answers, and the fixture must notice if
+    /// any byte of an answer changes. If a check fails, nothing is written and the exit code is 1. Snapshots (expected
+    /// transcripts) are written as .snap.new; accept them with `cargo insta review`.
     Capture {
         /// Thread; `last` is the most recent one
         id: String,
@@ -29,13 +29,13 @@ pub(crate) enum Fixture {
         #[arg(default_value = "fixtures")]
         folder: PathBuf,
     },
-    /// Show which nodes, edges, errors, events and versions the fixtures of each strategy cover
+    /// Show which nodes, transitions, errors, events and versions the fixtures of each strategy cover
     Coverage {
         /// Folder with one folder of fixtures for each strategy
         #[arg(default_value = "fixtures")]
         folder: PathBuf,
     },
-    /// Name the fewest threads in the database that cover what the fixtures do not
+    /// Name threads of the database that are worth capturing: the fewest that cover what no fixture covers
     Suggest {
         #[command(flatten)]
         selection: Selection,
@@ -45,8 +45,8 @@ pub(crate) enum Fixture {
     },
     /// Update fixtures and snapshots after an intended change, and list those that must be captured again
     ///
-    /// Rewrites what the code decided; recorded answers stay byte for byte. Changed snapshots are written as .snap.new, for
-    /// `cargo insta review`. Exits with 1 if a fixture must be captured again.
+    /// Replaces the decisions in a fixture by those of today's code, and never changes a recorded answer. Changed snapshots
+    /// are written as .snap.new; accept them with `cargo insta review`. Exits with 1 if a fixture must be captured again.
     Refresh {
         /// Folder with one folder of fixtures for each strategy
         #[arg(default_value = "fixtures")]

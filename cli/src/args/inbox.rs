@@ -35,16 +35,16 @@ pub(crate) enum Inbox {
 pub(crate) struct Answer {
     /// Thread; `last` is the most recent one
     pub(crate) thread: String,
-    /// Answer as text; where there are options, the text or number of one; - reads stdin
+    /// Answer as text; if the question has options, the text or the number of one; - reads stdin
     #[arg(group = "how")]
     pub(crate) answer: Option<String>,
-    /// Approve; for a call in doubt: it happened
+    /// Approve; if the question is about a call whose answer was lost: the call took effect
     #[arg(long, group = "how")]
     pub(crate) accept: bool,
-    /// Answer as JSON, where there are no options
+    /// Answer as JSON: the fields of a form, or changes to what is to be approved
     #[arg(long, value_name = "JSON", group = "how")]
     pub(crate) edit: Option<String>,
-    /// Cancel the turn without an answer
+    /// Give no answer and cancel the turn; if the question is a form of a tool, cancel only the tool's request
     #[arg(long, group = "how")]
     pub(crate) ignore: bool,
     /// Return the existing turn if this key was used before

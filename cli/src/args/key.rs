@@ -9,9 +9,9 @@ use super::duration;
 
 #[derive(Subcommand)]
 pub(crate) enum Key {
-    /// Create a key for the tenant of --tenant, or for an operator, and print it; it is not shown again
+    /// Create a key for the tenant of --tenant, or else for an operator, and print it; it is never shown again
     Create {
-        /// Scopes of the key: submit, read, answer, operate and admin
+        /// Scopes of the key, which say what it permits: submit, read, answer, operate and admin
         #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', required = true)]
         scopes: Vec<Scope>,
         /// Time until the key expires, such as 90d [default: never]
@@ -33,7 +33,7 @@ pub(crate) enum Key {
         /// Id of the key
         id: String,
     },
-    /// Replace a key by a new one with the same tenant, name, scopes and lifetime, and print the new one
+    /// Replace a key with a new one of the same tenant, name, scopes and lifetime, and print the new one
     Rotate {
         /// Id of the key
         id: String,

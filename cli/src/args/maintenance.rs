@@ -8,12 +8,12 @@ use super::duration;
 
 #[derive(Subcommand)]
 pub(crate) enum Store {
-    /// Verify the hash chain of every thread, and that this version can read every event
+    /// Check that no log was changed, and that this version can read every event
     Verify {
         #[command(flatten)]
         selection: Selection,
     },
-    /// Recompute the rows of threads and turns from the log where they differ from it
+    /// Correct the rows of threads and turns that differ from the log
     Rebuild {
         #[command(flatten)]
         selection: Selection,
@@ -23,16 +23,16 @@ pub(crate) enum Store {
     },
     /// Delete old threads, finished batches and unused files
     ///
-    /// Threads: idle or failed, and not changed for this time; deleted with their turns and events. Threads under a hold
-    /// stay.
+    /// Threads are deleted if they are idle or failed and have not changed for the time of --older-than, with their turns and
+    /// events. Threads that `thread hold` protects stay.
     ///
-    /// Batches: completed, failed, expired or cancelled for this time; deleted with their lines, results, output files and
-    /// webhook deliveries. A batch with a line whose thread is under a hold stays. Results of a deleted batch cannot be
-    /// reused: a line that is submitted again runs again.
+    /// Batches are deleted if they ended before that time, with their lines, results, output files and webhook deliveries. A
+    /// batch stays if the thread of one of its lines is protected. The results of a deleted batch cannot be used again: a line
+    /// that is submitted again runs again.
     ///
-    /// Files: this old, and used by no batch.
+    /// Files are deleted if they are that old and no batch uses them.
     ///
-    /// With --strategy only threads are deleted.
+    /// With --strategy, only threads are deleted.
     Prune {
         /// Age: 90d, 12h, 30m [default: retention.after_days]
         #[arg(long, value_name = "AGE", value_parser = duration)]
@@ -61,7 +61,7 @@ pub(crate) struct Selection {
     /// Only threads with a turn submitted within this time: 7d, 12h, 30m
     #[arg(long, value_name = "AGE", value_parser = duration, conflicts_with = "thread")]
     pub(crate) since: Option<Duration>,
-    /// Number of threads' ranges read in parallel [default: number of cores]
+    /// Number of threads that are read at the same time [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
 }

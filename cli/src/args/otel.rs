@@ -8,15 +8,15 @@ use super::duration;
 
 #[derive(Subcommand)]
 pub(crate) enum Otel {
-    /// Export turns that ended as traces of OpenTelemetry, from the log
+    /// Export turns that ended as OpenTelemetry traces, from the log
     ///
     /// Without --out, traces are sent to an OpenTelemetry collector. The same turn gives the same trace and span ids each time,
-    /// so an export can be repeated. With `telemetry.otlp_endpoint`, servers export each turn when it ends.
+    /// so an export can be repeated. If `telemetry.otlp_endpoint` is configured, API and workers export each turn when it ends.
     Export {
         /// Only turns that changed within this time: 2w, 90d, 12h, 30m or 10s
         #[arg(long, value_name = "AGE", value_parser = duration, default_value = "1h")]
         since: Duration,
-        /// Write to this file instead, one request of OTLP/JSON per line; - is standard output
+        /// Write to this file instead, one OTLP/JSON request per line; - is standard output
         #[arg(long, value_name = "FILE", conflicts_with = "endpoint")]
         out: Option<PathBuf>,
         /// Address of the collector, for OTLP over HTTP [default: telemetry.otlp_endpoint, or http://127.0.0.1:4318]

@@ -11,7 +11,7 @@ pub(crate) enum Queue {
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
     },
-    /// Stop starting work for a strategy, model or tenant; running work finishes
+    /// Start no more work for a strategy, model or tenant; running work finishes
     Pause {
         #[command(flatten)]
         target: PauseTarget,
@@ -26,7 +26,7 @@ pub(crate) enum Queue {
     },
     /// List active pauses
     Pauses,
-    /// Re-enqueue every runnable thread that has no job (what the sweeper does)
+    /// Enqueue every thread that has work but no job; workers also do this by themselves from time to time
     Rebuild {
         /// Count the threads without enqueuing them
         #[arg(long)]

@@ -11,13 +11,13 @@ pub(crate) enum Thread {
     /// List threads, newest first
     #[command(name = "list", visible_alias = "ls")]
     List {
-        /// Only threads in this status: idle, busy, interrupted or error
+        /// Only threads in this status: idle, busy, interrupted (a question waits for an answer) or error
         #[arg(long)]
         status: Option<String>,
         /// Only threads with a turn that matches this filter (see `turn list --help`)
         #[arg(long = "where", value_name = "FILTER")]
         filter: Option<String>,
-        /// List all threads under a hold, with the reasons
+        /// List all threads that `thread hold` protects from deletion, with the reasons
         #[arg(long, conflicts_with_all = ["status", "filter", "limit"])]
         held: bool,
         /// Maximum number of threads
@@ -41,22 +41,22 @@ pub(crate) enum Thread {
         /// Maximum number of events [default: all]
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
-        /// Keep printing events as they happen, until the thread is idle; always through the API
+        /// Keep printing events as they happen, until the thread is idle; needs the API
         #[arg(short, long, conflicts_with = "limit")]
         follow: bool,
     },
-    /// Show the state and the conversation after an event: the fold of the log up to there
+    /// Show the state and the conversation after an event, computed from the events up to there
     State {
         /// Thread; `last` is the most recent one
         id: String,
-        /// Fold up to this event [default: the last one]
+        /// Show the state after this event [default: the last one]
         #[arg(long, value_name = "SEQ")]
         at: Option<u64>,
     },
     /// Run today's code against the recorded log and report where it decides differently
     ///
-    /// Calls no model and no tool. Each difference names the event, the node and the field: the next node, the state
-    /// (state.plan.steps.2), messages or requests. Exits with 1 if there is one.
+    /// Calls no model and no tool. For each difference it names the event, the node, and what differs: the next node, a
+    /// part of the state (state.plan.steps.2), messages or requests. Exits with 1 if there is a difference.
     Replay {
         /// Thread; `last` is the most recent one
         id: String,
@@ -64,9 +64,10 @@ pub(crate) enum Thread {
         #[arg(long)]
         prompts: bool,
     },
-    /// Verify a thread's integrity: its hash chain, and its rows against the log
+    /// Check whether a thread's log was changed, and whether the tables match it
     ///
-    /// Does not compare with today's code; see `thread replay`. Exits with 1 if something was changed.
+    /// The hash of each event covers the event before it, so a change breaks this hash chain. Today's code plays no part;
+    /// for that see `thread replay`. Exits with 1 if something was changed.
     Verify {
         /// Thread; `last` is the most recent one
         id: String,
@@ -81,7 +82,7 @@ pub(crate) enum Thread {
     },
     /// Compare two threads event by event; exit with 1 if they differ
     Diff {
-        /// First thread; `last` is the most recent one
+        /// Id of the first thread; `last` is the most recent one
         left: String,
         /// Id of the second thread
         right: String,
@@ -104,9 +105,9 @@ pub(crate) enum Thread {
         #[arg(long, value_name = "BINARY", num_args = 1.., group = "sought")]
         builds: Vec<PathBuf>,
     },
-    /// Sum up tokens and cost of threads, from their logs
+    /// Add up the tokens and the cost of threads, from their logs
     ///
-    /// With --where or --since only the turns that match are counted.
+    /// With --where or --since, only the turns that match are counted.
     Cost {
         /// Group by this
         #[arg(long, value_enum, default_value_t = CostBy::Node)]
@@ -121,25 +122,26 @@ pub(crate) enum Thread {
     },
     /// Import a thread: an exported log, a folder of `audit export`, or a fixture
     ///
-    /// Of a fixture only the recorded answers are read; today's code decides the rest.
+    /// A fixture is a log that is kept as a test. Only its recorded answers are read, and today's code decides again.
     Import {
         /// File or folder; - reads stdin
         file: PathBuf,
         /// Import as a new thread, even if the exported one exists here
         #[arg(long = "new")]
         as_new: bool,
-        /// Import even if the log ends within a turn; workers continue it
+        /// Import even if the log ends in the middle of a turn; workers then continue that turn
         #[arg(long)]
         go_on: bool,
     },
-    /// Create a thread from a copy of another's log, with changes, and continue it
+    /// Copy the log of a thread, up to an event, into a new thread that continues from there
     ///
-    /// Completed calls are not repeated. A turn that was running continues in the new thread; a write that was running is in
-    /// doubt. Nothing the original thread did afterwards is undone, and what the new thread does is real.
+    /// The new thread calls models and tools for real. It does not repeat calls that have an answer in the copy. If a turn was
+    /// running at that event, the new thread continues it. If a tool was just being called and the call may change something,
+    /// a person is asked whether it took effect. The original thread stays as it is, with everything that it did.
     Fork(Fork),
     /// Delete a thread with its turns and events
     ///
-    /// Refused while the thread is busy, waits for an answer, or is under a hold.
+    /// Refused while the thread is busy, waits for an answer, or is protected by `thread hold`.
     Delete {
         /// Thread; `last` is the most recent one
         id: String,
@@ -155,12 +157,12 @@ pub(crate) enum Thread {
         #[arg(long)]
         reason: String,
     },
-    /// Release a thread from a hold
+    /// End the protection of a thread by `thread hold`
     Release {
         /// Thread; `last` is the most recent one
         id: String,
     },
-    /// Record the outcome of a call whose answer was lost
+    /// Settle a call whose answer was lost: record whether it took effect
     Reconcile(Reconcile),
 }
 
@@ -172,23 +174,23 @@ pub(crate) struct Fork {
     /// Copy up to this event [default: the last one]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
-    /// Configuration overrides from there on
+    /// Override keys of the strategy's configuration from that event on
     #[arg(long, value_name = "JSON")]
     pub(crate) tune: Option<String>,
-    /// Budget of the new thread and of each of its turns, replacing the current one:
+    /// Budget of the new thread and of each of its turns, in place of the current one:
     /// {"turn": {"tokens": N, "usd": N, "seconds": N}, "thread": {...}}
     #[arg(long, value_name = "JSON")]
     pub(crate) budget: Option<String>,
-    /// Use this model from there on; short for --tune '{"model": "..."}'
+    /// Use this model from that event on; short for --tune '{"model": "..."}'
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
     /// Replace a node's prompt by a text or by the contents of @FILE; {prompt} stands for the built-in prompt
     #[arg(long, value_name = "NODE=TEXT")]
     pub(crate) prompt: Vec<String>,
-    /// Add a fact that the strategy treats as learned, as JSON; see `facts` in the events
+    /// Add a fact (a conclusion) to the state, as if a node had recorded it: JSON as in `facts` of `thread events -o json`
     #[arg(long, value_name = "JSON")]
     pub(crate) learn: Vec<String>,
-    /// First message to the new thread; the answer, if a question is open there
+    /// First message to the new thread; if a question is open there, the answer to it
     #[arg(long, value_name = "TEXT")]
     pub(crate) answer: Option<String>,
     /// Return the existing fork if this key was used before
@@ -204,16 +206,16 @@ pub(crate) struct Fork {
 pub(crate) struct Reconcile {
     /// Thread; `last` is the most recent one
     pub(crate) id: String,
-    /// Number of the request within its node
+    /// Number of the call, if the node made several at once
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) slot: usize,
-    /// The call happened, with this result
+    /// The call took effect, with this result
     #[arg(long, value_name = "RESULT", group = "verdict")]
     pub(crate) happened: Option<String>,
-    /// The call did not happen; try again
+    /// The call did not take effect; make it again
     #[arg(long, group = "verdict")]
     pub(crate) did_not: bool,
-    /// Unknown; do not try again
+    /// You do not know; the call is not made again
     #[arg(long, group = "verdict")]
     pub(crate) skip: bool,
 }
@@ -227,7 +229,7 @@ pub(crate) struct DiffView {
     /// Show how the states differ at the first difference
     #[arg(long)]
     pub(crate) state: bool,
-    /// Show the usage of each thread, before the first difference and in total
+    /// Show tokens and cost of each thread, up to the first difference and in total
     #[arg(long)]
     pub(crate) cost: bool,
 }
@@ -257,6 +259,6 @@ pub(crate) enum CostBy {
     Strategy,
     /// Model
     Model,
-    /// Node and the hash of its configured prompt
+    /// Node and its configured prompt, by the hash of the prompt
     Prompt,
 }

@@ -11,8 +11,8 @@ use super::{duration, priority};
 pub(crate) enum Turn {
     /// Send a message to an agent, or answer the question it asked
     ///
-    /// With --wait or --follow the exit code says how the turn ended: 0 answered, 5 partial, 10 declined, 3 a question to a
-    /// person, 1 failed or cancelled.
+    /// With --wait or --follow, the exit code says how the turn ended: 0 answered, 5 partial (not everything was done), 10
+    /// declined (the request was not carried out), 3 the agent asks a person, 1 failed or cancelled.
     Send(Send),
     /// List turns, newest first
     #[command(name = "list", visible_alias = "ls")]
@@ -20,18 +20,18 @@ pub(crate) enum Turn {
         /// Only turns of this thread; `last` is the most recent one
         #[arg(long, value_name = "ID")]
         thread: Option<String>,
-        /// Only turns in this status: queued, running, completed, interrupted, failed or cancelled
+        /// Only turns in this status: queued, running, completed, interrupted (the agent asked a person), failed or cancelled
         #[arg(long)]
         status: Option<String>,
         /// Only turns that match this filter: FIELD OPERATOR VALUE, joined by `and`
         ///
-        /// Example: "status = failed and error ~ 'timed out' and age < 7d". Fields: status, outcome (answered,
-        /// partial or declined), strategy, tenant, priority, author, thread, error, cause, age, created, updated and metadata.KEY. Operators: = != ~ (contains) < and >. An
-        /// age is 7d, 12h or 30m. `created` and `updated` are compared with a time (RFC 3339), a day, or an age: created >
-        /// 7d means created after the moment seven days ago, the same as age < 7d.
+        /// Example: "status = failed and error ~ 'timed out' and age < 7d". Fields: status, outcome (answered, partial or
+        /// declined), strategy, tenant, priority, author, thread, error, cause, age, created, updated and metadata.KEY.
+        /// Operators: = != ~ (contains) < and >. An age is 7d, 12h or 30m. `created` and `updated` are compared with a time
+        /// (RFC 3339), a day, or an age. With an age, created > 7d means created within the last seven days, as does age < 7d.
         #[arg(long = "where", value_name = "FILTER")]
         filter: Option<String>,
-        /// Count the turns that failed or were not answered by this field, instead of listing turns
+        /// Count turns by this field instead of listing them: turns that failed, and turns without a full answer
         #[arg(long, value_enum, value_name = "FIELD", conflicts_with_all = ["thread", "status"])]
         group_by: Option<GroupBy>,
         /// Maximum number of turns
@@ -43,7 +43,7 @@ pub(crate) enum Turn {
     Show {
         /// Turn; `last` is the most recent one
         id: String,
-        /// Wait until the turn ends; the exit code says how
+        /// Wait until the turn ends; the exit codes are those of `turn send --wait`
         #[arg(short, long)]
         wait: bool,
     },
@@ -59,7 +59,8 @@ pub(crate) enum Turn {
     },
     /// Retry all failed turns that match a filter, oldest first
     ///
-    /// Can be interrupted and run again: retried turns are no longer failed. Exits with 5 if some could not be retried.
+    /// You can interrupt the command and run it again: it skips the turns that it has retried. Exits with 5 if some turns
+    /// could not be retried.
     Redrive {
         /// Only turns that match this filter; see `turn list --help`
         #[arg(long = "where", value_name = "FILTER")]
@@ -87,26 +88,26 @@ pub(crate) struct Send {
     /// Continue an existing thread; `last` is the most recent one
     #[arg(short, long, value_name = "ID")]
     pub(crate) thread: Option<String>,
-    /// Configuration overrides for the new thread
+    /// Override keys of the strategy's configuration for the new thread
     #[arg(long, value_name = "JSON", conflicts_with = "thread")]
     pub(crate) tune: Option<String>,
-    /// Budget of the new thread and of each of its turns, within the operator's limits:
+    /// Budget of the new thread and of each of its turns, which may not exceed the operator's:
     /// {"turn": {"tokens": N, "usd": N, "seconds": N}, "thread": {...}}
     #[arg(long, value_name = "JSON", conflicts_with = "thread")]
     pub(crate) budget: Option<String>,
-    /// Attach metadata; filter by it later with --where 'metadata.K = V'. The value is JSON, else text
+    /// Attach metadata; filter by it later with --where 'metadata.K = V'. A value that is not JSON is a text
     #[arg(long, value_name = "K=V")]
     pub(crate) metadata: Vec<String>,
     /// Priority within the tenant: high, normal or low [default: normal]
     #[arg(long, value_parser = priority(), value_name = "LEVEL", hide_possible_values = true)]
     pub(crate) priority: Option<Priority>,
-    /// Start no earlier than this from now (10m, 12h, 7d; at most 1 year)
+    /// Start after this delay, or later (10m, 12h, 7d; at most 1 year)
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "not_before")]
     pub(crate) delay: Option<Duration>,
-    /// Start no earlier than this time: 2026-12-24T18:00:00Z
+    /// Start at this time, or later: 2026-12-24T18:00:00Z
     #[arg(long, value_name = "TIME")]
     pub(crate) not_before: Option<String>,
-    /// Start a new request even if the thread is waiting for an answer
+    /// Start a new request, even if a question of the thread waits for an answer
     #[arg(long)]
     pub(crate) replan: bool,
     /// Return the existing turn if this key was used before
@@ -117,8 +118,8 @@ pub(crate) struct Send {
     pub(crate) wait: bool,
     /// Print events as they happen, until the turn ends
     ///
-    /// As text, the answer is printed while the model writes it. A turn that is not due yet is waited for. With -o jsonl each event is one line; with -o json all events are one list,
-    /// printed at the end.
+    /// With text output, the answer is printed while the model writes it. With -o jsonl, each event is one line; with -o json,
+    /// all events are one list, printed at the end. If the turn starts later, the command waits for it.
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) follow: bool,
 }
@@ -126,7 +127,7 @@ pub(crate) struct Send {
 /// Field by which turns are counted.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum GroupBy {
-    /// The error without numbers, ids and quoted texts, or the causes of the outcome
+    /// The error of a failed turn, without numbers, ids and quoted texts; the causes of a partial or declined one
     Cause,
 }
 

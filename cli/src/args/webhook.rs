@@ -39,7 +39,7 @@ pub(crate) enum Webhook {
         /// Id of the delivery
         id: String,
     },
-    /// Verify the signature of a received delivery: its body on stdin and three of its headers
+    /// Verify the signature of a delivery that you received; its body is read from stdin
     Verify {
         /// The webhook's secret: env:NAME or file:PATH
         #[arg(long, value_name = "REFERENCE")]

@@ -1,4 +1,4 @@
-//! `turnfold turn redrive`: retries many failed turns. Also counts turns that failed or were not answered by cause.
+//! `turnfold turn redrive`: retries many failed turns. Also counts turns that failed or got no full answer, by cause.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ struct Summary {
     reasons: Vec<String>,
 }
 
-/// Prints the turns that failed or were not answered, counted by cause.
+/// Prints the turns that failed or got no full answer, counted by cause.
 pub(super) async fn causes(
     ctx: &Context,
     client: &Client,

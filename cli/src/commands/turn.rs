@@ -271,7 +271,7 @@ pub(super) fn show(ctx: &Context, turn: &api_types::Turn) -> anyhow::Result<()> 
     })
 }
 
-/// Notes the outcome of a turn that was not answered, and its causes.
+/// Notes the outcome of a turn that got no full answer, and its causes.
 fn note_outcome(ctx: &Context, turn: &api_types::Turn) {
     if let Some(outcome) = not_answered(turn).filter(|_| ctx.format == Format::Text) {
         let cause = turn.cause.as_deref().unwrap_or_default();
@@ -279,7 +279,7 @@ fn note_outcome(ctx: &Context, turn: &api_types::Turn) {
     }
 }
 
-/// Returns the outcome of a turn that was not answered.
+/// Returns the outcome of a turn that got no full answer.
 fn not_answered(turn: &api_types::Turn) -> Option<String> {
     let outcome = turn.outcome.filter(|outcome| *outcome != Outcome::Answered);
     outcome.map(|outcome| output::json_name(&outcome))

@@ -1,4 +1,4 @@
-//! `turnfold demo`: runs many turns through all strategies against real MCP servers, and kills the engine half way.
+//! `turnfold demo`: runs many turns through all strategies against real MCP servers, and kills the engine halfway.
 //!
 //! The demo is an ordinary client. It starts `turnfold dev` as a separate process, talks to it over HTTP, and reads the
 //! store afterwards to prove what was done.
@@ -79,7 +79,7 @@ pub(crate) async fn run(ctx: Context, folder: &Path, file: Option<&Path>) -> any
     })
 }
 
-/// Submits every line, kills the engine half way, starts it again, and waits until every turn has ended.
+/// Submits every line, kills the engine halfway, starts it again, and waits until every turn has ended.
 ///
 /// ## Why some lines go first
 ///

@@ -50,7 +50,9 @@ fn across_the_kill(run: &Run, audit: &Audit) -> String {
 }
 
 fn figures(run: &Run, audit: &Audit) -> String {
-    let turns: Vec<String> = audit.turns.iter().map(|(status, n)| format!("{n} {status}")).collect();
+    let turns = audit.turns.iter();
+    let turns: Vec<_> =
+        turns.map(|(status, n)| format!("{n} {status}").replace("interrupted", "asked a person")).collect();
     format!(
         "Done in {:.1} s, including the kill and the restart\n\n\
          \x20 turns         {}; {} answered\n\
@@ -58,7 +60,7 @@ fn figures(run: &Run, audit: &Audit) -> String {
          \x20 nodes         {} ({:.0} per second), {} in {}\n\
          \x20 calls         {} to models, {} to tools, {} of them writes\n\
          \x20 writes        {} of {} are in the servers' own data exactly once\n\
-         \x20 the kill      {} running; {} in doubt, settled by reading the server's data\n",
+         \x20 the kill      {} running; {} without an answer, settled by reading the server's data\n",
         run.elapsed.as_secs_f64(),
         turns.join(", "),
         counted(run.answers as u64, "question"),
@@ -97,8 +99,8 @@ fn problems(run: &Run, audit: &Audit) -> String {
 fn proof(audit: &Audit) -> String {
     if audit.is_clean() {
         return format!(
-            "Proof: every log ({}) was folded again and matches the tables, today's code decides every step as it was\n\
-             decided, and every hash chain holds.\n",
+            "Proof: every log ({}) gives the state in the tables, today's code makes every recorded decision again,\n\
+             and the hashes of the events show that no log was changed.\n",
             audit.threads
         );
     }

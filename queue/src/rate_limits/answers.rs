@@ -22,7 +22,7 @@ const MAX_COUNTED: usize = 10_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answers {
     started: f64,
-    /// Number of the current period, its answers, and those of the one before.
+    /// Number of the current period, answers in it, and answers in the period before it.
     period: f64,
     count: f64,
     previous: f64,

@@ -26,22 +26,22 @@ pub(super) const FIRST_RATE: f64 = 1.0;
 /// Lowest rate, in requests per second.
 pub(super) const MIN_RATE: f64 = 1.0 / 60.0;
 
-/// Part of the rate that remains after a refusal; and if less than [`FEW_ANSWERS`] of it was answered lately.
+/// Part of the rate that remains after a refusal, usually and if less than [`FEW_ANSWERS`] of the rate was answered lately.
 pub(super) const REDUCTION: f64 = 0.85;
 pub(super) const MAX_REDUCTION: f64 = 0.5;
 pub(super) const FEW_ANSWERS: f64 = 0.5;
 
-/// Refusals in a row that reduce the rate. Further ones only make the pause longer: the subject is away, not too slow.
+/// Refusals in a row that reduce the rate. Further ones only make the pause longer: the subject is unreachable, not too slow.
 pub(super) const MAX_REDUCTIONS: u32 = 3;
 
-/// Time in which the rate returns to the one that was refused, in milliseconds, and at least this number of requests.
+/// Milliseconds, and least number of requests, until the rate is back at the one that was refused.
 pub(super) const RECOVERY_MS: f64 = 20_000.0;
 pub(super) const RECOVERY_REQUESTS: f64 = 20.0;
 
 /// Growth of the rate per answer, in requests per second, after twice the recovery without a refusal.
 pub(super) const FAST_GAIN: f64 = 0.07;
 
-/// Part of the time between two requests by which a request that asks late may be early the next time.
+/// Part of the interval between two requests. A request that is late leaves room for the next one to be early by this part.
 pub(super) const SLACK: f64 = 0.2;
 
 /// Time without a refusal after which a record is forgotten, in milliseconds.

@@ -19,7 +19,7 @@ pub(super) struct Window {
     in_use: BTreeMap<Uuid, Instant>,
     /// Permits granted in the last minute with their tokens, oldest first.
     granted: VecDeque<(Instant, Uuid, u64)>,
-    /// The last day on which money was spent, and what no tenant's part covered of it, in millionths of a US dollar.
+    /// The last day on which money was spent, and the money of that day that is in no tenant's part, in millionths of a US dollar.
     day: i64,
     spent: u64,
     /// Money spent on that day by the owners of parts.

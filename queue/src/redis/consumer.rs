@@ -30,7 +30,7 @@ const ATTEMPTS: usize = 3;
 /// Cursor at which a scan of all leases starts. The script returns it when the scan is complete.
 const SCAN_START: &str = "-";
 
-/// Leases that one script reads for each free slot, and at most, so that it does not block Redis for long.
+/// Leases that one script reads for each free slot, and in total, at most. A long script would block Redis.
 const SCANNED_PER_JOB: usize = 10;
 const MAX_SCANNED: usize = 1000;
 

@@ -56,7 +56,7 @@
 //!
 //! ## Why blocking reads have a connection of their own
 //!
-//! A blocking read holds up every command behind it on the same connection. It is never cancelled half way: a delayed job that
+//! A blocking read holds up every command behind it on the same connection. It is never cancelled halfway: a delayed job that
 //! becomes due during the wait is moved over the other connection, and wakes the read.
 
 mod ack_claim;

@@ -1,4 +1,4 @@
-//! The one job of a consumer whose holders have died twice.
+//! Jobs whose holders have died twice: a consumer holds at most one of them.
 //!
 //! The consumer may hold jobs of many partitions, and a cluster cannot look at all of them in one script.
 

@@ -10,9 +10,9 @@ pub(super) enum Tag {
     No,
     /// A no that reverses what stands beside it: “don't stop”.
     Not,
-    /// An end, also as the answer to an open question.
+    /// The person wants to end the work. Means this in the answer to an open question too.
     Drop,
-    /// An end, unless the question was open: “cancel” may then be the value that was asked for.
+    /// The person wants to end the work, unless the question was open: “cancel” may then be the value that was asked for.
     Stop,
     Change,
     /// Politeness, and words for the subject of the question.

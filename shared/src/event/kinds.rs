@@ -112,7 +112,7 @@ pub enum TurnKind {
     /// New request. The strategy picks the first node.
     #[default]
     New,
-    /// Answer to an interrupt. The turn resumes at the node that the interrupt names.
+    /// Answer to a question. The turn resumes at the node that the question names.
     Answer,
 }
 
@@ -349,11 +349,11 @@ pub enum Goto {
     Interrupt(Interrupt),
 }
 
-/// Typed question to a person that pauses the turn.
+/// Question to a person, as it is recorded. It ends the turn; the answer starts the next one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupt {
-    /// Kind of decision requested.
+    /// Kind of the question.
     pub kind: InterruptKind,
     /// Text of the question.
     pub question: String,
@@ -363,14 +363,14 @@ pub struct Interrupt {
     /// True if any text is accepted in addition to the options.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open_ended: bool,
-    /// Input that a tool requests, with its schema.
+    /// Elicitation that the question is about. Only with the kind `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<Box<Elicitation>>,
     /// Node that receives the answer.
     pub resume: String,
 }
 
-/// Kind of decision requested from a person.
+/// Kind of a question to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {

@@ -73,8 +73,8 @@ struct Room {
 }
 
 impl<S: Strategy> Progress<S> {
-    /// Returns the event that comes before the requests of a node are carried out: they are issued, a summary is
-    /// requested first, or they are too large.
+    /// Returns the next event for the requests of a node: they are issued, or a summary is requested first, or the turn fails
+    /// because they are too large.
     pub(super) fn issue(&self, place: S::NodeName, mut requests: Vec<Request>) -> Event {
         let failed = |reason| Failed { node: name(&place), reason, worker: None }.into();
         if let Some(error) = self.window.refused_too_often() {

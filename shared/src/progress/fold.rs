@@ -413,8 +413,8 @@ impl<S: Strategy> Progress<S> {
     }
 }
 
-/// Returns the cause by which a turn is partial after `event`: a reply, a server's answer or a write of which it lacks
-/// something.
+/// Returns the cause that makes a turn partial after `event`: a reply that was cut off, a server or an index that did not answer, a
+/// skipped write, or a budget.
 fn lacking(slot: &Slot, event: &Event, exceeded: Option<BudgetExceeded>) -> Option<Cause> {
     if let Event::Reconciled(Reconciled { verdict: Verdict::Skip, .. }) = event
         && let Request::CallTool { server, call } = &slot.request

@@ -38,7 +38,7 @@ pub struct UnderWay {
     pub running: u64,
 }
 
-/// A cause that one or more items have no answer.
+/// A cause for which items have no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// State of the items.

@@ -34,8 +34,8 @@ pub struct ItemTransition {
     pub usage: UsageTotal,
     /// Response to the line, if there is one.
     pub response: Option<ResultResponse>,
-    /// Error code and message of an item that did not succeed. Outcome and causes of one that was not answered; they are
-    /// in its row and not in the error of its line.
+    /// Error code and message of an item that did not succeed. For a partial or declined item: its outcome and causes, which
+    /// its row holds and its line does not show as an error.
     pub error: Option<(String, String)>,
 }
 

@@ -129,7 +129,7 @@ pub(crate) struct Heads {
     pub(crate) good: u64,
     /// Range between the last matching head and the first mismatch.
     pub(crate) amiss: Option<(u64, u64)>,
-    /// Hash of the last event passed.
+    /// Hash of the last event that the walk has passed.
     pub(crate) seen: Vec<u8>,
 }
 

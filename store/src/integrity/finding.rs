@@ -27,7 +27,7 @@ pub enum Wrong {
     Missing,
     /// The log ends before its attested head.
     Truncated,
-    /// The chain holds but differs from what was attested: events were changed and all later hashes recomputed.
+    /// The chain is intact but differs from what was attested: events were changed and all later hashes recomputed.
     Rewritten,
     /// The log of another thread is in its place.
     Exchanged,

@@ -52,7 +52,7 @@ impl Database {
     /// Runs `work` in a transaction, and commits if it succeeds.
     ///
     /// **Invariant:** the transaction runs in a task of its own, so it completes even if the caller is dropped. A
-    /// transaction dropped half way would stay open on a connection that is used again.
+    /// transaction dropped halfway would stay open on a connection that is used again.
     pub(crate) async fn transact<T, W>(&self, work: W) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -129,9 +129,9 @@ pub(crate) fn statement(
 ///
 /// ## Why PostgreSQL does not see an equality
 ///
-/// PostgreSQL can also merge-join equal columns and scan a whole index in its order. While there are few rows this
-/// costs least, and the plan is kept when there are many: each step then read all threads until the next ANALYZE. An
-/// element of an array cannot be merge-joined, so only the index lookup remains.
+/// PostgreSQL can also merge-join equal columns by a scan of a whole index. With few rows this is the cheapest plan, and
+/// PostgreSQL keeps the plan when there are many rows: each step then read all threads until the next ANALYZE. An element of an
+/// array cannot be merge-joined, so only the index lookup remains.
 pub(crate) fn looked_up(db: &impl ConnectionTrait, column: &str, value: &str) -> String {
     let value = if db.get_database_backend() == DbBackend::Postgres {
         format!("ANY (ARRAY[{value}])")

@@ -1,4 +1,4 @@
-//! Turns that failed or were not answered, grouped and counted by cause.
+//! Turns that failed or got no full answer, grouped and counted by cause.
 
 use sea_orm::{
     ColumnTrait, ConnectionTrait as _, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
@@ -35,7 +35,7 @@ pub struct Failure {
     pub example: TurnId,
 }
 
-/// Turns that failed or were not answered, and match a filter.
+/// Turns that failed or got no full answer, and match a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failures {
     /// Groups by cause, largest first.
@@ -58,7 +58,7 @@ struct Row {
 }
 
 impl Store {
-    /// Groups the turns that match the filter and failed or were not answered, at most `limit` causes.
+    /// Groups the turns that match the filter and failed or got no full answer, at most `limit` causes.
     ///
     /// # Errors
     ///

@@ -94,7 +94,7 @@ pub(super) fn parse(url: &str) -> Result<PgConnectOptions, Error> {
     Ok(options.disable_statement_logging())
 }
 
-/// Returns a parameter for a parser that reads `+` as a blank, as libpq does not. An empty value means the default.
+/// Returns a parameter of the URL for sqlx, which reads `+` as a blank; libpq does not. An empty value means the default.
 fn parameter(text: &str) -> Option<String> {
     let (_, value) = text.split_once('=')?;
     (!value.is_empty()).then(|| text.replace('+', "%2B"))

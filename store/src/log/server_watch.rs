@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Longest time that a reading may take; half of it is the possible error.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// Difference between the clocks from which on it is logged.
+/// Smallest difference between the clocks that is logged.
 const NOTABLE: Duration = Duration::from_secs(5);
 
 /// SQL of a reading: the time in microseconds since the Unix epoch, whether the server accepts writes, and its encoding.

@@ -84,7 +84,7 @@ fn insert(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
 
 /// Fails if the turn of any thread is to be cancelled. The rows just inserted name the threads; their numbers are consecutive.
 ///
-/// The table of requests is nearly always empty, and then nothing else is read: the `+` keeps SQLite from looking its rows up.
+/// The table of requests is nearly always empty. The `+` makes SQLite read that table first, and nothing else if it is empty.
 fn reject_if_to_be_cancelled(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
     let inserted: usize = steps.iter().map(|(_, step)| step.batch.rows.len()).sum();
     text.push(

@@ -61,8 +61,8 @@ pub struct Turn {
     pub error: Option<String>,
     /// Outcome of a completed turn.
     pub outcome: Option<OutcomeKind>,
-    /// Reason that the turn failed or was not answered, by which turns are counted: the error without the parts that
-    /// differ between occurrences, or the causes of the outcome.
+    /// Reason that the turn failed or ended without a full answer. It is the error without the parts that differ between
+    /// occurrences, or the causes of the outcome, so that turns can be counted by it.
     pub cause: Option<String>,
     /// Length of the log that ends with the question which this turn answers; it starts at no other length.
     pub answers_seq: Option<u64>,

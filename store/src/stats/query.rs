@@ -13,7 +13,7 @@ use crate::{
 pub struct Stats {
     /// Ended turns by interval and end, in order of time.
     pub ended: Vec<EndedCount>,
-    /// Turns that failed or were not answered, by cause, most frequent first.
+    /// Turns that failed or got no full answer, by cause, most frequent first.
     pub causes: Vec<CauseCount>,
     /// Model responses by interval, in order of time.
     pub usage: Vec<UsageCount>,

@@ -19,7 +19,7 @@ const LINE_ENDS: [char; 2] = ['\n', '\r'];
 pub(super) struct Resolved {
     /// Text with links and the list of sources.
     pub(super) text: String,
-    /// Removed tokens of no source, and addresses that no source supports.
+    /// Tokens that were removed because they name no source, and addresses that are in no source.
     pub(super) strange: Vec<String>,
 }
 

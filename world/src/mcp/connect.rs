@@ -45,7 +45,7 @@ type Running = RunningService<RoleClient, NotificationHandler>;
 enum Refusal {
     /// The cause, as part of a sentence.
     Cause(String),
-    /// A fault of its own.
+    /// A fault that says everything itself.
     Fault(Fault),
     /// The child closed its output when it was asked for its protocol.
     Closed(String),

@@ -20,7 +20,7 @@ use crate::text::error_chain;
 /// Time a server has to shut down: its input is closed, then it is asked to end, then it is ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Maximum time of the question whether a session is still known.
+/// Maximum time to ask a server whether it still knows a session.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection to one MCP server.

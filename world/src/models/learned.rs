@@ -15,7 +15,7 @@ use super::{
 /// Maximum models remembered. More are used like unknown ones.
 const MAX_MODELS: usize = 1_000;
 
-/// Number of times that a failure must be followed by a success of a looser mode, until the stricter one is given up.
+/// Number of times that a stricter mode fails and a looser one then succeeds, after which the stricter mode is given up.
 const MAX_DOUBTS: u8 = 2;
 
 /// The form in which one model is sent requests.
@@ -107,7 +107,7 @@ impl Learned {
 
 /// A part of requests that some endpoints refuse.
 struct Part {
-    /// Words of the refusals, in lower case.
+    /// Words by which a refusal names the part, in lower case.
     words: &'static [&'static str],
     /// Changes the form to one without the part.
     leave_out: fn(&mut Features),
@@ -168,7 +168,7 @@ const PARTS: [Part; 10] = [
     },
 ];
 
-/// Words of refusals because of the order of messages, in lower case.
+/// Words by which a refusal complains about the order of messages, in lower case.
 const ORDER_WORDS: [&str; 16] = [
     "user message",
     "user query",

@@ -132,7 +132,7 @@ impl BatchCoordinator {
         Ok(ItemTransition { item, state, run, usage, response, error })
     }
 
-    /// Expires items: those that were never submitted at once, the others by cancelling their turns.
+    /// Expires items. Items that were never submitted expire at once; the turns of all others are cancelled.
     pub(super) async fn expire(&self, batch: &Batch, now: i64) -> Result<Progress, ApiError> {
         let store = &self.app.parts.store;
         let over = batch.at.expires <= now;
@@ -241,7 +241,7 @@ impl BatchCoordinator {
     }
 }
 
-/// Returns the state of an item whose turn completed. One that was not answered has its outcome and causes.
+/// Returns the state of an item whose turn completed, with outcome and causes if the turn was not fully answered.
 fn completed(turn: &Turn) -> (ItemState, Option<LineError>) {
     let state = match turn.outcome {
         Some(OutcomeKind::Answered) | None => return (ItemState::Completed, None),

@@ -78,7 +78,7 @@ enum Loop {
     Execution,
 }
 
-/// Time until which an action is not repeated for a batch.
+/// Time before which an action is not repeated for a batch.
 #[derive(Default)]
 pub(super) struct Cooldowns(Mutex<BTreeMap<BatchId, Instant>>);
 

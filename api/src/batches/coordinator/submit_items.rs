@@ -82,7 +82,7 @@ impl BatchCoordinator {
         recorded
     }
 
-    /// Reports whether nothing of a batch may run any more.
+    /// Returns true if no further item of a batch may run.
     async fn is_finished(&self, batch: &Batch) -> bool {
         let runs =
             |batch: Batch| BatchStatus::RUNNING.contains(&batch.status) && clock::now() < batch.at.expires;

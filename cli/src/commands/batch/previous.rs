@@ -1,6 +1,6 @@
 //! Finds the batch of an earlier submission of the same file and options.
 //!
-//! A submission has a name, the hash of the file and the options. The batch keeps it in its metadata.
+//! The name of a submission is the hash of its file and options. The batch keeps it in its metadata.
 //!
 //! ## Why the name changes after an abandoned batch
 //!

@@ -108,7 +108,7 @@ pub(super) fn progress(batch: &Batch) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Renders the causes of lines that failed or were not answered, each with its count and an example; lines with other causes
+/// Renders the causes of lines that failed or got no full answer, each with its count and an example; lines with other causes
 /// are counted.
 fn causes(batch: &Batch) -> Option<String> {
     let causes = batch.turnfold.top_causes.as_ref().filter(|causes| !causes.is_empty())?;
@@ -116,7 +116,7 @@ fn causes(batch: &Batch) -> Option<String> {
         let example =
             top.example_custom_id.as_ref().filter(|example_custom_id| !example_custom_id.is_empty());
         let example = example.map(|example| format!(" (for example {example})")).unwrap_or_default();
-        // The code of a line that was not answered is its outcome, which says little without the cause.
+        // The code of a line that got no full answer is its outcome, which says little without the cause.
         let is_outcome = ["partial", "declined"].contains(&top.code.as_str());
         let cause = if is_outcome { format!("{}: {}", top.code, top.message) } else { top.code.clone() };
         format!("{} × {cause}{example}", top.count)

@@ -9,7 +9,7 @@ use store::{ServerInfo, WorkerRecord};
 use super::{Check, Finding};
 use crate::{config::Settings, engine, output::counted};
 
-/// Difference between two clocks from which on it is a warning.
+/// Smallest difference between two clocks that is a warning.
 const CLOCK_WARN: Duration = Duration::from_secs(5);
 
 pub(super) fn checks(settings: &Settings) -> Vec<Check<'_>> {

@@ -12,7 +12,7 @@ use crate::config::Settings;
 
 const MIB: u64 = 1 << 20;
 
-/// Free space of the disk below which it is almost full, and soon full.
+/// Free space below which a disk counts as full, and below which a warning says that it soon will be.
 const DISK_FAIL: u64 = 100 * MIB;
 const DISK_WARN: u64 = 1024 * MIB;
 

@@ -64,8 +64,8 @@ pub(super) const ADD_JOB: &str = r"
     end
 ";
 
-/// `enqueue(lane, delay, text)` adds a job at once if the delay is 0. Of several delayed jobs of a thread the earliest counts,
-/// with its lane and block reason, except that a worker postpones its own job by repeating it.
+/// `enqueue(lane, delay, text)` adds a job at once if the delay is 0. If a thread has several delayed jobs, the earliest one counts,
+/// with its lane and block reason. Only a worker can postpone its own job: it enqueues the job again with a longer delay.
 pub(super) const ENQUEUE: &str = r"
     local function enqueue(lane, delay, text)
         if delay == '0' then return add_job(text, lane) end

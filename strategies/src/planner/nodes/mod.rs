@@ -19,7 +19,7 @@ pub(crate) use self::{
     plan::Plan, receive_answer::ReceiveAnswer, respond::Respond,
 };
 
-/// Ends the work before its end. The request is declined if nothing of it is done: no task, not even in words.
+/// Ends the turn before its work is done. The request is declined if no task is done, not even by a text.
 pub(crate) fn end_early<S: Planning>(thread: &Thread<S>, ending: Ending, cause: &str) -> Transition<S> {
     let next = Transition::to(NodeName::Respond).learn(Fact::Ended(ending));
     let mut tasks = S::planned(thread).plan.iter().flat_map(|plan| &plan.tasks);

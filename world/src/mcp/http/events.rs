@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use super::{HttpClient, SseStream, Target};
 use crate::mcp::wire::{HEAD_BYTES, Inbound, Line, LineBuffer, MAX_LINE_BYTES, Reaction, Traffic, decode};
 
-/// Maximum replies to a server's own requests that are on their way. Further requests are not replied to.
+/// Maximum replies to a server's own requests that are being sent at the same time. Further requests get no reply.
 const MAX_REPLIES: usize = 4;
 
 /// Maximum time of a reply.

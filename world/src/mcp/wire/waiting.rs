@@ -2,9 +2,9 @@
 //!
 //! ## Why it may wait
 //!
-//! A server that cannot read a request answers with `id: null`. If it is the only request in flight, the answer is
-//! its. Of several, all that were sent before may be meant; the answer waits until only as many are left as there
-//! are such answers.
+//! A server that cannot read a request answers with `id: null`. If only one request is in flight, the answer belongs to it. If
+//! several are, it may belong to each that was sent before the answer arrived. It then waits until the number of these
+//! requests has fallen to the number of waiting answers.
 
 use std::collections::BTreeMap;
 
