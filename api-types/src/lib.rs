@@ -75,6 +75,6 @@ pub use turn::{
     TurnStatus,
 };
 pub use usage::{BudgetExceeded, BudgetMeasure, BudgetScope, Usage};
-pub use verification::{ChainCheck, Divergence, Replay, Verification};
+pub use verification::{ChainCheck, Divergence, Replay, RowCheck, Verification};
 pub use webhook::{Delivery, DeliveryState, NewWebhook, Webhook};
 pub use worker::{Worker, WorkerStatus};

@@ -1,5 +1,7 @@
 //! Error responses: problem details as defined by RFC 9457.
 
+use std::sync::Arc;
+
 use api_types::Problem;
 use axum::{
     Json,
@@ -136,6 +138,8 @@ pub(crate) struct ApiError {
     body: Box<Problem>,
     /// Name of the parameter at fault, which OpenAI's error shape has a field for.
     param: Option<Box<str>>,
+    /// The store's own error, for a client in the same process.
+    store: Option<Arc<Error>>,
 }
 
 impl Kind {
@@ -150,7 +154,7 @@ impl Kind {
             detail: detail.into(),
             hint: None,
         };
-        ApiError { kind: self, retry_after, body: Box::new(body), param: None }
+        ApiError { kind: self, retry_after, body: Box::new(body), param: None, store: None }
     }
 }
 
@@ -211,6 +215,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (kind, retry_after) = (self.kind, self.retry_after);
         let mut response = (self.status(), Json(self.body())).into_response();
+        self.store.iter().for_each(|error| drop(response.extensions_mut().insert(Arc::clone(error))));
         // The routes of OpenAI's API convert the error to another shape.
         response.extensions_mut().insert(self);
         let headers = response.headers_mut();
@@ -228,7 +233,7 @@ impl IntoResponse for ApiError {
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
-        match error {
+        let mut answer = match error {
             Error::UnknownThread(_) => Kind::UnknownThread.because(detail),
             Error::UnknownTurn(_) => Kind::UnknownTurn.because(detail),
             Error::KeyReused => Kind::KeyReused.because(detail),
@@ -253,7 +258,9 @@ impl From<Error> for ApiError {
                 error!(error = detail, "store operation failed");
                 Kind::Internal.because("the store failed").hint("the cause is in the API's own log")
             }
-        }
+        };
+        answer.store = Some(Arc::new(error));
+        answer
     }
 }
 

@@ -34,12 +34,12 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
     let ctx = &ctx;
     let reader = async |id: &str| {
         let source = Source::open(ctx).await?;
-        let id = source.find(id).await?;
+        let id = source.id_of(id).await?;
         anyhow::Ok((source, id))
     };
     let database = async |command: &str, id: &str| {
         let store = database_only(ctx, command).await?;
-        let id = source::find_visible(ctx, &store, id).await?;
+        let id = Source::on(ctx, &store)?.find(id).await?;
         anyhow::Ok((store, id))
     };
     match command {
@@ -76,11 +76,11 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
         }
         Thread::Why { id, at } => {
             let (source, id) = reader(&id).await?;
-            explain::run(ctx, &source, id, at).await
+            explain::run(ctx, source.client(), id, at).await
         }
         Thread::Diff { left, right, view } => {
             let (source, left) = reader(&left).await?;
-            let right = source.find(&right).await?;
+            let right = source.id_of(&right).await?;
             diff::run(ctx, &source, (left, right), view.or_all()).await
         }
         Thread::Bisect { id, condition, diverges: _, builds } => {
@@ -95,7 +95,7 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
         }
         Thread::Export { id } => {
             let (source, id) = reader(&id).await?;
-            transfer::export(&source, id).await
+            transfer::export(source.client(), id).await
         }
         Thread::Import { file, as_new, go_on } => {
             let options = transfer::ImportOptions { as_new, go_on };
