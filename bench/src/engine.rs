@@ -206,7 +206,7 @@ impl Engine {
         worker.await?;
 
         let after = self.parts.store.counts().await?;
-        let completed = |it: &Counts| it.turns.get(&TurnStatus::Completed).copied().unwrap_or(0);
+        let completed = |counts: &Counts| counts.turns.get(&TurnStatus::Completed).copied().unwrap_or(0);
         let (turns, events) = (completed(&after) - completed(&before), after.events - before.events);
         let wanted = wanted as u64;
         ensure!(
@@ -267,13 +267,13 @@ pub(crate) struct Echo;
 #[async_trait]
 impl World for Echo {
     async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        let Request::Simulate(it) = &ask.due.request else {
+        let Request::Simulate(script) = &ask.due.request else {
             return Err(Fault::permanent(format!(
                 "only rehearsals are asked here, and {} asks otherwise",
                 ask.node
             )));
         };
-        Ok((Response::Echo { text: it.text.clone() }, None))
+        Ok((Response::Echo { text: script.text.clone() }, None))
     }
 }
 

@@ -182,27 +182,29 @@ impl<S: Strategy> Thread<S> {
     /// strategy, get distinct names.
     pub fn offered_tools<'a>(&'a self, servers: &[&'a str]) -> Vec<OfferedTool<'a>> {
         let tools = |server: &'a str| self.server_tools.get(server).map_or(&[][..], Vec::as_slice);
-        let servers: Vec<(&str, &[Tool])> = servers.iter().map(|it| (*it, tools(it))).collect();
+        let servers: Vec<(&str, &[Tool])> = servers.iter().map(|server| (*server, tools(server))).collect();
         offered_tools(&servers, &own_tools::<S>())
     }
 
     /// Returns the tool of `server` that a model called `name`, if there is one.
     pub fn tool_called<'a>(&'a self, server: &'a str, name: &str) -> Option<&'a Tool> {
         let tools = self.server_tools.get(server)?;
-        let exact = tools.iter().find(|it| it.name == name);
+        let exact = tools.iter().find(|tool| tool.name == name);
         // Naming all tools takes time, and few have another name.
         exact.or_else(|| {
-            self.offered_tools(&[server]).into_iter().find(|it| it.name == name).map(|it| it.tool)
+            self.offered_tools(&[server]).into_iter().find(|tool| tool.name == name).map(|tool| tool.tool)
         })
     }
 
     /// Returns the tool results of this turn, one per line, for a partial answer.
     pub fn results(&self) -> String {
         let said = &self.messages[self.turn.from.min(self.messages.len())..];
-        let calls = |id: &str| said.iter().flat_map(|it| &it.tool_calls).find(|it: &&ToolCall| it.id == id);
-        let told = |it: &Message| {
-            let call = calls(it.tool_call_id.as_deref()?)?;
-            let words = it.content.split_whitespace().collect::<Vec<_>>().join(" ");
+        let calls = |id: &str| {
+            said.iter().flat_map(|message| &message.tool_calls).find(|call: &&ToolCall| call.id == id)
+        };
+        let told = |message: &Message| {
+            let call = calls(message.tool_call_id.as_deref()?)?;
+            let words = message.content.split_whitespace().collect::<Vec<_>>().join(" ");
             let more = if words.chars().nth(RESULT_MAX).is_some() { " …" } else { "" };
             Some(format!("- {}: {}{more}", call.name, words.chars().take(RESULT_MAX).collect::<String>()))
         };
@@ -227,11 +229,11 @@ impl<S: Strategy> Thread<S> {
 
 /// Returns the names of all tools by which models steer a strategy.
 pub(crate) fn own_tools<S: Strategy>() -> BTreeSet<String> {
-    S::EDGES.iter().flat_map(|(node, _)| S::node(*node).tools()).map(|it| it.name).collect()
+    S::EDGES.iter().flat_map(|(node, _)| S::node(*node).tools()).map(|tool| tool.name).collect()
 }
 
 fn said_last(messages: &[Message]) -> &str {
-    messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content)
+    messages.iter().rfind(|message| message.role == Role::User).map_or("", |message| &message.content)
 }
 
 /// A node: one request to the outside world, and the interpretation of its answer.

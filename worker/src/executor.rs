@@ -268,7 +268,7 @@ impl<L: Log> JobExecutor<L> {
         log: Option<ThreadLog>,
         panic: &str,
     ) -> Result<StepOutcome, store::Error> {
-        let node = log.as_ref().and_then(|it| it.thread().node()).unwrap_or_default();
+        let node = log.as_ref().and_then(|log| log.thread().node()).unwrap_or_default();
         error!(node, panic, "strategy panicked; failing its turn");
         let reason = format!(
             "the strategy panicked at node {node:?}: {panic}; hint: fix the strategy, then run: turnfold turn retry"
@@ -280,7 +280,7 @@ impl<L: Log> JobExecutor<L> {
     /// Fails the turn of a job that killed too many workers. If one more died of failing it, even folding the log is deadly, and
     /// the thread is parked without a look at the log.
     async fn give_up(&self, job: &Job, reason: &str) -> Result<StepOutcome, store::Error> {
-        if job.deaths.as_ref().is_some_and(|it| self.limits.deaths < it.count) {
+        if job.deaths.as_ref().is_some_and(|deaths| self.limits.deaths < deaths.count) {
             return store::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle);
         }
         self.fail_or_park(job, reason).await
@@ -306,7 +306,7 @@ impl<L: Log> JobExecutor<L> {
     /// [`store::Error::Stale`], [`store::Error::CancelRequested`] and [`store::Error::Unavailable`]: the failure is then not
     /// this worker's to record.
     async fn store_decided(&self, log: Option<ThreadLog>) -> Result<(), store::Error> {
-        let Some(mut log) = log.filter(|it| !it.begins_turn()) else { return Ok(()) };
+        let Some(mut log) = log.filter(|log| !log.begins_turn()) else { return Ok(()) };
         match log.flush(&self.steps.parts).await {
             Err(
                 err @ (store::Error::Stale { .. }

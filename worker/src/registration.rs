@@ -27,7 +27,7 @@ impl<L: Log> Registration<L> {
     pub(crate) fn new(executor: Arc<JobExecutor<L>>, slots: usize) -> Self {
         let steps = &executor.steps;
         let strategies: BTreeMap<String, u32> =
-            steps.strategies.all().map(|it| (it.name().to_owned(), it.version())).collect();
+            steps.strategies.all().map(|graph| (graph.name().to_owned(), graph.version())).collect();
         let now = steps.parts.store.now();
         let record = WorkerRecord {
             id: Uuid::now_v7(),

@@ -186,7 +186,7 @@ impl<L: Log> StepRunner<L> {
     pub(crate) async fn start_turn(&self, log: &mut ThreadLog) -> Result<Option<StepOutcome>, Error> {
         while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
             let head = log.head();
-            match turn.answers_seq.map(|it| it.cmp(&head.seq)) {
+            match turn.answers_seq.map(|seq| seq.cmp(&head.seq)) {
                 // The question was settled by an earlier answer, and the current question may be one that this author
                 // never saw.
                 Some(Ordering::Less) => {

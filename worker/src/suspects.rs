@@ -46,7 +46,7 @@ impl Suspects {
             return Ok(());
         };
         let runnable = find_missing_jobs(parts).await?;
-        let threads = runnable.into_values().flatten().map(|it| it.thread).take(MAX_SUSPECTS);
+        let threads = runnable.into_values().flatten().map(|turn| turn.thread).take(MAX_SUSPECTS);
         let suspect = |thread| {
             let count = deaths.get(&thread).copied().unwrap_or(1);
             (thread, Deaths { count, last: last.clone() })

@@ -27,7 +27,7 @@ impl Default for TurnLimits {
 impl TurnLimits {
     /// Returns the reason why a job that killed these workers must not run again, if there are too many.
     pub(crate) fn deadly(&self, deaths: Option<&Deaths>) -> Option<String> {
-        let Deaths { count, last } = deaths.filter(|it| self.deaths <= it.count)?;
+        let Deaths { count, last } = deaths.filter(|deaths| self.deaths <= deaths.count)?;
         Some(format!(
             "workers died or stalled {count} times while they ran this turn, the last one was {last}; hint: look for the cause \
              in the log and the memory use of that worker, then run: turnfold turn retry"

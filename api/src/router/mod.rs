@@ -295,6 +295,6 @@ async fn count_request(request: Request, next: Next) -> Response {
 
 /// Creates the tracing span of a request. It excludes headers and the query, because both may contain secrets.
 fn span(request: &Request) -> Span {
-    let id = request.headers().get("x-request-id").and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
     info_span!("request", method = %request.method(), path = request.uri().path(), request = id)
 }

@@ -99,7 +99,7 @@ pub(crate) async fn fork(
             .hint("use the format of `facts` in the `decided` events of its threads")
     };
     source.thread.state_after(&facts).map_err(invalid_fact)?;
-    let budget = budget.map(|it| budget_of(&app, submitter, it)).transpose()?;
+    let budget = budget.map(|budget| budget_of(&app, submitter, budget)).transpose()?;
     let (at, input) = (source.seq(), None);
     let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, caller, idempotency };
     if let Some(text) = answer {

@@ -148,8 +148,8 @@ struct Patient;
 #[async_trait]
 impl World for Patient {
     async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        if let Request::Simulate(it) = &ask.due.request {
-            sleep(Duration::from_millis(it.wait_ms)).await;
+        if let Request::Simulate(script) = &ask.due.request {
+            sleep(Duration::from_millis(script.wait_ms)).await;
         }
         Err(shared::Fault::permanent("nothing is finished here"))
     }

@@ -45,7 +45,7 @@ impl Figure for InMemory {
                 Ok(())
             })?);
             decoded.push(rate(&rows, times, |rows| {
-                events(rows).try_for_each(|it| it.map(|it| drop(black_box(it))))
+                events(rows).try_for_each(|event| event.map(|event| drop(black_box(event))))
             })?);
         }
         let bytes = rows.bytes() / rows.len();

@@ -223,8 +223,7 @@ fn no_thread_yet() -> anyhow::Error {
 pub(crate) fn recorded(event: LogEvent) -> anyhow::Result<Recorded> {
     let at = clock::parse_rfc3339(&event.at).context("the API returned an invalid time")?;
     let seq = event.seq;
-    let event = serde_json::from_value(event.event).map_err(|error| {
-        CliError::with_exit(Exit::Unchecked, format!("cannot read event {seq}: {error}"))
-    })?;
+    let event = serde_json::from_value(event.event)
+        .map_err(|error| CliError::with_exit(Exit::Unchecked, format!("cannot read event {seq}: {error}")))?;
     Ok(Recorded { seq, at, event })
 }

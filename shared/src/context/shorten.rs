@@ -57,13 +57,13 @@ pub(crate) fn read_more(messages: &[Message], call: &ToolCall, tokens: u64) -> T
         let value = &call.arguments[name];
         match value.as_str() {
             Some(text) => text.trim().parse().ok(),
-            None => value.as_u64().and_then(|it| usize::try_from(it).ok()),
+            None => value.as_u64().and_then(|number| usize::try_from(number).ok()),
         }
     };
     let (Some(result), Some(from)) = (number("result"), number("from")) else {
         return ToolOutput::Error(format!("{READ_MORE} needs two numbers, result and from"));
     };
-    let Some(message) = messages.get(result).filter(|it| it.role == Role::Tool) else {
+    let Some(message) = messages.get(result).filter(|message| message.role == Role::Tool) else {
         return ToolOutput::Error(format!("there is no tool result {result}"));
     };
     let all = message.content.chars().count();

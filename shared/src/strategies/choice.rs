@@ -51,25 +51,25 @@ const LAST: &str = "last letzte letzten letzter letztes dernier dernière últim
 /// Whatever points at two options, asks something back or says more than a choice leaves doubt.
 pub(super) fn choice(names: &[String], answer: &str) -> Choice {
     if let Some(name) = Question::chosen(names, answer) {
-        return names.iter().position(|it| it == name).map_or(Choice::Unclear, Choice::Option);
+        return names.iter().position(|option| option == name).map_or(Choice::Unclear, Choice::Option);
     }
     match Answer::of(answer) {
         Answer::No | Answer::Stop => return Choice::None,
         Answer::Yes | Answer::Change | Answer::Wish | Answer::Unclear => (),
     }
     let said = words(answer);
-    let has = |list: &str, word: &String| list.split_whitespace().any(|it| it == word);
-    let rest: Vec<&String> = said.iter().filter(|it| !has(FILLERS, it)).collect();
+    let has = |list: &str, word: &String| list.split_whitespace().any(|entry| entry == word);
+    let rest: Vec<&String> = said.iter().filter(|word| !has(FILLERS, word)).collect();
     if answer.contains('?') || rest.is_empty() {
         return Choice::Unclear;
     }
-    if rest.iter().all(|it| has(NONE, it)) {
+    if rest.iter().all(|word| has(NONE, word)) {
         return Choice::None;
     }
-    if said.iter().any(|it| has(NEGATIONS, it) || has(NONE, it)) {
+    if said.iter().any(|word| has(NEGATIONS, word) || has(NONE, word)) {
         return Choice::Unclear;
     }
-    let named: Vec<BTreeSet<String>> = names.iter().map(|it| words(it).into_iter().collect()).collect();
+    let named: Vec<BTreeSet<String>> = names.iter().map(|name| words(name).into_iter().collect()).collect();
     let (mut chosen, mut unknown, mut known) = (BTreeSet::new(), 0, 0);
     for word in rest {
         let by_word: Vec<usize> = (0..names.len()).filter(|nth| named[*nth].contains(word)).collect();
@@ -93,7 +93,7 @@ pub(super) fn choice(names: &[String], answer: &str) -> Choice {
 
 /// Returns the index that an ordinal or a number means among `count` options.
 fn place(word: &str, count: usize) -> Option<usize> {
-    let is_in = |list: &&str| list.split_whitespace().any(|it| it == word);
+    let is_in = |list: &&str| list.split_whitespace().any(|entry| entry == word);
     let nth = match word.parse::<usize>() {
         Ok(number) => number.checked_sub(1)?,
         Err(_) if is_in(&LAST) => count.checked_sub(1)?,
@@ -113,7 +113,11 @@ fn words(text: &str) -> Vec<String> {
         was_small = letter.is_lowercase();
         split.extend(letter.to_lowercase());
     }
-    split.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(str::to_owned).collect()
+    split
+        .split(|char: char| !char.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ impl<M> ControlTool<M> {
     }
 
     fn called(&self, reply: &Reply) -> Option<M> {
-        let call = reply.tool_calls.iter().find(|it| it.name == self.name)?;
+        let call = reply.tool_calls.iter().find(|call| call.name == self.name)?;
         Some(self.mean(words(&call.arguments).unwrap_or(&reply.content)))
     }
 
@@ -69,8 +69,8 @@ pub(super) const fn asking<M>(about: &'static str, means: fn(String) -> M) -> Co
 ///
 /// A control call takes precedence over other calls. They are not carried out, and the model can request them again.
 pub(super) fn parse_control<M>(reply: &Reply, controls: &[&ControlTool<M>]) -> Option<M> {
-    let called = controls.iter().find_map(|it| it.called(reply));
-    let written = || controls.iter().find_map(|it| it.written(reply));
+    let called = controls.iter().find_map(|control| control.called(reply));
+    let written = || controls.iter().find_map(|control| control.written(reply));
     called.or_else(|| reply.tool_calls.is_empty().then(written).flatten())
 }
 
@@ -81,7 +81,7 @@ fn words(arguments: &Value) -> Option<&str> {
         Value::String(text) => Some(text.as_str()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
     };
-    said.filter(|it| !it.trim().is_empty())
+    said.filter(|text| !text.trim().is_empty())
 }
 
 /// Returns the text with the first of `tags` removed, or `None` if it contains none. Ignores the case and position of

@@ -35,7 +35,7 @@ impl<'a, F: Fn(&ToolCall) -> Option<&'a Tool>> RequestedCalls<'a, F> {
 
     /// Returns the calls that are to be carried out.
     pub(super) fn fresh(&self) -> impl Iterator<Item = &'a ToolCall> {
-        self.calls.iter().filter(move |it| self.refusal(it).is_none())
+        self.calls.iter().filter(move |call| self.refusal(call).is_none())
     }
 
     /// Returns the results of all calls. `outcome` supplies those of the calls that were carried out.
@@ -54,7 +54,7 @@ impl<'a, F: Fn(&ToolCall) -> Option<&'a Tool>> RequestedCalls<'a, F> {
         let refused = repeated().model_text();
         let never_again = ToolOutput::Error(SKIPPED.to_owned()).model_text();
         let earlier = earlier(self.before, call);
-        let is_settled = || earlier.iter().any(|it| *it == never_again);
+        let is_settled = || earlier.iter().any(|result| *result == never_again);
         let is_refused = || latest(self.before, call) == Some(&*refused);
         (is_settled() || is_refused() || self.is_repeated_enough(call)).then(repeated)
     }
@@ -72,9 +72,9 @@ impl<'a, F: Fn(&ToolCall) -> Option<&'a Tool>> RequestedCalls<'a, F> {
     /// call of another tool that may have changed something.
     fn same_results(&self, call: &ToolCall) -> u32 {
         let refused = repeated().model_text();
-        let changes = |it: &ToolCall| (self.tool)(it).is_some_and(|it| it.safety != Safety::Read);
+        let changes = |call: &ToolCall| (self.tool)(call).is_some_and(|tool| tool.safety != Safety::Read);
         let (mut count, mut latest) = (0, None);
-        for (earlier, result) in results(self.before).filter(|(_, it)| **it != refused) {
+        for (earlier, result) in results(self.before).filter(|(_, result)| **result != refused) {
             if !is_same(earlier, call) {
                 if changes(earlier) {
                     break;
@@ -91,7 +91,7 @@ impl<'a, F: Fn(&ToolCall) -> Option<&'a Tool>> RequestedCalls<'a, F> {
 
 /// Returns the reason to stop, if every one of these calls repeats one that was just refused as a repetition.
 pub(super) fn exhausted(before: &[Message], calls: &[ToolCall]) -> Option<String> {
-    let refused = |it: &ToolCall| latest(before, it) == Some(&repeated().model_text());
+    let refused = |call: &ToolCall| latest(before, call) == Some(&repeated().model_text());
     let name = &calls.first().filter(|_| calls.iter().all(refused))?.name;
     Some(format!("the model repeated its call of {name} although the result was there"))
 }
@@ -106,12 +106,15 @@ fn is_same(a: &ToolCall, b: &ToolCall) -> bool {
 
 /// Returns the calls since the person's last message with their results, the latest first.
 fn results(before: &[Message]) -> impl Iterator<Item = (&ToolCall, &String)> {
-    let since = before.iter().rposition(|it| it.role == Role::User).map_or(0, |it| it + 1);
+    let since = before.iter().rposition(|message| message.role == Role::User).map_or(0, |at| at + 1);
     let said = (since..before.len()).rev();
     said.flat_map(move |at| {
-        let answers = before[at + 1..].iter().take_while(|it| it.role == Role::Tool);
+        let answers = before[at + 1..].iter().take_while(|message| message.role == Role::Tool);
         let result = move |call: &ToolCall| {
-            answers.clone().find(|it| it.tool_call_id.as_ref() == Some(&call.id)).map(|it| &it.content)
+            answers
+                .clone()
+                .find(|message| message.tool_call_id.as_ref() == Some(&call.id))
+                .map(|message| &message.content)
         };
         before[at].tool_calls.iter().rev().filter_map(move |call| Some((call, result(call)?)))
     })
@@ -119,13 +122,13 @@ fn results(before: &[Message]) -> impl Iterator<Item = (&ToolCall, &String)> {
 
 /// Returns the results of the same call since the person's last message.
 fn earlier<'a>(before: &'a [Message], call: &ToolCall) -> Vec<&'a str> {
-    results(before).filter(|(it, _)| is_same(it, call)).map(|(_, result)| result.as_str()).collect()
+    results(before).filter(|(earlier, _)| is_same(earlier, call)).map(|(_, result)| result.as_str()).collect()
 }
 
 /// Returns the result of the same call, if it is among the most recent results.
 fn latest<'a>(before: &'a [Message], call: &ToolCall) -> Option<&'a str> {
-    let said = before.iter().rposition(|it| it.role != Role::Tool)?;
-    results(&before[said..]).find(|(it, _)| is_same(it, call)).map(|(_, result)| result.as_str())
+    let said = before.iter().rposition(|message| message.role != Role::Tool)?;
+    results(&before[said..]).find(|(earlier, _)| is_same(earlier, call)).map(|(_, result)| result.as_str())
 }
 
 #[cfg(test)]

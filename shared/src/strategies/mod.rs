@@ -30,5 +30,5 @@ pub fn all() -> Vec<&'static dyn Graph> {
 
 /// Returns the strategy named `name`.
 pub fn find(name: &str) -> Option<&'static dyn Graph> {
-    all().into_iter().find(|it| it.name() == name)
+    all().into_iter().find(|strategy| strategy.name() == name)
 }

@@ -108,8 +108,9 @@ impl Conditions {
     /// Returns the full strategy names that the conditions require or exclude, so that a caller can report an unknown
     /// name.
     pub fn strategies(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|it| {
-            let Condition::Text { field: TextField::Strategy, how: How::Is | How::IsNot, value } = it else {
+        self.0.iter().filter_map(|condition| {
+            let Condition::Text { field: TextField::Strategy, how: How::Is | How::IsNot, value } = condition
+            else {
                 return None;
             };
             Some(value.as_str())
@@ -147,7 +148,7 @@ impl<'a> Reader<'a> {
     /// Consumes and returns the longest prefix of characters that match.
     fn take(&mut self, such: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
-        let taken = &rest[..rest.find(|it| !such(it)).unwrap_or(rest.len())];
+        let taken = &rest[..rest.find(|char| !such(char)).unwrap_or(rest.len())];
         self.at += taken.len();
         taken
     }
@@ -159,7 +160,7 @@ impl<'a> Reader<'a> {
 
     fn name(&mut self) -> &'a str {
         self.skip_blanks();
-        self.take(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'))
+        self.take(|char| char.is_alphanumeric() || matches!(char, '.' | '_' | '-'))
     }
 
     pub(crate) fn and(&mut self) -> Result<(), FilterError> {
@@ -190,7 +191,7 @@ impl<'a> Reader<'a> {
         }
         self.skip_blanks();
         let at_operator = Self { text: self.text, at: self.at };
-        let operator = self.take(|it| matches!(it, '=' | '!' | '~' | '<' | '>'));
+        let operator = self.take(|char| matches!(char, '=' | '!' | '~' | '<' | '>'));
         if !["=", "!=", "~", "<", ">"].contains(&operator) {
             let what = match operator {
                 "" => format!("an operator is missing after {field}"),
@@ -214,7 +215,7 @@ impl<'a> Reader<'a> {
             self.at += end + 2;
             return Ok(inside[..end].to_owned());
         }
-        let word = self.take(|it| !it.is_whitespace() && !matches!(it, '"' | '\'' | '(' | ')'));
+        let word = self.take(|char| !char.is_whitespace() && !matches!(char, '"' | '\'' | '(' | ')'));
         if word.is_empty() {
             return Err(self.wrong("a value is missing", "write a word, or any text in quotes"));
         }
@@ -238,18 +239,18 @@ impl Said<'_> {
             |error: &dyn std::fmt::Display| self.at_value.wrong(error.to_string(), "use one of these");
         match self.field {
             "status" => {
-                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                let value = self.value.parse().map_err(|error| unknown(&error))?;
                 Ok(Condition::Status { is: self.is()?, value })
             }
             "outcome" => {
-                let value = outcome_of(&self.value).map_err(|it| {
+                let value = outcome_of(&self.value).map_err(|error| {
                     let known = OutcomeKind::ALL.map(OutcomeKind::name).join(", ");
-                    unknown(&format!("outcome {it:?} is unknown: it is one of {known}"))
+                    unknown(&format!("outcome {error:?} is unknown: it is one of {known}"))
                 })?;
                 Ok(Condition::Outcome { is: self.is()?, value })
             }
             "priority" => {
-                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                let value = self.value.parse().map_err(|error| unknown(&error))?;
                 Ok(Condition::Priority { is: self.is()?, value })
             }
             "thread" => {
@@ -336,7 +337,7 @@ impl Said<'_> {
 
 /// Returns true for a key that both engines read the same way. Filters on other metadata keys are rejected.
 fn is_key(key: &str) -> bool {
-    !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '_' | '-'))
+    !key.is_empty() && key.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
 }
 
 fn moment(text: &str, now: i64) -> Option<i64> {

@@ -47,7 +47,7 @@ impl Predicate {
             let said = reader.said(FIELDS)?;
             let path: Vec<String> = said.field.split('.').map(str::to_owned).collect();
             let known = match path.as_slice() {
-                [first] => FIELDS.split([',', ' ']).any(|it| it == first),
+                [first] => FIELDS.split([',', ' ']).any(|field| field == first),
                 [first, ..] => first == "state",
                 [] => false,
             };
@@ -83,14 +83,16 @@ impl Predicate {
             RunStatus::Waiting(_) => "waiting",
             RunStatus::Failed { .. } => "failed",
         };
-        let is_wanted = |field: &str| self.0.iter().any(|it| it.path.first().is_some_and(|it| it == field));
+        let is_wanted = |field: &str| {
+            self.0.iter().any(|comparison| comparison.path.first().is_some_and(|name| name == field))
+        };
         let state = if is_wanted("state") { thread.state()? } else { Value::Null };
         let subject = json!({
             "node": thread.node(), "status": status, "event": event.kind(), "reply": thread.reply(),
             "messages": thread.messages().len(), "tokens": thread.usage().tokens(), "usd": thread.usage().usd(),
             "state": state,
         });
-        Ok(self.0.iter().all(|it| it.holds(&subject)))
+        Ok(self.0.iter().all(|comparison| comparison.holds(&subject)))
     }
 }
 
@@ -106,7 +108,7 @@ impl Term {
             Operator::Is => words(found) == self.value,
             Operator::IsNot => words(found) != self.value,
             Operator::Holds => match found {
-                Value::Array(items) => items.iter().any(|it| words(it) == self.value),
+                Value::Array(items) => items.iter().any(|item| words(item) == self.value),
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
                     words(found).contains(&self.value)
                 }
@@ -161,7 +163,7 @@ mod tests {
             ("state.nowhere = ''", true),
         ] {
             let predicate = Predicate::parse(text).unwrap_or_else(|err| panic!("{text}: {err}"));
-            assert_eq!(predicate.0.iter().all(|it| it.holds(&subject)), holds, "{text}");
+            assert_eq!(predicate.0.iter().all(|comparison| comparison.holds(&subject)), holds, "{text}");
         }
     }
 

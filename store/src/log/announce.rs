@@ -27,7 +27,7 @@ impl Appended<'_> {
         if let Some(update) = update {
             report(head.thread, update, last);
         }
-        let ended = update.and_then(|it| it.turn.as_ref()).filter(|it| it.status.is_over());
+        let ended = update.and_then(|update| update.turn.as_ref()).filter(|turn| turn.status.is_over());
         let (tenant, strategy) = (thread.tenant(), thread.strategy());
         if ended.is_some() || !responses.is_empty() {
             let at = parts.store.now();
@@ -45,14 +45,14 @@ impl Appended<'_> {
 pub(crate) fn report(thread: ThreadId, update: &ReadModelUpdate, last: Option<&Event>) {
     let Some(TurnUpdate { turn, error, outcome, .. }) = &update.turn else { return };
     let node = match last {
-        Some(Event::Failed(it)) => it.node.as_str(),
-        Some(Event::Decided(it)) => it.node.as_str(),
+        Some(Event::Failed(failed)) => failed.node.as_str(),
+        Some(Event::Decided(decided)) => decided.node.as_str(),
         Some(_) | None => "",
     };
     if let Some(cause) = error {
         return warn!(%thread, %turn, node, cause, "turn failed");
     }
-    let Some(outcome) = outcome.as_ref().filter(|it| !it.is_answered()) else { return };
+    let Some(outcome) = outcome.as_ref().filter(|outcome| !outcome.is_answered()) else { return };
     let (kind, cause) = (outcome.kind.name(), outcome.cause());
     if outcome.lacked_server() {
         warn!(%thread, %turn, node, outcome = kind, cause, "turn ended without a full answer");

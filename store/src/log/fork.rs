@@ -77,13 +77,13 @@ impl Store {
     pub async fn fork(&self, strategies: &StrategyRegistry, new: NewFork) -> Result<Fork, Error> {
         let NewFork { source, at, config, budget, prompts, facts, input, by, caller, idempotency } = new;
         let mut events = Vec::new();
-        self.along(source, 0, Some(at), |it| {
-            events.push(it.event);
+        self.along(source, 0, Some(at), |recorded| {
+            events.push(recorded.event);
             Ok::<_, Error>(())
         })
         .await?;
         let last = self.stored(source, at, 1).await?;
-        let Some(last) = last.first().filter(|it| it.seq == at) else {
+        let Some(last) = last.first().filter(|row| row.seq == at) else {
             self.head(source).await?;
             return Err(Error::Stuck { thread: source, what: format!("it has no event {at} to fork after") });
         };
@@ -204,8 +204,8 @@ pub fn rename_turns(log: &mut [Event]) {
     let mut names = BTreeMap::<TurnId, TurnId>::new();
     for event in log {
         let turn = match event {
-            Event::TurnStarted(it) => &mut it.turn,
-            Event::InputProvided(it) => &mut it.turn,
+            Event::TurnStarted(started) => &mut started.turn,
+            Event::InputProvided(provided) => &mut provided.turn,
             Event::Opened(_)
             | Event::Asked(_)
             | Event::Attempted(_)

@@ -56,7 +56,7 @@ pub(crate) struct Step {
 
 impl Step {
     pub(crate) fn new(batch: Batch, events: &[Event], update: Option<&ReadModelUpdate>) -> Self {
-        let turn = update.and_then(|it| it.turn.as_ref()).map(|it| it.turn);
+        let turn = update.and_then(|update| update.turn.as_ref()).map(|turn| turn.turn);
         let hears = |event: &Event| turn.is_some() && turn_started_by(event) == turn;
         let started = (batch.from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| seq);
         Self { batch, update: update.cloned(), started }
@@ -92,8 +92,8 @@ pub(crate) fn unexpected() -> Error {
 /// Returns the turn that this event starts.
 pub(crate) fn turn_started_by(event: &Event) -> Option<TurnId> {
     match event {
-        Event::TurnStarted(it) => Some(it.turn),
-        Event::InputProvided(it) => Some(it.turn),
+        Event::TurnStarted(started) => Some(started.turn),
+        Event::InputProvided(provided) => Some(provided.turn),
         Event::Opened(_)
         | Event::Asked(_)
         | Event::Attempted(_)
@@ -137,7 +137,7 @@ async fn commit(database: &Database, steps: Vec<Step>) -> Vec<Result<(), Error>>
         remaining = rest;
     }
     let lost = || Err(Error::Database("a step was not written".to_owned()));
-    outcomes.into_iter().map(|it| it.unwrap_or_else(lost)).collect()
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(lost)).collect()
 }
 
 async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Option<Result<(), Error>>]) {
@@ -213,5 +213,5 @@ async fn is_committed(database: &Database, batch: &Batch) -> Result<bool, Error>
         .filter(events::Column::Seq.eq(signed(last)))
         .one(&database.pool)
         .await?;
-    Ok(row.is_some_and(|it| it.hash == batch.end.hash))
+    Ok(row.is_some_and(|row| row.hash == batch.end.hash))
 }

@@ -161,7 +161,7 @@ impl Log for Store {
     async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {
         let running =
             TurnFilter { thread: Some(thread), status: Some(TurnStatus::Running), ..TurnFilter::default() };
-        Ok(self.turns(running, None, 1).await?.pop().map(|it| it.id))
+        Ok(self.turns(running, None, 1).await?.pop().map(|turn| turn.id))
     }
 
     async fn next_queued(&self, thread: ThreadId) -> Result<Option<Queued>, Error> {

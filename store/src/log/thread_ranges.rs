@@ -185,7 +185,7 @@ async fn threads(db: &impl ConnectionTrait, after: ThreadId) -> Result<Vec<Threa
                ORDER BY 1 LIMIT $2";
     let statement = statement(db, sql, [after.into(), signed(THREADS_PER_RANGE).into()]);
     let rows = Row::find_by_statement(statement).all(db).await?;
-    Ok(rows.into_iter().map(|it| it.id).collect())
+    Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
 /// The events of a range, in pages.
@@ -197,7 +197,7 @@ pub(crate) struct Pages {
 impl Pages {
     pub(crate) fn of(range: Range) -> Self {
         let left = if range.sparse {
-            range.threads.into_iter().map(|it| Range::of(it, 0)).collect()
+            range.threads.into_iter().map(|thread| Range::of(thread, 0)).collect()
         } else {
             [range].into()
         };

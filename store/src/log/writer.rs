@@ -27,7 +27,7 @@ pub struct StrategyRegistry(BTreeMap<&'static str, &'static dyn Graph>);
 impl StrategyRegistry {
     /// Creates a registry of these strategies.
     pub fn new(graphs: impl IntoIterator<Item = &'static dyn Graph>) -> Self {
-        Self(graphs.into_iter().map(|it| (it.name(), it)).collect())
+        Self(graphs.into_iter().map(|graph| (graph.name(), graph)).collect())
     }
 
     /// Adds a strategy; it replaces one with the same name.
@@ -109,7 +109,7 @@ impl ThreadLog {
         id: ThreadId,
     ) -> Result<Self, Error> {
         let (head, recorded) = parts.store.load_since(&Head::start(id)).await?;
-        let thread = begin(strategies, id, recorded.first().map(|it| &it.event))?;
+        let thread = begin(strategies, id, recorded.first().map(|recorded| &recorded.event))?;
         let mut this = Self::at(Head::start(id), thread, Status::START);
         this.apply_stored(head, &recorded, parts.store.now())?;
         Ok(this)
@@ -151,15 +151,15 @@ impl ThreadLog {
     }
 
     fn apply_stored(&mut self, head: Head, recorded: &[Recorded], now: i64) -> Result<(), Error> {
-        for (wanted, it) in (self.head.seq..).zip(recorded) {
-            if it.seq != wanted {
+        for (wanted, event) in (self.head.seq..).zip(recorded) {
+            if event.seq != wanted {
                 let what =
-                    format!("event {} was found in place of event {wanted}: events are missing", it.seq);
+                    format!("event {} was found in place of event {wanted}: events are missing", event.seq);
                 return Err(Error::Corrupt { thread: self.head.thread, what });
             }
             // The process that appended the event has counted its response.
-            let _ = self.fold(&it.event)?;
-            self.record_delay(&it.event, it.at, now);
+            let _ = self.fold(&event.event)?;
+            self.record_delay(&event.event, event.at, now);
         }
         if let Some(last) = recorded.last() {
             self.head = head;
@@ -210,7 +210,7 @@ impl ThreadLog {
             let delay = i64::try_from(failed_attempt.retry_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
             let delay = delay.saturating_mul(1_000);
             let until = at.saturating_add(delay);
-            if at.saturating_sub(now) <= delay && self.wait.as_ref().is_none_or(|it| it.until < until) {
+            if at.saturating_sub(now) <= delay && self.wait.as_ref().is_none_or(|wait| wait.until < until) {
                 let why = failed_attempt.error.lines().next().unwrap_or_default().to_owned();
                 self.wait = Some(Delay { until, why });
             }
@@ -241,7 +241,7 @@ impl ThreadLog {
     /// if a new attempt may start. A delay begins when its event is stored.
     pub fn waits(&self, now: i64) -> Option<(Duration, &str)> {
         let Delay { until, why } = self.wait.as_ref()?;
-        let left = u64::try_from(until.saturating_sub(now)).ok().filter(|it| *it > 0)?;
+        let left = u64::try_from(until.saturating_sub(now)).ok().filter(|left| *left > 0)?;
         Some((Duration::from_micros(left), why))
     }
 
@@ -357,7 +357,7 @@ impl ThreadLog {
 
     /// Returns true if an event that starts a turn is folded but not yet stored.
     pub fn begins_turn(&self) -> bool {
-        self.unwritten.iter().any(|it| turn_started_by(it).is_some())
+        self.unwritten.iter().any(|event| turn_started_by(event).is_some())
     }
 
     /// Returns the events that are folded but not yet stored.

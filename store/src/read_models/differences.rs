@@ -52,17 +52,17 @@ async fn put_right(tx: &Transaction, folded: Folded, dry_run: DryRun) -> Result<
     if dry_run == DryRun::Yes {
         return Ok(differences);
     }
-    let mendable = || differences.iter().filter(|it| it.differs.is_mendable());
-    if mendable().any(|it| it.turn.is_none()) {
+    let mendable = || differences.iter().filter(|difference| difference.differs.is_mendable());
+    if mendable().any(|difference| difference.turn.is_none()) {
         write_thread(tx, &folded, rows.thread.is_none()).await?;
     }
-    let wrong: BTreeSet<TurnId> = mendable().filter_map(|it| it.turn).collect();
+    let wrong: BTreeSet<TurnId> = mendable().filter_map(|difference| difference.turn).collect();
     for id in wrong {
         if let Some(turn) = folded.turns.get(&id) {
             write_turn(tx, &folded, id, turn, rows.turns.get(&id)).await?;
         }
     }
-    if differences.iter().any(|it| it.differs == Differs::TurnOpen) {
+    if differences.iter().any(|difference| difference.differs == Differs::TurnOpen) {
         tell_open_turns(tx, folded.head.thread).await?;
     }
     Ok(differences)
@@ -103,7 +103,7 @@ async fn rows(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Rows, Error
     let turns = turns::Entity::find().filter(turns::Column::ThreadId.eq(thread)).all(db).await?;
     Ok(Rows {
         thread: threads::Entity::find_by_id(thread).one(db).await?,
-        turns: turns.into_iter().map(|it| (it.id, it)).collect(),
+        turns: turns.into_iter().map(|turn| (turn.id, turn)).collect(),
         untold: untold(db, thread).await?,
     })
 }
@@ -152,7 +152,7 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
     for (id, row) in rows.turns.iter().filter(|(id, _)| !folded.turns.contains_key(id)) {
         // A turn that never started can only be queued, failed or cancelled.
         let never_started = [TurnStatus::Queued, TurnStatus::Failed, TurnStatus::Cancelled];
-        if row.started_seq.is_some() || !never_started.iter().any(|it| it.as_str() == row.status) {
+        if row.started_seq.is_some() || !never_started.iter().any(|status| status.as_str() == row.status) {
             let what = format!("its row says {}, but the log does not contain its start", row.status);
             find(Some(*id), Differs::NeverStarted, what);
         }
@@ -173,7 +173,7 @@ fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Dif
     } else if row.status != turn.status.as_str() {
         find(Differs::TurnStatus, format!("its row says {}, its log {}", row.status, turn.status));
     }
-    let number = |it: Option<i64>| it.map_or_else(|| "none".to_owned(), |it| format!("event {it}"));
+    let number = |seq: Option<i64>| seq.map_or_else(|| "none".to_owned(), |seq| format!("event {seq}"));
     let (heard, ended) = (Some(signed(turn.started_seq)), turn.ended_seq.map(signed));
     if row.started_seq != heard {
         let what = format!("its row says {}, its log {}", number(row.started_seq), number(heard));
@@ -198,7 +198,7 @@ fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Dif
 
 /// Returns the outcome of a turn and its cause, as in its row.
 fn outcome(turn: &FoldedTurn) -> (Option<&'static str>, Option<String>) {
-    let kind = turn.outcome.as_ref().map(|it| it.kind.name());
+    let kind = turn.outcome.as_ref().map(|outcome| outcome.kind.name());
     (kind, cause(turn.error.as_deref(), turn.outcome.as_ref()))
 }
 
@@ -231,7 +231,7 @@ pub(crate) async fn write_turn(
     let (thread, tenant) = (folded.head.thread, &folded.tenant);
     let (outcome, cause) = outcome(turn);
     let told = turns::ActiveModel {
-        position: known.map_or(NotSet, |it| Unchanged(it.position)),
+        position: known.map_or(NotSet, |row| Unchanged(row.position)),
         status: Set(turn.status.to_string()),
         started_seq: Set(Some(signed(turn.started_seq))),
         ended_seq: Set(turn.ended_seq.map(signed)),

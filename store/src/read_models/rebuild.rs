@@ -164,8 +164,8 @@ pub(crate) struct FoldedTurn {
 
 impl Rebuilt {
     fn find(&mut self, differences: Vec<Difference>) {
-        for it in &differences {
-            *self.found.entry(it.differs).or_default() += 1;
+        for difference in &differences {
+            *self.found.entry(difference.differs).or_default() += 1;
         }
         self.differences.extend(differences);
         self.differences.truncate(KEPT);
@@ -177,7 +177,7 @@ impl Rebuilt {
             *self.found.entry(differs).or_default() += count;
         }
         self.differences.extend(other.differences);
-        self.differences.sort_by_key(|it| (it.thread, it.turn, it.differs));
+        self.differences.sort_by_key(|difference| (difference.thread, difference.turn, difference.differs));
         self.differences.truncate(KEPT);
         self
     }
@@ -282,9 +282,9 @@ pub(crate) fn fold(
     recorded: &[Recorded],
 ) -> Result<Folded, Error> {
     let id = head.thread;
-    let mut thread = begin(strategies, id, recorded.first().map(|it| &it.event))?;
-    let opened_at = recorded.first().map(|it| it.at).unwrap_or_default();
-    let tenant = match recorded.first().map(|it| &it.event) {
+    let mut thread = begin(strategies, id, recorded.first().map(|recorded| &recorded.event))?;
+    let opened_at = recorded.first().map(|recorded| recorded.at).unwrap_or_default();
+    let tenant = match recorded.first().map(|recorded| &recorded.event) {
         Some(Event::Opened(opened)) => &opened.tenant,
         Some(_) | None => DEFAULT_TENANT,
     };
@@ -299,19 +299,19 @@ pub(crate) fn fold(
         tally: Tally::default(),
     };
     let (mut said, mut asked) = (Status::START, AskedModels::default());
-    for it in recorded {
-        thread.apply(&it.event).map_err(|error| Error::Stuck { thread: id, what: error.to_string() })?;
-        let is_fork = matches!(it.event, Event::Forked(_));
+    for event in recorded {
+        thread.apply(&event.event).map_err(|error| Error::Stuck { thread: id, what: error.to_string() })?;
+        let is_fork = matches!(event.event, Event::Forked(_));
         if is_fork {
             folded.tally = Tally::default();
         }
         let mut counted =
-            Counted { at: it.at, tenant, strategy: thread.strategy(), ended: None, responses: Vec::new() };
-        counted.responses.extend(asked.see(&it.event));
-        if let Some(turn) = turn_started_by(&it.event) {
-            folded.turns.insert(turn, FoldedTurn::heard(it));
+            Counted { at: event.at, tenant, strategy: thread.strategy(), ended: None, responses: Vec::new() };
+        counted.responses.extend(asked.see(&event.event));
+        if let Some(turn) = turn_started_by(&event.event) {
+            folded.turns.insert(turn, FoldedTurn::heard(event));
         }
-        let now = status(&*thread, Some(&it.event));
+        let now = status(&*thread, Some(&event.event));
         // A fork retries failed work but leaves an idle thread unchanged, and does not record whether its last turn was
         // cancelled.
         let rests = is_fork && now.thread == ThreadStatus::Idle;
@@ -327,10 +327,10 @@ pub(crate) fn fold(
             turn.status = mark.status;
             turn.error = mark.error.as_deref().map(plain);
             turn.outcome.clone_from(&mark.outcome);
-            turn.ended_seq = mark.status.is_over().then_some(it.seq);
-            turn.updated_at = it.at;
+            turn.ended_seq = mark.status.is_over().then_some(event.seq);
+            turn.updated_at = event.at;
         }
-        (folded.status, folded.updated_at) = (now.thread, it.at);
+        (folded.status, folded.updated_at) = (now.thread, event.at);
         said = now;
     }
     Ok(folded)
@@ -353,18 +353,18 @@ impl FoldedTurn {
             created_at: recorded.at,
             updated_at: recorded.at,
         };
-        if let Event::TurnStarted(it) = &recorded.event {
-            turn.messages = it.messages.clone();
-            (turn.author, turn.caller) = (plain(&it.actor), it.caller.clone());
-            turn.created_at = clock::parse_rfc3339(&it.time).unwrap_or(recorded.at);
-            turn.policy = match it.kind {
+        if let Event::TurnStarted(started) = &recorded.event {
+            turn.messages = started.messages.clone();
+            (turn.author, turn.caller) = (plain(&started.actor), started.caller.clone());
+            turn.created_at = clock::parse_rfc3339(&started.time).unwrap_or(recorded.at);
+            turn.policy = match started.kind {
                 TurnKind::New => Policy::Auto,
                 TurnKind::Answer => Policy::Answer,
             };
         }
-        if let Event::InputProvided(it) = &recorded.event {
-            turn.messages = vec![Message::user(words(&it.response))];
-            (turn.author, turn.caller) = (plain(&it.actor), it.caller.clone());
+        if let Event::InputProvided(provided) = &recorded.event {
+            turn.messages = vec![Message::user(words(&provided.response))];
+            (turn.author, turn.caller) = (plain(&provided.actor), provided.caller.clone());
             turn.policy = Policy::Answer;
         }
         turn

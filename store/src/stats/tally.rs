@@ -145,7 +145,7 @@ impl Tally {
 fn end_of(turn: &TurnUpdate) -> Option<CountedEnd> {
     Some(match turn.status {
         TurnStatus::Queued | TurnStatus::Running => return None,
-        TurnStatus::Completed => match turn.outcome.as_ref().map(|it| it.kind) {
+        TurnStatus::Completed => match turn.outcome.as_ref().map(|outcome| outcome.kind) {
             Some(OutcomeKind::Partial) => CountedEnd::Partial,
             Some(OutcomeKind::Declined) => CountedEnd::Declined,
             Some(OutcomeKind::Answered) | None => CountedEnd::Answered,
@@ -164,13 +164,15 @@ impl AskedModels {
     /// Reads the next event of a log, and returns the response of a model that it records.
     pub(crate) fn see(&mut self, event: &Event) -> Option<ModelResponse> {
         match event {
-            Event::Asked(it) => {
+            Event::Asked(asked) => {
                 self.0.clear();
-                self.0.extend(it.requests.iter().map(model_of));
+                self.0.extend(asked.requests.iter().map(model_of));
                 None
             }
-            Event::Answered(it) => self.response(it.slot, it.usage.as_ref().unwrap_or(&Usage::default())),
-            Event::AttemptFailed(it) => self.response(it.slot, it.usage.as_ref()?),
+            Event::Answered(answered) => {
+                self.response(answered.slot, answered.usage.as_ref().unwrap_or(&Usage::default()))
+            }
+            Event::AttemptFailed(failed) => self.response(failed.slot, failed.usage.as_ref()?),
             Event::Opened(_)
             | Event::TurnStarted(_)
             | Event::Attempted(_)

@@ -191,12 +191,12 @@ async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
     let ends: Vec<_> = counts.ends.into_iter().collect();
     for rows in ends.chunks(ROWS_MAX) {
         let columns = [
-            number("seconds", rows, |((it, ..), _)| it.seconds()),
+            number("seconds", rows, |((hour, ..), _)| hour.seconds()),
             number("start", rows, |((_, start, _), _)| *start),
-            text("tenant", rows, |((.., it), _)| it.tenant.clone()),
-            text("strategy", rows, |((.., it), _)| it.strategy.clone()),
-            text("ended", rows, |((.., it), _)| it.ended.to_string()),
-            text("cause", rows, |((.., it), _)| it.cause.clone()),
+            text("tenant", rows, |((.., group), _)| group.tenant.clone()),
+            text("strategy", rows, |((.., group), _)| group.strategy.clone()),
+            text("ended", rows, |((.., group), _)| group.ended.to_string()),
+            text("cause", rows, |((.., group), _)| group.cause.clone()),
             number("turns", rows, |(_, turns)| signed(*turns)),
         ];
         tx.execute_raw(ADD_ENDS.with(tx, [], columns)).await?;
@@ -204,11 +204,11 @@ async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
     let responses: Vec<_> = counts.responses.into_iter().collect();
     for rows in responses.chunks(ROWS_MAX) {
         let columns = [
-            number("seconds", rows, |((it, ..), _)| it.seconds()),
+            number("seconds", rows, |((hour, ..), _)| hour.seconds()),
             number("start", rows, |((_, start, _), _)| *start),
-            text("tenant", rows, |((.., it), _)| it.tenant.clone()),
-            text("strategy", rows, |((.., it), _)| it.strategy.clone()),
-            text("model", rows, |((.., it), _)| it.model.clone()),
+            text("tenant", rows, |((.., group), _)| group.tenant.clone()),
+            text("strategy", rows, |((.., group), _)| group.strategy.clone()),
+            text("model", rows, |((.., group), _)| group.model.clone()),
             number("responses", rows, |(_, sums)| signed(sums.responses)),
             number("input_tokens", rows, |(_, sums)| signed(sums.input_tokens)),
             number("output_tokens", rows, |(_, sums)| signed(sums.output_tokens)),

@@ -36,16 +36,16 @@ impl Schemas {
     ///
     /// The mistake is the server's, and the server may still understand the arguments.
     pub(super) fn mismatch(&self, toolbox: Option<&[Tool]>, call: &ToolCall) -> Option<String> {
-        if let Some(Err(error)) = call.arguments.as_str().map(|it| check_json(it.as_bytes())) {
+        if let Some(Err(error)) = call.arguments.as_str().map(|text| check_json(text.as_bytes())) {
             return Some(format!("the arguments of {} cannot be kept as they are: {error}", call.name));
         }
         if !call.arguments.is_object() {
             return Some(format!("the arguments of {} are not a JSON object", call.name));
         }
-        let tool = toolbox?.iter().find(|it| it.name == call.name)?;
+        let tool = toolbox?.iter().find(|tool| tool.name == call.name)?;
         let validator = self.compiled(&tool.parameters)?;
         let mismatches: Vec<String> =
-            validator.iter_errors(&call.arguments).map(|it| describe(&it)).collect();
+            validator.iter_errors(&call.arguments).map(|error| describe(&error)).collect();
         let more = mismatches.len().saturating_sub(MAX_REPORTED);
         let tail = if more == 0 { String::new() } else { format!("; and {more} more") };
         let shown: Vec<String> = mismatches.into_iter().take(MAX_REPORTED).collect();

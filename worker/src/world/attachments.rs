@@ -54,7 +54,7 @@ pub(super) async fn keep_images(
 ) -> Response {
     let Some(to) = to else { return response };
     let Response::OutputWithExtras { output, mut extras } = response else { return response };
-    let images = extras.content.iter_mut().filter(|it| matches!(it, Content::Image { .. }));
+    let images = extras.content.iter_mut().filter(|content| matches!(content, Content::Image { .. }));
     for image in images.take(IMAGES_MAX) {
         if let Some(attachment) = keep_image(to, thread, image).await {
             *image = Content::Attached { attachment };
@@ -68,11 +68,12 @@ async fn keep_image(to: &Arc<dyn Attachments>, thread: Uuid, image: &Content) ->
     if !IMAGE_TYPES.contains(&mime_type.as_str()) {
         return None;
     }
-    let content = STANDARD.decode(data).ok().filter(|it| !it.is_empty())?;
+    let content = STANDARD.decode(data).ok().filter(|bytes| !bytes.is_empty())?;
     let (to, bytes) = (Arc::clone(to), u64::try_from(content.len()).ok()?);
     // A task of its own, as for reading: an append must not wait for a statement of a node that was cut off.
     let kept = tokio::spawn(async move { to.keep(thread, content).await }).await;
-    match kept.map_err(|error| error.to_string()).and_then(|it| it.map_err(|error| error.to_string())) {
+    match kept.map_err(|error| error.to_string()).and_then(|stored| stored.map_err(|error| error.to_string()))
+    {
         Ok(sha256) => {
             let (kind, media_type) = (AttachmentKind::Image, mime_type.clone());
             Some(Attachment { kind, media_type, name: String::new(), sha256, bytes })
@@ -93,7 +94,7 @@ pub(super) async fn load(
     messages: &[Message],
 ) -> Result<DataUrls, Fault> {
     let mut urls = DataUrls::new();
-    for attachment in messages.iter().flat_map(|it| &it.attachments) {
+    for attachment in messages.iter().flat_map(|message| &message.attachments) {
         let sha256 = attachment.sha256.clone();
         if urls.contains_key(&sha256) {
             continue;

@@ -15,7 +15,8 @@ pub(super) type Item = (String, String);
 
 /// Lists the operator's description, then the items of each kind by name. Empty kinds are left out.
 pub(super) fn description(about: &str, kinds: [(&str, Vec<Item>); 3]) -> Description {
-    let mut lines: Vec<String> = Some(to_one_line(about)).into_iter().filter(|it| !it.is_empty()).collect();
+    let mut lines: Vec<String> =
+        Some(to_one_line(about)).into_iter().filter(|line| !line.is_empty()).collect();
     for (title, mut items) in kinds {
         if items.is_empty() {
             continue;

@@ -50,9 +50,9 @@ fn is_loopback(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     let Some(host) = url.host_str() else { return false };
     let is_name = host == "localhost" || host.ends_with(".localhost");
-    let v4 = host.parse::<Ipv4Addr>().is_ok_and(|it| it.is_loopback());
+    let v4 = host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
     let v6 = host.trim_matches(['[', ']']).parse::<Ipv6Addr>();
-    is_name || v4 || v6.is_ok_and(|it| it.to_canonical().is_loopback())
+    is_name || v4 || v6.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 #[test]

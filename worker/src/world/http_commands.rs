@@ -92,12 +92,12 @@ impl Commands {
 
     /// Lists the commands as tools, unless the thread already knows this list.
     pub(super) fn list(&self, known: Option<&[Tool]>) -> Response {
-        let tool = |(name, it): (&String, &Command)| Tool {
+        let tool = |(name, command): (&String, &Command)| Tool {
             name: name.clone(),
-            description: it.description.clone(),
-            parameters: it.parameters.clone(),
-            safety: it.safety,
-            max_repeats: it.max_repeats,
+            description: command.description.clone(),
+            parameters: command.parameters.clone(),
+            safety: command.safety,
+            max_repeats: command.max_repeats,
         };
         let tools: Vec<Tool> = self.commands.iter().map(tool).collect();
         if known == Some(tools.as_slice()) { Response::ToolsUnchanged } else { Response::Tools { tools } }
@@ -105,7 +105,8 @@ impl Commands {
 
     /// Describes all commands in one text.
     pub(super) fn describe(&self) -> Response {
-        let tools = self.commands.iter().map(|(name, it)| (name.clone(), it.description.clone())).collect();
+        let tools =
+            self.commands.iter().map(|(name, command)| (name.clone(), command.description.clone())).collect();
         let kinds = [("Tools", tools), ("Prompts", Vec::new()), ("Resources", Vec::new())];
         Response::Described(description("Single commands.", kinds))
     }
@@ -215,7 +216,8 @@ struct Reply {
 async fn send(request: reqwest::RequestBuilder) -> Result<Reply, reqwest::Error> {
     let mut response = request.send().await?;
     let status = response.status().as_u16();
-    let retry_after_ms = response.headers().get(RETRY_AFTER).and_then(|it| delay_ms(it.to_str().ok()?));
+    let retry_after_ms =
+        response.headers().get(RETRY_AFTER).and_then(|header| delay_ms(header.to_str().ok()?));
     let body = match status {
         500.. => Vec::new(),
         _ => read_body(&mut response).await?,

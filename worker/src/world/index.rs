@@ -77,7 +77,7 @@ impl Index {
         let wanted = Wanted { limit, options, servers };
         if let Some(embedder) = &self.embedder {
             let models = self.entries.models().await.map_err(|error| store_fault("the index", &error))?;
-            let is_from_model = |it: &Option<String>| it.as_ref() == Some(&embedder.model);
+            let is_from_model = |model: &Option<String>| model.as_ref() == Some(&embedder.model);
             match models.is_empty() {
                 false if models.iter().all(is_from_model) => {
                     return self.nearest(embedder, query, &wanted).await;
@@ -93,9 +93,9 @@ impl Index {
         if entries.is_empty() {
             return Err(Fault::permanent("the index is empty; hint: run: turnfold index build"));
         }
-        let scores = bm25::scores(query, entries.iter().map(|it| searched(&it.server, &it.text)));
+        let scores = bm25::scores(query, entries.iter().map(|entry| searched(&entry.server, &entry.text)));
         let hits = entries.into_iter().zip(scores);
-        let hits = hits.map(|(it, score)| Hit { server: it.server, score, text: it.text }).collect();
+        let hits = hits.map(|(entry, score)| Hit { server: entry.server, score, text: entry.text }).collect();
         Ok(SearchResult { hits: wanted.best(hits), by: LEXICAL.to_owned() })
     }
 
@@ -109,7 +109,7 @@ impl Index {
         let query_vector = embedder.vector(query).await?;
         let near = self.entries.nearest(&query_vector, wanted.options.metric, usize::MAX).await;
         let mut near = near.map_err(|error| store_fault("the index", &error))?;
-        let scores = bm25::scores(query, near.iter().map(|it| searched(&it.server, &it.text)));
+        let scores = bm25::scores(query, near.iter().map(|entry| searched(&entry.server, &entry.text)));
         hybrid::fuse(&mut near, &scores);
         let hit = |Near { server, text, score }| Hit { server, score, text };
         let hits = near.into_iter().map(hit).collect();
@@ -138,18 +138,18 @@ impl Index {
     ) -> Outcome {
         let existing = self.entries.all().await.map_err(|error| store_fault("the index", &error))?;
         let mut existing: BTreeMap<String, Entry> =
-            existing.into_iter().map(|it| (it.server.clone(), it)).collect();
+            existing.into_iter().map(|entry| (entry.server.clone(), entry)).collect();
         let (mut written, mut unchanged, mut stale) = (Vec::new(), Vec::new(), Vec::new());
         for (server, description) in servers {
             match (description, existing.remove(server)) {
                 (Some(description), existing)
-                    if existing.as_ref().is_none_or(|it| it.hash != description.hash) =>
+                    if existing.as_ref().is_none_or(|entry| entry.hash != description.hash) =>
                 {
                     written.push(server.clone());
                     stale.push(entry(server, description));
                 }
                 (_, Some(existing)) => {
-                    if held.get(server).is_none_or(|it| *it == existing.hash) {
+                    if held.get(server).is_none_or(|hash| *hash == existing.hash) {
                         unchanged.push(server.clone());
                     }
                     stale.extend(
@@ -173,11 +173,11 @@ impl Index {
 impl Embedder {
     /// Returns true if the entry's vector is this model's.
     fn is_from_model(&self, entry: &Entry) -> bool {
-        entry.embedded.as_ref().is_some_and(|it| it.model == self.model)
+        entry.embedded.as_ref().is_some_and(|embedded| embedded.model == self.model)
     }
 
     async fn embed(&self, entries: &mut [Entry]) -> Result<(), Fault> {
-        let texts: Vec<String> = entries.iter().map(|it| searched(&it.server, &it.text)).collect();
+        let texts: Vec<String> = entries.iter().map(|entry| searched(&entry.server, &entry.text)).collect();
         let vectors = self.models.embed(&self.model, &texts).await?;
         for (entry, vector) in entries.iter_mut().zip(vectors) {
             entry.embedded = Some(Embedded { model: self.model.clone(), vector });
@@ -203,9 +203,9 @@ struct Wanted<'a> {
 impl Wanted<'_> {
     /// Matches, best first. A score of zero or less means no relation to the query.
     fn best(&self, mut hits: Vec<Hit>) -> Vec<Hit> {
-        let is_available = |it: &str| self.servers.is_empty() || self.servers.contains(&it);
-        hits.retain(|it| it.score > 0.0 && self.options.min_score <= it.score);
-        hits.retain(|it| is_available(&it.server) && self.options.allows(&it.server));
+        let is_available = |server: &str| self.servers.is_empty() || self.servers.contains(&server);
+        hits.retain(|hit| hit.score > 0.0 && self.options.min_score <= hit.score);
+        hits.retain(|hit| is_available(&hit.server) && self.options.allows(&hit.server));
         hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.server.cmp(&b.server)));
         hits.truncate(self.limit);
         hits

@@ -98,7 +98,7 @@ pub struct ToolRule {
 impl Server {
     /// Maximum silence during a call of the tool.
     fn timeout(&self, tool: &str) -> Duration {
-        self.tools.get(tool).and_then(|it| it.timeout).unwrap_or(self.call_timeout)
+        self.tools.get(tool).and_then(|tool| tool.timeout).unwrap_or(self.call_timeout)
     }
 }
 
@@ -147,7 +147,7 @@ impl Transport {
                     ("its query", read.as_ref().and_then(Url::query)),
                     ("its query", query),
                 ];
-                let address = address.into_iter().filter_map(|(name, it)| Some((name, it?)));
+                let address = address.into_iter().filter_map(|(name, address)| Some((name, address?)));
                 let headers = headers.iter().map(|(name, value)| (name.as_str(), value.expose_secret()));
                 // The URL comes first: a header may contain a part of it.
                 address.chain(headers).fold(text.to_owned(), replace)
@@ -286,7 +286,7 @@ impl Pool {
         name: &str,
     ) -> Result<Arc<Connection>, Fault> {
         let open = async { self.connector.open(name, &self.server).await.map(Arc::new) };
-        at.get(|it| !it.is_lost(), open).await
+        at.get(|connection| !connection.is_lost(), open).await
     }
 
     /// Drops a lost connection, so that the next request reconnects. A connection that was already replaced stays.
@@ -297,7 +297,7 @@ impl Pool {
         failure: &Failure,
     ) {
         if failure.is_of_connection() {
-            at.drop_if(|it| Arc::ptr_eq(it, connection)).await;
+            at.drop_if(|held| Arc::ptr_eq(held, connection)).await;
         }
     }
 }

@@ -304,11 +304,11 @@ fn call_id(position: usize, nth: usize) -> String {
 
 /// Formats an error with all its causes on one line.
 fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |it| it.source()).map(ToString::to_string);
+    let causes = std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string);
     let mut messages: Vec<String> = Vec::new();
     for cause in causes {
         // Many errors already end with the message of their cause.
-        if !messages.last().is_some_and(|it| it.contains(&cause)) {
+        if !messages.last().is_some_and(|message| message.contains(&cause)) {
             messages.push(cause);
         }
     }

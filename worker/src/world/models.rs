@@ -128,9 +128,9 @@ impl Models {
         let http = HttpClients::new()?;
         let source = |(name, provider): (String, Provider)| {
             let source = match provider {
-                Provider::OpenAi(it) => {
-                    let http = http.of(&it.base_url).clone();
-                    match Endpoint::new(&name, it, http) {
+                Provider::OpenAi(settings) => {
+                    let http = http.of(&settings.base_url).clone();
+                    match Endpoint::new(&name, settings, http) {
                         Ok(endpoint) => Source::Endpoint(Box::new(endpoint)),
                         Err(invalid) => Source::Unavailable(format!("providers.{name}.headers: {invalid}")),
                     }
@@ -164,7 +164,9 @@ impl Models {
     ) -> Outcome {
         let mut prompt = Prompt::of(thread, ask.due, is_offered)?;
         let of_people = prompt.messages.iter().filter(|it| it.role != Role::Tool);
-        if let Some(refusal) = self.accepts.refusal(prompt.model, of_people.flat_map(|it| &it.attachments)) {
+        if let Some(refusal) =
+            self.accepts.refusal(prompt.model, of_people.flat_map(|message| &message.attachments))
+        {
             return Err(Fault::permanent(format!("{refusal}; then run: turnfold turn retry")));
         }
         if !self.accepts.takes(prompt.model, AttachmentKind::Image) {
@@ -281,13 +283,13 @@ type IsOffered<'a> = dyn Fn(&str, &str) -> bool + Send + Sync + 'a;
 impl<'a> Prompt<'a> {
     /// Leaves out the images of tool results, for a model that takes none. The text of a result names them.
     fn leave_out_tool_images(&mut self) {
-        let has_images = |it: &Message| it.role == Role::Tool && !it.attachments.is_empty();
+        let has_images = |message: &Message| message.role == Role::Tool && !message.attachments.is_empty();
         if self.messages.iter().any(has_images) {
             self.messages
                 .to_mut()
                 .iter_mut()
-                .filter(|it| has_images(it))
-                .for_each(|it| it.attachments.clear());
+                .filter(|message| has_images(message))
+                .for_each(|message| message.attachments.clear());
         }
     }
 
@@ -314,17 +316,23 @@ impl<'a> Prompt<'a> {
         };
         let position = hears.end.min(thread.messages().len());
         let own_tools = thread.tools();
-        let mut tools: Vec<Tool> =
-            named.iter().filter_map(|name| own_tools.iter().find(|it| it.name == *name)).cloned().collect();
+        let mut tools: Vec<Tool> = named
+            .iter()
+            .filter_map(|name| own_tools.iter().find(|tool| tool.name == *name))
+            .cloned()
+            .collect();
         let own_count = tools.len();
         let servers: Vec<&str> = tool_servers.iter().map(String::as_str).collect();
         if !servers.is_empty() {
             let offered = thread.offered_tools(&servers);
-            let offered = offered.into_iter().filter(|it| is_offered(it.server, &it.tool.name));
-            tools.extend(offered.map(|it| Tool { name: it.name, ..it.tool.clone() }));
+            let offered = offered.into_iter().filter(|tool| is_offered(tool.server, &tool.tool.name));
+            tools.extend(offered.map(|tool| Tool { name: tool.name, ..tool.tool.clone() }));
         }
         let messages = thread.messages_of(&due.request);
-        let person = messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.as_str());
+        let person = messages
+            .iter()
+            .rfind(|message| message.role == Role::User)
+            .map_or("", |message| message.content.as_str());
         let omitted_tools = tool_selection::fit(&mut tools, own_count, [person, system]);
         let shape =
             shape.as_deref().zip(thread.schema()).map(|(name, schema)| ResponseSchema { name, schema });
@@ -338,7 +346,7 @@ impl<'a> Prompt<'a> {
             shape,
             searching: *searching,
             parameters: parameters.as_deref(),
-            complaint: due.previous_error.as_deref().filter(|it| stream::is_fixable_by_model(it)),
+            complaint: due.previous_error.as_deref().filter(|error| stream::is_fixable_by_model(error)),
             contents: DataUrls::new(),
         })
     }

@@ -82,8 +82,9 @@ impl TenantLimits {
         }
         let all = micro_usd_per_day / 2;
         let (owner, limit) =
-            self.named.get_key_value(tenant).map_or(("", &self.others), |(name, it)| (name, it));
-        let weights = self.named.values().chain([&self.others]).map(|it| u128::from(it.weight)).sum::<u128>();
+            self.named.get_key_value(tenant).map_or(("", &self.others), |(name, tenant)| (name, tenant));
+        let weights =
+            self.named.values().chain([&self.others]).map(|tenant| u128::from(tenant.weight)).sum::<u128>();
         let own = u128::from(all) * u128::from(limit.weight) / weights.max(1);
         Some(MoneyPart { owner: owner.to_owned(), own: u64::try_from(own).unwrap_or(all), all })
     }
@@ -95,9 +96,11 @@ impl RateLimitConfig {
         let limits = match request {
             Request::Chat { model, .. } => {
                 let provider = model.split_once('/').map_or(model.as_str(), |(provider, _)| provider);
-                let of_model = self.models.get(model).map(|it| (Subject::Model(model.clone()), *it));
-                let of_provider =
-                    self.providers.get(provider).map(|it| (Subject::Provider(provider.to_owned()), *it));
+                let of_model = self.models.get(model).map(|limit| (Subject::Model(model.clone()), *limit));
+                let of_provider = self
+                    .providers
+                    .get(provider)
+                    .map(|limit| (Subject::Provider(provider.to_owned()), *limit));
                 [of_model, of_provider]
             }
             Request::ListTools { server }
@@ -105,7 +108,7 @@ impl RateLimitConfig {
             | Request::ListPrompts { server }
             | Request::GetPrompt { server, .. }
             | Request::Describe { server } => {
-                [self.servers.get(server).map(|it| (Subject::Server(server.clone()), *it)), None]
+                [self.servers.get(server).map(|limit| (Subject::Server(server.clone()), *limit)), None]
             }
             Request::ReadMore { .. }
             | Request::Search { .. }
@@ -113,7 +116,7 @@ impl RateLimitConfig {
             | Request::Simulate(_) => return Vec::new(),
         };
         let shared = limits.into_iter().flatten().map(|(subject, limit)| Demand {
-            part: limit.micro_usd_per_day.and_then(|it| self.tenants.part_of(tenant, it)),
+            part: limit.micro_usd_per_day.and_then(|limit| self.tenants.part_of(tenant, limit)),
             ..Demand::of(subject, tenant, limit)
         });
         let own = self.tenants.of(tenant).requests;
@@ -128,7 +131,7 @@ fn the_parts_of_all_tenants_are_half_of_the_money() {
     let limit = |weight| TenantLimit { weight, ..TenantLimit::default() };
     let named = [("acme".to_owned(), limit(3)), ("bell".to_owned(), limit(1))].into();
     let limits = TenantLimits { named, others: limit(1) };
-    let part = |tenant: &str| limits.part_of(tenant, 1_000).map(|it| (it.owner, it.own, it.all));
+    let part = |tenant: &str| limits.part_of(tenant, 1_000).map(|part| (part.owner, part.own, part.all));
     assert_eq!(part("acme"), Some(("acme".to_owned(), 300, 500)));
     assert_eq!(part("bell"), Some(("bell".to_owned(), 100, 500)));
     for other in ["default", "x"] {

@@ -57,13 +57,13 @@ impl RecordedWorld {
         let mut thread = graph.begin();
         let mut asked: Vec<Asked> = Vec::new();
         for (seq, event) in rerun(graph, script)?.log.iter().enumerate() {
-            if let Event::Asked(it) = event {
-                let position = Position::of(thread.as_ref(), &it.node)?;
+            if let Event::Asked(event) = event {
+                let position = Position::of(thread.as_ref(), &event.node)?;
                 asked.push(Asked { seq, position, outcomes: BTreeMap::new() });
             }
             if let (Some((slot, outcome)), Some(asked)) = (outcome(event), asked.last_mut()) {
                 let recorded = asked.outcomes.entry(slot).or_default();
-                let falters = recorded.iter().filter(|it| it.is_failure).count();
+                let falters = recorded.iter().filter(|outcome| outcome.is_failure).count();
                 let falters = u32::try_from(falters).unwrap_or(u32::MAX);
                 let is_failure = matches!(event, Event::AttemptFailed(_));
                 recorded.push(RecordedOutcome { after: seq - asked.seq, falters, is_failure, outcome });
@@ -75,19 +75,22 @@ impl RecordedWorld {
 
     fn find_request(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Option<&Asked> {
         let position = Position::of(thread, ask.node).ok()?;
-        let same = || self.asked.iter().filter(|it| it.position == position);
+        let same = || self.asked.iter().filter(|entry| entry.position == position);
         // A crash only adds events: the recorded number is at most the live one.
-        same().rfind(|it| it.seq <= ask.due.asked_seq).or_else(|| same().next())
+        same().rfind(|entry| entry.seq <= ask.due.asked_seq).or_else(|| same().next())
     }
 }
 
 impl Asked {
     fn find(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Option<&Outcome> {
         let recorded = self.outcomes.get(&ask.due.slot)?;
-        let now = || recorded.iter().filter(|it| it.falters == ask.due.failures);
+        let now = || recorded.iter().filter(|outcome| outcome.falters == ask.due.failures);
         // Several outcomes exist where the answer was in doubt and a person confirmed that the call had not happened.
         let elapsed = thread.seq().saturating_sub(ask.due.asked_seq);
-        now().find(|it| elapsed <= it.after).or_else(|| now().next_back()).map(|it| &it.outcome)
+        now()
+            .find(|outcome| elapsed <= outcome.after)
+            .or_else(|| now().next_back())
+            .map(|outcome| &outcome.outcome)
     }
 }
 
@@ -124,7 +127,7 @@ impl Position {
 /// Returns the slot and outcome of a request if the event records one.
 fn outcome(event: &Event) -> Option<(usize, Outcome)> {
     match event {
-        Event::Answered(it) => Some((it.slot, Ok(it.clone().outcome()))),
+        Event::Answered(answered) => Some((answered.slot, Ok(answered.clone().outcome()))),
         Event::AttemptFailed(AttemptFailed {
             slot,
             error,
@@ -165,9 +168,10 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
                 None,
             )),
         )),
-        Event::TaskStarted(it) => {
-            Some((it.slot, Ok((Response::Working { task: it.task.clone(), poll_after_ms: 0 }, None))))
-        }
+        Event::TaskStarted(started) => Some((
+            started.slot,
+            Ok((Response::Working { task: started.task.clone(), poll_after_ms: 0 }, None)),
+        )),
         Event::Opened(_)
         | Event::TurnStarted(_)
         | Event::Asked(_)

@@ -32,7 +32,7 @@ struct Secrets {
 impl Redactor {
     /// Redacts every text in `value`. Returns the number of redacted texts.
     pub(super) fn json(&self, value: &mut Value) -> usize {
-        self.0.as_ref().map_or(0, |it| it.value(value))
+        self.0.as_ref().map_or(0, |redactor| redactor.value(value))
     }
 
     /// Creates a redactor of these secrets, each with the name of its setting. Secrets below 8 bytes are ignored.
@@ -43,8 +43,8 @@ impl Redactor {
             .filter(|(secret, _)| MIN_SECRET_LEN <= secret.len())
             .collect();
         let mut longest_first: Vec<&String> = settings.keys().collect();
-        longest_first.sort_by_key(|it| std::cmp::Reverse(it.len()));
-        let pattern: Vec<String> = longest_first.into_iter().map(|it| regex::escape(it)).collect();
+        longest_first.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let pattern: Vec<String> = longest_first.into_iter().map(|secret| regex::escape(secret)).collect();
         let any = (!pattern.is_empty()).then(|| Regex::new(&pattern.join("|")).ok()).flatten();
         Self(any.map(|any| Secrets { any, settings }))
     }
@@ -71,16 +71,17 @@ impl Secrets {
     /// Redacts every text in `value`. Returns the number of redacted texts.
     fn value(&self, value: &mut Value) -> usize {
         match value {
-            Value::String(text) => self.text(text).map(|it| *text = it).into_iter().count(),
-            Value::Array(items) => items.iter_mut().map(|it| self.value(it)).sum(),
+            Value::String(text) => self.text(text).map(|redacted| *text = redacted).into_iter().count(),
+            Value::Array(items) => items.iter_mut().map(|item| self.value(item)).sum(),
             Value::Object(fields) => {
-                let named: Vec<String> = fields.keys().filter(|it| self.any.is_match(it)).cloned().collect();
+                let named: Vec<String> =
+                    fields.keys().filter(|key| self.any.is_match(key)).cloned().collect();
                 for name in &named {
                     if let (Some(redacted), Some(value)) = (self.text(name), fields.remove(name)) {
                         fields.insert(redacted, value);
                     }
                 }
-                named.len() + fields.values_mut().map(|it| self.value(it)).sum::<usize>()
+                named.len() + fields.values_mut().map(|value| self.value(value)).sum::<usize>()
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         }

@@ -23,7 +23,7 @@ fn a_delay_is_given_in_seconds_or_as_a_date() {
         assert!((least..=least + least / 4).contains(&delay), "{header}: {delay}");
     }
     assert_eq!(delay_ms("Fri, 31 Dec 1999 23:59:59 GMT"), Some(0));
-    assert!(delay_ms("Fri, 31 Dec 2100 23:59:59 GMT").is_some_and(|it| 600_000 <= it));
+    assert!(delay_ms("Fri, 31 Dec 2100 23:59:59 GMT").is_some_and(|ms| 600_000 <= ms));
     assert_eq!((delay_ms("later"), delay_ms("-1"), delay_ms("")), (None, None, None));
     let drawn: std::collections::BTreeSet<_> = (0..50).map(|_| delay_ms("60")).collect();
     assert!(1 < drawn.len(), "no jitter: all requests return together");

@@ -138,7 +138,7 @@ impl Script {
     }
 
     fn no_match(&self, prompt: &Prompt<'_>) -> String {
-        let shape = prompt.shape.as_ref().map_or("none", |it| it.name);
+        let shape = prompt.shape.as_ref().map_or("none", |shape| shape.name);
         let last = match prompt.messages.last() {
             Some(Message { role, content, .. }) => {
                 format!("{:?} from {}", truncate(content, 300), role.name())
@@ -156,8 +156,9 @@ impl Rule {
         if says.is_none() && calls.is_empty() {
             return Err("the rule has neither `says` nor `calls`".to_owned());
         }
-        let pattern =
-            |text: Option<String>| text.map(|it| Regex::new(&it)).transpose().map_err(|it| it.to_string());
+        let pattern = |text: Option<String>| {
+            text.map(|text| Regex::new(&text)).transpose().map_err(|error| error.to_string())
+        };
         let (system, hears, last) = (pattern(system)?, pattern(hears)?, pattern(last)?);
         Ok(Self { shape, system, hears, last, last_role, says: says.unwrap_or_default(), calls })
     }
@@ -165,17 +166,17 @@ impl Rule {
     /// Returns the captures of its patterns if the rule matches.
     fn matches(&self, prompt: &Prompt<'_>) -> Option<Captures> {
         let last = prompt.messages.last();
-        let person = prompt.messages.iter().rfind(|it| it.role == Role::User);
-        if self.shape.is_some() && self.shape.as_deref() != prompt.shape.as_ref().map(|it| it.name) {
+        let person = prompt.messages.iter().rfind(|message| message.role == Role::User);
+        if self.shape.is_some() && self.shape.as_deref() != prompt.shape.as_ref().map(|shape| shape.name) {
             return None;
         }
-        if self.last_role.is_some() && self.last_role != last.map(|it| it.role) {
+        if self.last_role.is_some() && self.last_role != last.map(|message| message.role) {
             return None;
         }
         let mut captures = Captures::new();
         capture(self.system.as_ref(), Some(prompt.system), &mut captures)?;
-        capture(self.hears.as_ref(), person.map(|it| it.content.as_str()), &mut captures)?;
-        capture(self.last.as_ref(), last.map(|it| it.content.as_str()), &mut captures)?;
+        capture(self.hears.as_ref(), person.map(|message| message.content.as_str()), &mut captures)?;
+        capture(self.last.as_ref(), last.map(|message| message.content.as_str()), &mut captures)?;
         Some(captures)
     }
 
@@ -212,9 +213,9 @@ fn fill_value(value: &Value, captures: &Captures) -> Value {
         Value::String(text) => {
             capture_as_number(text, captures).unwrap_or_else(|| fill_text(text, captures).into())
         }
-        Value::Array(items) => items.iter().map(|it| fill_value(it, captures)).collect(),
+        Value::Array(items) => items.iter().map(|item| fill_value(item, captures)).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(name, it)| (name.clone(), fill_value(it, captures))).collect()
+            fields.iter().map(|(name, value)| (name.clone(), fill_value(value, captures))).collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }

@@ -21,10 +21,10 @@ const STOP_WORDS: [&str; 73] = [
 pub(super) fn stems(text: &str) -> Vec<String> {
     let stemmer = Stemmer::create(Algorithm::English);
     let stem = |word: String| {
-        let is_english = word.bytes().all(|it| it.is_ascii_lowercase());
+        let is_english = word.bytes().all(|byte| byte.is_ascii_lowercase());
         if is_english { stemmer.stem(&word).into_owned() } else { word }
     };
-    split(text).into_iter().filter(|it| !STOP_WORDS.contains(&it.as_str())).map(stem).collect()
+    split(text).into_iter().filter(|word| !STOP_WORDS.contains(&word.as_str())).map(stem).collect()
 }
 
 fn split(text: &str) -> Vec<String> {
@@ -40,7 +40,7 @@ fn split(text: &str) -> Vec<String> {
             word.extend(letter.to_lowercase());
         }
     }
-    words.retain(|it| !it.is_empty());
+    words.retain(|word| !word.is_empty());
     words
 }
 

@@ -21,32 +21,32 @@ pub(super) async fn run(
     let why: Explanation = client.get(&format!("{path}{up_to}")).await?;
     output::one(ctx.format, &why, || {
         let mut text = match &why.decision {
-            Some(it) => decision(it),
+            Some(decided) => decision(decided),
             None => "no decision yet in this turn\n".to_owned(),
         };
         let now = if at.is_none() { "now".to_owned() } else { format!("after event {}", why.seq) };
         text += &format!("{now}: {}", status(&why));
-        text.extend(why.waits.iter().map(|it| format!("\n     {}", wait(it))));
+        text.extend(why.waits.iter().map(|reason| format!("\n     {}", wait(reason))));
         text
     })?;
     Ok(Exit::Ok)
 }
 
-fn decision(it: &Decision) -> String {
-    let mut text = format!("event {}: {} → {}\n", it.seq, it.node, it.to);
-    text += &match &it.reason {
+fn decision(decision: &Decision) -> String {
+    let mut text = format!("event {}: {} → {}\n", decision.seq, decision.node, decision.to);
+    text += &match &decision.reason {
         Some(reason) => format!("because {reason}\n"),
-        None if it.answers.is_empty() => "from its state; no threshold was involved\n".to_owned(),
+        None if decision.answers.is_empty() => "from its state; no threshold was involved\n".to_owned(),
         None => "from the answers; no threshold was involved\n".to_owned(),
     };
     let lines = |what: &str, lines: &[EventText]| {
-        lines.iter().map(|it| format!("{what} {:>4} {}\n", it.seq, it.text)).collect::<String>()
+        lines.iter().map(|line| format!("{what} {:>4} {}\n", line.seq, line.text)).collect::<String>()
     };
-    text += &lines("asked   ", &it.requests);
-    text += &lines("answered", &it.answers);
-    text.extend(it.facts.iter().map(|fact| format!("fact {fact}\n")));
-    if !it.alternatives.is_empty() {
-        text += &format!("alternatives: {}\n", it.alternatives.join("; "));
+    text += &lines("asked   ", &decision.requests);
+    text += &lines("answered", &decision.answers);
+    text.extend(decision.facts.iter().map(|fact| format!("fact {fact}\n")));
+    if !decision.alternatives.is_empty() {
+        text += &format!("alternatives: {}\n", decision.alternatives.join("; "));
     }
     text
 }
@@ -62,8 +62,8 @@ fn status(why: &Explanation) -> String {
     }
 }
 
-fn wait(it: &WaitReason) -> String {
-    match it {
+fn wait(reason: &WaitReason) -> String {
+    match reason {
         WaitReason::Paused { kind, name, text } if text.is_empty() => format!("{kind} {name} is paused"),
         WaitReason::Paused { kind, name, text } => format!("{kind} {name} is paused: {text}"),
         WaitReason::NotDue { until } => format!("a turn is not due before {until}"),

@@ -24,7 +24,7 @@ use crate::{
 
 /// Returns the hashes of the attachments of an event.
 fn hashes(event: &Event) -> impl Iterator<Item = String> {
-    event.attachments().map(|it| it.sha256.clone())
+    event.attachments().map(|attachments| attachments.sha256.clone())
 }
 
 /// Exports a log, line by line. An error at the end names the line at which the hash chain breaks.
@@ -60,7 +60,7 @@ pub(super) async fn import(
 ) -> anyhow::Result<Exit> {
     let text = read(file)?;
     let usage = |why: String| CliError::with_exit(Exit::Usage, format!("{}: {why}", file.display()));
-    let exported = text.lines().next().is_some_and(|it| it.contains("\"payload\""));
+    let exported = text.lines().next().is_some_and(|line| line.contains("\"payload\""));
     let (lines, contents) = split(&text);
     let (mut id, mut log) = if exported {
         chained(&lines).map_err(usage)?
@@ -74,12 +74,12 @@ pub(super) async fn import(
         rename_turns(&mut events);
         log = foreign(&events, |nth| log[nth].at)?;
     }
-    if let (Some(tenant), Some(Event::Opened(it))) = (&ctx.tenant, events.first())
-        && it.tenant != *tenant
+    if let (Some(tenant), Some(Event::Opened(opened))) = (&ctx.tenant, events.first())
+        && opened.tenant != *tenant
     {
         return Err(usage(format!(
             "the thread belongs to tenant {0}\nhint: use --tenant {0}, or leave out --tenant",
-            it.tenant
+            opened.tenant
         )));
     }
     let thread = graph(ctx, &events).map_err(usage)?.fold(&events)?;
@@ -157,8 +157,8 @@ fn attachments(
         }
         all.push(content);
     }
-    let known: BTreeSet<&str> = all.iter().map(|it| it.sha256.as_str()).collect();
-    let missing = events.iter().flat_map(hashes).find(|it| is_exported && !known.contains(it.as_str()));
+    let known: BTreeSet<&str> = all.iter().map(|attachment| attachment.sha256.as_str()).collect();
+    let missing = events.iter().flat_map(hashes).find(|hash| is_exported && !known.contains(hash.as_str()));
     match missing {
         Some(sha256) => Err(format!("attachment {sha256} is missing; the file was cut off")),
         None => Ok(all),
@@ -225,8 +225,8 @@ fn foreign(log: &[Event], at: impl Fn(usize) -> i64) -> Result<Vec<ImportedEvent
 }
 
 fn decoded(log: &[ImportedEvent]) -> Result<Vec<Event>, String> {
-    let event = |(nth, it): (usize, &ImportedEvent)| {
-        Event::decode(&it.kind, &it.payload).map_err(|err| format!("line {}: {err}", nth + 1))
+    let event = |(nth, imported): (usize, &ImportedEvent)| {
+        Event::decode(&imported.kind, &imported.payload).map_err(|err| format!("line {}: {err}", nth + 1))
     };
     log.iter().enumerate().map(event).collect()
 }

@@ -33,7 +33,9 @@ fn to_text(Verification { events, chain, rows, .. }: &Verification) -> String {
     let chain = format!("the hash chain over {events} events is intact");
     if !rows.differences.is_empty() {
         let listed: String = rows.differences.iter().map(|text| format!("\n  {text}")).collect();
-        return format!("{chain}\nDIFFERENT: rows do not match the log{listed}\nhint: turnfold store rebuild");
+        return format!(
+            "{chain}\nDIFFERENT: rows do not match the log{listed}\nhint: turnfold store rebuild"
+        );
     }
     match &rows.not_checked {
         Some(why) => format!("{chain}\nNOT CHECKED: the rows: {why}"),

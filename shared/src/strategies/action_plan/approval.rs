@@ -17,7 +17,9 @@ pub(super) const OPTIONS: [&str; 3] = ["yes", "no", "change"];
 /// **Invariant:** a payload that was shown runs only unchanged, under every setting.
 pub(super) fn may_run(thread: &Thread<ActionPlan>, state: &State, step: &Step, payload: &Payload) -> bool {
     let approved = state.approved_calls.get(&step.id);
-    if approved.is_some_and(|it| it.server == step.server && it.tool == step.tool && it.payload == *payload) {
+    if approved
+        .is_some_and(|call| call.server == step.server && call.tool == step.tool && call.payload == *payload)
+    {
         return state.approved.is_some();
     }
     let needs_none = match thread.config.approve {
@@ -60,9 +62,9 @@ pub(super) fn proposed_calls(thread: &Thread<ActionPlan>) -> Vec<ProposedCall> {
     let State { plan: Some(plan), shown: Some(shown), approved, .. } = &thread.state else {
         return Vec::new();
     };
-    let is_asked = |it: &&Step| match approved {
-        None => !thread.state.is_settled(it.id),
-        Some(_) => shown.steps.contains(&it.id),
+    let is_asked = |step: &&Step| match approved {
+        None => !thread.state.is_settled(step.id),
+        Some(_) => shown.steps.contains(&step.id),
     };
     let call = |step: &Step| ProposedCall {
         server: step.server.clone(),
@@ -78,15 +80,16 @@ fn shown_with_plan(thread: &Thread<ActionPlan>, plan: &Plan) -> Vec<u32> {
     if thread.config.approve == Approve::EveryStep {
         return Vec::new();
     }
-    let open = plan.steps.iter().filter(|it| !thread.state.is_settled(it.id));
-    open.filter(|it| it.payload.is_some()).map(|it| it.id).collect()
+    let open = plan.steps.iter().filter(|step| !thread.state.is_settled(step.id));
+    open.filter(|step| step.payload.is_some()).map(|step| step.id).collect()
 }
 
 /// Returns the open steps with a payload that may not run.
 fn unapproved(thread: &Thread<ActionPlan>, state: &State) -> Vec<u32> {
-    let open = state.plan.iter().flat_map(|it| &it.steps).filter(|it| !state.is_settled(it.id));
-    let needs = |it: &&Step| it.payload.as_ref().is_some_and(|payload| !may_run(thread, state, it, payload));
-    let all = open.filter(needs).map(|it| it.id);
+    let open = state.plan.iter().flat_map(|plan| &plan.steps).filter(|step| !state.is_settled(step.id));
+    let needs =
+        |step: &&Step| step.payload.as_ref().is_some_and(|payload| !may_run(thread, state, step, payload));
+    let all = open.filter(needs).map(|step| step.id);
     match thread.config.approve {
         Approve::EveryStep => all.take(1).collect(),
         Approve::Writes | Approve::Plan => all.collect(),
@@ -119,10 +122,10 @@ fn later(thread: &Thread<ActionPlan>, step: &Step) -> &'static str {
 
 fn payload_question(state: &State, plan: &Plan, steps: &[u32]) -> Question {
     let mut text = format!("Of the plan {}, with payloads that were not approved yet:", plan.hash());
-    for (nth, step) in plan.steps.iter().enumerate().filter(|(_, it)| steps.contains(&it.id)) {
+    for (nth, step) in plan.steps.iter().enumerate().filter(|(_, step)| steps.contains(&step.id)) {
         let _ = write!(text, "\n{}", step.shown(nth, None, ""));
         let before =
-            state.approved_calls.get(&step.id).filter(|it| Some(&it.payload) != step.payload.as_ref());
+            state.approved_calls.get(&step.id).filter(|call| Some(&call.payload) != step.payload.as_ref());
         if let Some(before) = before {
             let _ =
                 write!(text, "\n   instead of {}", crate::visible_line(&super::plan::json(&before.payload)));

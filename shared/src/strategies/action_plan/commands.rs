@@ -26,7 +26,7 @@ const LINE_MAX: usize = 160;
 
 /// Returns all available commands.
 pub(super) fn at_hand(thread: &Thread<ActionPlan>) -> impl Iterator<Item = Command<'_>> {
-    let answers = |it: &&String| !thread.state.unreachable.contains_key(*it);
+    let answers = |server: &&String| !thread.state.unreachable.contains_key(*server);
     thread.servers.keys().filter(answers).flat_map(|server| {
         let tools = thread.server_tools.get(server).map_or(&[][..], Vec::as_slice);
         tools.iter().map(move |tool| Command { server, tool })
@@ -35,13 +35,14 @@ pub(super) fn at_hand(thread: &Thread<ActionPlan>) -> impl Iterator<Item = Comma
 
 /// Returns the command of this full name.
 pub(super) fn find<'a>(thread: &'a Thread<ActionPlan>, name: &str) -> Option<Command<'a>> {
-    at_hand(thread)
-        .find(|it| name.strip_prefix(it.server).and_then(|it| it.strip_prefix('.')) == Some(&*it.tool.name))
+    at_hand(thread).find(|command| {
+        name.strip_prefix(command.server).and_then(|rest| rest.strip_prefix('.')) == Some(&*command.tool.name)
+    })
 }
 
 /// Returns the safety of a step's command. A command that is not listed counts as a write.
 pub(super) fn safety(thread: &Thread<ActionPlan>, step: &Step) -> Safety {
-    find(thread, &step.command()).map_or(Safety::Write, |it| it.tool.safety)
+    find(thread, &step.command()).map_or(Safety::Write, |command| command.tool.safety)
 }
 
 /// Returns the reason that a payload does not fit the schema of its command, if one was found.
@@ -53,17 +54,18 @@ pub(super) fn mismatch(thread: &Thread<ActionPlan>, step: &Step, payload: &Paylo
 
 /// Returns the error for a model that named a command that does not exist.
 pub(super) fn unknown(thread: &Thread<ActionPlan>, name: &str) -> String {
-    let known: Vec<String> = at_hand(thread).map(|it| format!("{}.{}", it.server, it.tool.name)).collect();
+    let known: Vec<String> =
+        at_hand(thread).map(|command| format!("{}.{}", command.server, command.tool.name)).collect();
     format!("there is no command called {name:?}; the commands are: {}", known.join(", "))
 }
 
 /// Lists the command names, each with the first line of its description, and the unreachable servers.
 pub(super) fn names(thread: &Thread<ActionPlan>) -> String {
-    let line = |it: Command<'_>| {
+    let line = |command: Command<'_>| {
         let about: String =
-            it.tool.description.lines().next().unwrap_or_default().chars().take(LINE_MAX).collect();
+            command.tool.description.lines().next().unwrap_or_default().chars().take(LINE_MAX).collect();
         let about = if about.is_empty() { about } else { format!(": {about}") };
-        format!("- {}.{}{about}", it.server, it.tool.name)
+        format!("- {}.{}{about}", command.server, command.tool.name)
     };
     let missing =
         thread.state.unreachable.iter().map(|(server, why)| format!("(out of reach: {server}.*, as {why})"));
@@ -72,10 +74,11 @@ pub(super) fn names(thread: &Thread<ActionPlan>) -> String {
 
 /// Describes in full the commands that `plan` still needs, each once.
 pub(super) fn details(thread: &Thread<ActionPlan>, plan: Option<&Plan>) -> String {
-    let steps = plan.map_or(&[][..], |it| &it.steps);
-    let needed =
-        |it: &Command<'_>| steps.iter().any(|step| step.server == it.server && step.tool == it.tool.name);
-    let told: Vec<String> = at_hand(thread).filter(needed).map(|it| detail(&it)).collect();
+    let steps = plan.map_or(&[][..], |plan| &plan.steps);
+    let needed = |command: &Command<'_>| {
+        steps.iter().any(|step| step.server == command.server && step.tool == command.tool.name)
+    };
+    let told: Vec<String> = at_hand(thread).filter(needed).map(|command| detail(&command)).collect();
     if told.is_empty() { "none".to_owned() } else { told.join("\n") }
 }
 
@@ -93,7 +96,7 @@ fn a_command_takes_nothing_only_if_it_says_so() {
         let tool = Tool { parameters, ..serde_json::from_str(r#"{"name":"ping","safety":"read"}"#).unwrap() };
         Command { server: "contacts", tool: &tool }.takes_nothing()
     };
-    let takes = |it: &str| takes_nothing(serde_json::from_str(it).unwrap());
+    let takes = |schema: &str| takes_nothing(serde_json::from_str(schema).unwrap());
     assert!(takes("null") && takes(r#"{"type":"object","properties":{}}"#));
     assert!(!takes(r#"{"type":"object","properties":{"name":{"type":"string"}}}"#));
     assert!(!takes(r#"{"type":"object"}"#) && !takes("{}") && !takes("true"));

@@ -272,7 +272,8 @@ impl Strategy for ActionPlan {
 
     /// The plan with its progress, and the results of its commands. A command that was begun is recorded as not run.
     fn partial(thread: &Thread<Self>) -> PartialResult<Fact> {
-        let plan = thread.state.plan.as_ref().map_or(String::new(), |it| it.shown(&thread.state.outcomes));
+        let plan =
+            thread.state.plan.as_ref().map_or(String::new(), |plan| plan.shown(&thread.state.outcomes));
         let text = [plan, thread.results()].join("\n");
         let withheld = thread.state.attempt.payload.is_some().then_some(Fact::Withheld);
         PartialResult { text, facts: withheld.into_iter().collect() }

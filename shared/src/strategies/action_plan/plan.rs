@@ -58,7 +58,7 @@ impl Step {
     ///
     /// **Invariant:** every character can be seen, and no description or payload can imitate another line.
     pub(super) fn shown(&self, nth: usize, outcome: Option<&Outcome>, note: &str) -> String {
-        let payload = self.payload.as_ref().map_or(note.to_owned(), |it| format!(" {}", json(it)));
+        let payload = self.payload.as_ref().map_or(note.to_owned(), |payload| format!(" {}", json(payload)));
         let (mark, text) = match outcome {
             None => ("", String::new()),
             Some(Outcome::Done { .. }) => ("[done] ", String::new()),
@@ -83,7 +83,7 @@ impl Plan {
 
     /// Returns the step with this id.
     pub fn step(&self, id: u32) -> Option<&Step> {
-        self.steps.iter().find(|it| it.id == id)
+        self.steps.iter().find(|step| step.id == id)
     }
 
     /// Formats the plan for a person.
@@ -95,7 +95,8 @@ impl Plan {
     /// Formats the plan for a model, with the outcome of each step.
     pub(super) fn told(&self, outcomes: &BTreeMap<u32, Outcome>) -> String {
         let line = |step: &Step| {
-            let payload = step.payload.as_ref().map_or(String::new(), |it| format!(", with {}", json(it)));
+            let payload =
+                step.payload.as_ref().map_or(String::new(), |payload| format!(", with {}", json(payload)));
             let text = match outcomes.get(&step.id) {
                 None => "open".to_owned(),
                 Some(Outcome::Done { payload, result, .. }) => {
@@ -121,8 +122,8 @@ impl Plan {
 /// A description of the error, so that the model can correct it.
 pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Result<Plan, String> {
     let State { plan, outcomes, steps_planned, .. } = &thread.state;
-    let old = plan.as_ref().map_or(&[][..], |it| &it.steps);
-    let again: Vec<u32> = proposal.iter().filter_map(|it| it.step).collect();
+    let old = plan.as_ref().map_or(&[][..], |plan| &plan.steps);
+    let again: Vec<u32> = proposal.iter().filter_map(|proposed| proposed.step).collect();
     let is_past = |step: &&Step| match outcomes.get(&step.id) {
         Some(Outcome::Done { .. }) => true,
         Some(Outcome::Skipped { .. }) => !again.contains(&step.id),
@@ -142,13 +143,13 @@ pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Re
             description: proposed.description,
             payload: proposed.payload,
         };
-        if old.iter().any(|it| is_same(it, outcomes.get(&it.id), proposed.step, &step)) {
+        if old.iter().any(|known| is_same(known, outcomes.get(&known.id), proposed.step, &step)) {
             continue;
         }
         let kept = proposed.step.filter(|id| {
             let is_open = matches!(outcomes.get(id), None | Some(Outcome::Failed { .. }));
-            let names_it = |it: &Step| it.id == *id && it.server == step.server && it.tool == step.tool;
-            is_open && old.iter().any(names_it) && steps.iter().all(|it| it.id != *id)
+            let names_it = |old: &Step| old.id == *id && old.server == step.server && old.tool == step.tool;
+            is_open && old.iter().any(names_it) && steps.iter().all(|new| new.id != *id)
         });
         match kept {
             Some(id) => step.id = id,
@@ -200,6 +201,6 @@ fn the_hash_names_all_that_a_plan_says() {
     let one = Plan { steps: vec![step("lunch")] };
     let other = Plan { steps: vec![Step { payload: Some(Payload::new()), ..step("lunch") }] };
     let hashes = [one.hash(), other.hash(), Plan { steps: vec![step("dinner")] }.hash()];
-    assert!(hashes.iter().enumerate().all(|(n, it)| !hashes[..n].contains(it)), "{hashes:?}");
+    assert!(hashes.iter().enumerate().all(|(n, hash)| !hashes[..n].contains(hash)), "{hashes:?}");
     assert_eq!(one.hash(), Plan { steps: vec![step("lunch")] }.hash());
 }

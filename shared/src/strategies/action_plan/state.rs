@@ -221,7 +221,7 @@ pub enum Ending {
 impl State {
     /// Returns the next step: the first that has neither succeeded nor been skipped.
     pub fn step(&self) -> Option<&Step> {
-        self.plan.as_ref()?.steps.iter().find(|it| !self.is_settled(it.id))
+        self.plan.as_ref()?.steps.iter().find(|step| !self.is_settled(step.id))
     }
 
     /// Returns the hash of the plan in force.
@@ -280,7 +280,7 @@ impl State {
                 self.settle(Outcome::Done { payload, result: result.clone(), under });
             }
             Fact::SameAs { step } => {
-                self.outcomes.get(step).cloned().into_iter().for_each(|it| self.settle(it));
+                self.outcomes.get(step).cloned().into_iter().for_each(|outcome| self.settle(outcome));
             }
             Fact::Failed { reason, cause } => {
                 let failures = self.attempt.failures + 1;
@@ -304,7 +304,7 @@ impl State {
 
     fn replan(&mut self, plan: &Plan) {
         self.outcomes.retain(|id, _| plan.step(*id).is_some());
-        let next = plan.steps.iter().map(|it| it.id + 1).max().unwrap_or_default();
+        let next = plan.steps.iter().map(|step| step.id + 1).max().unwrap_or_default();
         self.steps_planned = self.steps_planned.max(next);
         self.plan = Some(plan.clone());
         self.problem = None;
@@ -315,7 +315,7 @@ impl State {
     /// **Invariant:** a payload that was filled in is not approved, and the question that was shown before no longer
     /// counts.
     fn fill(&mut self, payloads: &BTreeMap<u32, Payload>) {
-        for step in self.plan.iter_mut().flat_map(|it| &mut it.steps) {
+        for step in self.plan.iter_mut().flat_map(|plan| &mut plan.steps) {
             if let Some(payload) = payloads.get(&step.id) {
                 step.payload = Some(payload.clone());
             }
@@ -325,9 +325,10 @@ impl State {
 
     /// Keeps the first plan that was approved, because steps that ran belong to it, and every payload that was shown.
     fn approve(&mut self, plan: &str) {
-        let shown = self.shown.take().filter(|it| it.plan == plan).map_or(Vec::new(), |it| it.steps);
+        let shown =
+            self.shown.take().filter(|shown| shown.plan == plan).map_or(Vec::new(), |shown| shown.steps);
         self.approved.get_or_insert_with(|| plan.to_owned());
-        for step in self.plan.iter().flat_map(|it| &it.steps).filter(|it| shown.contains(&it.id)) {
+        for step in self.plan.iter().flat_map(|plan| &plan.steps).filter(|step| shown.contains(&step.id)) {
             let Some(payload) = step.payload.clone() else { continue };
             let call = ApprovedCall { server: step.server.clone(), tool: step.tool.clone(), payload };
             self.approved_calls.insert(step.id, call);
@@ -350,7 +351,7 @@ impl State {
 
     /// Records the outcome of the current step and resets the attempt for the next one.
     fn settle(&mut self, outcome: Outcome) {
-        if let Some(id) = self.step().map(|it| it.id) {
+        if let Some(id) = self.step().map(|step| step.id) {
             self.outcomes.insert(id, outcome);
         }
         self.attempt = Attempt::default();

@@ -93,8 +93,8 @@ impl State {
             Fact::Indexed(report) => {
                 for (name, offer) in std::mem::take(&mut self.offers) {
                     let indexed = matches!(report.servers.get(&name), Some(Status::Ok | Status::Unchanged));
-                    if let (Offer::Changed(it), true) = (offer, indexed) {
-                        self.held.insert(name, it.hash);
+                    if let (Offer::Changed(description), true) = (offer, indexed) {
+                        self.held.insert(name, description.hash);
                     }
                 }
                 self.report = report.clone();

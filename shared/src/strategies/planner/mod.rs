@@ -213,7 +213,7 @@ pub(super) const NOT_DONE: &str = "not done";
 
 /// Returns the plan with its progress, and the results of tools.
 pub(super) fn partial<S: Planning>(thread: &Thread<S>) -> PartialResult<S::Fact> {
-    let plan = S::planned(thread).plan.as_ref().map_or(String::new(), |it| nodes::list(it, NOT_DONE));
+    let plan = S::planned(thread).plan.as_ref().map_or(String::new(), |plan| nodes::list(plan, NOT_DONE));
     let text = [plan, thread.results()].join("\n");
     PartialResult { text, facts: Vec::new() }
 }

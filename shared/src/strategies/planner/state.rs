@@ -149,13 +149,13 @@ impl Plan {
         if self.beside.is_empty() {
             return all.collect();
         }
-        all.filter(|it| self.tasks.get(*it).is_some_and(|it| it.progress.is_open())).collect()
+        all.filter(|nth| self.tasks.get(*nth).is_some_and(|task| task.progress.is_open())).collect()
     }
 
     /// Returns the index of the first task that is neither done nor skipped, or of the last task.
     pub fn first_unfinished(&self) -> usize {
         let last = self.tasks.len().saturating_sub(1);
-        self.tasks.iter().position(|it| !it.progress.is_over()).unwrap_or(last)
+        self.tasks.iter().position(|task| !task.progress.is_over()).unwrap_or(last)
     }
 
     /// Returns the index of the task that the call at `nth` of the last message belongs to.
@@ -168,11 +168,15 @@ impl Plan {
     ///
     /// A task depends on earlier ones only, so the first open task can always be worked on.
     pub fn next(tasks: &[Task], from: usize, width: usize) -> Vec<usize> {
-        let is_open = |it: &usize| tasks[*it].progress.is_open();
+        let is_open = |nth: &usize| tasks[*nth].progress.is_open();
         let mut open = (from..tasks.len()).filter(is_open);
         let Some(first) = open.next() else { return Vec::new() };
         let is_ready = |n: &usize| {
-            tasks[*n].depends_on.iter().filter(|it| **it < *n).all(|it| tasks[*it].progress.is_over())
+            tasks[*n]
+                .depends_on
+                .iter()
+                .filter(|other| **other < *n)
+                .all(|other| tasks[*other].progress.is_over())
         };
         std::iter::once(first).chain(open.filter(is_ready)).take(width.max(1)).collect()
     }
@@ -191,7 +195,7 @@ impl State {
 
     /// Returns the index of the current task's first message.
     pub fn since(&self) -> usize {
-        self.plan.as_ref().map_or(0, |it| it.since)
+        self.plan.as_ref().map_or(0, |plan| plan.since)
     }
 
     pub(in crate::strategies) fn begin_turn(&mut self) {
@@ -234,7 +238,7 @@ impl State {
                 }
             }
             Fact::Settled { task, progress } => {
-                if let Some(task) = self.plan.as_mut().and_then(|it| it.tasks.get_mut(*task)) {
+                if let Some(task) = self.plan.as_mut().and_then(|plan| plan.tasks.get_mut(*task)) {
                     task.progress = progress.clone();
                 }
             }

@@ -104,7 +104,7 @@ impl Planning for PlannerWithPrompts {
             return String::new();
         }
         let says: Vec<String> =
-            messages.iter().map(|it| format!("{}: {}", it.role.name(), it.content)).collect();
+            messages.iter().map(|message| format!("{}: {}", message.role.name(), message.content)).collect();
         fill(
             include_str!("prompts/advice.md"),
             &[

@@ -131,7 +131,7 @@ impl State {
     /// Returns the arguments of the prompt named `prompt`.
     pub fn takes(&self, prompt: &str) -> &[PromptArgument] {
         let offered = self.offered().unwrap_or_default();
-        offered.iter().find(|it| it.name == prompt).map_or(&[], |it| &it.arguments)
+        offered.iter().find(|info| info.name == prompt).map_or(&[], |info| &info.arguments)
     }
 
     pub(super) fn begin_turn(&mut self) {
@@ -181,8 +181,8 @@ impl Guide {
             Fact::Rated(candidates) => self.candidates.clone_from(candidates),
             Fact::UnknownChoice { answer } => self.unknown_choice = Some(answer.clone()),
             Fact::Chosen { prompt } => {
-                let rated = self.candidates.iter().find(|it| it.prompt == *prompt);
-                let arguments = rated.map(|it| it.arguments.clone()).unwrap_or_default();
+                let rated = self.candidates.iter().find(|candidate| candidate.prompt == *prompt);
+                let arguments = rated.map(|candidate| candidate.arguments.clone()).unwrap_or_default();
                 self.chosen = Some(Chosen { prompt: prompt.clone(), arguments });
             }
             Fact::AskedFor { argument } => self.asked_for = Some(argument.clone()),

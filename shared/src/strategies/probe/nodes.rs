@@ -104,7 +104,7 @@ impl Node<Probe> for ReceiveAnswer {
     fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
         let Question { options, .. } = question(thread);
         let chosen = match options.is_empty() {
-            true => Some(thread.user_message()).filter(|it| !Answer::is_dismissal(it)),
+            true => Some(thread.user_message()).filter(|text| !Answer::is_dismissal(text)),
             false => Question::chosen(&options, thread.user_message()),
         };
         match chosen {

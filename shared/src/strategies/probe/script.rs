@@ -53,7 +53,7 @@ pub enum Word {
 
 /// Parses the instructions of an input. An invalid instruction is returned as an error.
 pub(super) fn parse(input: &str) -> Result<Vec<Word>, String> {
-    let parts = input.split([';', '\n']).map(str::trim).filter(|it| !it.is_empty());
+    let parts = input.split([';', '\n']).map(str::trim).filter(|part| !part.is_empty());
     let words: Vec<Word> = parts.take(INSTRUCTIONS_MAX + 1).map(word).collect::<Result<_, _>>()?;
     if words.is_empty() {
         return Err("The input is empty.".to_owned());
@@ -61,7 +61,7 @@ pub(super) fn parse(input: &str) -> Result<Vec<Word>, String> {
     if words.len() > INSTRUCTIONS_MAX {
         return Err(format!("The input has more than {INSTRUCTIONS_MAX} instructions."));
     }
-    let all: u64 = words.iter().map(|it| u64::from(it.times())).sum();
+    let all: u64 = words.iter().map(|word| u64::from(word.times())).sum();
     if all > TIMES_IN_ALL_MAX {
         return Err(format!(
             "The input asks for {all} steps, calls and failures, and may for {TIMES_IN_ALL_MAX}."
@@ -110,9 +110,9 @@ fn word(part: &str) -> Result<Word, String> {
             Ok(Word::Wait((seconds * 1000.0) as u64))
         }
         "ask" => {
-            let mut pieces = rest.split('|').map(|it| it.trim().to_owned());
-            let question = pieces.next().filter(|it| !it.is_empty()).unwrap_or("Well?".to_owned());
-            Ok(Word::Ask { question, options: pieces.filter(|it| !it.is_empty()).collect() })
+            let mut pieces = rest.split('|').map(|piece| piece.trim().to_owned());
+            let question = pieces.next().filter(|text| !text.is_empty()).unwrap_or("Well?".to_owned());
+            Ok(Word::Ask { question, options: pieces.filter(|option| !option.is_empty()).collect() })
         }
         "flaky" => times(part, rest).map(Word::Flaky),
         "fail" => Ok(Word::Fail(if rest.is_empty() { "told to fail".to_owned() } else { rest.to_owned() })),

@@ -51,7 +51,7 @@ pub(super) fn resolve_beginning(partial: &str, sources: &[Source]) -> String {
     let end = settled(partial).min(settled_brackets(partial, &brackets, &code, &found));
     // An address extends to the next white space, and a token may hold some.
     let end = partial[..end].rfind(char::is_whitespace).unwrap_or_default();
-    let torn = brackets.iter().find(|(open, close)| *open < end && close.is_some_and(|it| end <= it));
+    let torn = brackets.iter().find(|(open, close)| *open < end && close.is_some_and(|at| end <= at));
     let end = torn.map_or(end, |(open, _)| *open);
     let mut page = Page::new(partial, sources, &code);
     page.fill(&found, end, |_| true);
@@ -62,12 +62,12 @@ pub(super) fn resolve_beginning(partial: &str, sources: &[Source]) -> String {
 fn settled_brackets(text: &str, brackets: &[Bracket], code: &[Range<usize>], links: &[Link]) -> usize {
     let mut from = 0;
     for &(open, close) in brackets {
-        let link = links.get(links.partition_point(|it| it.at.end <= open));
-        let link = link.filter(|it| it.at.contains(&open) && !torn_by_code(&it.at, code));
+        let link = links.get(links.partition_point(|link| link.at.end <= open));
+        let link = link.filter(|link| link.at.contains(&open) && !torn_by_code(&link.at, code));
         match link {
             _ if open < from || containing(code, open).is_some() => (),
             Some(link) if link.at.end < text.len() => from = link.at.end,
-            _ if is_complete(&text[open + 1..], close.map(|it| &text[it + 1..])) => (),
+            _ if is_complete(&text[open + 1..], close.map(|at| &text[at + 1..])) => (),
             // The mark of a picture belongs to its brackets.
             _ => return open - usize::from(text[..open].ends_with('!')),
         }
@@ -79,10 +79,10 @@ fn settled_brackets(text: &str, brackets: &[Bracket], code: &[Range<usize>], lin
 /// it and the text after its closing bracket.
 fn is_complete(inside: &str, after: Option<&str>) -> bool {
     match after {
-        Some(after) => after.chars().next().is_some_and(|it| it != '('),
+        Some(after) => after.chars().next().is_some_and(|char| char != '('),
         // A token holds only numbers, and no label is so long.
         None => {
-            let is_token = |it: char| it.is_ascii_digit() || "sS,; ".contains(it);
+            let is_token = |char: char| char.is_ascii_digit() || "sS,; ".contains(char);
             4 * LABEL_MAX < inside.len() && !inside.chars().take(TOKEN_MAX).all(is_token)
         }
     }
@@ -97,8 +97,8 @@ type Bracket = (usize, Option<usize>);
 /// Returns the brackets of `text`, in the order of their openings.
 fn brackets(text: &str) -> Vec<Bracket> {
     let (mut found, mut open) = (Vec::new(), Vec::new());
-    for (at, it) in text.bytes().enumerate() {
-        match it {
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
             b'[' => {
                 open.push(found.len());
                 found.push((at, None));
@@ -137,7 +137,7 @@ impl<'a> Page<'a> {
     /// Copies the answer up to `end` with its citations. A link that crosses `end` is left out, with all that follows.
     fn fill(&mut self, links: &[Link], end: usize, known: impl Fn(&str) -> bool) {
         let mut done = 0;
-        for link in links.iter().filter(|it| !torn_by_code(&it.at, self.code)) {
+        for link in links.iter().filter(|link| !torn_by_code(&link.at, self.code)) {
             self.words(done..link.at.start.min(end));
             done = link.at.end;
             if end < done {
@@ -151,8 +151,8 @@ impl<'a> Page<'a> {
     /// Copies a part of the answer without links, and replaces its tokens.
     fn words(&mut self, part: Range<usize>) {
         let mut done = part.start;
-        let first = self.code.partition_point(|it| it.end <= part.start);
-        for code in self.code[first..].iter().take_while(|it| it.start < part.end) {
+        let first = self.code.partition_point(|range| range.end <= part.start);
+        for code in self.code[first..].iter().take_while(|range| range.start < part.end) {
             self.prose(&self.answer[done..code.start.max(done)]);
             done = code.end.min(part.end);
             self.push(&self.answer[code.start.max(part.start)..done]);
@@ -181,12 +181,12 @@ impl<'a> Page<'a> {
 
     /// An address of a source is a citation. Any other stays as the model wrote it.
     fn link(&mut self, link: &Link, known: bool) {
-        let label = link.label.as_deref().filter(|it| !it.contains("://"));
+        let label = link.label.as_deref().filter(|label| !label.contains("://"));
         if let Some(group) = label.and_then(numbers) {
             return self.cite(&group);
         }
         let page = key(&link.url);
-        let source = self.sources.iter().position(|it| key(&it.url) == page);
+        let source = self.sources.iter().position(|source| key(&source.url) == page);
         if link.kind == Kind::Page
             && let Some(nth) = source
         {
@@ -205,11 +205,11 @@ impl<'a> Page<'a> {
     fn cite(&mut self, group: &[usize]) {
         let mut links = Vec::new();
         for n in group {
-            let Some(source) = n.checked_sub(1).and_then(|it| self.sources.get(it)) else {
+            let Some(source) = n.checked_sub(1).and_then(|index| self.sources.get(index)) else {
                 self.strange.push(format!("[s{n}]"));
                 continue;
             };
-            let at = self.cited.iter().position(|it| it + 1 == *n).unwrap_or_else(|| {
+            let at = self.cited.iter().position(|index| index + 1 == *n).unwrap_or_else(|| {
                 self.cited.push(n - 1);
                 self.cited.len() - 1
             });
@@ -237,7 +237,7 @@ impl<'a> Page<'a> {
             self.out.push_str(&format!("\n{}. [{title}]({})", n + 1, target(url)));
         }
         if !self.unfound.is_empty() {
-            let all: Vec<String> = self.unfound.iter().map(|it| format!("<{it}>")).collect();
+            let all: Vec<String> = self.unfound.iter().map(|address| format!("<{address}>")).collect();
             self.out.push_str(&format!("\n\nNot among the sources: {}", all.join(", ")));
         }
         self.strange.append(&mut self.unfound);
@@ -254,14 +254,14 @@ fn is_local(url: &str) -> bool {
 
 /// Returns the sources named in brackets, if the brackets contain nothing else: `s1`, or `s1, s2`.
 pub(super) fn numbers(inner: &str) -> Option<Vec<usize>> {
-    let parts = inner.split([',', ';', ' ']).filter(|it| !it.is_empty());
+    let parts = inner.split([',', ';', ' ']).filter(|part| !part.is_empty());
     let numbers: Option<Vec<usize>> = parts
-        .map(|it| {
-            let digits = it.strip_prefix(['s', 'S'])?;
-            digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok())?
+        .map(|part| {
+            let digits = part.strip_prefix(['s', 'S'])?;
+            digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
         })
         .collect();
-    numbers.filter(|it| !it.is_empty())
+    numbers.filter(|numbers| !numbers.is_empty())
 }
 
 /// Escapes an address for use as the target of a markdown link.

@@ -15,13 +15,14 @@ impl Shelf {
     /// **Invariant:** only pages that the provider cites become sources. The model may have invented any other address
     /// in the text, so its label stays and the address is removed.
     pub(super) fn note_cited(&mut self, words: &str, citations: &[Citation]) -> String {
-        let is_address =
-            |it: &&Citation| links(&it.url).first().is_some_and(|link| link.at == (0..it.url.len()));
+        let is_address = |citation: &&Citation| {
+            links(&citation.url).first().is_some_and(|link| link.at == (0..citation.url.len()))
+        };
         let cited: Vec<(&Citation, String)> = citations
             .iter()
             .filter(is_address)
             .take(CITATIONS_MAX)
-            .map(|it| (it, self.token(&it.url, Some(&it.title))))
+            .map(|citation| (citation, self.token(&citation.url, Some(&citation.title))))
             .collect();
         let kept = cut(words, FINDING_MAX);
         let (mut page, mut done) = (Page { words: &kept, due: due(words, &cited), out: String::new() }, 0);
@@ -29,10 +30,13 @@ impl Shelf {
             page.plain(done, link.at.start);
             done = link.at.end;
             page.out.push_str(&defused(
-                link.label.as_deref().filter(|it| !it.contains("://")).unwrap_or_default(),
+                link.label.as_deref().filter(|label| !label.contains("://")).unwrap_or_default(),
             ));
-            let token = cited.iter().find(|(it, _)| key(&it.url) == key(&link.url)).map(|(_, token)| token);
-            token.into_iter().for_each(|it| page.put(it));
+            let token = cited
+                .iter()
+                .find(|(citation, _)| key(&citation.url) == key(&link.url))
+                .map(|(_, token)| token);
+            token.into_iter().for_each(|text| page.put(text));
         }
         page.plain(done, kept.len());
         page.rest();
@@ -43,13 +47,14 @@ impl Shelf {
 /// Returns the tokens of the pages whose addresses are not in the text, each with its position, last position first.
 /// Providers count positions in characters.
 fn due(words: &str, cited: &[(&Citation, String)]) -> Vec<(usize, String)> {
-    let linked: Vec<String> = links(words).iter().map(|it| key(&it.url)).collect();
+    let linked: Vec<String> = links(words).iter().map(|link| key(&link.url)).collect();
     let place = |end: usize| match words.char_indices().nth(end) {
         Some((at, _)) if 0 < end => at,
         Some(_) | None => words.len(),
     };
-    let missing = cited.iter().filter(|(it, _)| !linked.contains(&key(&it.url)));
-    let mut due: Vec<(usize, String)> = missing.map(|(it, token)| (place(it.end), token.clone())).collect();
+    let missing = cited.iter().filter(|(citation, _)| !linked.contains(&key(&citation.url)));
+    let mut due: Vec<(usize, String)> =
+        missing.map(|(citation, token)| (place(citation.end), token.clone())).collect();
     due.sort_by_key(|(at, _)| *at);
     due.dedup();
     due.reverse();

@@ -11,13 +11,13 @@ pub(super) fn code(text: &str) -> Vec<Range<usize>> {
 
 /// Returns the range that holds `at`, if there is one. The ranges are in order and do not overlap.
 pub(super) fn containing(ranges: &[Range<usize>], at: usize) -> Option<&Range<usize>> {
-    let next = ranges.partition_point(|it| it.end <= at);
-    ranges.get(next).filter(|it| it.start <= at)
+    let next = ranges.partition_point(|range| range.end <= at);
+    ranges.get(next).filter(|range| range.start <= at)
 }
 
 /// Returns the end of the part of `text` in which more text after it would change no code.
 pub(super) fn settled(text: &str) -> usize {
-    let line = text.rfind('\n').map_or(0, |it| it + 1);
+    let line = text.rfind('\n').map_or(0, |at| at + 1);
     let text = if may_be_fence(&text[line..]) { &text[..line] } else { text };
     let (found, prose) = read(text);
     let Some(prose) = prose else { return text.len() };
@@ -80,7 +80,7 @@ type Fence = (char, usize);
 fn fence(line: &str) -> Option<(Fence, &str)> {
     // A fence within a list item or a quotation is indented or marked.
     let line = line.trim_start_matches([' ', '>']);
-    let mark = line.chars().next().filter(|it| matches!(it, '`' | '~'))?;
+    let mark = line.chars().next().filter(|char| matches!(char, '`' | '~'))?;
     let rest = line.trim_start_matches(mark);
     let length = line.len() - rest.len();
     let is_span = mark == '`' && rest.contains('`');
@@ -99,7 +99,7 @@ fn spans(text: &str, prose: Range<usize>) -> Vec<Range<usize>> {
     }
     while let Some(run) = runs.get(from) {
         let same = later.entry(run.len()).or_default();
-        while same.last().is_some_and(|it| *it <= from) {
+        while same.last().is_some_and(|start| *start <= from) {
             same.pop();
         }
         match same.last() {

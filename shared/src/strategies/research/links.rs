@@ -34,31 +34,31 @@ pub(super) fn links(text: &str) -> Vec<Link> {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::<Link>::new();
     let mut from = 0;
-    while let Some(colon) = lower[from..].find("://").map(|it| from + it) {
-        let scheme = ["https", "http"].into_iter().find(|it| lower[from..colon].ends_with(it));
-        let Some(start) = scheme.map(|it| colon - it.len()) else {
+    while let Some(colon) = lower[from..].find("://").map(|at| from + at) {
+        let scheme = ["https", "http"].into_iter().find(|name| lower[from..colon].ends_with(name));
+        let Some(start) = scheme.map(|name| colon - name.len()) else {
             from = colon + 1;
             continue;
         };
         let end = end_of(text, start);
         from = end;
-        let within_a_word = text[..start].ends_with(|it: char| it.is_ascii_alphanumeric());
+        let within_a_word = text[..start].ends_with(|char: char| char.is_ascii_alphanumeric());
         let url = &text[start..end];
         if within_a_word || host(url).is_empty() {
             continue;
         }
         // A label that begins within another link is none: the bracket is part of that link's title.
         let torn = |link: &Link| {
-            let before = found.iter().rfind(|it| it.at.start < link.at.start);
-            before.is_some_and(|it| link.at.start < it.at.end)
+            let before = found.iter().rfind(|other| other.at.start < link.at.start);
+            before.is_some_and(|other| link.at.start < other.at.end)
         };
-        let link = markdown(text, start, end).filter(|it| !torn(it)).unwrap_or_else(|| {
+        let link = markdown(text, start, end).filter(|link| !torn(link)).unwrap_or_else(|| {
             let angled = text[..start].ends_with('<') && text[end..].starts_with('>');
             let at = if angled { start - 1..end + 1 } else { start..end };
             Link { at, url: url.to_owned(), label: None, kind: Kind::Page }
         });
         // An address that is the label of another link is only the name of that link.
-        while found.last().is_some_and(|it| link.at.start <= it.at.start) {
+        while found.last().is_some_and(|other| link.at.start <= other.at.start) {
             found.pop();
         }
         from = link.at.end;
@@ -70,20 +70,20 @@ pub(super) fn links(text: &str) -> Vec<Link> {
 /// Returns the end of the address that starts at `start`, without the punctuation of the sentence.
 fn end_of(text: &str, start: usize) -> usize {
     let mut open = 0_i32;
-    let stops = |it: char| {
-        it.is_whitespace()
-            || "<>\"'`{}|\\^[]".contains(it)
-            || it.is_control()
-            || (!it.is_ascii() && !it.is_alphanumeric())
+    let stops = |char: char| {
+        char.is_whitespace()
+            || "<>\"'`{}|\\^[]".contains(char)
+            || char.is_control()
+            || (!char.is_ascii() && !char.is_alphanumeric())
     };
     let mut end = text.len();
-    for (at, it) in text[start..].char_indices() {
-        match it {
+    for (at, char) in text[start..].char_indices() {
+        match char {
             '(' => open += 1,
             ')' => open -= 1,
             _ => (),
         }
-        if open < 0 || stops(it) {
+        if open < 0 || stops(char) {
             end = start + at;
             break;
         }
@@ -95,7 +95,7 @@ fn end_of(text: &str, start: usize) -> usize {
 fn markdown(text: &str, start: usize, end: usize) -> Option<Link> {
     let before = text[..start].strip_suffix('<').unwrap_or(&text[..start]).strip_suffix("](")?;
     let mut depth = 0_u32;
-    let (open, _) = before.char_indices().rev().take(LABEL_MAX).find(|(_, it)| match it {
+    let (open, _) = before.char_indices().rev().take(LABEL_MAX).find(|(_, char)| match char {
         ']' => {
             depth += 1;
             false
@@ -109,7 +109,7 @@ fn markdown(text: &str, start: usize, end: usize) -> Option<Link> {
     })?;
     let after = text[end..].strip_prefix('>').unwrap_or(&text[end..]);
     let title = after.trim_start_matches(' ');
-    let after = match title.strip_prefix('"').and_then(|it| it.split_once('"')) {
+    let after = match title.strip_prefix('"').and_then(|title| title.split_once('"')) {
         Some((_, rest)) => rest,
         None => after,
     };
@@ -126,12 +126,12 @@ fn markdown(text: &str, start: usize, end: usize) -> Option<Link> {
 
 /// Returns the host of an address without a leading `www.`, or an empty text if there is none.
 pub(super) fn host(url: &str) -> String {
-    let rest = url.split_once("://").map_or("", |(_, it)| it);
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = host.rsplit('@').next().unwrap_or_default().to_lowercase();
     let host = host.strip_suffix(":443").or(host.strip_suffix(":80")).unwrap_or(&host);
     let host = host.strip_prefix("www.").unwrap_or(host);
-    if host.contains(|it: char| it.is_alphanumeric()) { host.to_owned() } else { String::new() }
+    if host.contains(|char: char| char.is_alphanumeric()) { host.to_owned() } else { String::new() }
 }
 
 /// Query parameters that track the origin of a visit and do not change the page.
@@ -142,14 +142,15 @@ pub(super) fn key(url: &str) -> String {
     let (page, fragment) = url.split_once('#').unwrap_or((url, ""));
     // A fragment that looks like a path names a page of its own. Any other fragment is a position on the page.
     let fragment = if fragment.starts_with(['!', '/']) { fragment } else { "" };
-    let rest = page.split_once("://").map_or("", |(_, it)| it);
+    let rest = page.split_once("://").map_or("", |(_, rest)| rest);
     let path = rest.find(['/', '?']).map_or("", |at| &rest[at..]);
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let tracks = |it: &&str| {
-        let name = it.split('=').next().unwrap_or_default();
+    let tracks = |parameter: &&str| {
+        let name = parameter.split('=').next().unwrap_or_default();
         name.starts_with("utm_") || TRACKING.contains(&name)
     };
-    let query: Vec<&str> = query.split('&').filter(|it| !it.is_empty() && !tracks(it)).collect();
+    let query: Vec<&str> =
+        query.split('&').filter(|parameter| !parameter.is_empty() && !tracks(parameter)).collect();
     format!("{}{}?{}#{fragment}", host(url), path.trim_end_matches('/'), query.join("&"))
 }
 

@@ -155,7 +155,7 @@ impl Thread<Research> {
     /// Returns the topic: the person's last message when the turn began.
     fn topic(&self) -> &str {
         let asked = &self.messages[self.state.question.clone()];
-        asked.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.trim())
+        asked.iter().rfind(|message| message.role == Role::User).map_or("", |message| message.content.trim())
     }
 
     /// Returns the range of the question and its findings, the only messages that may be cited.
@@ -167,10 +167,12 @@ impl Thread<Research> {
     ///
     /// The result is text and not messages, because tokens in an earlier turn refer to other sources.
     fn earlier(&self) -> String {
-        let spoken =
-            |it: &&Message| matches!(it.role, Role::User | Role::Assistant) && it.tool_calls.is_empty();
+        let spoken = |message: &&Message| {
+            matches!(message.role, Role::User | Role::Assistant) && message.tool_calls.is_empty()
+        };
         let said = self.messages[..self.state.question.start].iter().filter(spoken);
-        let all: Vec<String> = said.map(|it| format!("{}: {}", it.role.name(), it.content)).collect();
+        let all: Vec<String> =
+            said.map(|message| format!("{}: {}", message.role.name(), message.content)).collect();
         let all = all.join("\n");
         if all.is_empty() {
             return "none".to_owned();

@@ -10,7 +10,7 @@ use super::{Research, nodes::SUBMIT_PLAN};
 pub(super) fn offered(thread: &Thread<Research>) -> Vec<&str> {
     let of_use = |server: &&String| {
         !thread.state.unreachable.contains_key(*server)
-            && toolbox(thread, server).iter().any(|it| !is_search(thread, server, &it.name))
+            && toolbox(thread, server).iter().any(|tool| !is_search(thread, server, &tool.name))
     };
     thread.servers.keys().filter(of_use).map(String::as_str).collect()
 }
@@ -22,17 +22,17 @@ pub(super) fn offered(thread: &Thread<Research>) -> Vec<&str> {
 /// The message for the model, if the name matches no tool.
 pub(super) fn meant<'a>(thread: &'a Thread<Research>, name: &str) -> Result<(&'a str, &'a str), String> {
     let tools = thread.offered_tools(&offered(thread));
-    let is_taken = tools.iter().any(|it| it.name == READ_MORE);
-    if let Some(it) = tools.first().filter(|_| name == READ_MORE && !is_taken) {
-        return Ok((it.server, READ_MORE));
+    let is_taken = tools.iter().any(|tool| tool.name == READ_MORE);
+    if let Some(tool) = tools.first().filter(|_| name == READ_MORE && !is_taken) {
+        return Ok((tool.server, READ_MORE));
     }
-    match tools.iter().find(|it| it.name == name) {
-        Some(it) if is_search(thread, it.server, &it.tool.name) => Err(format!(
+    match tools.iter().find(|tool| tool.name == name) {
+        Some(tool) if is_search(thread, tool.server, &tool.tool.name) => Err(format!(
             "{name} is called by {SUBMIT_PLAN} for every query, so that what it finds can be cited"
         )),
-        Some(it) => Ok((it.server, &it.tool.name)),
+        Some(tool) => Ok((tool.server, &tool.tool.name)),
         None => {
-            let mut known: Vec<&str> = tools.iter().map(|it| &*it.name).collect();
+            let mut known: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
             known.push(SUBMIT_PLAN);
             Err(format!("there is no tool called {name:?}; there are {}", known.join(", ")))
         }
@@ -44,7 +44,7 @@ fn toolbox<'a>(thread: &'a Thread<Research>, server: &str) -> &'a [Tool] {
 }
 
 fn is_search(thread: &Thread<Research>, server: &str, tool: &str) -> bool {
-    thread.config.search.as_ref().is_some_and(|it| it.server == server && it.tool == tool)
+    thread.config.search.as_ref().is_some_and(|search| search.server == server && search.tool == tool)
 }
 
 /// Returns the reason that the configured search cannot be used, if there is one.
@@ -54,6 +54,6 @@ pub(super) fn no_search(thread: &Thread<Research>) -> Option<String> {
         return Some(reason.clone());
     }
     let tools = toolbox(thread, &search.server);
-    let there = tools.iter().any(|it| it.name == search.tool);
+    let there = tools.iter().any(|tool| tool.name == search.tool);
     (!there).then(|| format!("{} has no tool called {:?}", search.server, search.tool))
 }

@@ -28,11 +28,11 @@ pub(super) fn submitted<'a>(
     let (mut queries, mut reasons) = (Vec::new(), Vec::new());
     for call in calls {
         let own = read(&call.arguments)?;
-        if let Some(twice) = own.iter().enumerate().find(|(n, it)| is_among(it, &own[..*n])) {
+        if let Some(twice) = own.iter().enumerate().find(|(n, query)| is_among(query, &own[..*n])) {
             return Err(format!("the query {:?} is there twice; each must ask for something else", twice.1));
         }
         queries.extend(own);
-        reasons.extend(call.arguments["rationale"].as_str().map(str::trim).filter(|it| !it.is_empty()));
+        reasons.extend(call.arguments["rationale"].as_str().map(str::trim).filter(|text| !text.is_empty()));
     }
     let queries = distinct(queries, &[]);
     if limit < queries.len() {
@@ -51,16 +51,16 @@ fn read(arguments: &Value) -> Result<Vec<String>, String> {
     if listed.is_empty() {
         return Err("there is no query; submit at least one, or answer in plain words".to_owned());
     }
-    let one = |it: &Value| {
-        let Some(text) = it.as_str() else {
-            return Err(format!("{it} is not a text; every query must be one"));
+    let one = |value: &Value| {
+        let Some(text) = value.as_str() else {
+            return Err(format!("{value} is not a text; every query must be one"));
         };
         match cleaned(text) {
-            it if it.is_empty() => Err("a query is empty".to_owned()),
-            it if QUERY_MAX < it.chars().count() => {
+            query if query.is_empty() => Err("a query is empty".to_owned()),
+            query if QUERY_MAX < query.chars().count() => {
                 Err(format!("a query is longer than {QUERY_MAX} characters"))
             }
-            it => Ok(it),
+            query => Ok(query),
         }
     };
     listed.iter().map(one).collect()
@@ -68,13 +68,13 @@ fn read(arguments: &Value) -> Result<Vec<String>, String> {
 
 /// Returns the queries that are not empty, too long, repeated or among `known`, in order.
 pub(super) fn distinct(queries: impl IntoIterator<Item = String>, known: &[&str]) -> Vec<String> {
-    let mut seen: BTreeSet<String> = known.iter().map(|it| folded(it)).collect();
-    let cut = queries.into_iter().map(|it| cleaned(&it).chars().take(QUERY_MAX).collect::<String>());
-    cut.filter(|it| !it.is_empty() && seen.insert(folded(it))).collect()
+    let mut seen: BTreeSet<String> = known.iter().map(|query| folded(query)).collect();
+    let cut = queries.into_iter().map(|query| cleaned(&query).chars().take(QUERY_MAX).collect::<String>());
+    cut.filter(|query| !query.is_empty() && seen.insert(folded(query))).collect()
 }
 
 fn is_among(query: &str, others: &[String]) -> bool {
-    others.iter().any(|it| folded(it) == folded(query))
+    others.iter().any(|other| folded(other) == folded(query))
 }
 
 fn cleaned(query: &str) -> String {
@@ -118,13 +118,13 @@ pub(super) fn approval(answer: &str, limit: usize) -> Approval {
     if Answer::of(first) != Answer::Unclear {
         return Approval::Wish;
     }
-    let lines: Vec<&str> = answer.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+    let lines: Vec<&str> = answer.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if let [line] = lines[..]
         && unlisted(line) == line
     {
         return Approval::Line;
     }
-    let queries = distinct(lines.into_iter().map(|it| unlisted(it).to_owned()), &[]);
+    let queries = distinct(lines.into_iter().map(|line| unlisted(line).to_owned()), &[]);
     match queries.len() {
         0 => Approval::Unclear("nothing was answered".to_owned()),
         n if limit < n => {
@@ -137,12 +137,12 @@ pub(super) fn approval(answer: &str, limit: usize) -> Approval {
 /// Returns a line without its list marker or number.
 fn unlisted(line: &str) -> &str {
     let line = line.trim();
-    if let Some(rest) = ["- ", "* ", "• "].iter().find_map(|it| line.strip_prefix(it)) {
+    if let Some(rest) = ["- ", "* ", "• "].iter().find_map(|bullet| line.strip_prefix(bullet)) {
         return rest;
     }
-    let rest = line.trim_start_matches(|it: char| it.is_ascii_digit());
+    let rest = line.trim_start_matches(|char: char| char.is_ascii_digit());
     let numbered = rest.len() < line.len();
-    [". ", ") "].iter().find_map(|it| rest.strip_prefix(it)).filter(|_| numbered).unwrap_or(line)
+    [". ", ") "].iter().find_map(|mark| rest.strip_prefix(mark)).filter(|_| numbered).unwrap_or(line)
 }
 
 #[cfg(test)]

@@ -34,8 +34,8 @@ impl Shelf {
     /// Returns the token of a page, and adds the page if it is new.
     pub(super) fn token(&mut self, url: &str, title: Option<&str>) -> String {
         let page = key(url);
-        let nth = self.0.iter().position(|it| key(&it.url) == page).unwrap_or_else(|| {
-            let title = title.map(one_line).filter(|it| !it.is_empty()).unwrap_or_else(|| host(url));
+        let nth = self.0.iter().position(|source| key(&source.url) == page).unwrap_or_else(|| {
+            let title = title.map(one_line).filter(|title| !title.is_empty()).unwrap_or_else(|| host(url));
             self.0.push(Source { url: url.to_owned(), title });
             self.0.len() - 1
         });
@@ -48,14 +48,14 @@ impl Shelf {
     pub(super) fn note(&mut self, output: &str, results: usize) -> String {
         let Some(values) = json(output) else { return self.note_words(output) };
         let mut read = Found::default();
-        values.iter().for_each(|it| read.walk(it, 0));
+        values.iter().for_each(|value| read.walk(value, 0));
         if read.hits.is_empty() {
             return self.note_words(&read.words.join("\n"));
         }
         let told = |hit: &Hit| {
             let token = self.token(&hit.url, hit.title.as_deref());
-            let title = hit.title.as_deref().map(one_line).filter(|it| !it.is_empty());
-            let named = title.map_or_else(String::new, |it| format!("{} ", defused(&it)));
+            let title = hit.title.as_deref().map(one_line).filter(|title| !title.is_empty());
+            let named = title.map_or_else(String::new, |title| format!("{} ", defused(&title)));
             let snippet = defused(&cut(hit.snippet.trim(), SNIPPET_MAX));
             format!("{token} {named}({})\n{snippet}", host(&hit.url)).trim_end().to_owned()
         };
@@ -69,7 +69,7 @@ impl Shelf {
         for link in links(&words) {
             out.push_str(&defused(&words[done..link.at.start]));
             done = link.at.end;
-            let label = link.label.as_deref().filter(|it| !it.contains("://"));
+            let label = link.label.as_deref().filter(|label| !label.contains("://"));
             out.push_str(&defused(label.unwrap_or_default()));
             if link.kind == Kind::Picture {
                 continue;
@@ -118,25 +118,25 @@ impl Found {
     fn walk(&mut self, value: &Value, depth: usize) {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => (),
-            Value::Array(items) => items.iter().for_each(|it| self.walk(it, depth)),
+            Value::Array(items) => items.iter().for_each(|item| self.walk(item, depth)),
             Value::String(text) => match json(text).filter(|_| depth < DEPTH_MAX) {
-                Some(values) => values.iter().for_each(|it| self.walk(it, depth + 1)),
+                Some(values) => values.iter().for_each(|value| self.walk(value, depth + 1)),
                 None => self.words.push(text.clone()),
             },
             Value::Object(fields) => {
-                let text = |names: &[&str]| names.iter().find_map(|it| words(fields.get(*it)?));
+                let text = |names: &[&str]| names.iter().find_map(|name| words(fields.get(*name)?));
                 let url =
-                    text(URL).filter(|it| links(it).first().is_some_and(|link| link.at == (0..it.len())));
+                    text(URL).filter(|url| links(url).first().is_some_and(|link| link.at == (0..url.len())));
                 let (title, snippet) = (text(TITLE), text(SNIPPET));
                 let already = self.hits.len();
                 match url {
                     Some(url) if title.is_some() || snippet.is_some() => {
                         self.hits.push(Hit { url, title, snippet: snippet.unwrap_or_default() });
-                        let below = fields.values().filter(|it| it.is_object() || it.is_array());
-                        below.for_each(|it| self.walk(it, depth));
+                        let below = fields.values().filter(|value| value.is_object() || value.is_array());
+                        below.for_each(|value| self.walk(value, depth));
                     }
                     url => {
-                        fields.values().for_each(|it| self.walk(it, depth));
+                        fields.values().for_each(|value| self.walk(value, depth));
                         // An address without any text belongs to the search itself, if there are other addresses below
                         // it.
                         if let Some(url) = url.filter(|_| self.hits.len() == already) {
@@ -173,24 +173,26 @@ fn json(text: &str) -> Option<Vec<Value>> {
         end = start + stream.byte_offset();
     }
     let around = [&text[..start], &text[end..]];
-    (!values.is_empty() && !around.iter().any(|it| it.contains("://"))).then_some(values)
+    (!values.is_empty() && !around.iter().any(|line| line.contains("://"))).then_some(values)
 }
 
 /// Returns the title of the page at `at` from the lines around it, up to an empty one: “Title: …”, or the list item
 /// above.
 fn title_near(text: &str, at: usize) -> Option<String> {
-    let above = text[..at].rsplit('\n').skip(1).take_while(|it| !it.trim().is_empty() && !it.contains("://"));
-    let below = text[at..].split('\n').skip(1).take_while(|it| !it.trim().is_empty() && !it.contains("://"));
+    let above =
+        text[..at].rsplit('\n').skip(1).take_while(|line| !line.trim().is_empty() && !line.contains("://"));
+    let below =
+        text[at..].split('\n').skip(1).take_while(|line| !line.trim().is_empty() && !line.contains("://"));
     let named = |line: &str| {
-        let line = line.trim_start_matches(|it: char| !it.is_alphanumeric());
+        let line = line.trim_start_matches(|char: char| !char.is_alphanumeric());
         let (label, title) = line.split_once(':')?;
-        let title = title.trim_matches(|it: char| it.is_whitespace() || it == '*');
+        let title = title.trim_matches(|char: char| char.is_whitespace() || char == '*');
         label.trim_end_matches('*').eq_ignore_ascii_case("title").then(|| title.to_owned())
     };
     let listed = |line: &str| {
         let line = line.trim();
         let rest = line
-            .trim_start_matches(|it: char| it.is_ascii_digit())
+            .trim_start_matches(|char: char| char.is_ascii_digit())
             .trim_start_matches(['.', ')', '#', '-', '*', ' ']);
         (rest.len() < line.len() && line.chars().count() <= TITLE_MAX)
             .then(|| rest.trim_end_matches('*').to_owned())
@@ -206,7 +208,7 @@ pub(super) fn defused(text: &str) -> String {
     while let Some(open) = rest.find('[') {
         let (before, from) = rest.split_at(open);
         out.push_str(before);
-        let inner = from[1..].split_once(']').filter(|(it, _)| super::citations::numbers(it).is_some());
+        let inner = from[1..].split_once(']').filter(|(inner, _)| super::citations::numbers(inner).is_some());
         match inner {
             Some((inner, after)) => {
                 out.push_str(&format!("({inner})"));
@@ -232,11 +234,11 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
 fn one_line(text: &str) -> String {
     let plain: String = text
         .chars()
-        .map(|it| match it {
+        .map(|char| match char {
             '[' => '(',
             ']' => ')',
-            it if it.is_control() => ' ',
-            it => it,
+            char if char.is_control() => ' ',
+            char => char,
         })
         .collect();
     cut(&plain.split_whitespace().collect::<Vec<_>>().join(" "), TITLE_MAX)

@@ -22,11 +22,11 @@ pub(super) fn listed(thread: &Thread<Retriever>, wanted: impl Fn(&str) -> bool) 
 
 /// Lists the servers that refused, each with its reason, and whether it may be chosen again.
 pub(super) fn refusals(state: &State) -> String {
-    let line = |it: &Refusal| {
-        let again = if state.is_excluded(&it.server) { "" } else { " (it may be chosen again)" };
-        format!("- {}: {}{again}", it.server, it.reason)
+    let line = |refusal: &Refusal| {
+        let again = if state.is_excluded(&refusal.server) { "" } else { " (it may be chosen again)" };
+        format!("- {}: {}{again}", refusal.server, refusal.reason)
     };
-    let others = state.refused.iter().filter(|it| it.server != state.at());
+    let others = state.refused.iter().filter(|refusal| refusal.server != state.at());
     let lines: Vec<String> = others.map(line).collect();
     if lines.is_empty() { "- none".to_owned() } else { lines.join("\n") }
 }

@@ -145,10 +145,10 @@ impl Strategy for Retriever {
     /// Continues with a server that is already chosen. The first message of a thread serves as the query unchanged. A
     /// later message depends on the earlier ones, so a model writes the query from all of them.
     fn enter(thread: &Thread<Self>) -> NodeName {
-        if thread.state.server.as_ref().is_some_and(|it| thread.servers.contains_key(it)) {
+        if thread.state.server.as_ref().is_some_and(|server| thread.servers.contains_key(server)) {
             return NodeName::Equip;
         }
-        match thread.messages.iter().filter(|it| it.role != Role::System).count() {
+        match thread.messages.iter().filter(|message| message.role != Role::System).count() {
             0 | 1 => NodeName::Retrieve,
             _ => NodeName::RoutingQuery,
         }

@@ -19,7 +19,8 @@ pub(super) fn unreachable(thread: &Thread<Retriever>, reason: String) -> Transit
 /// **Invariant:** a server that refused is chosen again only after another server has worked, and the number of changes
 /// is limited, so servers that refer to each other cannot loop.
 fn reroute(thread: &Thread<Retriever>, refusal: Refusal) -> Transition<Retriever> {
-    let left = thread.servers.keys().any(|it| *it != refusal.server && !thread.state.is_excluded(it));
+    let left =
+        thread.servers.keys().any(|server| *server != refusal.server && !thread.state.is_excluded(server));
     let refused = Fact::Refused(refusal);
     let limit = thread.config.reroutes;
     let (why, cause) = if limit <= thread.state.refused.len() {

@@ -131,7 +131,7 @@ impl State {
     /// A task may need two servers in turn: the shop, the clock, the shop once more. Two servers that only refer to each
     /// other get nothing done, so neither returns.
     pub fn is_excluded(&self, server: &str) -> bool {
-        self.refused.iter().any(|it| it.server == server) && !self.may_return.contains(server)
+        self.refused.iter().any(|refusal| refusal.server == server) && !self.may_return.contains(server)
     }
 
     pub(super) fn begin_turn(&mut self) {
@@ -170,8 +170,9 @@ impl State {
                 self.rounds += 1;
                 self.took_over = false;
                 let at = self.server.as_ref();
-                let handed_over = self.refused.iter().filter(|it| !it.unreachable && Some(&it.server) != at);
-                self.may_return.extend(handed_over.map(|it| it.server.clone()));
+                let handed_over =
+                    self.refused.iter().filter(|refusal| !refusal.unreachable && Some(&refusal.server) != at);
+                self.may_return.extend(handed_over.map(|refusal| refusal.server.clone()));
             }
             Fact::Ended(ending) => self.ending = Some(ending.clone()),
         }

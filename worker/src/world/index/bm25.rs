@@ -48,16 +48,19 @@ struct Text {
 
 /// Scores each text against the query; 0 means no match.
 pub(super) fn scores(query: &str, texts: impl IntoIterator<Item = String>) -> Vec<f64> {
-    let texts: Vec<Text> = texts.into_iter().map(|it| Text::of(&it)).collect();
-    let all: BTreeSet<&str> = texts.iter().flat_map(|it| it.words.keys()).map(String::as_str).collect();
+    let texts: Vec<Text> = texts.into_iter().map(|text| Text::of(&text)).collect();
+    let all: BTreeSet<&str> = texts.iter().flat_map(|text| text.words.keys()).map(String::as_str).collect();
     let count = texts.len() as f64;
-    let average = texts.iter().map(|it| it.length).sum::<f64>() / count.max(1.0);
+    let average = texts.iter().map(|text| text.length).sum::<f64>() / count.max(1.0);
     let mut scores = vec![0.0; texts.len()];
     for word in stems(query).into_iter().collect::<BTreeSet<_>>().into_iter().take(QUERY_MAX) {
-        let alike: BTreeMap<&str, f64> =
-            all.iter().map(|it| (*it, likeness(&word, it))).filter(|(_, it)| *it > 0.0).collect();
+        let alike: BTreeMap<&str, f64> = all
+            .iter()
+            .map(|known| (*known, likeness(&word, known)))
+            .filter(|(_, likeness)| *likeness > 0.0)
+            .collect();
         // Number of texts with the word; a text with only a similar word counts for less.
-        let found: f64 = texts.iter().map(|it| it.best(&alike)).sum();
+        let found: f64 = texts.iter().map(|text| text.best(&alike)).sum();
         let rare = (1.0 + (count - found + 0.5) / (found + 0.5)).ln();
         for (score, text) in scores.iter_mut().zip(&texts) {
             let occurrences = text.occurrences(&alike);

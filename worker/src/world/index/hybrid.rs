@@ -20,12 +20,12 @@ use store::Near;
 
 /// Adds word scores to the scores of `near`; `by_words` has one score for each entry.
 pub(super) fn fuse(near: &mut [Near], by_words: &[f64]) {
-    let highest = near.iter().map(|it| it.score).fold(f64::NEG_INFINITY, f64::max);
-    let lowest = near.iter().map(|it| it.score).fold(f64::INFINITY, f64::min);
+    let highest = near.iter().map(|hit| hit.score).fold(f64::NEG_INFINITY, f64::max);
+    let lowest = near.iter().map(|hit| hit.score).fold(f64::INFINITY, f64::min);
     let best = by_words.iter().copied().fold(0.0, f64::max);
     if best > 0.0 {
-        for (it, words) in near.iter_mut().zip(by_words) {
-            it.score += (highest - lowest) * words / best;
+        for (hit, words) in near.iter_mut().zip(by_words) {
+            hit.score += (highest - lowest) * words / best;
         }
     }
 }
@@ -38,7 +38,7 @@ mod tests {
         let near = |score: &f64| Near { server: String::new(), text: String::new(), score: *score };
         let mut near: Vec<Near> = cosines.iter().map(near).collect();
         fuse(&mut near, by_words);
-        near.iter().map(|it| it.score).collect()
+        near.iter().map(|hit| hit.score).collect()
     }
 
     #[test]

@@ -85,17 +85,17 @@ impl Servers {
 
 /// Converts the result of a call.
 pub(super) fn response(tool: &str, result: ServerResult, session: Option<String>) -> Response {
-    if let ServerResult::CallToolResult(it) = result {
-        return convert::output(it, session);
+    if let ServerResult::CallToolResult(result) = result {
+        return convert::output(result, session);
     }
-    if let ServerResult::ReadResourceResult(it) = result {
-        return convert::resource(it, session);
+    if let ServerResult::ReadResourceResult(result) = result {
+        return convert::resource(result, session);
     }
-    if let ServerResult::InputRequiredResult(it) = result {
-        return elicitation::input_required(tool, it).unwrap_or_else(error);
+    if let ServerResult::InputRequiredResult(required) = result {
+        return elicitation::input_required(tool, required).unwrap_or_else(error);
     }
-    if let ServerResult::CreateTaskResult(it) = result {
-        return tasks::started(tool, it.task);
+    if let ServerResult::CreateTaskResult(created) = result {
+        return tasks::started(tool, created.task);
     }
     // A result without content, as rmcp reads it.
     if matches!(result, ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_)) {
@@ -109,13 +109,13 @@ fn outcome(name: &str, tool: &str, failure: Failure, may_repeat: bool) -> Outcom
     let failure = failure.without_status(name);
     match failure {
         Failure::Refused(message) => Ok((error(message), None)),
-        Failure::Unreadable(it) if it.has_result || may_repeat => {
-            let made = if it.has_result { "; the call was carried out" } else { "" };
-            Ok((error(format!("{name} answered {tool}, but its answer {}{made}", it.why)), None))
+        Failure::Unreadable(reply) if reply.has_result || may_repeat => {
+            let made = if reply.has_result { "; the call was carried out" } else { "" };
+            Ok((error(format!("{name} answered {tool}, but its answer {}{made}", reply.why)), None))
         }
-        Failure::Unreadable(it) => Err(Fault::in_doubt(format!(
+        Failure::Unreadable(reply) => Err(Fault::in_doubt(format!(
             "MCP server {name} answered {tool}, but its answer {}; the call may have been carried out",
-            it.why
+            reply.why
         ))),
         Failure::Lost { why, retry_after_ms } => {
             let error = format!("the connection to MCP server {name} was lost during {tool}: {why}");

@@ -39,9 +39,11 @@ impl Servers {
         let queried =
             self.query(name, |connection, server| connection.request(server, request.clone()).boxed()).await;
         let response = match queried {
-            Ok(ServerResult::GetPromptResult(it)) => Ok(Response::Prompt { messages: convert::messages(it) }),
-            Ok(ServerResult::InputRequiredResult(it)) => {
-                elicitation::input_required(prompt, it).map_err(Failure::Refused)
+            Ok(ServerResult::GetPromptResult(result)) => {
+                Ok(Response::Prompt { messages: convert::messages(result) })
+            }
+            Ok(ServerResult::InputRequiredResult(required)) => {
+                elicitation::input_required(prompt, required).map_err(Failure::Refused)
             }
             Ok(_) => Err(Failure::Refused(convert::not_a_result(prompt))),
             Err(failure) => Err(failure),
@@ -57,9 +59,9 @@ impl Servers {
         if let Some(tools) = &tools {
             self.check(name, pool, tools).await?;
         }
-        let tools = tools.into_iter().flatten().map(|it| (it.name, it.description)).collect();
-        let prompts = prompts.into_iter().map(|it| (it.name, it.description)).collect();
-        let resources = resources.into_iter().map(|it| (it.name, it.description)).collect();
+        let tools = tools.into_iter().flatten().map(|tool| (tool.name, tool.description)).collect();
+        let prompts = prompts.into_iter().map(|prompt| (prompt.name, prompt.description)).collect();
+        let resources = resources.into_iter().map(|resource| (resource.name, resource.description)).collect();
         let kinds = [("Tools", tools), ("Prompts", prompts), ("Resources", resources)];
         Ok((Response::Described(description(&pool.server.description, kinds)), None))
     }

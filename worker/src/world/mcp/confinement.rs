@@ -136,10 +136,10 @@ impl Sandbox {
         }
         let mut bind =
             |how: &str, path: &Path| arguments.extend([how.into(), absolute(path), absolute(path)]);
-        SYSTEM.iter().for_each(|it| bind("--ro-bind-try", Path::new(it)));
-        cwd.into_iter().for_each(|it| bind("--ro-bind", it));
-        self.read.iter().for_each(|it| bind("--ro-bind", it));
-        self.write.iter().for_each(|it| bind("--bind", it));
+        SYSTEM.iter().for_each(|path| bind("--ro-bind-try", Path::new(path)));
+        cwd.into_iter().for_each(|path| bind("--ro-bind", path));
+        self.read.iter().for_each(|path| bind("--ro-bind", path));
+        self.write.iter().for_each(|path| bind("--bind", path));
         arguments.extend(["--proc", "/proc", "--dev", "/dev"].map(Into::into));
         // Folders below /tmp that are listed stay visible.
         arguments.splice(0..0, ["--tmpfs", "/tmp"].map(Into::into));
@@ -155,5 +155,5 @@ fn absolute(path: &Path) -> PathBuf {
 /// Returns true if a program is in one of the folders of `PATH`.
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|it| it.join(program).is_file())
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

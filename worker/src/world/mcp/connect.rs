@@ -68,7 +68,7 @@ impl Connector {
             Transport::Http { .. } => reach(name, server, known).await,
         };
         // A server that was replaced by another version is asked again.
-        let protocol = opened.as_ref().ok().map(|it| it.2);
+        let protocol = opened.as_ref().ok().map(|parts| parts.2);
         *self.protocol.lock().unwrap_or_else(PoisonError::into_inner) = protocol;
         match opened {
             Ok((running, http, _)) => {

@@ -69,7 +69,7 @@ impl Connection {
 
     /// Returns true if the server speaks the protocol in which every request is self-contained.
     fn is_stateless(&self) -> bool {
-        self.running.peer_info().is_some_and(|it| !it.protocol_version.has_initialize())
+        self.running.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
 
     /// Unique id of the connection across all workers.
@@ -79,8 +79,8 @@ impl Connection {
 
     /// Returns true if the server announces changes of its tools.
     fn announces_changes(&self) -> bool {
-        let tools = self.running.peer_info().and_then(|it| it.capabilities.tools.clone());
-        tools.is_some_and(|it| it.list_changed == Some(true))
+        let tools = self.running.peer_info().and_then(|info| info.capabilities.tools.clone());
+        tools.is_some_and(|tools| tools.list_changed == Some(true))
     }
 
     /// Returns true if the other side is gone. (`is_closed` alone stays false when a child dies.)
@@ -92,12 +92,13 @@ impl Connection {
     pub(super) fn describe(&self) -> ServerInfo {
         let info = self.running.peer_info();
         let info = info.as_deref();
-        let named =
-            info.and_then(|it| it.server_info.as_ref()).map(|it| format!("{} {}", it.name, it.version));
+        let named = info
+            .and_then(|info| info.server_info.as_ref())
+            .map(|server| format!("{} {}", server.name, server.version));
         ServerInfo {
             name: named.unwrap_or_default(),
-            protocol: info.map(|it| it.protocol_version.to_string()).unwrap_or_default(),
-            instructions: info.and_then(|it| it.instructions.clone()),
+            protocol: info.map(|info| info.protocol_version.to_string()).unwrap_or_default(),
+            instructions: info.and_then(|info| info.instructions.clone()),
         }
     }
 
@@ -136,10 +137,13 @@ impl Connection {
     /// A server may refuse an unknown session with any status. After a server error it is unknown whether a write
     /// was made, so a person would have to be asked.
     pub(super) async fn lost_session(&self, server: &Server) -> Option<Failure> {
-        self.http.as_ref().filter(|it| it.has_session())?;
+        self.http.as_ref().filter(|http| http.has_session())?;
         let ping = ClientRequest::PingRequest(PingRequest::default());
         let timeout = server.call_timeout.min(PING_TIMEOUT);
-        self.request_within(timeout, server, ping).await.err().filter(|it| it.is_for_new_connection(true))
+        self.request_within(timeout, server, ping)
+            .await
+            .err()
+            .filter(|failure| failure.is_for_new_connection(true))
     }
 
     /// The server's name.
@@ -155,7 +159,7 @@ impl Connection {
 
     /// Capabilities that the server declares.
     pub(super) fn capabilities(&self) -> rmcp::model::ServerCapabilities {
-        self.running.peer_info().map(|it| it.capabilities.clone()).unwrap_or_default()
+        self.running.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default()
     }
 
     /// Closes the connection, giving the server time to shut down.

@@ -14,15 +14,15 @@ pub(in crate::world) const MAX_OUTPUT_CHARS: usize = 1 << 20;
 
 /// Converts tools, sorted by name, without those that the operator's filter hides.
 pub(super) fn tools(server: &Server, listed: Vec<McpTool>) -> Vec<Tool> {
-    let tool = |it: McpTool| Tool {
-        safety: safety(server, &it),
-        max_repeats: server.tools.get(it.name.as_ref()).and_then(|it| it.max_repeats),
-        description: it.description.map(String::from).or(it.title).unwrap_or_default(),
-        parameters: it.input_schema.as_ref().clone().into(),
-        name: it.name.into_owned(),
+    let tool = |tool: McpTool| Tool {
+        safety: safety(server, &tool),
+        max_repeats: server.tools.get(tool.name.as_ref()).and_then(|settings| settings.max_repeats),
+        description: tool.description.map(String::from).or(tool.title).unwrap_or_default(),
+        parameters: tool.input_schema.as_ref().clone().into(),
+        name: tool.name.into_owned(),
     };
     for name in server.tool_filter.allow.iter().flatten().chain(&server.tool_filter.deny) {
-        if name != READ_RESOURCE && !listed.iter().any(|it| it.name == *name) {
+        if name != READ_RESOURCE && !listed.iter().any(|tool| tool.name == *name) {
             tracing::warn!(
                 tool = name,
                 "allow or deny of [mcp.NAME] names a tool that the server does not have"
@@ -30,7 +30,7 @@ pub(super) fn tools(server: &Server, listed: Vec<McpTool>) -> Vec<Tool> {
         }
     }
     let mut tools: Vec<Tool> =
-        listed.into_iter().filter(|it| server.tool_filter.permits(&it.name)).map(tool).collect();
+        listed.into_iter().filter(|tool| server.tool_filter.permits(&tool.name)).map(tool).collect();
     // Sorted, so that prompts and logs do not depend on the server's order.
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     tools.dedup_by(|a, b| {
@@ -49,37 +49,37 @@ pub(super) fn tools(server: &Server, listed: Vec<McpTool>) -> Vec<Tool> {
 /// Returns the operator's setting, or the one derived from the server's annotations.
 fn safety(server: &Server, tool: &McpTool) -> Safety {
     let hints = tool.annotations.as_ref();
-    match server.tools.get(tool.name.as_ref()).and_then(|it| it.safety) {
+    match server.tools.get(tool.name.as_ref()).and_then(|settings| settings.safety) {
         Some(safety) => safety,
-        None if hints.is_some_and(|it| it.read_only_hint == Some(true)) => Safety::Read,
-        None if hints.is_some_and(|it| it.idempotent_hint == Some(true)) => Safety::Idempotent,
+        None if hints.is_some_and(|hints| hints.read_only_hint == Some(true)) => Safety::Read,
+        None if hints.is_some_and(|hints| hints.idempotent_hint == Some(true)) => Safety::Idempotent,
         None => Safety::Write,
     }
 }
 
 /// Converts prompts, in the server's order, which may be meaningful.
 pub(super) fn prompts(listed: Vec<McpPrompt>) -> Vec<Prompt> {
-    let prompt = |it: McpPrompt| Prompt {
-        name: it.name,
-        description: it.description.or(it.title).unwrap_or_default(),
-        arguments: it.arguments.into_iter().flatten().map(argument).collect(),
+    let prompt = |prompt: McpPrompt| Prompt {
+        name: prompt.name,
+        description: prompt.description.or(prompt.title).unwrap_or_default(),
+        arguments: prompt.arguments.into_iter().flatten().map(argument).collect(),
     };
     listed.into_iter().map(prompt).collect()
 }
 
-fn argument(it: rmcp::model::PromptArgument) -> PromptArgument {
+fn argument(argument: rmcp::model::PromptArgument) -> PromptArgument {
     PromptArgument {
-        name: it.name,
-        description: it.description.or(it.title).unwrap_or_default(),
-        required: it.required == Some(true),
+        name: argument.name,
+        description: argument.description.or(argument.title).unwrap_or_default(),
+        required: argument.required == Some(true),
     }
 }
 
 /// Converts the messages of a prompt.
 pub(super) fn messages(result: GetPromptResult) -> Vec<Message> {
-    let message = |it: rmcp::model::PromptMessage| {
-        let text = truncate(&block(&it.content), MAX_OUTPUT_CHARS);
-        match it.role {
+    let message = |message: rmcp::model::PromptMessage| {
+        let text = truncate(&block(&message.content), MAX_OUTPUT_CHARS);
+        match message.role {
             McpRole::User => Message::user(text),
             McpRole::Assistant => Message::assistant(text),
         }
@@ -89,7 +89,7 @@ pub(super) fn messages(result: GetPromptResult) -> Vec<Message> {
 
 /// Converts the result of a call, with the session that the server keeps for the thread, if any.
 pub(super) fn output(result: CallToolResult, session: Option<String>) -> Response {
-    let has_text = result.content.iter().any(|it| matches!(it, ContentBlock::Text(_)));
+    let has_text = result.content.iter().any(|block| matches!(block, ContentBlock::Text(_)));
     let structured = result.structured_content.iter().filter(|_| !has_text).map(ToString::to_string);
     let blocks: Vec<String> = result.content.iter().map(block).chain(structured).collect();
     let text = truncate(&blocks.join("\n"), MAX_OUTPUT_CHARS);
@@ -114,17 +114,17 @@ const MAX_EXTRA_BYTES: usize = 2 << 20;
 /// Keeps content up to the limit, and a description of the rest.
 fn limit_size(content: impl Iterator<Item = Content>) -> Vec<Content> {
     let mut left = MAX_EXTRA_BYTES;
-    let bound = |it: Content| {
-        let size = serde_json::to_string(&it).map_or(usize::MAX, |it| it.len());
+    let bound = |content: Content| {
+        let size = serde_json::to_string(&content).map_or(usize::MAX, |text| text.len());
         match left.checked_sub(size) {
             Some(rest) => {
                 left = rest;
-                it
+                content
             }
             None => Content::Omitted {
                 description: format!(
                     "{}: omitted, a result keeps at most {MAX_EXTRA_BYTES} bytes",
-                    truncate(&it.to_string(), MAX_DESCRIPTION_CHARS)
+                    truncate(&content.to_string(), MAX_DESCRIPTION_CHARS)
                 ),
             },
         }
@@ -139,12 +139,12 @@ const MAX_DESCRIPTION_CHARS: usize = 200;
 fn extra_content(block: ContentBlock) -> Option<Content> {
     match block {
         ContentBlock::Text(_) => None,
-        ContentBlock::Image(it) => Some(Content::Image { mime_type: it.mime_type, data: it.data }),
-        ContentBlock::Audio(it) => Some(Content::Audio { mime_type: it.mime_type, data: it.data }),
-        ContentBlock::ResourceLink(it) => {
-            Some(Content::Link { uri: it.uri, name: it.name, mime_type: it.mime_type })
+        ContentBlock::Image(image) => Some(Content::Image { mime_type: image.mime_type, data: image.data }),
+        ContentBlock::Audio(audio) => Some(Content::Audio { mime_type: audio.mime_type, data: audio.data }),
+        ContentBlock::ResourceLink(link) => {
+            Some(Content::Link { uri: link.uri, name: link.name, mime_type: link.mime_type })
         }
-        ContentBlock::Resource(it) => match it.resource {
+        ContentBlock::Resource(resource) => match resource.resource {
             ResourceContents::TextResourceContents { uri, mime_type, .. } => {
                 Some(Content::Resource { uri, mime_type, data: None })
             }
@@ -161,11 +161,11 @@ fn extra_content(block: ContentBlock) -> Option<Content> {
 /// Renders a block as text. Other content leaves a marker, so that a model knows of it.
 fn block(block: &ContentBlock) -> String {
     match block {
-        ContentBlock::Text(it) => it.text.clone(),
-        ContentBlock::Image(it) => format!("[image {}, {}]", it.mime_type, size(&it.data)),
-        ContentBlock::Audio(it) => format!("[audio {}, {}]", it.mime_type, size(&it.data)),
-        ContentBlock::ResourceLink(it) => format!("[resource {} {}]", it.name, it.uri),
-        ContentBlock::Resource(it) => match &it.resource {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => format!("[image {}, {}]", image.mime_type, size(&image.data)),
+        ContentBlock::Audio(audio) => format!("[audio {}, {}]", audio.mime_type, size(&audio.data)),
+        ContentBlock::ResourceLink(link) => format!("[resource {} {}]", link.name, link.uri),
+        ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("[resource {uri}]\n{text}"),
             ResourceContents::BlobResourceContents { uri, blob, .. } => {
                 format!("[resource {uri}, {}]", size(blob))

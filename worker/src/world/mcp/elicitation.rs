@@ -52,7 +52,7 @@ pub(super) fn input_required(what: &str, result: InputRequiredResult) -> Result<
         ));
     }
     let state = result.request_state;
-    if state.as_ref().is_some_and(|it| it.len() > MAX_BYTES) {
+    if state.as_ref().is_some_and(|state| state.len() > MAX_BYTES) {
         return rejected(format!("the server's request state is larger than {MAX_BYTES} bytes"));
     }
     let mut forms = std::collections::BTreeMap::new();
@@ -69,7 +69,7 @@ fn form(request: InputRequest) -> Result<Elicitation, String> {
     let only =
         |method: &str| format!("the server requires {method}, and only elicitation/create is supported");
     let elicitation = match request {
-        InputRequest::Elicitation(it) => it.params,
+        InputRequest::Elicitation(elicitation) => elicitation.params,
         InputRequest::CreateMessage(_) => return Err(only("sampling/createMessage")),
         InputRequest::ListRoots(_) => return Err(only("roots/list")),
         _ => return Err(only("an unknown method")),
@@ -94,7 +94,7 @@ fn form(request: InputRequest) -> Result<Elicitation, String> {
 
 /// Converts a person's responses, with the state the server wants returned.
 pub(super) fn responses(supplies: &shared::InputResponses) -> (InputResponses, Option<String>) {
-    let answer = |it: &InputResponse| match it {
+    let answer = |response: &InputResponse| match response {
         InputResponse::Accept(Value::Null) => ElicitResult::new(ElicitationAction::Accept),
         InputResponse::Accept(content) => {
             ElicitResult::new(ElicitationAction::Accept).with_content(content.clone())
@@ -103,6 +103,7 @@ pub(super) fn responses(supplies: &shared::InputResponses) -> (InputResponses, O
         InputResponse::Cancel => ElicitResult::new(ElicitationAction::Cancel),
     };
     let answers = supplies.responses.iter();
-    let answers = answers.map(|(name, it)| (name.clone(), serde_json::json!(answer(it)))).collect();
+    let answers =
+        answers.map(|(name, response)| (name.clone(), serde_json::json!(answer(response)))).collect();
     (answers, supplies.request_state.clone())
 }

@@ -49,7 +49,7 @@ impl Failure {
     pub(super) fn of(error: ServiceError, redact: impl Fn(&str) -> String) -> Self {
         match error {
             ServiceError::McpError(error) => match Unreadable::of(&error) {
-                Some(it) => Failure::Unreadable(Unreadable { why: redact(&it.why), ..it }),
+                Some(reply) => Failure::Unreadable(Unreadable { why: redact(&reply.why), ..reply }),
                 None => Failure::Refused(redact(&error.message)),
             },
             ServiceError::TransportSend(error) => Self::of_send_error(&error, redact),
@@ -135,8 +135,8 @@ impl Failure {
             Failure::Refused(message) => {
                 Fault::transient(format!("MCP server {name} refuses to answer: {message}"))
             }
-            Failure::Unreadable(it) => {
-                Fault::transient(format!("MCP server {name} answered, but its answer {}", it.why))
+            Failure::Unreadable(reply) => {
+                Fault::transient(format!("MCP server {name} answered, but its answer {}", reply.why))
             }
             Failure::Silent(time) => {
                 Fault::unanswered(format!("MCP server {name} did not respond within {time:?}"))
@@ -170,7 +170,7 @@ pub(super) fn connect_error(name: &str, error: &ClientInitializeError) -> Result
     }
     if let ClientInitializeError::JsonRpcError(error) = error {
         return Ok(match Unreadable::of(error) {
-            Some(it) => format!("its answer {}", it.why),
+            Some(reply) => format!("its answer {}", reply.why),
             None => format!("it refused the handshake: {}", error.message),
         });
     }

@@ -63,8 +63,8 @@ pub(super) fn discover(handler: &NotificationHandler) -> ClientJsonRpcMessage {
 
 /// Returns true if a server's answer to [`discover`] says that it speaks the newest protocol.
 pub(super) fn is_newest(answer: &ServerJsonRpcMessage) -> bool {
-    let ServerJsonRpcMessage::Response(it) = answer else { return false };
-    matches!(&it.result, ServerResult::DiscoverResult(it) if it.supported_versions.contains(&NEWEST))
+    let ServerJsonRpcMessage::Response(response) = answer else { return false };
+    matches!(&response.result, ServerResult::DiscoverResult(result) if result.supported_versions.contains(&NEWEST))
 }
 
 /// Asks a child for its protocol. A child that does not answer within [`PATIENCE`] may need longer to start, or
@@ -101,8 +101,10 @@ async fn late(child: &mut ChildTransport) -> Result<Protocol, std::io::Error> {
             return Ok(Protocol::Newest);
         }
         let (id, result) = match &answer {
-            ServerJsonRpcMessage::Response(it) => (Some(&it.id), serde_json::to_value(&it.result).ok()),
-            ServerJsonRpcMessage::Error(it) => (it.id.as_ref(), None),
+            ServerJsonRpcMessage::Response(response) => {
+                (Some(&response.id), serde_json::to_value(&response.result).ok())
+            }
+            ServerJsonRpcMessage::Error(error) => (error.id.as_ref(), None),
             ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => (None, None),
         };
         if id == Some(&RequestId::String(INITIALIZE.into())) {
@@ -119,7 +121,9 @@ async fn late(child: &mut ChildTransport) -> Result<Protocol, std::io::Error> {
 async fn answer(child: &mut ChildTransport) -> Result<ServerJsonRpcMessage, std::io::Error> {
     loop {
         match child.next().await {
-            Some(it @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))) => return Ok(it),
+            Some(message @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))) => {
+                return Ok(message);
+            }
             Some(ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_)) => (),
             None => return Err(std::io::ErrorKind::UnexpectedEof.into()),
         }

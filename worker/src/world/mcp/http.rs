@@ -170,14 +170,15 @@ async fn served(response: Response, in_session: bool) -> Result<Response, Client
         return Ok(response);
     }
     let retry_after_ms =
-        response.headers().get(RETRY_AFTER).and_then(|it| it.to_str().ok()).and_then(delay_ms);
+        response.headers().get(RETRY_AFTER).and_then(|header| header.to_str().ok()).and_then(delay_ms);
     let message = body::explanation(&read_prefix(response).await);
     let error = HttpError::Status { status: status.as_u16(), message, in_session, retry_after_ms };
     Err(StreamableHttpError::Client(error))
 }
 
 fn is_event_stream(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let kind =
+        response.headers().get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("text/event-stream")
 }
@@ -197,7 +198,8 @@ impl StreamableHttpClient for HttpClient {
         let in_session = target.session.is_some();
         let response = self.request(Method::POST, &target).json(&message).send().await.map_err(lost)?;
         let response = served(response, in_session).await?;
-        let session = response.headers().get(SESSION_ID).and_then(|it| it.to_str().ok()).map(str::to_owned);
+        let session =
+            response.headers().get(SESSION_ID).and_then(|header| header.to_str().ok()).map(str::to_owned);
         let ClientJsonRpcMessage::Request(request) = message else {
             return Ok(StreamableHttpPostResponse::Accepted);
         };
@@ -261,7 +263,7 @@ fn lost(error: reqwest::Error) -> ClientError {
 fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let keeps_method =
         matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-    let same_origin = attempt.previous().first().is_some_and(|it| it.origin() == attempt.url().origin());
+    let same_origin = attempt.previous().first().is_some_and(|url| url.origin() == attempt.url().origin());
     let too_many = attempt.previous().len() > MAX_REDIRECTS;
     if keeps_method && same_origin && !too_many { attempt.follow() } else { attempt.stop() }
 }

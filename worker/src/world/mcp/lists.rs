@@ -43,16 +43,16 @@ impl Connection {
 
     async fn tools_of(&self, server: &Server, lifetime: Duration) -> Result<Vec<Tool>, Failure> {
         let (changes, _) = self.changes();
-        if let Some(it) = self.listed.lock().await.as_ref()
-            && it.changes == changes
-            && it.at.elapsed() < lifetime
+        if let Some(listed) = self.listed.lock().await.as_ref()
+            && listed.changes == changes
+            && listed.at.elapsed() < lifetime
         {
-            return Ok(it.tools.clone());
+            return Ok(listed.tools.clone());
         }
         let ask = |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
         let page = |answer| {
-            let ServerResult::ListToolsResult(it) = answer else { return None };
-            Some((it.tools, it.next_cursor))
+            let ServerResult::ListToolsResult(result) = answer else { return None };
+            Some((result.tools, result.next_cursor))
         };
         let tools = convert::tools(server, self.pages(server, "tools", ask, page).await?);
         *self.listed.lock().await = Some(Listed { tools: tools.clone(), at: Instant::now(), changes });
@@ -71,8 +71,8 @@ impl Connection {
         }
         let ask = |params| ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
         let page = |answer| {
-            let ServerResult::ListPromptsResult(it) = answer else { return None };
-            Some((it.prompts, it.next_cursor))
+            let ServerResult::ListPromptsResult(result) = answer else { return None };
+            Some((result.prompts, result.next_cursor))
         };
         Ok(convert::prompts(self.pages(server, "prompts", ask, page).await?))
     }
@@ -101,14 +101,14 @@ impl Connection {
     async fn plain_resources(&self, server: &Server) -> Result<Vec<Resource>, Failure> {
         let ask = |params| ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
         let page = |answer| {
-            let ServerResult::ListResourcesResult(it) = answer else { return None };
-            Some((it.resources, it.next_cursor))
+            let ServerResult::ListResourcesResult(result) = answer else { return None };
+            Some((result.resources, result.next_cursor))
         };
         let listed = self.pages(server, "resources", ask, page).await?;
-        let resource = |it: rmcp::model::Resource| Resource {
-            description: it.description.or(it.title).unwrap_or_default(),
-            name: it.name,
-            uri: it.uri,
+        let resource = |resource: rmcp::model::Resource| Resource {
+            description: resource.description.or(resource.title).unwrap_or_default(),
+            name: resource.name,
+            uri: resource.uri,
             is_template: false,
         };
         Ok(listed.into_iter().map(resource).collect())
@@ -119,14 +119,14 @@ impl Connection {
             ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest::with_param(params))
         };
         let page = |answer| {
-            let ServerResult::ListResourceTemplatesResult(it) = answer else { return None };
-            Some((it.resource_templates, it.next_cursor))
+            let ServerResult::ListResourceTemplatesResult(result) = answer else { return None };
+            Some((result.resource_templates, result.next_cursor))
         };
         let listed = self.pages(server, "resource templates", ask, page).await?;
-        let template = |it: rmcp::model::ResourceTemplate| Resource {
-            description: it.description.or(it.title).unwrap_or_default(),
-            name: it.name,
-            uri: it.uri_template,
+        let template = |template: rmcp::model::ResourceTemplate| Resource {
+            description: template.description.or(template.title).unwrap_or_default(),
+            name: template.name,
+            uri: template.uri_template,
             is_template: true,
         };
         Ok(listed.into_iter().map(template).collect())
@@ -154,7 +154,7 @@ impl Connection {
             };
             all.extend(items);
             // Some servers end a list with an empty cursor.
-            let Some(next) = next.filter(|it| !it.is_empty()) else { break None };
+            let Some(next) = next.filter(|cursor| !cursor.is_empty()) else { break None };
             if !seen.insert(next.clone()) {
                 break Some("its cursor does not advance".to_owned());
             }

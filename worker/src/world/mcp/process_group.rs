@@ -33,8 +33,8 @@ impl ProcessGroup {
     /// Starts a command in a group of its own: a Ctrl-C at the terminal must not end servers with calls in flight.
     pub(super) fn spawn(mut command: Command) -> std::io::Result<Self> {
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
-        let id = child.id().and_then(|it| i32::try_from(it).ok()).map(Pid::from_raw);
-        id.inspect(|it| guard(&format!("+ {it}")));
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+        id.inspect(|group| guard(&format!("+ {group}")));
         Ok(Self { child, id })
     }
 
@@ -62,12 +62,12 @@ impl ProcessGroup {
     }
 
     fn is_alive(&self) -> bool {
-        self.id.is_some_and(|it| killpg(it, None).is_ok())
+        self.id.is_some_and(|group| killpg(group, None).is_ok())
     }
 
     /// Sends a signal to the group, and returns true if there was a process to receive it.
     fn signal(&self, signal: Signal) -> bool {
-        self.id.is_some_and(|it| killpg(it, signal).is_ok())
+        self.id.is_some_and(|group| killpg(group, signal).is_ok())
     }
 
     fn kill(&mut self) {
@@ -105,7 +105,7 @@ for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 fn guard(line: &str) {
     static INPUT: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start_guard()));
     let mut input = INPUT.lock().unwrap_or_else(PoisonError::into_inner);
-    let written = input.as_mut().map(|it| writeln!(it, "{line}"));
+    let written = input.as_mut().map(|input| writeln!(input, "{line}"));
     if let Some(Err(error)) = written {
         tracing::warn!(%error, "the guard of MCP servers has ended; if this process is killed, they may live on");
         *input = None;

@@ -94,7 +94,7 @@ async fn finding(state: &Result<Arc<Connection>, Fault>) -> Option<Finding> {
     match state {
         Ok(connection) if connection.is_lost() => None,
         Ok(connection) => {
-            let listed = connection.listed.lock().await.as_ref().map(|it| it.tools.clone());
+            let listed = connection.listed.lock().await.as_ref().map(|listed| listed.tools.clone());
             Some(Finding::Connected(connection.id(), connection.changes().0, listed))
         }
         Err(fault) => Some(Finding::Failed(fault.error.clone())),
@@ -108,7 +108,7 @@ async fn report(
     redactor: &Redactor,
 ) -> Report {
     let offered = match state {
-        Ok(connection) => offer(&connection, pool, redactor).await.map_err(|it| it.of_query(name)),
+        Ok(connection) => offer(&connection, pool, redactor).await.map_err(|error| error.of_query(name)),
         Err(fault) => Err(fault),
     };
     match offered {
@@ -168,13 +168,13 @@ fn definitions(tools: &[Tool], redactor: &Redactor) -> Result<String, String> {
     }
 }
 
-fn prompt(it: Prompt) -> Prompt {
-    let arguments = it.arguments.into_iter().take(MAX_ITEMS).collect();
-    Prompt { arguments, ..it }
+fn prompt(prompt: Prompt) -> Prompt {
+    let arguments = prompt.arguments.into_iter().take(MAX_ITEMS).collect();
+    Prompt { arguments, ..prompt }
 }
 
-fn resource(it: Resource) -> McpResource {
-    let Resource { name, description, uri, is_template } = it;
+fn resource(resource: Resource) -> McpResource {
+    let Resource { name, description, uri, is_template } = resource;
     McpResource { name, description, uri, is_template }
 }
 

@@ -47,7 +47,7 @@ impl Servers {
     /// [`Fault`] if the server is unknown.
     pub async fn with_read_tool(&self, name: &str, mut tools: Vec<Tool>) -> Result<Vec<Tool>, Fault> {
         let filter = &self.pool(name)?.server.tool_filter;
-        if tools.iter().any(|it| it.name == READ_RESOURCE) || !filter.permits(READ_RESOURCE) {
+        if tools.iter().any(|tool| tool.name == READ_RESOURCE) || !filter.permits(READ_RESOURCE) {
             return Ok(tools);
         }
         match self.query(name, |connection, server| connection.resources(server).boxed()).await {
@@ -71,7 +71,7 @@ impl Servers {
         }
         let listed = self.query(name, |connection, server| connection.tools(server).boxed()).await;
         let tools = listed.map_err(|failure| failure.of_query(name))?;
-        Ok(!tools.iter().any(|it| it.name == READ_RESOURCE))
+        Ok(!tools.iter().any(|tool| tool.name == READ_RESOURCE))
     }
 }
 
@@ -105,10 +105,10 @@ fn read_tool(mut resources: Vec<Resource>) -> Tool {
     }
 }
 
-fn line(it: &Resource) -> String {
-    let purpose = it.description.split_whitespace().collect::<Vec<_>>().join(" ");
+fn line(resource: &Resource) -> String {
+    let purpose = resource.description.split_whitespace().collect::<Vec<_>>().join(" ");
     let purpose = if purpose.is_empty() { String::new() } else { format!(": {purpose}") };
-    truncate(&format!("- {} ({}){purpose}", it.uri, it.name), MAX_ITEM_CHARS)
+    truncate(&format!("- {} ({}){purpose}", resource.uri, resource.name), MAX_ITEM_CHARS)
 }
 
 /// Builds the request that reads a resource. The schema check has ensured that the URI is a text.

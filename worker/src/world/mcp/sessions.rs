@@ -114,14 +114,15 @@ impl Sessions {
         }
         let mut ended = None;
         if !sessions.contains_key(&thread) && max_sessions <= sessions.len() {
-            let longest = sessions.iter().filter(|(_, it)| it.is_idle()).min_by_key(|(_, it)| it.used);
+            let longest =
+                sessions.iter().filter(|(_, entry)| entry.is_idle()).min_by_key(|(_, entry)| entry.used);
             let longest = longest.map(|(thread, _)| *thread)?;
             ended = sessions.remove(&longest);
         }
         let fresh = || Entry { connection: Arc::default(), used: Instant::now() };
-        let it = sessions.entry(thread).or_insert_with(fresh);
-        it.used = Instant::now();
-        Some((InUse { connection: Arc::clone(&it.connection), freed: Arc::clone(&self.freed) }, ended))
+        let entry = sessions.entry(thread).or_insert_with(fresh);
+        entry.used = Instant::now();
+        Some((InUse { connection: Arc::clone(&entry.connection), freed: Arc::clone(&self.freed) }, ended))
     }
 
     /// Ends all sessions.
@@ -146,11 +147,14 @@ async fn end_idle_sessions(sessions: Weak<Mutex<BTreeMap<Uuid, Entry>>>, idle_ti
         let (ended, is_empty) = {
             let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
             // A session in use is idle from now on at the earliest.
-            sessions.values_mut().filter(|it| !it.is_idle()).for_each(|it| it.used = Instant::now());
-            let old = |it: &Entry| idle_timeout <= it.used.elapsed();
+            sessions
+                .values_mut()
+                .filter(|entry| !entry.is_idle())
+                .for_each(|entry| entry.used = Instant::now());
+            let old = |entry: &Entry| idle_timeout <= entry.used.elapsed();
             let old: Vec<Uuid> =
-                sessions.iter().filter(|(_, it)| old(it)).map(|(thread, _)| *thread).collect();
-            let ended: Vec<Entry> = old.iter().filter_map(|it| sessions.remove(it)).collect();
+                sessions.iter().filter(|(_, entry)| old(entry)).map(|(thread, _)| *thread).collect();
+            let ended: Vec<Entry> = old.iter().filter_map(|thread| sessions.remove(thread)).collect();
             // Opening the next session starts this task again.
             (ended, sessions.is_empty())
         };
@@ -162,8 +166,8 @@ async fn end_idle_sessions(sessions: Weak<Mutex<BTreeMap<Uuid, Entry>>>, idle_ti
 }
 
 async fn close_all(sessions: Vec<Entry>) {
-    let closings = sessions.into_iter().map(|it| async move {
-        if let Some(connection) = it.connection.take().await {
+    let closings = sessions.into_iter().map(|entry| async move {
+        if let Some(connection) = entry.connection.take().await {
             connection.close().await;
         }
     });

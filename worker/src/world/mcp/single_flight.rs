@@ -31,7 +31,7 @@ impl<T: Clone> SingleFlight<T> {
     ) -> Result<T, Fault> {
         let arrived = Instant::now();
         let mut state = self.state.lock().await;
-        if let Some(value) = state.value.as_ref().filter(|it| is_fresh(it)) {
+        if let Some(value) = state.value.as_ref().filter(|value| is_fresh(value)) {
             return Ok(value.clone());
         }
         if let Some((_, fault)) = state.failed.as_ref().filter(|(when, _)| arrived < *when) {

@@ -41,7 +41,8 @@ impl StderrTail {
             let _ = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, reader).await;
         }
         let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = valid_text(&end).lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+        let lines: Vec<&str> =
+            valid_text(&end).lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         lines.join(" / ")
     }
 }
@@ -73,7 +74,7 @@ async fn read_stderr(
 
 /// Decodes the longest valid text from the first whole character on.
 fn valid_text(bytes: &[u8]) -> &str {
-    let start = bytes.iter().position(|it| *it & 0xC0 != 0x80).unwrap_or(bytes.len());
+    let start = bytes.iter().position(|byte| *byte & 0xC0 != 0x80).unwrap_or(bytes.len());
     let bytes = &bytes[start..];
     std::str::from_utf8(bytes)
         .unwrap_or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default())

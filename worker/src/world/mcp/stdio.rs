@@ -82,7 +82,7 @@ impl ChildTransport {
             return Err(std::io::Error::other("its standard input or output is not available"));
         };
         let stderr = child.stderr.take();
-        let tail = stderr.map(|it| StderrTail::start(name, it, redact)).unwrap_or_default();
+        let tail = stderr.map(|stderr| StderrTail::start(name, stderr, redact)).unwrap_or_default();
         let (input, lines) = mpsc::channel(QUEUE);
         let (sender, messages) = mpsc::channel(QUEUE);
         tokio::spawn(write_lines(stdin, lines));
@@ -141,21 +141,21 @@ impl ChildTransport {
 
     /// Returns the answer to rmcp's handshake, if the child has already given it.
     fn known_answer(&mut self, message: &ClientJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
-        let ClientJsonRpcMessage::Request(it) = message else { return None };
-        let is_handshake = matches!(it.request, ClientRequest::InitializeRequest(_));
+        let ClientJsonRpcMessage::Request(request) = message else { return None };
+        let is_handshake = matches!(request.request, ClientRequest::InitializeRequest(_));
         let result = self.initialized.take_if(|_| is_handshake)?;
-        Some(Payload::Result(result, Vec::new()).into_message(it.id.clone(), &self.name))
+        Some(Payload::Result(result, Vec::new()).into_message(request.id.clone(), &self.name))
     }
 
     /// Records a message that is about to be sent.
     fn record(&mut self, message: &ClientJsonRpcMessage) {
         match message {
-            ClientJsonRpcMessage::Request(it) => {
-                let is_subscription = matches!(it.request, ClientRequest::SubscriptionsListenRequest(_));
-                self.waiting().add(it.id.clone(), is_subscription);
+            ClientJsonRpcMessage::Request(request) => {
+                let is_subscription = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+                self.waiting().add(request.id.clone(), is_subscription);
             }
-            ClientJsonRpcMessage::Notification(it) => {
-                if let Some(id) = cancelled(&it.notification) {
+            ClientJsonRpcMessage::Notification(notification) => {
+                if let Some(id) = cancelled(&notification.notification) {
                     let settled = self.waiting().remove(id);
                     self.ready.extend(settled);
                 }

@@ -87,7 +87,7 @@ impl Servers {
             let connection = pool.connected_at(slot, &task.server).await?;
             let request = CancelTaskRequest::new(CancelTaskParams::new(task.task.as_str()));
             let request = ClientRequest::CancelTaskRequest(request);
-            connection.request(&pool.server, request).await.map_err(|it| it.of_query(&task.server))
+            connection.request(&pool.server, request).await.map_err(|error| error.of_query(&task.server))
         };
         if let Err(fault) = cancelling.await {
             tracing::warn!(
@@ -153,16 +153,17 @@ impl Poll<'_> {
     async fn get(&self) -> Result<Option<DetailedTask>, Failure> {
         let request = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(self.task)));
         let result = self.connection.request(self.server, request).await?;
-        Ok(if let ServerResult::GetTaskResult(it) = result { Some(it.task) } else { None })
+        Ok(if let ServerResult::GetTaskResult(result) = result { Some(result.task) } else { None })
     }
 
     /// Reads the result of the call, as if it had been its response.
     fn completed(&self, result: Value, session: Option<String>) -> Response {
         let read = Payload::Result(result, Vec::new()).into_message(RequestId::Number(0), self.name);
         match read {
-            ServerJsonRpcMessage::Response(it) => response(self.tool, it.result, session),
-            ServerJsonRpcMessage::Error(it) => {
-                let why = Unreadable::of(&it.error).map_or_else(|| it.error.message.to_string(), |it| it.why);
+            ServerJsonRpcMessage::Response(answer) => response(self.tool, answer.result, session),
+            ServerJsonRpcMessage::Error(answer) => {
+                let why = Unreadable::of(&answer.error)
+                    .map_or_else(|| answer.error.message.to_string(), |reply| reply.why);
                 error(format!("{} carried {} out, but its result {why}", self.name, self.tool))
             }
             ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => {

@@ -21,7 +21,7 @@ pub type NodeToolFilters = BTreeMap<String, BTreeMap<String, ToolFilter>>;
 impl ToolFilter {
     /// Returns true if the tool is visible.
     pub(super) fn permits(&self, tool: &str) -> bool {
-        self.allow.as_ref().is_none_or(|it| it.contains(tool)) && !self.deny.contains(tool)
+        self.allow.as_ref().is_none_or(|allow| allow.contains(tool)) && !self.deny.contains(tool)
     }
 }
 
@@ -30,21 +30,22 @@ impl Server {
     /// permits the tool.
     fn is_visible_to_strategy(&self, strategy: &str, tool: &str) -> bool {
         let named = self.node_tool_filters.get(strategy);
-        self.tool_filter.permits(tool) && named.is_none_or(|it| it.values().any(|it| it.permits(tool)))
+        self.tool_filter.permits(tool)
+            && named.is_none_or(|filters| filters.values().any(|filter| filter.permits(tool)))
     }
 
     /// Returns true if a strategy sees no tool of the server, whatever their names. It then need not wait for the server.
     pub(super) fn is_hidden_from_strategy(&self, strategy: &str) -> bool {
-        let hides_all = |it: &ToolFilter| it.allow.as_ref().is_some_and(BTreeSet::is_empty);
+        let hides_all = |filter: &ToolFilter| filter.allow.as_ref().is_some_and(BTreeSet::is_empty);
         let named = self.node_tool_filters.get(strategy);
-        hides_all(&self.tool_filter) || named.is_some_and(|it| it.values().all(hides_all))
+        hides_all(&self.tool_filter) || named.is_some_and(|filters| filters.values().all(hides_all))
     }
 
     /// Returns true if a node sees the tool. A node without a filter sees the tools of its strategy: it may call what
     /// another node offered.
     fn is_visible_to_node(&self, strategy: &str, node: &str, tool: &str) -> bool {
-        let named = self.node_tool_filters.get(strategy).and_then(|it| it.get(node));
-        self.is_visible_to_strategy(strategy, tool) && named.is_none_or(|it| it.permits(tool))
+        let named = self.node_tool_filters.get(strategy).and_then(|filters| filters.get(node));
+        self.is_visible_to_strategy(strategy, tool) && named.is_none_or(|filter| filter.permits(tool))
     }
 }
 
@@ -58,7 +59,7 @@ impl Servers {
         tool: &str,
     ) -> bool {
         let pool = self.pools.get(server);
-        pool.is_none_or(|it| it.server.is_visible_to_node(thread.strategy(), node, tool))
+        pool.is_none_or(|pool| pool.server.is_visible_to_node(thread.strategy(), node, tool))
     }
 
     /// Returns the tools visible to a thread's strategy.

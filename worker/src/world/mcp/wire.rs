@@ -61,7 +61,7 @@ impl Payload {
     pub(super) fn into_message(self, id: RequestId, server: &str) -> ServerJsonRpcMessage {
         let error = match self {
             Payload::Error(error) => error,
-            Payload::Unreadable(it) => it.into_error(),
+            Payload::Unreadable(reply) => reply.into_error(),
             Payload::Result(mut result, mut changed) => {
                 changed.extend(repair::repair(&mut result));
                 repair::report(server, &changed);

@@ -69,7 +69,7 @@ pub(super) fn add_piece(calls: &mut Vec<Call>, delta: &Value) -> usize {
         arguments: text(&function["arguments"]),
     };
     let bytes = piece.id.len() + piece.name.len() + piece.arguments.len() + size_of::<Call>();
-    let at = calls.iter().rposition(|it| it.continues(&piece)).unwrap_or_else(|| {
+    let at = calls.iter().rposition(|call| call.continues(&piece)).unwrap_or_else(|| {
         calls.push(Call { index: piece.index, ..Call::default() });
         calls.len() - 1
     });
@@ -87,15 +87,15 @@ pub(super) fn add_piece(calls: &mut Vec<Call>, delta: &Value) -> usize {
 /// Converts the calls: unique ids, and tool names as their server knows them.
 pub(super) fn convert(calls: Vec<Call>, prompt: &Prompt<'_>) -> Vec<ToolCall> {
     let mut ids = BTreeSet::new();
-    let server_name = |name: String| match prompt.tools.iter().find(|it| request::tool_name(&it.name) == name)
-    {
-        Some(tool) => tool.name.clone(),
-        None => name,
-    };
-    let call = |(nth, it): (usize, Call)| {
-        let is_unique = !it.id.is_empty() && ids.insert(it.id.clone());
-        let id = if is_unique { it.id } else { call_id(prompt.position, nth) };
-        ToolCall { id, name: server_name(it.name), arguments: arguments(&it.arguments) }
+    let server_name =
+        |name: String| match prompt.tools.iter().find(|tool| request::tool_name(&tool.name) == name) {
+            Some(tool) => tool.name.clone(),
+            None => name,
+        };
+    let call = |(nth, call): (usize, Call)| {
+        let is_unique = !call.id.is_empty() && ids.insert(call.id.clone());
+        let id = if is_unique { call.id } else { call_id(prompt.position, nth) };
+        ToolCall { id, name: server_name(call.name), arguments: arguments(&call.arguments) }
     };
     calls.into_iter().enumerate().map(call).collect()
 }
@@ -127,7 +127,7 @@ fn object_in(text: &str) -> Option<Value> {
 fn only_value(raw: &str) -> Option<Value> {
     let values: Result<Vec<Value>, _> = Deserializer::from_str(raw).into_iter().collect();
     let mut values = values.ok()?;
-    values.retain(|it| it.as_object().is_some_and(|it| !it.is_empty()));
+    values.retain(|value| value.as_object().is_some_and(|object| !object.is_empty()));
     values.dedup();
     values.pop().filter(|_| values.is_empty())
 }

@@ -101,7 +101,7 @@ impl Check<'_> {
         let dialect: &DialectRow = self.endpoint.dialect();
         let mut capabilities = self.check_reply(dialect.features).await;
         // Without any reply, every other request would fail in the same way.
-        if capabilities.iter().all(|it| it.verdict != CapabilityVerdict::Failed) {
+        if capabilities.iter().all(|capability| capability.verdict != CapabilityVerdict::Failed) {
             capabilities.push(self.check_system().await);
             capabilities.push(self.check_order(dialect.features).await);
             capabilities.push(self.check_tools().await);

@@ -45,11 +45,11 @@ impl Content {
         let mut text = String::new();
         match &delta["content"] {
             Value::String(content) => text.push_str(content),
-            Value::Array(parts) => parts.iter().for_each(|it| self.add_part(it, &mut text)),
+            Value::Array(parts) => parts.iter().for_each(|part| self.add_part(part, &mut text)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => (),
         }
         // Some endpoints send the same reasoning under both names.
-        let reasoning = ["reasoning_content", "reasoning"].iter().find_map(|it| delta[*it].as_str());
+        let reasoning = ["reasoning_content", "reasoning"].iter().find_map(|key| delta[*key].as_str());
         self.add_reasoning(reasoning.unwrap_or(""));
         self.bytes += text.len();
         let mut text = std::mem::take(&mut self.half) + &text;
@@ -64,15 +64,17 @@ impl Content {
     fn add_part(&mut self, part: &Value, text: &mut String) {
         match part["type"].as_str() {
             Some("thinking" | "reasoning") => {
-                let inner =
-                    ["thinking", "reasoning", "text"].iter().map(|it| &part[*it]).find(|it| !it.is_null());
+                let inner = ["thinking", "reasoning", "text"]
+                    .iter()
+                    .map(|key| &part[*key])
+                    .find(|value| !value.is_null());
                 match inner {
-                    Some(Value::String(it)) => self.add_reasoning(it),
+                    Some(Value::String(text)) => self.add_reasoning(text),
                     Some(Value::Array(parts)) => {
                         parts
                             .iter()
-                            .filter_map(|it| it["text"].as_str())
-                            .for_each(|it| self.add_reasoning(it));
+                            .filter_map(|part| part["text"].as_str())
+                            .for_each(|part| self.add_reasoning(part));
                     }
                     Some(_) | None => (),
                 }

@@ -43,7 +43,7 @@ static LIMITS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"context (?:length|window|size)\D{1,40}?(\d[\d,_]*)\)? ?tokens",
         r"(?:must be <=|cannot exceed|limit(?: is| of)?:?) (\d[\d,_]*)",
     ];
-    patterns.iter().filter_map(|it| Regex::new(it).ok()).collect()
+    patterns.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect()
 });
 
 impl ContextExceeded {
@@ -51,14 +51,14 @@ impl ContextExceeded {
     pub(super) fn of(message: &str, body: &Value) -> Option<Self> {
         let message = message.to_lowercase();
         let names_code =
-            |it: &Value| it.as_str().is_some_and(|it| CODES.iter().any(|code| it.contains(code)));
+            |value: &Value| value.as_str().is_some_and(|text| CODES.iter().any(|code| text.contains(code)));
         // A request that alone has more tokens than a minute allows never succeeds either.
         let larger_than_a_minute =
             message.contains("request too large") && message.contains("must be reduced");
         let is_one = names_code(&body["code"])
             || names_code(&body["type"])
             || larger_than_a_minute
-            || WORDS.iter().any(|it| message.contains(it));
+            || WORDS.iter().any(|words| message.contains(words));
         // The length of a text is counted in characters.
         let in_characters = message.contains("string too long");
         is_one.then(|| Self {
@@ -68,7 +68,7 @@ impl ContextExceeded {
 }
 
 fn limit(message: &str) -> Option<u64> {
-    let found = LIMITS.iter().find_map(|it| it.captures(message)?.get(1))?;
+    let found = LIMITS.iter().find_map(|regex| regex.captures(message)?.get(1))?;
     found.as_str().replace([',', '_'], "").parse().ok()
 }
 
@@ -145,7 +145,7 @@ mod tests {
                 "{message}"
             );
         }
-        let code = |body| ContextExceeded::of("", &body).map(|it| it.tokens);
+        let code = |body| ContextExceeded::of("", &body).map(|exceeded| exceeded.tokens);
         assert_eq!(code(json!({"code": "context_length_exceeded"})), Some(None));
         assert_eq!(code(json!({"type": "exceed_context_size_error", "n_ctx": 4096})), Some(Some(4_096)));
         let long =

@@ -185,17 +185,18 @@ impl Dialect {
         let Ok(url) = Url::parse(base_url) else { return Self::Compatible };
         let host = url.host_str().unwrap_or("");
         let is_host = |name: &&str| {
-            host.strip_suffix(name).is_some_and(|it| it.is_empty() || it.ends_with('.') || it.ends_with('-'))
+            host.strip_suffix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.') || rest.ends_with('-'))
         };
         let is_it = |row: &&DialectRow| {
             row.hosts.iter().any(is_host) || (url.port().is_some() && url.port() == row.port)
         };
-        DIALECTS.iter().find(is_it).map_or(Self::Compatible, |it| it.dialect)
+        DIALECTS.iter().find(is_it).map_or(Self::Compatible, |row| row.dialect)
     }
 
     /// Returns the row of the dialect in the table.
     pub fn row(self) -> &'static DialectRow {
-        DIALECTS.iter().find(|it| it.dialect == self).unwrap_or(&DIALECTS[DIALECTS.len() - 1])
+        DIALECTS.iter().find(|row| row.dialect == self).unwrap_or(&DIALECTS[DIALECTS.len() - 1])
     }
 }
 
@@ -216,8 +217,8 @@ impl DialectRow {
     pub fn cells(&self) -> [String; 8] {
         let Features { streams_formats, stream_options, parallel_tool_calls, token_limit, messages, .. } =
             self.features;
-        let mut known: Vec<String> = self.hosts.iter().map(|it| (*it).to_owned()).collect();
-        known.extend(self.port.map(|it| format!("port {it}")));
+        let mut known: Vec<String> = self.hosts.iter().map(|host| (*host).to_owned()).collect();
+        known.extend(self.port.map(|port| format!("port {port}")));
         let or = |texts: Vec<&str>, none: &str| match &texts[..] {
             [] => none.to_owned(),
             texts => texts.join(", "),
@@ -279,7 +280,9 @@ mod tests {
     fn every_dialect_has_one_row_and_one_name() {
         for (nth, row) in DIALECTS.iter().enumerate() {
             assert_eq!(row.dialect.row().name, row.name);
-            assert!(DIALECTS[..nth].iter().all(|it| it.name != row.name && it.dialect != row.dialect));
+            assert!(
+                DIALECTS[..nth].iter().all(|other| other.name != row.name && other.dialect != row.dialect)
+            );
         }
     }
 }

@@ -40,10 +40,10 @@ impl Endpoint {
     pub(super) async fn embed(&self, model: &str, texts: &[String]) -> Result<Vec<Vec<f32>>, Fault> {
         let mut vectors: Vec<Vec<f32>> = Vec::with_capacity(texts.len());
         for batch in texts.chunks(MAX_TEXTS) {
-            let longest = batch.iter().map(|it| it.chars().count()).max().unwrap_or(0);
+            let longest = batch.iter().map(|text| text.chars().count()).max().unwrap_or(0);
             let mut limit = longest.min(MAX_TEXT_CHARS);
             let response = loop {
-                let input: Vec<String> = batch.iter().map(|it| truncate(it, limit)).collect();
+                let input: Vec<String> = batch.iter().map(|text| truncate(text, limit)).collect();
                 let body = json!({ "model": model, "input": input, "encoding_format": "float" });
                 match self.post("/embeddings", &body).await {
                     Err(fault) if MIN_TEXT_CHARS < limit && is_about_length(&fault) => limit = limit * 3 / 4,
@@ -52,15 +52,16 @@ impl Endpoint {
             };
             let mut response: EmbeddingsResponse = serde_json::from_value(response)
                 .map_err(|_| self.unusable_response("holds no embeddings"))?;
-            response.data.sort_by_key(|it| it.index);
-            if !response.data.iter().map(|it| it.index).eq(0..batch.len()) {
+            response.data.sort_by_key(|embedding| embedding.index);
+            if !response.data.iter().map(|embedding| embedding.index).eq(0..batch.len()) {
                 return Err(self.unusable_response("does not hold one embedding for each text"));
             }
-            vectors.extend(response.data.into_iter().map(|it| it.embedding));
+            vectors.extend(response.data.into_iter().map(|embedding| embedding.embedding));
         }
         let length = vectors.first().map_or(0, Vec::len);
-        let is_comparable =
-            |it: &Vec<f32>| it.len() == length && !it.is_empty() && it.iter().all(|it| it.is_finite());
+        let is_comparable = |vector: &Vec<f32>| {
+            vector.len() == length && !vector.is_empty() && vector.iter().all(|number| number.is_finite())
+        };
         if !vectors.iter().all(is_comparable) {
             return Err(self.unusable_response("holds embeddings that cannot be compared"));
         }
@@ -70,5 +71,5 @@ impl Endpoint {
 
 fn is_about_length(fault: &Fault) -> bool {
     let error = fault.error.to_lowercase();
-    LENGTH_PHRASES.iter().any(|it| error.contains(it))
+    LENGTH_PHRASES.iter().any(|phrase| error.contains(phrase))
 }

@@ -216,7 +216,7 @@ impl Endpoint {
 
     /// Cost of the tokens in millionths of a US dollar; `None` without a price.
     pub(super) fn cost(&self, model: &str, meter: &Usage) -> Option<u64> {
-        self.prices.get(model).and_then(|it| it.of(meter))
+        self.prices.get(model).and_then(|price| price.of(meter))
     }
 
     /// The row of the endpoint's dialect.
@@ -231,7 +231,7 @@ impl Endpoint {
 
     /// Posts `body` to `path` and returns the JSON response, which is not a stream.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Fault> {
-        let response = self.send(path, body).await.map_err(|it| it.fault)?;
+        let response = self.send(path, body).await.map_err(|error| error.fault)?;
         let headers = response.headers().clone();
         let body = match ChunkReader::new(response).next().await {
             Ok(Some(Chunk::Json(body))) => body,
@@ -260,8 +260,8 @@ impl Endpoint {
         let request =
             self.http.post(target.url(path)).headers(target.headers()).timeout(self.timeout).json(body);
         let response = request.send().await.map_err(|error| self.unsent(error))?;
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
-        let is_page = content_type.is_some_and(|it| it.starts_with("text/html"));
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|header| header.to_str().ok());
+        let is_page = content_type.is_some_and(|kind| kind.starts_with("text/html"));
         if response.status().is_success() && !is_page {
             return Ok(response);
         }

@@ -64,18 +64,20 @@ impl HttpError {
 
     /// Reads the error from a chunk of a response with status 200, if it is one.
     pub(super) fn of_chunk(chunk: &Value, headers: &HeaderMap) -> Option<Self> {
-        let has_error = chunk.get("error").is_some_and(|it| !it.is_null());
+        let has_error = chunk.get("error").is_some_and(|error| !error.is_null());
         let is_error = has_error || chunk["object"] == "error" || chunk[0].get("error").is_some();
         if !is_error {
             return None;
         }
         let (message, code) = message_and_code(chunk);
         let error = error_of(chunk);
-        let status = ["status_code", "status", "http_status"].iter().find_map(|it| error[*it].as_u64());
-        let status = match status.map_or_else(|| code.parse().ok(), |it| u16::try_from(it).ok()) {
+        let status = ["status_code", "status", "http_status"].iter().find_map(|key| error[*key].as_u64());
+        let status = match status.map_or_else(|| code.parse().ok(), |number| u16::try_from(number).ok()) {
             Some(status @ 400..=599) => status,
             _ if code.contains("invalid_request") || code.contains("invalid_argument") => 400,
-            _ if ["rate_limit", "quota", "exhausted", "too_many"].iter().any(|it| code.contains(it)) => 429,
+            _ if ["rate_limit", "quota", "exhausted", "too_many"].iter().any(|word| code.contains(word)) => {
+                429
+            }
             _ if code.contains("overloaded") || code.contains("unavailable") => 503,
             Some(_) | None => 500,
         };
@@ -88,13 +90,13 @@ impl HttpError {
     pub(super) fn refuses(&self, words: &[&str]) -> bool {
         let message = self.message.to_lowercase();
         matches!(self.status, 400 | 404 | 405 | 415 | 422 | 500 | 501)
-            && words.iter().any(|it| message.contains(it))
+            && words.iter().any(|word| message.contains(word))
     }
 
     /// Returns whether the output mode of the request may be the cause.
     pub(super) fn mode_rejection(&self) -> Option<ModeRejection> {
         let message = self.message.to_lowercase();
-        let names_mode = OUTPUT_MODE_WORDS.iter().any(|it| message.contains(it));
+        let names_mode = OUTPUT_MODE_WORDS.iter().any(|word| message.contains(word));
         match self.status {
             // No output mode makes the request shorter.
             _ if self.context.is_some() || self.is_about_reply() => None,
@@ -107,7 +109,7 @@ impl HttpError {
 
     /// Returns true if the model, and not the request, is at fault: the endpoint checked its reply and refused it.
     fn is_about_reply(&self) -> bool {
-        REPLY_CODES.iter().any(|it| self.code.contains(it))
+        REPLY_CODES.iter().any(|code| self.code.contains(code))
     }
 
     /// Converts the error to a fault. `redact` removes secrets from the endpoint's message.
@@ -176,14 +178,14 @@ fn error_of(value: &Value) -> &Value {
 fn message_and_code(value: &Value) -> (String, String) {
     let error = error_of(value);
     let value = if value.is_array() { &value[0] } else { value };
-    let text = |it: &Value| match it {
+    let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     };
     let code = text(&error["code"]).or_else(|| text(&error["type"])).or_else(|| text(&error["status"]));
     let details = [error, &error["message"], &value["message"], &value["detail"], &error["error"]];
-    let message = details.into_iter().find_map(|it| it.as_str().filter(|it| !it.is_empty()));
+    let message = details.into_iter().find_map(|detail| detail.as_str().filter(|text| !text.is_empty()));
     let mut message = match message {
         Some(message) => innermost(message),
         None => readable(details.into_iter().rfind(|it| it.is_array() || it.is_object()).unwrap_or(error)),
@@ -206,17 +208,17 @@ fn innermost(message: &str) -> String {
 /// Returns a list of validation errors as text, or any other value as JSON.
 fn readable(details: &Value) -> String {
     let list = details.as_array().or_else(|| details["detail"].as_array());
-    let one = |it: &Value| {
-        let text = it["msg"].as_str().or_else(|| it["message"].as_str())?;
-        let place: Vec<String> = it["loc"]
+    let one = |value: &Value| {
+        let text = value["msg"].as_str().or_else(|| value["message"].as_str())?;
+        let place: Vec<String> = value["loc"]
             .as_array()
             .into_iter()
             .flatten()
-            .map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned))
+            .map(|entry| entry.as_str().map_or_else(|| entry.to_string(), str::to_owned))
             .collect();
         Some(if place.is_empty() { text.to_owned() } else { format!("{}: {text}", place.join(".")) })
     };
-    let problems: Option<Vec<String>> = list.and_then(|it| it.iter().map(one).collect());
+    let problems: Option<Vec<String>> = list.and_then(|entries| entries.iter().map(one).collect());
     match problems {
         Some(problems) if !problems.is_empty() => problems.join("; "),
         Some(_) | None => details.to_string(),
@@ -229,10 +231,10 @@ fn page_text(body: &str) -> String {
         return truncate(body.trim(), MAX_MESSAGE_CHARS);
     }
     let title = |body: &str| Some(body.split_once("<title>")?.1.split_once("</title>")?.0.trim().to_owned());
-    title(body).filter(|it| !it.is_empty()).unwrap_or_else(|| without_tags(body))
+    title(body).filter(|title| !title.is_empty()).unwrap_or_else(|| without_tags(body))
 }
 
 fn without_tags(page: &str) -> String {
-    let texts = page.split('<').filter_map(|it| it.split_once('>')).map(|(_, text)| text.trim());
-    texts.filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" ")
+    let texts = page.split('<').filter_map(|tag| tag.split_once('>')).map(|(_, text)| text.trim());
+    texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
 }

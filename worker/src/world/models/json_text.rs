@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Result<Value, serde_json::Error> {
 
 /// Joins the halves of characters that [`parse`] kept. A half without the other becomes U+FFFD.
 pub(super) fn join_halves(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|it| unit(it).is_some()) {
+    if !text.chars().any(|char| unit(char).is_some()) {
         return Cow::Borrowed(text);
     }
     let mut units = Vec::with_capacity(text.len());
@@ -43,7 +43,7 @@ pub(super) fn join_halves(text: &str) -> Cow<'_, str> {
 
 /// Returns true if the text ends with the first half of a character.
 pub(super) fn ends_in_half(text: &str) -> bool {
-    text.chars().next_back().and_then(unit).is_some_and(|it| (0xD800..=0xDBFF).contains(&it))
+    text.chars().next_back().and_then(unit).is_some_and(|unit| (0xD800..=0xDBFF).contains(&unit))
 }
 
 /// The surrogate that a private character stands for.
@@ -93,7 +93,9 @@ fn with_arguments_as_text(text: &str) -> String {
         out.push_str(before);
         rest = after;
         let value = after.trim_start().strip_prefix(':').map(str::trim_start);
-        let object = value.filter(|it| it.starts_with('{')).and_then(|it| Some(it.split_at(object_len(it)?)));
+        let object = value
+            .filter(|text| text.starts_with('{'))
+            .and_then(|text| Some(text.split_at(object_len(text)?)));
         if let Some((object, after)) = object {
             out.push(':');
             out.push_str(&Value::from(object).to_string());

@@ -55,7 +55,7 @@ impl Learned {
     /// Returns the mode of the next request. After a failure without a reason, a looser one is tried once.
     pub(super) fn mode(&self, model: &str, structured: Structured) -> OutputMode {
         let known = self.of(model);
-        known.doubtful.and_then(|it| structured.looser(it)).unwrap_or(known.mode)
+        known.doubtful.and_then(|mode| structured.looser(mode)).unwrap_or(known.mode)
     }
 
     /// Remembers the form of a request that the endpoint accepted.
@@ -116,20 +116,20 @@ struct Part {
 /// Parts that endpoints refuse, and how they say so. The first that a refusal names, and that changes the form, is left
 /// out.
 const PARTS: [Part; 10] = [
-    Part { words: &["stream_options", "include_usage"], leave_out: |it| it.stream_options = false },
+    Part { words: &["stream_options", "include_usage"], leave_out: |form| form.stream_options = false },
     Part {
         words: &["max_completion_tokens"],
-        leave_out: |it| {
-            it.token_limit = match it.token_limit {
+        leave_out: |form| {
+            form.token_limit = match form.token_limit {
                 TokenLimit::MaxTokens => TokenLimit::MaxCompletionTokens,
                 TokenLimit::MaxCompletionTokens => TokenLimit::MaxTokens,
             }
         },
     },
-    Part { words: &["parallel_tool_calls"], leave_out: |it| it.parallel_tool_calls = false },
+    Part { words: &["parallel_tool_calls"], leave_out: |form| form.parallel_tool_calls = false },
     Part {
         words: &["json_schema and streaming", "streaming with response", "response format and stream"],
-        leave_out: |it| it.streams_formats = false,
+        leave_out: |form| form.streams_formats = false,
     },
     Part {
         words: &[
@@ -139,20 +139,20 @@ const PARTS: [Part; 10] = [
             "'stream'",
             "stream must be false",
         ],
-        leave_out: |it| it.streams = false,
+        leave_out: |form| form.streams = false,
     },
     Part {
         words: &["single tool-call", "single tool call"],
-        leave_out: |it| it.messages.parallel_calls = false,
+        leave_out: |form| form.messages.parallel_calls = false,
     },
-    Part { words: &["length of 9", "tool call id"], leave_out: |it| it.messages.short_call_ids = true },
+    Part { words: &["length of 9", "tool call id"], leave_out: |form| form.messages.short_call_ids = true },
     Part {
         words: &["must define tools", "`tools=`", "toolconfig"],
-        leave_out: |it| it.messages.declares_called_tools = true,
+        leave_out: |form| form.messages.declares_called_tools = true,
     },
     Part {
         words: &["thought_signature", "thoughtsignature"],
-        leave_out: |it| it.messages.signs_calls = true,
+        leave_out: |form| form.messages.signs_calls = true,
     },
     Part {
         words: &[
@@ -164,7 +164,7 @@ const PARTS: [Part; 10] = [
             "message order",
             "conversation role",
         ],
-        leave_out: |it| it.messages.order = MessageOrder::Alternating,
+        leave_out: |form| form.messages.order = MessageOrder::Alternating,
     },
 ];
 
@@ -190,7 +190,7 @@ const ORDER_WORDS: [&str; 16] = [
 
 /// Returns the form of the next request after a refusal, if the endpoint names a part that can be left out.
 pub(super) fn without_refused(features: Features, refusal: &HttpError) -> Option<Features> {
-    let named = PARTS.iter().filter(|it| refusal.refuses(it.words)).find_map(|part| {
+    let named = PARTS.iter().filter(|part| refusal.refuses(part.words)).find_map(|part| {
         let mut changed = features;
         (part.leave_out)(&mut changed);
         (changed != features).then_some(changed)

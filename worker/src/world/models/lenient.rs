@@ -41,7 +41,7 @@ pub(super) fn call(text: &str) -> Option<(String, Value)> {
 pub(super) fn starts_partial_call(text: &str) -> bool {
     let text = text.trim_start();
     let inside =
-        text.strip_prefix("```").map(|it| it.trim_start_matches(|c: char| c.is_ascii_alphanumeric()));
+        text.strip_prefix("```").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric()));
     let text = inside.unwrap_or(text).trim_start();
     text.starts_with('{') && text.contains("\"name\"") && object_len(text).is_none()
 }

@@ -99,7 +99,7 @@ pub(super) fn normalised(mut messages: Vec<Value>, rules: MessageRules) -> Vec<V
 fn ordered(messages: Vec<Value>, order: MessageOrder) -> Vec<Value> {
     let mut ordered: Vec<Value> = Vec::with_capacity(messages.len() + 2);
     for mut message in messages {
-        let begins = ordered.iter().all(|it| it["role"] == "system");
+        let begins = ordered.iter().all(|message| message["role"] == "system");
         if message["role"] == "system" && !begins {
             message["role"] = "user".into();
         }
@@ -126,7 +126,7 @@ fn ordered(messages: Vec<Value>, order: MessageOrder) -> Vec<Value> {
             Some(_) | None => ordered.push(message),
         }
     }
-    if ordered.last().is_none_or(|it| it["role"] != "user" && it["role"] != "tool") {
+    if ordered.last().is_none_or(|message| message["role"] != "user" && message["role"] != "tool") {
         ordered.push(json!({ "role": "user", "content": CUE }));
     }
     ordered
@@ -178,14 +178,14 @@ fn with_single_calls(messages: Vec<Value>) -> Vec<Value> {
             continue;
         }
         let mut results: Vec<Value> = Vec::new();
-        while let Some(result) = messages.next_if(|it| it["role"] == "tool") {
+        while let Some(result) = messages.next_if(|message| message["role"] == "tool") {
             results.push(result);
         }
         for call in calls {
-            let result = results.iter().position(|it| it["tool_call_id"] == call["id"]);
+            let result = results.iter().position(|message| message["tool_call_id"] == call["id"]);
             message["tool_calls"] = json!([call]);
             single.push(message.clone());
-            single.extend(result.map(|it| results.remove(it)));
+            single.extend(result.map(|at| results.remove(at)));
             message["content"] = Value::Null;
         }
         single.append(&mut results);
@@ -196,7 +196,7 @@ fn with_single_calls(messages: Vec<Value>) -> Vec<Value> {
 /// Returns an id of 9 letters or digits for an id. The same id always gets the same.
 fn short_id(id: &Value) -> Value {
     let text = id.as_str().unwrap_or_default();
-    if text.len() == SHORT_ID_LEN && text.bytes().all(|it| it.is_ascii_alphanumeric()) {
+    if text.len() == SHORT_ID_LEN && text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return id.clone();
     }
     hex::encode(Sha256::digest(text))[..SHORT_ID_LEN].into()
@@ -213,7 +213,7 @@ mod tests {
     fn calls(ids: &[&str]) -> Value {
         let calls: Vec<Value> = ids
             .iter()
-            .map(|it| json!({ "id": it, "function": { "name": "f", "arguments": "{}" } }))
+            .map(|id| json!({ "id": id, "function": { "name": "f", "arguments": "{}" } }))
             .collect();
         json!({ "role": "assistant", "content": null, "tool_calls": calls })
     }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn roles(messages: &[Value]) -> Vec<&str> {
-        messages.iter().filter_map(|it| it["role"].as_str()).collect()
+        messages.iter().filter_map(|message| message["role"].as_str()).collect()
     }
 
     #[test]

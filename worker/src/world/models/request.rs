@@ -45,8 +45,8 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: RequestForm) -> Value
         body["stream_options"] = json!({ "include_usage": true });
     }
     let token_limit = features.token_limit.name();
-    if let Some(it) = prompt.parameters {
-        add_parameters(&mut body, it, token_limit);
+    if let Some(parameters) = prompt.parameters {
+        add_parameters(&mut body, parameters, token_limit);
     }
     if !prompt.tools.is_empty() {
         body["tools"] = prompt.tools.iter().map(tool).collect();
@@ -76,7 +76,7 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: RequestForm) -> Value
 /// Declares the tools that the conversation calls, and that none of them may be called now.
 fn declare_called_tools(body: &mut Value, messages: &[Message]) {
     let called: BTreeSet<String> =
-        messages.iter().flat_map(|it| &it.tool_calls).map(|it| tool_name(&it.name)).collect();
+        messages.iter().flat_map(|message| &message.tool_calls).map(|call| tool_name(&call.name)).collect();
     if !called.is_empty() {
         let declared =
             |name| json!({ "type": "function", "function": { "name": name, "parameters": anything() } });
@@ -90,14 +90,14 @@ fn add_parameters(body: &mut Value, parameters: &ModelParameters, token_limit: &
     for (name, value) in extra {
         body[name] = value.clone();
     }
-    if let Some(it) = temperature {
-        body["temperature"] = json!(it);
+    if let Some(value) = temperature {
+        body["temperature"] = json!(value);
     }
-    if let Some(it) = max_tokens {
-        body[token_limit] = json!(it);
+    if let Some(limit) = max_tokens {
+        body[token_limit] = json!(limit);
     }
-    if let Some(it) = reasoning_effort {
-        body["reasoning_effort"] = json!(it);
+    if let Some(effort) = reasoning_effort {
+        body["reasoning_effort"] = json!(effort);
     }
 }
 
@@ -146,17 +146,17 @@ fn how_to_reply_again(prompt: &Prompt<'_>) -> String {
 /// tool can hold only text.
 fn conversation(messages: &[Message], contents: &DataUrls) -> Vec<Value> {
     let (mut sent, mut images) = (Vec::with_capacity(messages.len()), Vec::new());
-    for it in messages {
-        if it.role != Role::Tool && !images.is_empty() {
+    for source in messages {
+        if source.role != Role::Tool && !images.is_empty() {
             sent.push(json!({ "role": "user", "content": std::mem::take(&mut images) }));
         }
-        sent.push(message(it, contents));
-        if it.role == Role::Tool && !it.attachments.is_empty() {
-            let call = it.tool_call_id.as_deref().unwrap_or_default();
+        sent.push(message(source, contents));
+        if source.role == Role::Tool && !source.attachments.is_empty() {
+            let call = source.tool_call_id.as_deref().unwrap_or_default();
             images.push(
                 json!({ "type": "text", "text": format!("Images in the result of the tool call {call}:") }),
             );
-            images.extend(it.attachments.iter().map(|it| part(it, contents)));
+            images.extend(source.attachments.iter().map(|attachment| part(attachment, contents)));
         }
     }
     if !images.is_empty() {
@@ -201,7 +201,7 @@ fn part(attachment: &Attachment, contents: &DataUrls) -> Value {
 fn call(call: &ToolCall) -> Value {
     // Always an object, even where the model wrote something else: many endpoints parse it.
     let is_object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).is_ok();
-    let arguments = match call.arguments.as_str().filter(|it| is_object(it)) {
+    let arguments = match call.arguments.as_str().filter(|text| is_object(text)) {
         Some(text) => text.to_owned(),
         None if call.arguments.is_object() => call.arguments.to_string(),
         None => json!({ UNREADABLE: call.arguments }).to_string(),
@@ -271,7 +271,7 @@ fn strict(mut schema: Value) -> Value {
     }
     visit_subschemas(map, |subschema| *subschema = strict(subschema.take()));
     if let Some(Value::Object(properties)) = map.get("properties") {
-        let required = properties.keys().map(|it| Value::from(it.as_str())).collect();
+        let required = properties.keys().map(|key| Value::from(key.as_str())).collect();
         map.insert("required".to_owned(), required);
         map.insert("additionalProperties".to_owned(), false.into());
     }
@@ -284,7 +284,7 @@ fn is_closed(schema: &Value) -> bool {
     let has_keyword = |word: &&str| map.contains_key(*word);
     let is_map = match &map.get("type") {
         Some(Value::String(kind)) => kind == "object",
-        Some(Value::Array(kinds)) => kinds.iter().any(|it| it == "object"),
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
         _ => false,
     } && !map.contains_key("properties");
     let mut closed =

@@ -127,7 +127,7 @@ impl Parser {
             return;
         }
         let text = self.bytes.strip_prefix(BOM).unwrap_or(&self.bytes);
-        let Some(first) = text.iter().position(|it| !it.is_ascii_whitespace()) else { return };
+        let Some(first) = text.iter().position(|byte| !byte.is_ascii_whitespace()) else { return };
         self.format = if matches!(text[first], b'{' | b'[') { Format::Json } else { Format::Events };
         self.start = self.bytes.len() - text.len() + first;
         self.scanned = self.start;
@@ -154,8 +154,8 @@ impl Parser {
 
     /// Returns the next line without its end: `\n`, `\r\n` or `\r`.
     fn next_line(&mut self, is_ended: bool) -> Option<String> {
-        let is_break = |it: &u8| matches!(it, b'\n' | b'\r');
-        let found = self.bytes[self.scanned..].iter().position(is_break).map(|it| self.scanned + it);
+        let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        let found = self.bytes[self.scanned..].iter().position(is_break).map(|at| self.scanned + at);
         let (end, next) = match found {
             // The second half of `\r\n` may not have arrived.
             Some(end) if !is_ended && self.bytes[end..] == *b"\r" => {

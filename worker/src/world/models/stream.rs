@@ -28,7 +28,7 @@ const WRONG_FUNCTION: &str = "the model called a function other than the require
 /// Returns true if an error is about the model's reply and not about the connection.
 pub(super) fn is_fixable_by_model(error: &str) -> bool {
     let shape = UnexpectedResponse::Schema(String::new()).to_string();
-    [TRUNCATED, WRONG_FUNCTION, &shape].iter().any(|it| error.starts_with(it))
+    [TRUNCATED, WRONG_FUNCTION, &shape].iter().any(|problem| error.starts_with(problem))
 }
 
 /// Chunks received so far.
@@ -106,7 +106,7 @@ impl ReplyStream {
     ///
     /// [`Fault`] if the reply is too long.
     pub(super) fn add(&mut self, chunk: &Value) -> Result<String, Fault> {
-        if let Some(model) = chunk["model"].as_str().filter(|it| !it.is_empty()) {
+        if let Some(model) = chunk["model"].as_str().filter(|text| !text.is_empty()) {
             self.by = Some(model.to_owned());
         }
         for usage in [&chunk["x_groq"]["usage"], &chunk["usage"]] {
@@ -159,7 +159,7 @@ impl ReplyStream {
             return;
         };
         let title = cited["title"].as_str().unwrap_or("");
-        let end = cited["end_index"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0);
+        let end = cited["end_index"].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(0);
         self.bytes += url.len() + title.len() + size_of::<Citation>();
         self.citations.push(Citation { url: url.to_owned(), title: title.to_owned(), end });
     }
@@ -190,7 +190,7 @@ impl ReplyStream {
         let (mut content, reasoning) = content.into_parts();
         let cut_off = finish == Finish::Length;
         if cut_off {
-            let has_partial_call = calls.iter().any(|it| !it.is_whole())
+            let has_partial_call = calls.iter().any(|call| !call.is_whole())
                 || (calls.is_empty() && !prompt.tools.is_empty() && lenient::starts_partial_call(&content));
             let is_empty = content.trim().is_empty() && calls.is_empty();
             if has_partial_call || is_empty || prompt.shape.is_some() {
@@ -251,7 +251,7 @@ impl ReplyStream {
 
 /// A model that was asked for a shorter reply and exceeds the limit again is unlikely to succeed a third time.
 fn truncated(provider: &str, complaint: Option<&str>) -> Fault {
-    if complaint.is_some_and(|it| it.starts_with(TRUNCATED)) {
+    if complaint.is_some_and(|complaint| complaint.starts_with(TRUNCATED)) {
         return Fault::permanent(format!(
             "{TRUNCATED} of provider {provider} twice; hint: allow its replies more tokens, or use another model, then run: turnfold turn retry"
         ));
@@ -262,12 +262,12 @@ fn truncated(provider: &str, complaint: Option<&str>) -> Fault {
 /// Extracts the answer from the call of the answer function, made or written as text. An answer as plain text is
 /// accepted too.
 fn extract_answer(content: &mut String, calls: &mut Vec<Call>) {
-    if let Some(at) = calls.iter().position(|it| it.name == request::ANSWER_FUNCTION) {
+    if let Some(at) = calls.iter().position(|call| call.name == request::ANSWER_FUNCTION) {
         let raw = join_halves(&calls[at].arguments).into_owned();
         let arguments = calls::arguments(&raw);
         let is_plain = raw.trim().is_empty() || (raw.trim_start().starts_with('{') && calls[at].is_whole());
         *content = if arguments.is_object() && !is_plain { arguments.to_string() } else { raw };
-        calls.retain(|it| it.name != request::ANSWER_FUNCTION);
+        calls.retain(|call| call.name != request::ANSWER_FUNCTION);
     } else if let Some((_, arguments)) =
         lenient::call(content).filter(|(name, _)| name == request::ANSWER_FUNCTION)
     {

@@ -59,17 +59,17 @@ impl Target {
         query: &BTreeMap<String, SecretString>,
     ) -> Result<Self, InvalidHeader> {
         // A key read from a file ends with the file's last line break.
-        let key = api_key.map(|it| it.expose_secret().trim().to_owned()).unwrap_or_default();
+        let key = api_key.map(|key| key.expose_secret().trim().to_owned()).unwrap_or_default();
         let (base_url, own_query) = base_url.split_once('?').unwrap_or((base_url, ""));
         let mut secrets: Vec<(SecretString, String)> = vec![(key.clone().into(), "[key]".to_owned())];
         let named = |kind: &'static str| {
-            move |(name, it): (&String, &SecretString)| {
-                (it.expose_secret().trim().into(), format!("[{kind} {name}]"))
+            move |(name, secret): (&String, &SecretString)| {
+                (secret.expose_secret().trim().into(), format!("[{kind} {name}]"))
             }
         };
         secrets.extend(headers.iter().map(named("header")).chain(query.iter().map(named("query"))));
-        secrets.retain(|(it, _)| {
-            let secret = it.expose_secret();
+        secrets.retain(|(candidate, _)| {
+            let secret = candidate.expose_secret();
             SECRET_MIN <= secret.len() || (secret == key && !key.is_empty())
         });
         Ok(Self {

@@ -89,9 +89,9 @@ impl ThinkingFilter {
                     }
                     None => {
                         // The end of the text may be the beginning of the mark.
-                        let keep = (1..close.len())
-                            .rev()
-                            .find(|it| close.is_char_boundary(*it) && self.held.ends_with(&close[..*it]));
+                        let keep = (1..close.len()).rev().find(|length| {
+                            close.is_char_boundary(*length) && self.held.ends_with(&close[..*length])
+                        });
                         let rest = self.held.split_off(self.held.len() - keep.unwrap_or(0));
                         self.reasoning.push_str(&std::mem::replace(&mut self.held, rest));
                         return String::new();
@@ -138,7 +138,7 @@ mod tests {
         let mut filter = ThinkingFilter::new(unopened);
         let letters: Vec<char> = text.chars().collect();
         let mut answer: String =
-            letters.chunks(size).map(|it| filter.add(&it.iter().collect::<String>())).collect();
+            letters.chunks(size).map(|chunk| filter.add(&chunk.iter().collect::<String>())).collect();
         answer.push_str(&filter.end());
         (answer, filter.reasoning)
     }

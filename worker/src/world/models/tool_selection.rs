@@ -26,8 +26,8 @@ pub(super) fn fit(tools: &mut Vec<Tool>, own: usize, query: [&str; 2]) -> usize 
     let common_words = |tool: &Tool| -> BTreeSet<String> {
         [&tool.name, &tool.description]
             .into_iter()
-            .flat_map(|it| stems(it))
-            .filter(|it| query.contains(it))
+            .flat_map(|text| stems(text))
+            .filter(|stem| query.contains(stem))
             .collect()
     };
     let mut others: Vec<(BTreeSet<String>, Tool)> =
@@ -37,7 +37,7 @@ pub(super) fn fit(tools: &mut Vec<Tool>, own: usize, query: [&str; 2]) -> usize 
         *tools_with_word.entry(word.clone()).or_default() += 1.0;
     }
     let score = |shared: &BTreeSet<String>| -> f64 {
-        shared.iter().filter_map(|it| tools_with_word.get(it)).map(|tools| tools.recip()).sum()
+        shared.iter().filter_map(|stem| tools_with_word.get(stem)).map(|tools| tools.recip()).sum()
     };
     others.sort_by(|(one, _), (other, _)| score(other).total_cmp(&score(one)));
     let before = others.len();
@@ -77,7 +77,7 @@ mod tests {
         let query = ["Please send the invoice for the data", "Your task: the calendar."];
         assert_eq!(fit(&mut tools, 1, query), 300 - MAX_TOOLS);
         assert_eq!(tools.len(), MAX_TOOLS);
-        let names: Vec<_> = tools.iter().map(|it| it.name.as_str()).take(5).collect();
+        let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).take(5).collect();
         assert_eq!(names, ["submit", "odd", "listEvents", "tool_1", "tool_2"]);
     }
 

@@ -51,14 +51,14 @@ pub(super) fn options(cause: Cause) -> Vec<String> {
         Cause::Error | Cause::Unfit => &[RETRY, SKIP, STOP],
         Cause::Unknown => &[SKIP, STOP],
     };
-    all.iter().map(|it| (*it).to_owned()).collect()
+    all.iter().map(|reading| (*reading).to_owned()).collect()
 }
 
 /// Describes the failure of the current step to the person.
 pub(super) fn failure(thread: &Thread<ActionPlan>) -> (String, Cause) {
     let step = thread.state.step();
-    let words = step.map_or(String::new(), |it| format!("{} ({})", it.description, it.command()));
-    match step.and_then(|it| thread.state.outcomes.get(&it.id)) {
+    let words = step.map_or(String::new(), |step| format!("{} ({})", step.description, step.command()));
+    match step.and_then(|step| thread.state.outcomes.get(&step.id)) {
         Some(Outcome::Failed { reason, cause }) => (format!("{words}: {}", cause.words(reason)), *cause),
         Some(Outcome::Done { .. } | Outcome::Skipped { .. }) | None => (words, Cause::Error),
     }

@@ -57,10 +57,10 @@ impl Node<ActionPlan> for ConfirmPlan {
     fn ask(&self, thread: &Thread<ActionPlan>) -> Self::Effect {
         let state = &thread.state;
         let plan = state.plan.as_ref();
-        let told = plan.map_or("none".to_owned(), |it| it.told(&state.outcomes));
+        let told = plan.map_or("none".to_owned(), |plan| plan.told(&state.outcomes));
         let (names, details) = (commands::names(thread), commands::details(thread, plan));
-        let obstacle = state.obstacle.as_ref().map(|it| format!("The plan was opened again: {it}"));
-        let problem = state.problem.as_ref().map(|it| format!("Your last plan was refused: {it}"));
+        let obstacle = state.obstacle.as_ref().map(|reason| format!("The plan was opened again: {reason}"));
+        let problem = state.problem.as_ref().map(|problem| format!("Your last plan was refused: {problem}"));
         let problem = obstacle.into_iter().chain(problem).collect::<Vec<_>>().join("\n");
         let blanks = [
             ("commands", &*names),
@@ -75,9 +75,9 @@ impl Node<ActionPlan> for ConfirmPlan {
 
     fn learn(&self, thread: &Thread<ActionPlan>, reply: Confirmation) -> Transition<ActionPlan> {
         let Confirmation { response_text, action_plan, missing_information } = reply;
-        let question =
-            asked(&missing_information).map(|it| format!("{response_text}\n\n{it}").trim().to_owned());
-        let question = question.map(|it| Question::open(InterruptKind::SlotFill, it));
+        let question = asked(&missing_information)
+            .map(|question| format!("{response_text}\n\n{question}").trim().to_owned());
+        let question = question.map(|text| Question::open(InterruptKind::SlotFill, text));
         let is_dropped = action_plan.is_empty();
         let steps = action_plan.into_iter().map(Detailed::proposed).collect();
         match (merged(thread, steps), question) {
@@ -86,7 +86,7 @@ impl Node<ActionPlan> for ConfirmPlan {
             (Ok(plan), Some(question)) => {
                 Transition::ask(question, NodeName::ReceiveAnswer).learn(Fact::Planned(plan))
             }
-            (Ok(plan), None) if plan.steps.iter().all(|it| thread.state.is_settled(it.id)) => {
+            (Ok(plan), None) if plan.steps.iter().all(|step| thread.state.is_settled(step.id)) => {
                 let next = Transition::to(NodeName::Report);
                 match is_dropped {
                     true => next.learn(Fact::Ended(Ending::Dropped)).declined("plan dropped"),
@@ -110,7 +110,7 @@ impl Node<ActionPlan> for ConfirmPlan {
 /// does not; after that, the step has none until its turn comes.
 fn propose_valid(thread: &Thread<ActionPlan>, mut plan: Plan, words: &str) -> Transition<ActionPlan> {
     let state = &thread.state;
-    let open = plan.steps.iter_mut().filter(|it| !state.is_settled(it.id));
+    let open = plan.steps.iter_mut().filter(|step| !state.is_settled(step.id));
     let mut problems = Vec::new();
     for step in open {
         let why = step.payload.as_ref().and_then(|payload| commands::mismatch(thread, step, payload));
@@ -138,6 +138,8 @@ impl Detailed {
 
 /// Returns true if the model saw the parameters of the commands in `plan`: those of the plan in force.
 fn is_disclosed(thread: &Thread<ActionPlan>, plan: &Plan) -> bool {
-    let told = thread.state.plan.as_ref().map_or(&[][..], |it| &it.steps);
-    plan.steps.iter().all(|step| told.iter().any(|it| it.server == step.server && it.tool == step.tool))
+    let told = thread.state.plan.as_ref().map_or(&[][..], |plan| &plan.steps);
+    plan.steps
+        .iter()
+        .all(|step| told.iter().any(|known| known.server == step.server && known.tool == step.tool))
 }

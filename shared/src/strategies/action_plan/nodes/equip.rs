@@ -20,8 +20,8 @@ impl Node<ActionPlan> for Equip {
     fn learn(&self, thread: &Thread<ActionPlan>, listed: Vec<Result<(), String>>) -> Transition<ActionPlan> {
         let asked = thread.servers.keys().zip(listed);
         let unreachable: BTreeMap<String, String> =
-            asked.filter_map(|(server, it)| Some((server.clone(), it.err()?))).collect();
-        let answers = |it: &&String| !unreachable.contains_key(*it);
+            asked.filter_map(|(server, tools)| Some((server.clone(), tools.err()?))).collect();
+        let answers = |server: &&String| !unreachable.contains_key(*server);
         let tools = |server: &String| thread.server_tools.get(server).map_or(0, Vec::len);
         let commands: usize = thread.servers.keys().filter(answers).map(tools).sum();
         let why =

@@ -44,7 +44,8 @@ impl Node<ActionPlan> for GatherFacts {
 
     fn ask(&self, thread: &Thread<ActionPlan>) -> Self::Effect {
         let problem = thread.state.problem.as_ref();
-        let problem = problem.map_or(String::new(), |it| format!("Your last plan was refused: {it}"));
+        let problem =
+            problem.map_or(String::new(), |problem| format!("Your last plan was refused: {problem}"));
         let names = commands::names(thread);
         let blanks = [("commands", &*names), ("problem", &problem), ("time", &thread.turn.time)];
         let system = fill(PROMPT, &blanks);
@@ -86,11 +87,11 @@ impl Node<ActionPlan> for GatherFacts {
 
 /// Returns the question to the person, if there is one.
 pub(super) fn asked(missing: &[String]) -> Option<String> {
-    let missing: Vec<&str> = missing.iter().map(|it| it.trim()).filter(|it| !it.is_empty()).collect();
+    let missing: Vec<&str> = missing.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
     match missing[..] {
         [] => None,
         [one] => Some(one.to_owned()),
-        _ => Some(missing.iter().map(|it| format!("- {it}")).collect::<Vec<_>>().join("\n")),
+        _ => Some(missing.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")),
     }
 }
 

@@ -51,14 +51,15 @@ impl Node<ActionPlan> for NextPayload {
 
     fn ask(&self, thread: &Thread<ActionPlan>) -> Self::Effect {
         let state = &thread.state;
-        let told = state.plan.as_ref().map_or(String::new(), |it| it.told(&state.outcomes));
+        let told = state.plan.as_ref().map_or(String::new(), |plan| plan.told(&state.outcomes));
         let step = state.step();
-        let current = step.map_or(String::new(), |it| format!("step {}, {}", it.id, it.description));
-        let details = step.and_then(|it| commands::find(thread, &it.command()));
-        let details = details.map_or(String::new(), |it| commands::detail(&it));
+        let current = step.map_or(String::new(), |step| format!("step {}, {}", step.id, step.description));
+        let details = step.and_then(|step| commands::find(thread, &step.command()));
+        let details = details.map_or(String::new(), |command| commands::detail(&command));
         let later = later_details(thread);
         let problem = state.attempt.problem.as_ref();
-        let problem = problem.map_or(String::new(), |it| format!("What went wrong last time: {it}"));
+        let problem =
+            problem.map_or(String::new(), |problem| format!("What went wrong last time: {problem}"));
         let blanks = [
             ("plan", &*told),
             ("step", &current),
@@ -74,7 +75,7 @@ impl Node<ActionPlan> for NextPayload {
     /// A payload that the person has not approved is shown before it runs.
     fn learn(&self, thread: &Thread<ActionPlan>, reply: Prepared) -> Transition<ActionPlan> {
         let Prepared { payload, obstacle, later } = reply;
-        if let Some(reason) = obstacle.filter(|it| !it.trim().is_empty()) {
+        if let Some(reason) = obstacle.filter(|text| !text.trim().is_empty()) {
             return consult(thread, NodeName::ConfirmPlan, Fact::Reopened { reason });
         }
         let Some(step) = thread.state.step() else {
@@ -108,8 +109,8 @@ impl Node<ActionPlan> for NextPayload {
 /// Returns the steps after the current one that have no payload yet.
 fn open_later(thread: &Thread<ActionPlan>) -> impl Iterator<Item = &Step> {
     let state = &thread.state;
-    let open = state.plan.iter().flat_map(|it| &it.steps).filter(|it| !state.is_settled(it.id));
-    open.skip(1).filter(|it| it.payload.is_none())
+    let open = state.plan.iter().flat_map(|plan| &plan.steps).filter(|step| !state.is_settled(step.id));
+    open.skip(1).filter(|step| step.payload.is_none())
 }
 
 /// Describes the commands of later steps without a payload.
@@ -126,7 +127,7 @@ fn later_details(thread: &Thread<ActionPlan>) -> String {
 /// those that do not fit their schema, and those that would repeat a step.
 fn known_later(thread: &Thread<ActionPlan>, current: &Step, later: Vec<Later>) -> BTreeMap<u32, Payload> {
     let usable = |Later { step, payload }: Later| {
-        let step = open_later(thread).find(|it| it.id == step && it.id != current.id)?;
+        let step = open_later(thread).find(|later| later.id == step && later.id != current.id)?;
         let fits = commands::mismatch(thread, step, &payload).is_none();
         (fits && done_before(thread, step, &payload).is_none()).then_some((step.id, payload))
     };
@@ -155,17 +156,17 @@ fn left_out(thread: &Thread<ActionPlan>, step: &Step) -> Transition<ActionPlan> 
 
 /// Returns a step of an earlier plan that called the same command with the same payload, if a repetition could do harm.
 fn done_before(thread: &Thread<ActionPlan>, step: &Step, payload: &Payload) -> Option<u32> {
-    let safety = commands::find(thread, &step.command()).map_or(Safety::Write, |it| it.tool.safety);
+    let safety = commands::find(thread, &step.command()).map_or(Safety::Write, |command| command.tool.safety);
     if safety == Safety::Read {
         return None;
     }
     let state = &thread.state;
-    let steps = state.plan.as_ref().map_or(&[][..], |it| &it.steps);
-    let same = |it: &&Step| match state.outcomes.get(&it.id) {
+    let steps = state.plan.as_ref().map_or(&[][..], |plan| &plan.steps);
+    let same = |other: &&Step| match state.outcomes.get(&other.id) {
         Some(Outcome::Done { payload: done, under, .. }) => {
-            it.command() == step.command() && done == payload && state.approved.as_ref() != Some(under)
+            other.command() == step.command() && done == payload && state.approved.as_ref() != Some(under)
         }
         Some(Outcome::Skipped { .. } | Outcome::Failed { .. }) | None => false,
     };
-    steps.iter().find(same).map(|it| it.id)
+    steps.iter().find(same).map(|step| step.id)
 }

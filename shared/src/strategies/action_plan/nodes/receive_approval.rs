@@ -60,7 +60,7 @@ fn approve(thread: &Thread<ActionPlan>) -> Transition<ActionPlan> {
         return Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Finished));
     };
     let hash = plan.hash();
-    if state.shown.as_ref().is_none_or(|it| it.plan != hash) {
+    if state.shown.as_ref().is_none_or(|shown| shown.plan != hash) {
         let why = "the plan is not the one that was shown";
         return match state.approved {
             None => propose(thread, plan.clone(), "The plan was changed after it was shown."),

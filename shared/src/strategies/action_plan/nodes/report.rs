@@ -21,8 +21,8 @@ impl Node<ActionPlan> for Report {
 
     fn ask(&self, thread: &Thread<ActionPlan>) -> Chat {
         let state = &thread.state;
-        let plan = state.plan.as_ref().filter(|it| !it.steps.is_empty());
-        let plan = plan.map_or("none".to_owned(), |it| it.told(&state.outcomes));
+        let plan = state.plan.as_ref().filter(|plan| !plan.steps.is_empty());
+        let plan = plan.map_or("none".to_owned(), |plan| plan.told(&state.outcomes));
         let (ending, names) = (ending(thread), commands::names(thread));
         let blanks =
             [("ending", &*ending), ("plan", &plan), ("commands", &names), ("time", &thread.turn.time)];
@@ -35,7 +35,7 @@ impl Node<ActionPlan> for Report {
     fn learn(&self, thread: &Thread<ActionPlan>, reply: Reply) -> Transition<ActionPlan> {
         let words = if reply.content.trim().is_empty() { ledger(thread) } else { reply.content };
         let mut next = Transition::end().say(Message::assistant(words));
-        if thread.state.outcomes.values().any(|it| matches!(it, Outcome::Skipped { .. })) {
+        if thread.state.outcomes.values().any(|outcome| matches!(outcome, Outcome::Skipped { .. })) {
             next = next.partial("step skipped");
         }
         match thread.state.ending {
@@ -57,7 +57,7 @@ impl Node<ActionPlan> for Report {
 
 /// Describes the ending and the outcome of each step without a model.
 fn ledger(thread: &Thread<ActionPlan>) -> String {
-    let plan = thread.state.plan.as_ref().map_or(String::new(), |it| it.shown(&thread.state.outcomes));
+    let plan = thread.state.plan.as_ref().map_or(String::new(), |plan| plan.shown(&thread.state.outcomes));
     format!("{}\n{plan}", ending(thread)).trim_end().to_owned()
 }
 

@@ -17,7 +17,7 @@ impl Node<ActionPlan> for RunCommand {
     /// Requests the call, or nothing if it is not the approved one.
     fn ask(&self, thread: &Thread<ActionPlan>) -> Vec<CallTool> {
         let step = thread.state.step().filter(|step| is_approved(thread, step));
-        step.map(|it| CallTool { server: it.server.clone(), call: call(thread) }).into_iter().collect()
+        step.map(|step| CallTool { server: step.server.clone(), call: call(thread) }).into_iter().collect()
     }
 
     fn learn(&self, thread: &Thread<ActionPlan>, outputs: Vec<ToolOutput>) -> Transition<ActionPlan> {
@@ -53,7 +53,7 @@ fn is_approved(thread: &Thread<ActionPlan>, step: &Step) -> bool {
 
 /// Returns the call that the previous decision added to the conversation.
 fn call(thread: &Thread<ActionPlan>) -> ToolCall {
-    let said = thread.messages.last().and_then(|it| it.tool_calls.first());
+    let said = thread.messages.last().and_then(|message| message.tool_calls.first());
     said.cloned().unwrap_or_else(|| ToolCall {
         id: String::new(),
         name: String::new(),

@@ -14,7 +14,7 @@ impl Node<IndexBuilder> for Index {
     /// index removes every server that is not listed.
     fn ask(&self, thread: &Thread<IndexBuilder>) -> crate::Index {
         let changed = |offer: &Offer| match offer {
-            Offer::Changed(it) => Some(it.clone()),
+            Offer::Changed(description) => Some(description.clone()),
             Offer::Unchanged | Offer::Failed { .. } => None,
         };
         let State { offers, held, .. } = &thread.state;

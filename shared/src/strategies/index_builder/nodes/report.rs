@@ -14,19 +14,20 @@ impl Node<IndexBuilder> for Report {
 
     fn learn(&self, thread: &Thread<IndexBuilder>, (): ()) -> Transition<IndexBuilder> {
         let next = Transition::end().say(Message::assistant(told(&thread.state.report)));
-        let failed = thread.state.report.servers.values().any(|it| matches!(it, Status::Failed { .. }));
+        let failed =
+            thread.state.report.servers.values().any(|status| matches!(status, Status::Failed { .. }));
         if failed { next.partial("servers not indexed") } else { next }
     }
 }
 
 /// Formats the totals in one line, then one line for each server.
 fn told(report: &index_builder::Report) -> String {
-    let count = |is: fn(&Status) -> bool| report.servers.values().filter(|it| is(it)).count();
+    let count = |is: fn(&Status) -> bool| report.servers.values().filter(|status| is(status)).count();
     let mut lines = vec![format!(
         "The index is built: {} ok, {} unchanged, {} failed, {} removed.",
-        count(|it| matches!(it, Status::Ok)),
-        count(|it| matches!(it, Status::Unchanged)),
-        count(|it| matches!(it, Status::Failed { .. })),
+        count(|status| matches!(status, Status::Ok)),
+        count(|status| matches!(status, Status::Unchanged)),
+        count(|status| matches!(status, Status::Failed { .. })),
         report.removed.len(),
     )];
     lines.extend(report.servers.iter().map(|(name, status)| match status {

@@ -17,7 +17,7 @@ impl<S: Planning> Node<S> for Advance {
         if to.is_empty() {
             return Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Finished));
         }
-        let current = S::planned(thread).plan.as_ref().map_or(0, |it| it.current);
+        let current = S::planned(thread).plan.as_ref().map_or(0, |plan| plan.current);
         let to = if to == [current + 1] { Vec::new() } else { to };
         let next = Fact::Advanced { since: thread.messages.len(), to };
         let limit = S::tuned(thread).model_calls;

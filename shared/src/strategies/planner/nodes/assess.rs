@@ -43,7 +43,7 @@ impl<S: Planning> Node<S> for Assess {
     }
 
     fn learn(&self, thread: &Thread<S>, mut answers: Vec<Assessment>) -> Transition<S> {
-        if let Some(plan) = S::planned(thread).plan.as_ref().filter(|it| !it.beside.is_empty()) {
+        if let Some(plan) = S::planned(thread).plan.as_ref().filter(|plan| !plan.beside.is_empty()) {
             return several(thread, plan, answers);
         }
         let answer = answers.remove(0);
@@ -72,7 +72,7 @@ impl<S: Planning> Node<S> for Assess {
 /// Returns the key of the limit that ends the work, if one is reached, and the reason in words.
 fn limit<S: Planning>(thread: &Thread<S>) -> Option<(&'static str, String)> {
     let tuned = S::tuned(thread);
-    let rounds = S::planned(thread).plan.as_ref().map_or(0, |it| it.rounds) + 1;
+    let rounds = S::planned(thread).plan.as_ref().map_or(0, |plan| plan.rounds) + 1;
     if tuned.rounds <= rounds {
         Some(("rounds", format!("the limit of {} rounds for a task is reached", tuned.rounds)))
     } else if tuned.model_calls <= thread.turn.model_calls {
@@ -88,11 +88,11 @@ fn several<S: Planning>(thread: &Thread<S>, plan: &Plan, answers: Vec<Assessment
     let tuned = S::tuned(thread);
     let limit = limit(thread);
     let (mut facts, mut goes_on) = (Vec::new(), false);
-    for (task, it) in plan.in_work().into_iter().zip(answers) {
+    for (task, reply) in plan.in_work().into_iter().zip(answers) {
         let progress = match &limit {
-            _ if it.is_completed && tuned.confidence <= it.confidence => Progress::Done,
+            _ if reply.is_completed && tuned.confidence <= reply.confidence => Progress::Done,
             Some((_, limit)) => {
-                Progress::Failed { why: format!("it is not done: {} ({limit})", it.explanation) }
+                Progress::Failed { why: format!("it is not done: {} ({limit})", reply.explanation) }
             }
             None => {
                 goes_on = true;
@@ -101,8 +101,8 @@ fn several<S: Planning>(thread: &Thread<S>, plan: &Plan, answers: Vec<Assessment
         };
         facts.push(Fact::Settled { task, progress });
     }
-    let is_failed = |it: &Fact| matches!(it, Fact::Settled { progress: Progress::Failed { .. }, .. });
-    let has_failed = plan.tasks.iter().any(|it| matches!(it.progress, Progress::Failed { .. }));
+    let is_failed = |fact: &Fact| matches!(fact, Fact::Settled { progress: Progress::Failed { .. }, .. });
+    let has_failed = plan.tasks.iter().any(|task| matches!(task.progress, Progress::Failed { .. }));
     let next = if goes_on {
         facts.push(Fact::Unfinished);
         NodeName::Orchestrate

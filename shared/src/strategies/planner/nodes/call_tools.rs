@@ -35,13 +35,13 @@ fn wanted<'a, S: Planning>(
 /// one of the first task that has a tool of that name.
 fn expert<'a, S: Planning>(thread: &'a Thread<S>, call: &ToolCall) -> &'a str {
     let state = S::planned(thread);
-    let Some(plan) = state.plan.as_ref().filter(|it| !it.beside.is_empty()) else {
+    let Some(plan) = state.plan.as_ref().filter(|plan| !plan.beside.is_empty()) else {
         return &state.task().expert;
     };
-    let last = thread.messages.last().map_or(&[][..], |it| &it.tool_calls);
+    let last = thread.messages.last().map_or(&[][..], |message| &message.tool_calls);
     let tasks = [plan.current].into_iter().chain(plan.beside.iter().copied());
-    let has_tool = |it: &usize| thread.tool_called(&plan.tasks[*it].expert, &call.name).is_some();
-    let task = match last.iter().position(|it| it.id == call.id && it.name == call.name) {
+    let has_tool = |nth: &usize| thread.tool_called(&plan.tasks[*nth].expert, &call.name).is_some();
+    let task = match last.iter().position(|earlier| earlier.id == call.id && earlier.name == call.name) {
         Some(nth) => plan.caller(nth),
         None => tasks.into_iter().find(has_tool).unwrap_or(plan.current),
     };

@@ -26,6 +26,6 @@ pub(in crate::strategies) fn end_early<S: Planning>(
     cause: &str,
 ) -> Transition<S> {
     let next = Transition::to(NodeName::Respond).learn(Fact::Ended(ending));
-    let mut tasks = S::planned(thread).plan.iter().flat_map(|it| &it.tasks);
-    if tasks.any(|it| it.progress == Progress::Done) { next.partial(cause) } else { next.declined(cause) }
+    let mut tasks = S::planned(thread).plan.iter().flat_map(|plan| &plan.tasks);
+    if tasks.any(|task| task.progress == Progress::Done) { next.partial(cause) } else { next.declined(cause) }
 }

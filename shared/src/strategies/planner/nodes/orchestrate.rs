@@ -74,10 +74,10 @@ impl<S: Planning> Node<S> for Orchestrate {
     }
 
     fn learn(&self, thread: &Thread<S>, replies: Vec<Reply>) -> Transition<S> {
-        let repeats = |it: &Reply| exhausted(of_the_task(thread), &it.tool_calls).is_some();
+        let repeats = |reply: &Reply| exhausted(of_the_task(thread), &reply.tool_calls).is_some();
         let cause = if replies.iter().any(repeats) { "repeated calls" } else { "gave up" };
-        let mut moves: Vec<Move> = replies.into_iter().map(|it| read(thread, it)).collect();
-        if let Some(plan) = S::planned(thread).plan.as_ref().filter(|it| !it.beside.is_empty()) {
+        let mut moves: Vec<Move> = replies.into_iter().map(|reply| read(thread, reply)).collect();
+        if let Some(plan) = S::planned(thread).plan.as_ref().filter(|plan| !plan.beside.is_empty()) {
             return decide(plan, plan.in_work().into_iter().zip(moves).collect());
         }
         match moves.remove(0) {
@@ -110,7 +110,7 @@ fn give_up<S: Planning>(thread: &Thread<S>, reason: String, cause: &str) -> Tran
 
 /// Returns whether a person has answered a question about the current task.
 fn was_answered<S: Planning>(thread: &Thread<S>) -> bool {
-    of_the_task(thread).iter().any(|it| it.role == Role::User)
+    of_the_task(thread).iter().any(|message| message.role == Role::User)
 }
 
 /// Reads a reply. A model that repeats a call after the refusal is not asked again.
@@ -121,7 +121,7 @@ fn read<S: Planning>(thread: &Thread<S>, reply: Reply) -> Move {
     let controls: &[&ControlTool<Move>] =
         if was_answered(thread) { &[&ASK_USER, &GIVE_UP, &OTHER_WISH] } else { &[&ASK_USER, &GIVE_UP] };
     match parse_control(&reply, controls) {
-        Some(it) => it,
+        Some(found) => found,
         None if reply.tool_calls.is_empty() => Move::Say(reply.content),
         None => Move::Call(reply),
     }

@@ -71,9 +71,11 @@ impl<S: Planning> Node<S> for Plan {
         let experts: Vec<String> =
             thread.servers.iter().map(|(name, what)| format!("- {name}: {what}")).collect();
         let state = S::planned(thread);
-        let plan = state.plan.as_ref().map_or("none".to_owned(), |it| list(it, NOT_DONE));
-        let problem =
-            state.problem.as_ref().map_or(String::new(), |it| format!("Your last plan was refused: {it}"));
+        let plan = state.plan.as_ref().map_or("none".to_owned(), |plan| list(plan, NOT_DONE));
+        let problem = state
+            .problem
+            .as_ref()
+            .map_or(String::new(), |problem| format!("Your last plan was refused: {problem}"));
         let blanks = [
             ("experts", &*experts.join("\n")),
             ("plan", &plan),
@@ -84,7 +86,7 @@ impl<S: Planning> Node<S> for Plan {
     }
 
     fn learn(&self, thread: &Thread<S>, reply: PlanReply) -> Transition<S> {
-        if let Some(question) = reply.clarification.filter(|it| !it.trim().is_empty()) {
+        if let Some(question) = reply.clarification.filter(|question| !question.trim().is_empty()) {
             return Transition::ask(Question::open(InterruptKind::Clarification, question), NodeName::Plan);
         }
         if reply.decision == Decision::Drop {
@@ -132,13 +134,13 @@ impl<S: Planning> Node<S> for Plan {
 ///
 /// **Invariant:** an unfinished task is left out only with a reason. `first` is the first unfinished task.
 fn position(tasks: &mut [Task], first: usize, named: i64, reason: Option<String>) -> (usize, Option<String>) {
-    let reason = reason.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
-    let within = usize::try_from(named).ok().filter(|it| *it < tasks.len());
+    let reason = reason.map(|reason| reason.trim().to_owned()).filter(|text| !text.is_empty());
+    let within = usize::try_from(named).ok().filter(|index| *index < tasks.len());
     let (current, why) = match (within, reason) {
         (None, _) => (first, Some(format!("task {named} is outside of the plan; corrected to {first}"))),
         (Some(named), Some(reason)) if first < named => {
-            let skipped = tasks[first..named].iter_mut().filter(|it| !it.progress.is_over());
-            skipped.for_each(|it| it.progress = Progress::Skipped { why: reason.clone() });
+            let skipped = tasks[first..named].iter_mut().filter(|task| !task.progress.is_over());
+            skipped.for_each(|task| task.progress = Progress::Skipped { why: reason.clone() });
             (named, Some(format!("begins with task {named}: {reason}")))
         }
         (Some(named), None) if first < named => {
@@ -148,29 +150,29 @@ fn position(tasks: &mut [Task], first: usize, named: i64, reason: Option<String>
         }
         (Some(named), _) => (named, None),
     };
-    let again = |it: &&mut Task| current < first || !it.progress.is_over();
-    tasks[current..].iter_mut().filter(again).for_each(|it| it.progress = Progress::Open);
+    let again = |task: &&mut Task| current < first || !task.progress.is_over();
+    tasks[current..].iter_mut().filter(again).for_each(|task| task.progress = Progress::Open);
     tasks[current].progress = Progress::Open;
     (current, why)
 }
 
 /// Lists the tasks with their progress, for a model or a person. `current` is the mark of the current task if it is open.
 pub(in crate::strategies::planner) fn list(plan: &planner::Plan, current: &str) -> String {
-    let line = |(n, it): (usize, &Task)| {
-        let mark = match &it.progress {
+    let line = |(n, task): (usize, &Task)| {
+        let mark = match &task.progress {
             Progress::Done => "done".to_owned(),
             Progress::Skipped { why } => format!("skipped: {why}"),
             Progress::Failed { why } => format!("failed: {why}"),
             Progress::Open if n == plan.current || plan.beside.contains(&n) => current.to_owned(),
             Progress::Open => "not tried".to_owned(),
         };
-        format!("{n}. [{mark}] {}: {}", it.expert, it.task)
+        format!("{n}. [{mark}] {}: {}", task.expert, task.task)
     };
     plan.tasks.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn unknown_expert<S: Planning>(thread: &Thread<S>, tasks: &[Task]) -> Option<String> {
-    let unknown = tasks.iter().find(|it| !thread.servers.contains_key(&it.expert))?;
+    let unknown = tasks.iter().find(|task| !thread.servers.contains_key(&task.expert))?;
     let known: Vec<&str> = thread.servers.keys().map(String::as_str).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     Some(format!("there is no expert called {:?}; the experts are: {known}", unknown.expert))

@@ -36,7 +36,7 @@ impl<S: Planning> Node<S> for Respond {
         let words = if reply.content.trim().is_empty() { without_a_model(thread) } else { reply.content };
         let next = Transition::end().say(Message::assistant(words));
         // Of tasks side by side, some may fail while others are done.
-        let is_failed = |it: &Task| matches!(it.progress, Progress::Failed { .. });
+        let is_failed = |task: &Task| matches!(task.progress, Progress::Failed { .. });
         let plan = S::planned(thread).plan.as_ref().filter(|it| !it.beside.is_empty());
         if plan.is_some_and(|it| it.tasks.iter().any(is_failed)) { next.partial("task failed") } else { next }
     }
@@ -61,7 +61,7 @@ fn without_a_model<S: Planning>(thread: &Thread<S>) -> String {
 /// Returns true if every task of the plan was worked on and is done.
 fn is_done<S: Planning>(thread: &Thread<S>) -> bool {
     let plan = S::planned(thread).plan.as_ref();
-    plan.is_some_and(|it| it.tasks.iter().all(|it| it.progress == Progress::Done))
+    plan.is_some_and(|plan| plan.tasks.iter().all(|task| task.progress == Progress::Done))
 }
 
 /// Returns the plan with its progress, if the turn worked on one. A plan of an earlier turn that this one neither continues

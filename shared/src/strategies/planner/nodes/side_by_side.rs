@@ -22,8 +22,8 @@ pub(super) fn over() -> Fact {
 pub(super) fn decide<S: Planning>(plan: &Plan, moves: Vec<(usize, Move)>) -> Transition<S> {
     let (mut facts, mut said, mut questions) = (Vec::new(), Vec::new(), Vec::new());
     let (mut texts, mut calls, mut callers) = (Vec::new(), Vec::<ToolCall>::new(), Vec::new());
-    for (task, it) in moves {
-        match it {
+    for (task, action) in moves {
+        match action {
             Move::GiveUp(why) => facts.push(Fact::Settled { task, progress: Progress::Failed { why } }),
             Move::Say(words) => said.push(Message::assistant(words)),
             Move::OtherWish(wish) => {
@@ -32,7 +32,7 @@ pub(super) fn decide<S: Planning>(plan: &Plan, moves: Vec<(usize, Move)>) -> Tra
             }
             Move::Ask(question) => questions.push(format!("{}: {question}", plan.tasks[task].expert)),
             Move::Call(reply) => {
-                texts.extend(Some(reply.content).filter(|it| !it.is_empty()));
+                texts.extend(Some(reply.content).filter(|text| !text.is_empty()));
                 for call in reply.tool_calls {
                     callers.push(task);
                     calls.push(ToolCall { id: distinct(&call.id, &calls), ..call });
@@ -60,7 +60,7 @@ pub(super) fn decide<S: Planning>(plan: &Plan, moves: Vec<(usize, Move)>) -> Tra
 
 /// Returns an id that none of `calls` has. Models give ids without knowing of each other.
 fn distinct(id: &str, calls: &[ToolCall]) -> String {
-    let taken = |id: &str| calls.iter().any(|it| it.id == id);
+    let taken = |id: &str| calls.iter().any(|other| other.id == id);
     let mut candidates = std::iter::once(id.to_owned()).chain((2..).map(|n| format!("{id}_{n}")));
-    candidates.find(|it| !taken(it)).unwrap_or_default()
+    candidates.find(|id| !taken(id)).unwrap_or_default()
 }

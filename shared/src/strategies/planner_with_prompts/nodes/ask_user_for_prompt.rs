@@ -14,9 +14,9 @@ impl Node<PlannerWithPrompts> for AskUserForPrompt {
 
     fn learn(&self, thread: &Thread<PlannerWithPrompts>, (): ()) -> Transition<PlannerWithPrompts> {
         let task = thread.state.planned.task();
-        let line = |(n, it): (usize, &Candidate)| match &*it.reason {
-            "" => format!("{}. {}", n + 1, it.prompt),
-            reason => format!("{}. {}: {reason}", n + 1, it.prompt),
+        let line = |(n, candidate): (usize, &Candidate)| match &*candidate.reason {
+            "" => format!("{}. {}", n + 1, candidate.prompt),
+            reason => format!("{}. {}: {reason}", n + 1, candidate.prompt),
         };
         let suggested: Vec<String> = suggested(thread).into_iter().enumerate().map(line).collect();
         let again = match &thread.state.guide.unknown_choice {
@@ -37,11 +37,13 @@ impl Node<PlannerWithPrompts> for AskUserForPrompt {
 /// Returns the prompts to offer to the person, best first.
 pub(super) fn suggested(thread: &Thread<PlannerWithPrompts>) -> Vec<&Candidate> {
     let threshold = thread.config.suggestion_threshold;
-    thread.state.guide.candidates.iter().filter(|it| threshold <= it.confidence).collect()
+    thread.state.guide.candidates.iter().filter(|candidate| threshold <= candidate.confidence).collect()
 }
 
 /// Returns the options of the question: these prompts, and no prompt.
 pub(super) fn options(thread: &Thread<PlannerWithPrompts>) -> Vec<String> {
-    let named = suggested(thread).into_iter().map(|it| format!("{} ({:.2})", it.prompt, it.confidence));
+    let named = suggested(thread)
+        .into_iter()
+        .map(|candidate| format!("{} ({:.2})", candidate.prompt, candidate.confidence));
     named.chain([NONE.to_owned()]).collect()
 }

@@ -25,7 +25,7 @@ impl Node<PlannerWithPrompts> for FetchPrompt {
             Fact::Unguided { reason }
         };
         let fact = match got {
-            Ok(messages) if messages.iter().all(|it| it.content.trim().is_empty()) => {
+            Ok(messages) if messages.iter().all(|message| message.content.trim().is_empty()) => {
                 unguided("it says nothing")
             }
             Ok(messages) => Fact::Guided { messages },

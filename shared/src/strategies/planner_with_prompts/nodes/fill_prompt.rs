@@ -16,7 +16,8 @@ impl Node<PlannerWithPrompts> for FillPrompt {
     /// Asks for one argument at a time.
     fn learn(&self, thread: &Thread<PlannerWithPrompts>, (): ()) -> Transition<PlannerWithPrompts> {
         let chosen = thread.state.guide.chosen();
-        let is_missing = |it: &&PromptArgument| it.required && !chosen.arguments.contains_key(&it.name);
+        let is_missing =
+            |argument: &&PromptArgument| argument.required && !chosen.arguments.contains_key(&argument.name);
         match thread.state.takes(&chosen.prompt).iter().find(is_missing) {
             None => Transition::to(NodeName::FetchPrompt),
             Some(missing) => {

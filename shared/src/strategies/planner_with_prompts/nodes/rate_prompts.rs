@@ -63,7 +63,7 @@ impl Node<PlannerWithPrompts> for RatePrompts {
 
     fn learn(&self, thread: &Thread<PlannerWithPrompts>, reply: Ratings) -> Transition<PlannerWithPrompts> {
         let rate = |prompt: &Prompt| {
-            let rating = reply.ratings.iter().find(|it| it.name == prompt.name)?;
+            let rating = reply.ratings.iter().find(|rating| rating.name == prompt.name)?;
             Some(candidate(prompt, rating))
         };
         let mut candidates: Vec<Candidate> = offered(thread).iter().filter_map(rate).collect();
@@ -79,13 +79,13 @@ impl Node<PlannerWithPrompts> for RatePrompts {
 
 /// Returns the prompt with its rating, without arguments that the model invented.
 fn candidate(prompt: &Prompt, rating: &Rating) -> Candidate {
-    let takes = |it: &&Argument| prompt.arguments.iter().any(|known| known.name == it.name);
-    let given = rating.arguments.iter().filter(takes).filter(|it| !it.value.trim().is_empty());
+    let takes = |argument: &&Argument| prompt.arguments.iter().any(|known| known.name == argument.name);
+    let given = rating.arguments.iter().filter(takes).filter(|argument| !argument.value.trim().is_empty());
     Candidate {
         prompt: prompt.name.clone(),
         confidence: rating.confidence.clamp(0.0, 1.0),
         reason: rating.reason.clone(),
-        arguments: given.map(|it| (it.name.clone(), it.value.clone())).collect(),
+        arguments: given.map(|argument| (argument.name.clone(), argument.value.clone())).collect(),
     }
 }
 
@@ -96,9 +96,9 @@ fn offered(thread: &Thread<PlannerWithPrompts>) -> &[Prompt] {
 /// Formats a prompt for the model.
 fn shown(prompt: &Prompt) -> String {
     let mut out = line("- ", &prompt.name, &prompt.description);
-    for it in &prompt.arguments {
-        let name = format!("{} ({})", it.name, if it.required { "required" } else { "optional" });
-        out += &line("\n  - argument ", &name, &it.description);
+    for argument in &prompt.arguments {
+        let name = format!("{} ({})", argument.name, if argument.required { "required" } else { "optional" });
+        out += &line("\n  - argument ", &name, &argument.description);
     }
     out
 }

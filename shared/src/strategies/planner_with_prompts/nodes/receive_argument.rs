@@ -64,7 +64,7 @@ impl Node<PlannerWithPrompts> for ReceiveArgument {
             return end_early(thread, Ending::Dropped, "person declined").because(why);
         }
         let reply = replies.into_iter().next();
-        let meaning = reply.as_ref().map_or(Meaning::Value, |it| it.meaning);
+        let meaning = reply.as_ref().map_or(Meaning::Value, |reply| reply.meaning);
         match meaning {
             Meaning::Other => {
                 Transition::to(NodeName::Plan).because(format!("{text:?} is not an answer but another wish"))
@@ -72,9 +72,9 @@ impl Node<PlannerWithPrompts> for ReceiveArgument {
             Meaning::Value if !is_none(text) => {
                 // A model may only shorten the answer, so it cannot invent a value.
                 let said = reply
-                    .and_then(|it| it.value)
-                    .filter(|it| !it.trim().is_empty() && text.contains(it.trim()));
-                let value = said.map_or_else(|| text.to_owned(), |it| it.trim().to_owned());
+                    .and_then(|reply| reply.value)
+                    .filter(|value| !value.trim().is_empty() && text.contains(value.trim()));
+                let value = said.map_or_else(|| text.to_owned(), |value| value.trim().to_owned());
                 let argument = argument(thread).to_owned();
                 Transition::to(NodeName::FillPrompt).learn(Fact::Filled { argument, value })
             }

@@ -47,7 +47,7 @@ impl Node<PlannerWithPrompts> for ReceiveChoice {
 fn chosen(thread: &Thread<PlannerWithPrompts>, answer: &str) -> Choice {
     let (options, names) = (options(thread), names(thread));
     let displayed = Question::chosen(&options, answer);
-    match displayed.and_then(|option| options.iter().position(|it| it == option)) {
+    match displayed.and_then(|option| options.iter().position(|other| other == option)) {
         Some(nth) if nth < names.len() => Choice::Option(nth),
         Some(_) => Choice::None,
         None => choice(&names, answer),
@@ -55,5 +55,5 @@ fn chosen(thread: &Thread<PlannerWithPrompts>, answer: &str) -> Choice {
 }
 
 fn names(thread: &Thread<PlannerWithPrompts>) -> Vec<String> {
-    suggested(thread).into_iter().map(|it| it.prompt.clone()).collect()
+    suggested(thread).into_iter().map(|candidate| candidate.prompt.clone()).collect()
 }

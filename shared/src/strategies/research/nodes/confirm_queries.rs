@@ -19,7 +19,7 @@ impl Node<Research> for ConfirmQueries {
 
 /// The question accepts any text: the answer is “yes”, “no”, an instruction or other queries.
 pub(super) fn question(thread: &Thread<Research>) -> Question {
-    let line = |(n, it): (usize, &String)| format!("{}. {it}", n + 1);
+    let line = |(n, query): (usize, &String)| format!("{}. {query}", n + 1);
     let queries: Vec<String> = thread.state.queries.iter().enumerate().map(line).collect();
     let question = format!(
         "May I search for this?\n{}\nAnswer yes or no, say what should be different, or list the queries to search instead: \

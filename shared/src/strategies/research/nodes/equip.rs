@@ -19,9 +19,11 @@ impl Node<Research> for Equip {
     fn learn(&self, thread: &Thread<Research>, listed: Vec<Result<(), String>>) -> Transition<Research> {
         let heard = servers(thread).into_iter().zip(listed);
         let unreachable: BTreeMap<String, String> =
-            heard.filter_map(|(server, it)| Some((server.to_owned(), it.err()?))).collect();
-        let why: Vec<String> =
-            unreachable.iter().map(|(server, it)| format!("goes on without {server}: {it}")).collect();
+            heard.filter_map(|(server, tools)| Some((server.to_owned(), tools.err()?))).collect();
+        let why: Vec<String> = unreachable
+            .iter()
+            .map(|(server, reason)| format!("goes on without {server}: {reason}"))
+            .collect();
         let question = thread.turn.from..thread.messages.len();
         let next = Transition::to(NodeName::PlanningAgent).learn(Fact::Equipped { question, unreachable });
         if why.is_empty() { next } else { next.because(why.join("; ")) }
@@ -30,6 +32,6 @@ impl Node<Research> for Equip {
 
 /// Returns the experts and the search server. An unlisted tool counts as a write, and a search must not count as one.
 fn servers(thread: &Thread<Research>) -> BTreeSet<&str> {
-    let search = thread.config.search.as_ref().map(|it| &it.server);
+    let search = thread.config.search.as_ref().map(|search| &search.server);
     thread.servers.keys().chain(search).map(String::as_str).collect()
 }

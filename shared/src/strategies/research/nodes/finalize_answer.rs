@@ -47,7 +47,7 @@ impl Node<Research> for FinalizeAnswer {
         };
         let mut next = Transition::end().say(Message::assistant(words));
         // An answer that cites nothing, although searches succeeded, is no full answer, whatever the model writes.
-        let searched = thread.state.searched.iter().any(|it| it.problem.is_none());
+        let searched = thread.state.searched.iter().any(|search| search.problem.is_none());
         if searched && thread.state.sources.is_empty() {
             next = next.partial("no sources");
         }
@@ -68,10 +68,10 @@ pub(in crate::strategies::research) fn spoken_of(
     thread: &Thread<Research>,
     words: &str,
 ) -> impl Fn(&str) -> bool + use<> {
-    let told = |text: &str| links(text).into_iter().map(|it| key(&it.url)).collect::<Vec<_>>();
+    let told = |text: &str| links(text).into_iter().map(|link| key(&link.url)).collect::<Vec<_>>();
     let known: BTreeSet<String> = match links(words).is_empty() {
         true => BTreeSet::new(),
-        false => thread.messages.iter().flat_map(|it| told(&it.content)).collect(),
+        false => thread.messages.iter().flat_map(|message| told(&message.content)).collect(),
     };
     move |url| known.contains(&key(url))
 }

@@ -115,7 +115,7 @@ fn is_plan(call: &ToolCall) -> bool {
 ///
 /// **Invariant:** every call of the message gets one result. Calls beside the plan are reported as not carried out.
 fn submit(thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
-    let plan = submitted(reply.tool_calls.iter().filter(|it| is_plan(it)), thread.config.queries());
+    let plan = submitted(reply.tool_calls.iter().filter(|call| is_plan(call)), thread.config.queries());
     let (next, told, beside) = match plan {
         Ok(plan) => {
             let told = format!("accepted: {} queries", plan.queries.len());

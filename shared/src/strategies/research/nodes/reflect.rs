@@ -33,9 +33,9 @@ impl Node<Research> for Reflect {
     type Effect = Extract<Reflection>;
 
     fn ask(&self, thread: &Thread<Research>) -> Self::Effect {
-        let told = |it: &Searched| match &it.problem {
-            Some(_) => format!("- {} (failed)", it.query),
-            None => format!("- {}", it.query),
+        let told = |search: &Searched| match &search.problem {
+            Some(_) => format!("- {} (failed)", search.query),
+            None => format!("- {}", search.query),
         };
         let searched: Vec<String> = thread.state.searched.iter().map(told).collect();
         let blanks = [
@@ -61,7 +61,7 @@ impl Node<Research> for Reflect {
             let missing = if gap.is_empty() { String::new() } else { format!("; what is missing: {gap}") };
             over(Ending::Partial { reason: format!("{why}{missing}") }).because(why).partial(cause)
         };
-        let searched: Vec<&str> = thread.state.searched.iter().map(|it| &*it.query).collect();
+        let searched: Vec<&str> = thread.state.searched.iter().map(|search| &*search.query).collect();
         let mut follow_ups = distinct(answer.follow_up_queries, &searched);
         follow_ups.truncate(thread.config.queries());
         if follow_ups.is_empty() {

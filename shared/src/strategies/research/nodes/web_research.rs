@@ -47,8 +47,8 @@ impl Effect for Look {
 
     fn requests(self, node: &NodeConfig) -> Vec<Request> {
         match self {
-            Look::Tool(it) => it.requests(node),
-            Look::Model(it) => it.requests(node),
+            Look::Tool(call) => call.requests(node),
+            Look::Model(chat) => chat.requests(node),
         }
     }
 
@@ -142,8 +142,8 @@ fn over(thread: &Thread<Research>, searches: &[Searched]) -> Option<Over> {
     let partial = |cause, why: String| {
         Some(Over { ending: Ending::Partial { reason: why.clone() }, cause: Some(cause), why })
     };
-    if searches.iter().all(|it| it.problem.is_some()) {
-        let first = searches.iter().find_map(|it| it.problem.as_deref()).unwrap_or("there was none");
+    if searches.iter().all(|search| search.problem.is_some()) {
+        let first = searches.iter().find_map(|search| search.problem.as_deref()).unwrap_or("there was none");
         return partial("every search failed", format!("every search failed: {first}"));
     }
     if let Some(limit) = thread.spent() {

@@ -44,7 +44,7 @@ impl Node<Retriever> for Orchestrate {
     fn ask(&self, thread: &Thread<Retriever>) -> Chat {
         let server = thread.state.at();
         let what = thread.servers.get(server).map_or("", String::as_str);
-        let others = listing::listed(thread, |it| it != server && !thread.state.is_excluded(it));
+        let others = listing::listed(thread, |other| other != server && !thread.state.is_excluded(other));
         let refused = listing::refusals(&thread.state);
         let blanks = [
             ("server", server),
@@ -101,7 +101,7 @@ fn stuck(reason: String, cause: &str) -> Transition<Retriever> {
 
 fn read(reply: Reply) -> Move {
     match parse_control(&reply, &[&ASK_USER, &HAND_OVER]) {
-        Some(it) => it,
+        Some(found) => found,
         None if !reply.tool_calls.is_empty() => Move::Call(reply),
         None if reply.content.trim().is_empty() => Move::Nothing,
         None => Move::Say(reply.content),

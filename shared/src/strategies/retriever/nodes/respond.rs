@@ -66,6 +66,7 @@ pub(in crate::strategies::retriever) fn tried(refused: &[Refusal]) -> String {
     if refused.is_empty() {
         return String::new();
     }
-    let each: Vec<String> = refused.iter().map(|it| format!("{} ({})", it.server, it.reason)).collect();
+    let each: Vec<String> =
+        refused.iter().map(|refusal| format!("{} ({})", refusal.server, refusal.reason)).collect();
     format!("\n\nTried: {}.", each.join(", "))
 }

@@ -73,7 +73,7 @@ fn sift(thread: &Thread<Retriever>, hits: Vec<Hit>) -> (Vec<Candidate>, Vec<Stri
             usable.push(hit);
         }
     }
-    let best = usable.iter().map(|it| it.score).fold(f64::NEG_INFINITY, f64::max);
+    let best = usable.iter().map(|hit| hit.score).fold(f64::NEG_INFINITY, f64::max);
     let ratio = thread.config.score;
     let mut candidates = Vec::new();
     for hit in usable {

@@ -91,8 +91,10 @@ impl Node<Retriever> for Route {
         let state = &thread.state;
         let candidates: Vec<String> =
             state.candidates.iter().map(|it| format!("## {}\n\n{}", it.server, it.text)).collect();
-        let problem =
-            state.problem.as_ref().map_or(String::new(), |it| format!("Your last choice was refused: {it}"));
+        let problem = state
+            .problem
+            .as_ref()
+            .map_or(String::new(), |problem| format!("Your last choice was refused: {problem}"));
         let refused = listing::refusals(state);
         let blanks = [
             ("candidates", &*candidates.join("\n\n")),
@@ -109,7 +111,7 @@ impl Node<Retriever> for Route {
             let ended = Fact::Ended(Ending::NothingRelevant);
             Transition::to(NodeName::Respond).learn(ended).declined("no server fits")
         };
-        let query = reply.query.as_deref().map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned);
+        let query = reply.query.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
         match judge(reply, &thread.state.candidates) {
             Choice::One(server) => Transition::to(NodeName::Equip).learn(Fact::Routed { server }),
             Choice::Several(question, between) => {
@@ -140,8 +142,8 @@ impl Node<Retriever> for Route {
 }
 
 fn judge(reply: Routing, candidates: &[Candidate]) -> Choice {
-    let question = reply.question.filter(|it| !it.trim().is_empty());
-    let named = reply.server.filter(|it| !it.trim().is_empty());
+    let question = reply.question.filter(|question| !question.trim().is_empty());
+    let named = reply.server.filter(|server| !server.trim().is_empty());
     match (reply.outcome, named, question) {
         (Outcome::NothingRelevant, ..) => Choice::Nothing,
         (Outcome::Server, Some(name), _) => match find(&name, candidates) {
@@ -156,13 +158,13 @@ fn judge(reply: Routing, candidates: &[Candidate]) -> Choice {
         }
         (Outcome::Server, None, question) | (Outcome::Ambiguous, _, question) => {
             let mut between: Vec<String> = Vec::new();
-            for server in reply.between.iter().filter_map(|it| find(it, candidates)) {
-                if !between.iter().any(|it| it == server) {
+            for server in reply.between.iter().filter_map(|name| find(name, candidates)) {
+                if !between.iter().any(|other| other == server) {
                     between.push(server.to_owned());
                 }
             }
             if between.len() < 2 {
-                between = candidates.iter().map(|it| it.server.clone()).collect();
+                between = candidates.iter().map(|candidate| candidate.server.clone()).collect();
             }
             match between.as_slice() {
                 [] => Choice::Nothing,
@@ -178,15 +180,17 @@ fn judge(reply: Routing, candidates: &[Candidate]) -> Choice {
 
 /// Returns the candidate that `said` names: exactly, or ignoring case, quotes and any words before a colon.
 fn find<'a>(said: &str, candidates: &'a [Candidate]) -> Option<&'a str> {
-    let bare = |it: &str| it.trim_matches(|it: char| it.is_whitespace() || "\"'`.".contains(it)).to_owned();
+    let bare = |text: &str| {
+        text.trim_matches(|char: char| char.is_whitespace() || "\"'`.".contains(char)).to_owned()
+    };
     let after_colon = said.rsplit(':').next().unwrap_or_default();
-    let same = |name: &str| candidates.iter().find(|it| it.server == name);
-    let alike = |name: &str| candidates.iter().find(|it| it.server.eq_ignore_ascii_case(name));
+    let same = |name: &str| candidates.iter().find(|candidate| candidate.server == name);
+    let alike = |name: &str| candidates.iter().find(|candidate| candidate.server.eq_ignore_ascii_case(name));
     let found = same(said).or_else(|| alike(&bare(said))).or_else(|| alike(&bare(after_colon)));
-    found.map(|it| it.server.as_str())
+    found.map(|candidate| candidate.server.as_str())
 }
 
 fn names(candidates: &[Candidate]) -> String {
-    let names: Vec<&str> = candidates.iter().map(|it| it.server.as_str()).collect();
+    let names: Vec<&str> = candidates.iter().map(|candidate| candidate.server.as_str()).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -27,7 +27,7 @@ impl Node<Retriever> for RoutingQuery {
     type Effect = Extract<Query>;
 
     fn ask(&self, thread: &Thread<Retriever>) -> Self::Effect {
-        let earlier: Vec<String> = thread.state.queries.iter().map(|it| format!("- {it}")).collect();
+        let earlier: Vec<String> = thread.state.queries.iter().map(|query| format!("- {query}")).collect();
         let earlier = if earlier.is_empty() { "- none".to_owned() } else { earlier.join("\n") };
         let refused = listing::refusals(&thread.state);
         let blanks = [("earlier", &*earlier), ("refused", &refused), ("time", &thread.turn.time)];

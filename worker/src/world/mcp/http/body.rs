@@ -16,18 +16,20 @@ const MAX_EXPLANATION_CHARS: usize = 500;
 
 /// Reads the answer to a request from a body that is not a stream of events.
 pub(super) async fn read_json(response: Response) -> reqwest::Result<Payload> {
-    let kind =
-        response.headers().get(CONTENT_TYPE).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let kind = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
     let status = response.status();
     let body = read(response, MAX_LINE_BYTES).await?;
-    let answers = decode(&body).into_iter().filter_map(|it| match it {
-        Inbound::Answer(it) => Some(it.payload),
+    let answers = decode(&body).into_iter().filter_map(|inbound| match inbound {
+        Inbound::Answer(answer) => Some(answer.payload),
         Inbound::Request { .. } | Inbound::Notification { .. } | Inbound::Noise => None,
     });
     Ok(answers.last().unwrap_or_else(|| {
-        let kind = kind.map_or_else(|| "without a content type".to_owned(), |it| format!("of type {it}"));
+        let kind = kind.map_or_else(|| "without a content type".to_owned(), |kind| format!("of type {kind}"));
         let text = match &body {
-            Line::Whole(it) | Line::TooLong(it) => explanation(it),
+            Line::Whole(text) | Line::TooLong(text) => explanation(text),
         };
         Payload::Unreadable(Unreadable {
             why: format!("is not a message but {status} {kind}: {text}"),
@@ -64,8 +66,8 @@ pub(super) async fn read_prefix(mut response: Response) -> Vec<u8> {
 
 /// Returns the message of an error, or the text of the body, on one line.
 pub(super) fn explanation(body: &[u8]) -> String {
-    let message = serde_json::from_slice::<Value>(body).ok().and_then(|it| {
-        let error = it.get("error")?;
+    let message = serde_json::from_slice::<Value>(body).ok().and_then(|message| {
+        let error = message.get("error")?;
         error.get("message").unwrap_or(error).as_str().map(str::to_owned)
     });
     let text = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());

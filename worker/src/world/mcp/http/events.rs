@@ -58,7 +58,7 @@ impl Event {
     fn add(&mut self, line: &Line) {
         let (Line::Whole(bytes) | Line::TooLong(bytes)) = line;
         self.bytes += bytes.len();
-        let (field, value) = match bytes.iter().position(|it| *it == b':') {
+        let (field, value) = match bytes.iter().position(|byte| *byte == b':') {
             Some(at) => (&bytes[..at], bytes[at + 1..].strip_prefix(b" ").unwrap_or(&bytes[at + 1..])),
             None => (bytes.as_slice(), &[][..]),
         };
@@ -102,7 +102,7 @@ impl Events {
             client: client.clone(),
             target,
             request,
-            bytes: response.bytes_stream().map(|it| it.map(Vec::from)).boxed(),
+            bytes: response.bytes_stream().map(|chunk| chunk.map(Vec::from)).boxed(),
             chunk: Vec::new(),
             taken: 0,
             lines: LineBuffer::new(MAX_LINE_BYTES),
@@ -188,12 +188,12 @@ impl Events {
 
     async fn handle(&mut self, message: Inbound, bytes: usize) -> Option<ServerJsonRpcMessage> {
         let reaction = match message {
-            Inbound::Answer(it) => {
+            Inbound::Answer(answer) => {
                 if self.request.is_none() {
                     self.pause(bytes).await;
                 }
-                let id = it.id.or_else(|| self.request.clone())?;
-                return Some(it.payload.into_message(id, &self.client.name));
+                let id = answer.id.or_else(|| self.request.clone())?;
+                return Some(answer.payload.into_message(id, &self.client.name));
             }
             Inbound::Request { id, method } => self.traffic.request(&id, &method),
             Inbound::Notification { method, message } => self.traffic.notification(&method, message),

@@ -65,7 +65,9 @@ pub(in crate::world::mcp) fn decode(line: &Line) -> Vec<Inbound> {
         return Vec::new();
     }
     match parse(bytes) {
-        Ok((Value::Array(batch), changed)) => batch.into_iter().map(|it| message(it, &changed)).collect(),
+        Ok((Value::Array(batch), changed)) => {
+            batch.into_iter().map(|element| message(element, &changed)).collect()
+        }
         Ok((value, changed)) => vec![message(value, &changed)],
         Err(error) => vec![broken(bytes, format!("is not valid JSON: {error}"))],
     }
@@ -79,13 +81,13 @@ fn parse(bytes: &[u8]) -> serde_json::Result<(Value, Vec<String>)> {
         return Ok((serde_json::from_str(&text)?, Vec::new()));
     };
     let value = serde_json::from_str(&text)?;
-    let changed = changed.iter().map(|it| format!("{} is changed: {}", it.at, it.detail()));
+    let changed = changed.iter().map(|change| format!("{} is changed: {}", change.at, change.detail()));
     Ok((value, changed.collect()))
 }
 
 fn message(value: Value, changed: &[String]) -> Inbound {
     let Value::Object(mut fields) = value else { return Inbound::Noise };
-    let id = fields.get("id").filter(|it| !it.is_null());
+    let id = fields.get("id").filter(|id| !id.is_null());
     if let Some(method) = fields.get("method").and_then(Value::as_str).map(str::to_owned) {
         return match id.cloned() {
             Some(id) => Inbound::Request { id, method },
@@ -93,7 +95,7 @@ fn message(value: Value, changed: &[String]) -> Inbound {
         };
     }
     let id = id.and_then(request_id);
-    let (error, result) = (fields.remove("error").filter(|it| !it.is_null()), fields.remove("result"));
+    let (error, result) = (fields.remove("error").filter(|error| !error.is_null()), fields.remove("result"));
     let payload = match (error, result) {
         (Some(error), _) => Payload::Error(error_data(error)),
         (None, Some(result)) => Payload::Result(result, changed.to_vec()),
@@ -108,7 +110,7 @@ fn message(value: Value, changed: &[String]) -> Inbound {
 /// Reads an id. Some servers return a number as `1.0`.
 fn request_id(id: &Value) -> Option<RequestId> {
     #[expect(clippy::cast_possible_truncation, reason = "ids are small, and a wrong one matches no request")]
-    let whole = id.as_f64().filter(|it| it.fract() == 0.0).map(|it| it as i64);
+    let whole = id.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64);
     match (id.as_str(), id.as_i64().or(whole)) {
         (Some(text), _) => {
             Some(text.parse().map_or_else(|_| RequestId::String(text.into()), RequestId::Number))
@@ -119,10 +121,10 @@ fn request_id(id: &Value) -> Option<RequestId> {
 
 /// Reads an error, which may lack its code or its message, or be a text alone.
 fn error_data(error: Value) -> ErrorData {
-    let code = error.get("code").and_then(Value::as_i64).and_then(|it| i32::try_from(it).ok());
+    let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
     let code = code.map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
     let message = error.get("message").or(Some(&error)).and_then(Value::as_str).map(str::trim);
-    let message = match message.filter(|it| !it.is_empty()) {
+    let message = match message.filter(|text| !text.is_empty()) {
         Some(message) => message.to_owned(),
         None => format!("an error without a message: {error}"),
     };
@@ -133,7 +135,7 @@ fn error_data(error: Value) -> ErrorData {
 /// Reads as much as possible of a message that is not JSON, or not complete: its id may still be found.
 fn broken(bytes: &[u8], why: String) -> Inbound {
     let fields = top_fields(bytes);
-    let is_rpc = ["jsonrpc", "result", "error"].iter().any(|it| fields.contains_key(*it));
+    let is_rpc = ["jsonrpc", "result", "error"].iter().any(|name| fields.contains_key(*name));
     if !is_rpc || fields.contains_key("method") {
         return Inbound::Noise;
     }
@@ -153,7 +155,7 @@ fn top_fields(bytes: &[u8]) -> Map<String, Value> {
         let Some((Value::String(key), after)) = scalar(rest) else { return fields };
         let Some(value) = after.trim_ascii_start().strip_prefix(b":") else { return fields };
         let found = scalar(value.trim_ascii_start());
-        fields.insert(key, found.as_ref().map_or(Value::Null, |it| it.0.clone()));
+        fields.insert(key, found.as_ref().map_or(Value::Null, |value| value.0.clone()));
         let after = found.and_then(|(_, after)| after.trim_ascii_start().strip_prefix(b","));
         let Some(after) = after else { return fields };
         rest = after;
@@ -193,18 +195,18 @@ mod tests {
     }
 
     fn answer(text: &[u8]) -> Answer {
-        let Inbound::Answer(it) = one(text) else { panic!("an answer was expected") };
-        it
+        let Inbound::Answer(answer) = one(text) else { panic!("an answer was expected") };
+        answer
     }
 
     fn result(text: &[u8]) -> Value {
-        let Payload::Result(it, _) = answer(text).payload else { panic!("a result was expected") };
-        it
+        let Payload::Result(result, _) = answer(text).payload else { panic!("a result was expected") };
+        result
     }
 
     fn error(text: &str) -> String {
-        let Payload::Error(it) = answer(text.as_bytes()).payload else { panic!("an error was expected") };
-        it.message.into_owned()
+        let Payload::Error(error) = answer(text.as_bytes()).payload else { panic!("an error was expected") };
+        error.message.into_owned()
     }
 
     #[test]
@@ -241,8 +243,10 @@ mod tests {
     #[test]
     fn a_broken_answer_says_whether_the_request_was_carried_out() {
         let unreadable = |text: &str| {
-            let Payload::Unreadable(it) = answer(text.as_bytes()).payload else { panic!("it can be read") };
-            it
+            let Payload::Unreadable(reply) = answer(text.as_bytes()).payload else {
+                panic!("it can be read")
+            };
+            reply
         };
         assert!(unreadable(r#"{"id":1,"result":{"a":NaN}}"#).has_result);
         assert!(!unreadable(r#"{"id":1,"error":{"a":NaN}}"#).has_result);

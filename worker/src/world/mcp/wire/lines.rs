@@ -31,7 +31,7 @@ impl LineBuffer {
     /// Takes bytes from `chunk` up to the end of a line, and returns the line; `None` if the chunk ends first. A line
     /// that exceeds the maximum is returned at that moment, because it may never end, and its rest is skipped.
     pub(in crate::world::mcp) fn next(&mut self, chunk: &mut &[u8]) -> Option<Line> {
-        let end = chunk.iter().position(|it| *it == b'\n');
+        let end = chunk.iter().position(|byte| *byte == b'\n');
         let (taken, rest) = chunk.split_at(end.unwrap_or(chunk.len()));
         *chunk = rest.get(1..).unwrap_or_default();
         let is_end = end.is_some();

@@ -121,7 +121,7 @@ fn content(result: &mut Map<String, Value>) -> Vec<String> {
 fn repair_item<T: DeserializeOwned>(item: &mut Value) -> Result<Option<String>, String> {
     let Err(error) = T::deserialize(&*item) else { return Ok(None) };
     let Value::Object(fields) = item else { return Err("it is not an object".to_owned()) };
-    let present: Vec<&str> = OPTIONAL.into_iter().filter(|it| fields.contains_key(*it)).collect();
+    let present: Vec<&str> = OPTIONAL.into_iter().filter(|name| fields.contains_key(*name)).collect();
     let without = |lost: &[&str]| {
         let kept = fields.iter().filter(|(key, _)| !lost.contains(&key.as_str()));
         Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
@@ -154,8 +154,9 @@ fn why<T>(fields: &Map<String, Value>) -> Option<String> {
         "resource_link" => &["uri", "name"],
         other => return Some(format!("its type {:?} is unknown", truncate(other, MAX_CHARS))),
     };
-    let missing =
-        required.iter().find(|it| !fields.get(**it).is_some_and(|it| it.is_string() || it.is_object()))?;
+    let missing = required
+        .iter()
+        .find(|name| !fields.get(**name).is_some_and(|value| value.is_string() || value.is_object()))?;
     Some(format!("its {missing} is missing or malformed"))
 }
 
@@ -165,7 +166,7 @@ fn is<T: DeserializeOwned>(value: &Value) -> bool {
 
 /// Names an item of a list for a person.
 fn name(kind: &str, nth: usize, item: &Value) -> String {
-    let name = ["name", "type"].iter().find_map(|it| item.get(*it).and_then(Value::as_str));
+    let name = ["name", "type"].iter().find_map(|key| item.get(*key).and_then(Value::as_str));
     match name {
         Some(name) => format!("{kind} {nth} ({})", truncate(name, MAX_CHARS)),
         None => format!("{kind} {nth}"),
@@ -189,10 +190,13 @@ fn handshake(result: &mut Map<String, Value>) -> Vec<String> {
     result.entry("protocolVersion").or_insert_with(|| UNNAMED_PROTOCOL.into());
     if let Some(info) = result.get_mut("serverInfo") {
         problems.extend(
-            repair_item::<Implementation>(info).ok().flatten().map(|it| format!("serverInfo loses {it}")),
+            repair_item::<Implementation>(info)
+                .ok()
+                .flatten()
+                .map(|field| format!("serverInfo loses {field}")),
         );
     }
-    if result.get("serverInfo").is_none_or(|it| !is::<Implementation>(it)) {
+    if result.get("serverInfo").is_none_or(|info| !is::<Implementation>(info)) {
         problems.push("serverInfo is missing or malformed".to_owned());
         result.insert("serverInfo".to_owned(), json!({ "name": "unnamed", "version": "unknown" }));
     }

@@ -198,9 +198,9 @@ mod tests {
                 json!({ "error": { "code": -32601, "message": "the client does not support this method" } }),
             ),
         ] {
-            let Reaction::Reply(it) = traffic.request(&json!("x"), method) else { panic!("{method}") };
+            let Reaction::Reply(sent) = traffic.request(&json!("x"), method) else { panic!("{method}") };
             let field = reply.as_object().unwrap().keys().next().unwrap();
-            assert_eq!((&it["id"], &it[field]), (&json!("x"), &reply[field]));
+            assert_eq!((&sent["id"], &sent[field]), (&json!("x"), &reply[field]));
         }
     }
 

@@ -65,8 +65,8 @@ impl Waiting {
     /// Removes a request, and returns true if it was there.
     fn take(&mut self, id: &RequestId) -> bool {
         let before = self.requests.len() + self.subscriptions.len();
-        self.requests.retain(|_, it| it != id);
-        self.subscriptions.retain(|_, it| it != id);
+        self.requests.retain(|_, known| known != id);
+        self.subscriptions.retain(|_, known| known != id);
         self.requests.len() + self.subscriptions.len() < before
     }
 
@@ -98,7 +98,7 @@ mod tests {
     fn answer(waiting: &mut Waiting, message: &Value) -> Vec<Value> {
         let mut decoded = decode(&Line::Whole(message.to_string().into_bytes()));
         let Some(Inbound::Answer(answer)) = decoded.pop() else { panic!("{message} is an answer") };
-        waiting.answer(answer).iter().map(|it| json!(it)["id"].clone()).collect()
+        waiting.answer(answer).iter().map(|reply| json!(reply)["id"].clone()).collect()
     }
 
     fn refusal() -> Value {
