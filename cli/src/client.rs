@@ -256,6 +256,7 @@ impl Client {
             403 => (Exit::Unauthorized, hint),
             404 => (Exit::NotFound, hint),
             400 | 422 => (Exit::Usage, hint),
+            500 if text("type").is_some_and(|urn| urn.ends_with(":damaged")) => (Exit::Unchecked, hint),
             502..=504 => (Exit::Unreachable, hint),
             _ => (Exit::Finding, hint),
         };
@@ -355,6 +356,8 @@ fn command(method: &str, route: &str) -> Option<String> {
             format!("thread {verb} {id}")
         }
         ("POST", ["threads", id, verb @ ("reconcile" | "fork")]) => format!("thread {verb} {id}"),
+        ("DELETE", ["threads", id, "hold"]) => format!("thread release {id}"),
+        ("GET", ["holds"]) => "thread list --held".to_owned(),
         ("POST", ["threads", id, "answer"] | ["inbox", id]) => format!("inbox answer {id}"),
         ("GET", ["inbox"]) => "inbox list".to_owned(),
         ("GET", ["inbox", id]) => format!("inbox show {id}"),

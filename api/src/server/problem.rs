@@ -55,6 +55,8 @@ kinds! {
     UnknownStrategy = NOT_FOUND "unknown-strategy" "strategy not found",
     /// The strategy, model or tenant is not paused.
     UnknownPause = NOT_FOUND "unknown-pause" "not paused",
+    /// The thread is not under a hold.
+    NotHeld = NOT_FOUND "not-held" "not held",
     /// The file does not exist.
     UnknownFile = NOT_FOUND "unknown-file" "file not found",
     /// The batch does not exist.

@@ -190,9 +190,8 @@ pub(crate) async fn verify(
     } else {
         RowCheck { not_checked: Some("the hash chain is broken".to_owned()), ..RowCheck::default() }
     };
-    let ok = chain.intact && rows == RowCheck::default();
     let events = app.parts.store.head(id).await?.seq;
-    Ok(Json(Verification { ok, events, chain, rows }))
+    Ok(Json(Verification { ok: chain.intact, events, chain, rows }))
 }
 
 /// Compares the rows of a thread with its log.

@@ -12,17 +12,19 @@ use crate::{
 
 pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
     let found = source.verify(id).await?;
-    let Verification { ok, events, chain, rows } = &found;
-    let exit = match (ok, &rows.not_checked) {
-        (true, _) => Exit::Ok,
-        (false, Some(_)) if chain.intact && rows.differences.is_empty() => Exit::Unchecked,
-        (false, _) => Exit::Finding,
+    let Verification { events, chain, rows, .. } = &found;
+    let exit = match &rows.not_checked {
+        _ if !chain.intact || !rows.differences.is_empty() => Exit::Finding,
+        Some(_) => Exit::Unchecked,
+        None => Exit::Ok,
     };
     let chain = match chain.intact {
         true => json!({"intact": true, "events": events, "head": chain.head}),
         false => json!({"intact": false, "broken_at": chain.broken_at, "problem": chain.problem}),
     };
-    output::one(ctx.format, &json!({"ok": ok, "chain": chain, "rows": rows}), || to_text(&found))?;
+    output::one(ctx.format, &json!({"ok": exit == Exit::Ok, "chain": chain, "rows": rows}), || {
+        to_text(&found)
+    })?;
     Ok(exit)
 }
 
