@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Result of an integrity check. It does not depend on today's strategies.
+/// Result of an integrity check: of the hash chain, and of the rows that are derived from the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verification {
     /// True if the hash chain is intact.
@@ -12,6 +12,17 @@ pub struct Verification {
     pub events: u64,
     /// Result of the hash chain.
     pub chain: ChainCheck,
+    /// Result of the rows.
+    pub rows: RowCheck,
+}
+
+/// Result of comparing the rows of a thread and its turns with its log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RowCheck {
+    /// Descriptions of the differences. `turnfold store rebuild` corrects them.
+    pub differences: Vec<String>,
+    /// Reason why the rows were not compared; null if they were.
+    pub not_checked: Option<String>,
 }
 
 /// Result of checking a log's hash chain.

@@ -1,16 +1,19 @@
 //! Client of the HTTP API.
 
-use std::{env, error::Error as _, time::Duration};
+use std::{env, error::Error as _, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use axum::{Router, body::Body};
 use reqwest::{Method, RequestBuilder, Response, Url, header::HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use tower::ServiceExt as _;
+use tracing::{instrument::WithSubscriber as _, subscriber::NoSubscriber};
 
 use crate::{
     config::Settings,
-    exit::{CliError, Exit},
+    exit::{self, CliError, Exit},
     user::user_name,
 };
 
@@ -44,6 +47,8 @@ pub(crate) fn refusal(err: &anyhow::Error) -> Option<u16> {
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
+    /// The API in this process that answers instead of the one at `base`.
+    embedded: Option<Router>,
     base: String,
     key: Option<Key>,
     tenant: Option<HeaderValue>,
@@ -140,7 +145,17 @@ impl Client {
         let tenant = tenant.map(|tenant| header("--tenant", tenant.to_owned())).transpose()?;
         // The API reads this header as UTF-8.
         let user = HeaderValue::from_bytes(user_name().as_bytes())?;
-        Ok(Self { http: reqwest::Client::new(), base, key, tenant, user })
+        Ok(Self { http: reqwest::Client::new(), embedded: None, base, key, tenant, user })
+    }
+
+    /// Creates a client of an API in this process, which needs no key.
+    pub(crate) fn embedded(api: Router, tenant: Option<&str>) -> anyhow::Result<Self> {
+        let tenant = tenant.map(|name| header("--tenant", name.to_owned())).transpose()?;
+        let user = HeaderValue::from_bytes(user_name().as_bytes())?;
+        // Only builds requests, so it needs none of the certificates that take time to read.
+        let http = reqwest::Client::builder().tls_certs_only([]).build()?;
+        let base = "http://localhost".to_owned();
+        Ok(Self { http, embedded: Some(api), base, key: None, tenant, user })
     }
 
     /// Replaces the key.
@@ -151,6 +166,11 @@ impl Client {
     /// Returns the API's address.
     pub(crate) fn base(&self) -> &str {
         &self.base
+    }
+
+    /// Returns the number of events to read in one request: few without latency, because each may have megabytes.
+    pub(crate) fn events_at_once(&self) -> u64 {
+        if self.embedded.is_some() { 100 } else { 1_000 }
     }
 
     /// Returns true if a tenant was named.
@@ -209,10 +229,14 @@ impl Client {
     ///
     /// [`Exit::Unreachable`] if the API cannot be reached; for an error response, the code of its status.
     pub(crate) async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
-        let response = request.send().await.map_err(|err| self.unreachable(&err))?;
+        let response = self.execute(request).await.map_err(|err| self.unreachable(&err))?;
+        let store_error = response.extensions().get::<Arc<store::Error>>().cloned();
         let status = response.status();
         if status.is_success() {
             return Ok(response);
+        }
+        if let Some(error) = store_error {
+            return Err(CliError::from_response(status.as_u16(), exit::of_store(&error), error.to_string()));
         }
         let problem: Value = response.json().await.unwrap_or_default();
         let text = |name: &str| problem[name].as_str().map(str::to_owned);
@@ -227,11 +251,20 @@ impl Client {
             403 => (Exit::Unauthorized, hint),
             404 => (Exit::NotFound, hint),
             400 | 422 => (Exit::Usage, hint),
+            500 if text("type").is_some_and(|urn| urn.ends_with(":damaged")) => (Exit::Unchecked, hint),
             502..=504 => (Exit::Unreachable, hint),
             _ => (Exit::Finding, hint),
         };
         let message = with_commands(&format!("{cause}{hint}"));
         Err(CliError::from_response(status.as_u16(), exit, message))
+    }
+
+    async fn execute(&self, request: RequestBuilder) -> reqwest::Result<Response> {
+        let Some(api) = &self.embedded else { return request.send().await };
+        let request = axum::http::Request::try_from(request.build()?)?.map(Body::new);
+        // The error of the response says what the API would log.
+        let Ok(response) = api.clone().oneshot(request).with_subscriber(NoSubscriber::default()).await;
+        Ok(response.map(|body| reqwest::Body::wrap_stream(body.into_data_stream())).into())
     }
 
     /// Names the key that was sent.
@@ -258,12 +291,6 @@ impl Client {
             format!("the API at {base} did not respond: {why}")
         };
         CliError::with_exit(Exit::Unreachable, message)
-    }
-
-    /// Returns the bytes of a response.
-    pub(crate) async fn bytes(&self, path: &str) -> anyhow::Result<Vec<u8>> {
-        let response = self.send(self.request(Method::GET, path)).await?;
-        Ok(response.bytes().await.context("the response broke off")?.to_vec())
     }
 
     /// Opens an event stream.
@@ -324,6 +351,8 @@ fn command(method: &str, route: &str) -> Option<String> {
             format!("thread {verb} {id}")
         }
         ("POST", ["threads", id, verb @ ("reconcile" | "fork")]) => format!("thread {verb} {id}"),
+        ("DELETE", ["threads", id, "hold"]) => format!("thread release {id}"),
+        ("GET", ["holds"]) => "thread list --held".to_owned(),
         ("POST", ["threads", id, "answer"] | ["inbox", id]) => format!("inbox answer {id}"),
         ("GET", ["inbox"]) => "inbox list".to_owned(),
         ("GET", ["inbox", id]) => format!("inbox show {id}"),

@@ -180,6 +180,23 @@ pub(crate) fn door(
     })
 }
 
+/// The API for requests of this process on a database: without a port, keys, background tasks or work in the queue.
+pub(crate) fn embedded_api(
+    settings: &Settings,
+    origins: &Origins,
+    store: Store,
+    strategies: StrategyRegistry,
+) -> anyhow::Result<axum::Router> {
+    let mut settings = settings.clone();
+    settings.api.keys.clear();
+    settings.tenants.values_mut().for_each(|tenant| tenant.keys.clear());
+    settings.api.oidc = None;
+    settings.api.access_log = false;
+    let queue = Arc::new(MemoryQueue::new(lease(&settings)));
+    let parts = Backends { store, queue, notifications: Arc::new(MemoryNotifications::new()) };
+    Ok(api::router(door(&settings, origins, parts, strategies)?))
+}
+
 /// The rule of one tenant.
 fn tenant_rule(all: &ApiSettings, settings: &TenantSettings) -> api::TenantRule {
     api::TenantRule {

@@ -76,7 +76,6 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// Returns the exit code of an error: the one it carries, else the one of its kind.
 fn exit_code(error: &anyhow::Error) -> Exit {
-    use store::Error;
     if let Some(error) = error.downcast_ref::<CliError>() {
         return error.exit;
     }
@@ -88,23 +87,29 @@ fn exit_code(error: &anyhow::Error) -> Exit {
     if error.downcast_ref::<queue::QueueError>().is_some() {
         return Exit::Database;
     }
-    match error.downcast_ref::<Error>() {
-        Some(Error::UnknownThread(_) | Error::UnknownTurn(_)) => Exit::NotFound,
-        Some(Error::Address(_)) => Exit::Usage,
-        Some(
-            Error::Unavailable(_)
-            | Error::NotMigrated { .. }
-            // For example, the file is not a database. Nothing was read, so it is not a finding.
-            | Error::ContentRejected(_)
-            | Error::Database(_)
-            | Error::IndexUnavailable(_)
-            | Error::IndexRefused(_),
-        ) => Exit::Database,
-        Some(Error::TooNew { .. } | Error::Unreadable { .. }) => Exit::Unchecked,
-        Some(_) => Exit::Finding,
+    match error.downcast_ref::<store::Error>() {
+        Some(error) => of_store(error),
         None if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
             Exit::Unreachable
         }
         None => Exit::Finding,
+    }
+}
+
+/// Returns the exit code of an error of the store.
+pub(crate) fn of_store(error: &store::Error) -> Exit {
+    use store::Error;
+    match error {
+        Error::UnknownThread(_) | Error::UnknownTurn(_) => Exit::NotFound,
+        Error::Address(_) => Exit::Usage,
+        // For example, the file is not a database. Nothing was read, so it is not a finding.
+        Error::Unavailable(_)
+        | Error::NotMigrated { .. }
+        | Error::ContentRejected(_)
+        | Error::Database(_)
+        | Error::IndexUnavailable(_)
+        | Error::IndexRefused(_) => Exit::Database,
+        Error::TooNew { .. } | Error::Unreadable { .. } => Exit::Unchecked,
+        _ => Exit::Finding,
     }
 }

@@ -1133,8 +1133,8 @@ export interface paths {
         };
         /**
          * Verify the integrity of a thread
-         * @description Checks the hash chain: whether the stored bytes are the bytes that were appended. Today's strategies are not used; to
-         *     compare the log with today's code, use `GET /v1/threads/{id}/replay`.
+         * @description Checks the hash chain: whether the stored bytes are the bytes that were appended. Then compares the rows of the thread and its
+         *     turns with the log. Nothing is written. To compare the log with today's code, use `GET /v1/threads/{id}/replay`.
          */
         get: operations["verify_thread"];
         put?: never;
@@ -3842,6 +3842,13 @@ export interface components {
              */
             overlap_seconds?: number;
         };
+        /** @description Result of comparing the rows of a thread and its turns with its log. */
+        RowCheck: {
+            /** @description Descriptions of the differences. `turnfold store rebuild` corrects them. */
+            differences: string[];
+            /** @description Reason why the rows were not compared; null if they were. */
+            not_checked?: string | null;
+        };
         /**
          * @description Permission of a key. Each route needs exactly one.
          * @enum {string}
@@ -4286,7 +4293,7 @@ export interface components {
                 result: string;
             };
         } | "did_not_happen" | "skip";
-        /** @description Result of an integrity check. It does not depend on today's strategies. */
+        /** @description Result of an integrity check: of the hash chain, and of the rows that are derived from the log. */
         Verification: {
             /** @description Result of the hash chain. */
             chain: components["schemas"]["ChainCheck"];
@@ -4297,6 +4304,8 @@ export interface components {
             events: number;
             /** @description True if the hash chain is intact. */
             ok: boolean;
+            /** @description Result of the rows. */
+            rows: components["schemas"]["RowCheck"];
         };
         /** @description A reason for a thread not to continue, as far as the database shows it. `GET /v1/queue` also shows limits and busy workers. */
         WaitReason: {

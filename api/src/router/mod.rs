@@ -50,7 +50,7 @@ use crate::{
         state::AppState,
     },
     stats, strategies,
-    threads::{answer, attachments, events, explain, export, fork, routes as threads},
+    threads::{answer, attachments, events, explain, export, fork, retention, routes as threads},
     turns::{cancel_retry, failures, pending, routes as turns, submit},
     webhooks::{dispatcher::WebhookDispatcher, routes as webhooks},
     workers,
@@ -136,6 +136,9 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(export::fixture))
         .needs(Read, routes!(explain::why))
         .needs(Read, routes!(explain::diff))
+        .needs(Admin, routes!(retention::delete))
+        .needs(Admin, routes!(retention::hold, retention::release))
+        .needs(Read, routes!(retention::holds))
         .needs(Submit, routes!(fork::fork))
         .needs(Answer, routes!(answer::answer))
         .needs(Answer, routes!(answer::reconcile))

@@ -1,5 +1,7 @@
 //! Error responses: problem details as defined by RFC 9457.
 
+use std::sync::Arc;
+
 use api_types::Problem;
 use axum::{
     Json,
@@ -53,6 +55,8 @@ kinds! {
     UnknownStrategy = NOT_FOUND "unknown-strategy" "strategy not found",
     /// The strategy, model or tenant is not paused.
     UnknownPause = NOT_FOUND "unknown-pause" "not paused",
+    /// The thread is not under a hold.
+    NotHeld = NOT_FOUND "not-held" "not held",
     /// The file does not exist.
     UnknownFile = NOT_FOUND "unknown-file" "file not found",
     /// The batch does not exist.
@@ -136,6 +140,8 @@ pub(crate) struct ApiError {
     body: Box<Problem>,
     /// Name of the parameter at fault, which OpenAI's error shape has a field for.
     param: Option<Box<str>>,
+    /// The store's own error, for a client in the same process.
+    store: Option<Arc<Error>>,
 }
 
 impl Kind {
@@ -150,7 +156,7 @@ impl Kind {
             detail: detail.into(),
             hint: None,
         };
-        ApiError { kind: self, retry_after, body: Box::new(body), param: None }
+        ApiError { kind: self, retry_after, body: Box::new(body), param: None, store: None }
     }
 }
 
@@ -211,6 +217,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (kind, retry_after) = (self.kind, self.retry_after);
         let mut response = (self.status(), Json(self.body())).into_response();
+        self.store.iter().for_each(|error| drop(response.extensions_mut().insert(Arc::clone(error))));
         // The routes of OpenAI's API convert the error to another shape.
         response.extensions_mut().insert(self);
         let headers = response.headers_mut();
@@ -228,7 +235,7 @@ impl IntoResponse for ApiError {
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
-        match error {
+        let mut answer = match error {
             Error::UnknownThread(_) => Kind::UnknownThread.because(detail),
             Error::UnknownTurn(_) => Kind::UnknownTurn.because(detail),
             Error::KeyReused => Kind::KeyReused.because(detail),
@@ -253,7 +260,9 @@ impl From<Error> for ApiError {
                 error!(error = detail, "store operation failed");
                 Kind::Internal.because("the store failed").hint("the cause is in the API's own log")
             }
-        }
+        };
+        answer.store = Some(Arc::new(error));
+        answer
     }
 }
 

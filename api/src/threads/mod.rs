@@ -1,4 +1,4 @@
-//! Threads: list, show, answer, fork, explain and verify.
+//! Threads: list, show, answer, fork, explain, verify, hold and delete.
 
 pub(crate) mod answer;
 pub(crate) mod attachments;
@@ -6,5 +6,6 @@ pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod fork;
+pub(crate) mod retention;
 pub(crate) mod routes;
 pub(crate) mod view;

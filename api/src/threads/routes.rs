@@ -1,14 +1,14 @@
 //! Routes that list threads, show one, show its state, verify it and replay it.
 
 use api_types::{
-    ChainCheck, LogStatus, Message, Page, Problem, Replay, Thread, ThreadState, ThreadStatus, ThreadSummary,
-    Verification,
+    ChainCheck, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread, ThreadState, ThreadStatus,
+    ThreadSummary, Verification,
 };
 use axum::{Json, extract::State};
 use queue::clock;
 use serde::Deserialize;
 use shared::Replayer;
-use store::{Chain, ThreadFilter, ThreadId};
+use store::{Chain, Conditions, Differs, DryRun, ThreadFilter, ThreadId, ThreadScan};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -157,8 +157,8 @@ pub(crate) async fn state(
 
 /// Verify the integrity of a thread
 ///
-/// Checks the hash chain: whether the stored bytes are the bytes that were appended. Today's strategies are not used; to
-/// compare the log with today's code, use `GET /v1/threads/{id}/replay`.
+/// Checks the hash chain: whether the stored bytes are the bytes that were appended. Then compares the rows of the thread and its
+/// turns with the log. Nothing is written. To compare the log with today's code, use `GET /v1/threads/{id}/replay`.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/verify", tag = "threads", operation_id = "verify_thread",
     params(("id" = Uuid, Path, description = "Id of the thread.")),
@@ -173,6 +173,9 @@ pub(crate) async fn verify(
     Path(id): Path<Uuid>,
 ) -> Result<Json<Verification>, ApiError> {
     find_thread(&app, &principal, id).await?;
+    let Ok(_permit) = app.replays.acquire().await else {
+        return Err(Kind::Unavailable.because("the API is stopping"));
+    };
     let chain = match app.parts.store.verify_chain(id).await? {
         Chain::Intact { head, .. } => {
             ChainCheck { intact: true, head: Some(hex::encode(head)), broken_at: None, problem: None }
@@ -181,8 +184,27 @@ pub(crate) async fn verify(
             ChainCheck { intact: false, head: None, broken_at: Some(seq), problem: Some(what) }
         }
     };
+    let rows = if chain.intact {
+        check_rows(&app, id).await?
+    } else {
+        RowCheck { not_checked: Some("the hash chain is broken".to_owned()), ..RowCheck::default() }
+    };
     let events = app.parts.store.head(id).await?.seq;
-    Ok(Json(Verification { ok: chain.intact, events, chain }))
+    Ok(Json(Verification { ok: chain.intact, events, chain, rows }))
+}
+
+/// Compares the rows of a thread with its log.
+async fn check_rows(app: &AppState, id: ThreadId) -> Result<RowCheck, ApiError> {
+    let one = ThreadScan::of(Conditions::default(), 1).only(Some(id));
+    let rebuilt = app.parts.store.rebuild(&app.strategies, &one, DryRun::Yes).await?;
+    let mut rows = RowCheck::default();
+    for it in rebuilt.differences {
+        match it.differs {
+            Differs::Unfolded | Differs::Moving => rows.not_checked = Some(it.what),
+            _ => rows.differences.push(it.what),
+        }
+    }
+    Ok(rows)
 }
 
 /// Query parameters of a replay.

@@ -5,10 +5,12 @@ use serde_json::Value;
 
 use crate::test_api::Room;
 
-const ROUTES: [&str; 69] = [
+const ROUTES: [&str; 73] = [
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
+    "delete /v1/threads/{id}",
+    "delete /v1/threads/{id}/hold",
     "delete /v1/webhooks/{id}",
     "get /livez",
     "get /metrics",
@@ -25,6 +27,7 @@ const ROUTES: [&str; 69] = [
     "get /v1/files",
     "get /v1/files/{id}",
     "get /v1/files/{id}/content",
+    "get /v1/holds",
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
     "get /v1/keys",
@@ -75,6 +78,7 @@ const ROUTES: [&str; 69] = [
     "post /v1/turns/{id}/retry",
     "post /v1/webhooks",
     "put /v1/pauses/{kind}/{name}",
+    "put /v1/threads/{id}/hold",
 ];
 
 fn operations(document: &Value) -> Vec<(String, &Value)> {

@@ -7,7 +7,7 @@ use queue::clock;
 use serde_json::json;
 use store::{CheckpointRecord, Store};
 
-use super::{Context, selection, source};
+use super::{Context, selection, source::Source};
 use crate::{
     args::{AuditKey, Selection},
     exit::{CliError, Exit},
@@ -49,7 +49,7 @@ pub(super) async fn checkpoint(
 ) -> anyhow::Result<Exit> {
     let key = Key::read(key).map_err(with_exit_code)?;
     let spinner = selection::spinner()?;
-    let round = selection::select(store, Selection { jobs, ..Selection::default() }, &spinner).await?;
+    let round = selection::select(ctx, store, Selection { jobs, ..Selection::default() }, &spinner).await?;
     let made = checkpoints::checkpoint(store, &round, to, &key, gone).await.map_err(with_exit_code)?;
     spinner.finish_and_clear();
     let record = CheckpointRecord {
@@ -164,7 +164,7 @@ pub(super) async fn export(
     proof: Option<PathBuf>,
     to: Option<PathBuf>,
 ) -> anyhow::Result<Exit> {
-    let id = source::find_visible(ctx, store, id).await?;
+    let id = Source::on(ctx, store)?.find(id).await?;
     let to = to.unwrap_or_else(|| PathBuf::from(format!("proof-{id}")));
     let place = proof.as_deref().map(Place::of);
     let done = checkpoints::export(store, id, place.as_ref(), &to).await.map_err(with_exit_code)?;

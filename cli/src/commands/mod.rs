@@ -73,6 +73,12 @@ impl Context {
         Client::new(&self.settings, self.url.as_deref(), None)
     }
 
+    /// Returns a client of an API in this process on a database. It sees this tenant, or all if there is none.
+    fn embedded_client(&self, store: store::Store, tenant: Option<&str>) -> anyhow::Result<Client> {
+        let api = engine::embedded_api(&self.settings, &self.origins, store, self.strategies.clone())?;
+        Client::embedded(api, tenant)
+    }
+
     /// Returns true if commands use the API of this configuration, not one at another address.
     fn uses_own_api(&self) -> bool {
         self.url.as_ref().is_none_or(String::is_empty)

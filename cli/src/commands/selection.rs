@@ -9,7 +9,7 @@ use queue::clock;
 use reqwest::Url;
 use store::{Conditions, TurnFilter};
 
-use super::{Context, source};
+use super::{Context, source::Source};
 use crate::{
     args::Selection,
     client::Client,
@@ -21,32 +21,15 @@ use crate::{
 pub(super) async fn select_visible(
     ctx: &Context,
     store: &store::Store,
-    mut selection: Selection,
+    selection: Selection,
     spinner: &ProgressBar,
 ) -> anyhow::Result<store::ThreadScan> {
-    if let Some(id) = &selection.thread {
-        selection.thread = Some(source::find_visible(ctx, store, id).await?.to_string());
-    }
-    let mut round = select(store, selection, spinner).await?;
+    let mut round = select(ctx, store, selection, spinner).await?;
     check_recorded_strategies(ctx, store, &round.turns).await?;
     if let (None, Some(tenant)) = (round.thread, &ctx.tenant) {
         round.turns = round.turns.and_tenant(tenant);
     }
     Ok(round)
-}
-
-/// Parses a filter on turns and limits it to the tenant that the command acts for.
-pub(super) async fn conditions(
-    ctx: &Context,
-    store: &store::Store,
-    text: &str,
-) -> anyhow::Result<Conditions> {
-    let parsed = parse_filter(text)?;
-    check_recorded_strategies(ctx, store, &parsed).await?;
-    Ok(match &ctx.tenant {
-        Some(tenant) => parsed.and_tenant(tenant),
-        None => parsed,
-    })
 }
 
 fn parse_filter(text: &str) -> anyhow::Result<Conditions> {
@@ -77,15 +60,18 @@ async fn check_recorded_strategies(
     Ok(())
 }
 
-/// Selects threads of all tenants.
+/// Selects one thread of the tenant that the command acts for, or threads of all tenants.
 pub(super) async fn select(
+    ctx: &Context,
     store: &store::Store,
     selection: Selection,
     spinner: &ProgressBar,
 ) -> anyhow::Result<store::ThreadScan> {
-    let thread = match &selection.thread {
-        Some(id) => Some(source::find(store, id).await?),
-        None => None,
+    let thread = match (&selection.thread, &ctx.tenant) {
+        (Some(id), Some(_)) => Some(Source::on(ctx, store)?.find(id).await?),
+        // A log may lack its row, from which its tenant is known.
+        (Some(id), None) => Some(Source::on(ctx, store)?.id_of(id).await?),
+        (None, _) => None,
     };
     let turns = match &selection.filter {
         Some(text) => parse_filter(text)?,

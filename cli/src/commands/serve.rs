@@ -37,11 +37,11 @@ const SECOND_ENGINE_HINT: &str = "stop the other one, use another file with --se
 /// Runs the API and a worker in one process. Migrates the database first.
 pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
     let dev = Dev::ready(&ctx.settings, &ctx.origins, &ctx.strategies, SECOND_ENGINE_HINT).await?;
-    let address = dev.api.address()?;
+    let address = dev.address()?;
     output::note(&ready(&ctx, address));
     let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
     let signals = tokio::spawn(handle_signals(stop_worker.clone(), stop_api.clone()));
-    let _reread = reread_keys_on_hangup(&ctx, address, &dev.api.door.keys);
+    let _reread = reread_keys_on_hangup(&ctx, address, &dev.door.keys);
     dev.serve(stop_worker, stop_api).await;
     signals.abort();
     Ok(Exit::Ok)
@@ -103,60 +103,10 @@ fn without_key(settings: &Settings) -> String {
     if lines.is_empty() { lines } else { lines + "\n" }
 }
 
-/// The API on an open port, without a worker: it answers requests and runs no turn.
-pub(super) struct ApiServer {
-    listener: TcpListener,
-    door: api::ApiConfig,
-}
-
-impl ApiServer {
-    /// Opens the port and migrates the database.
-    pub(super) async fn ready(
-        settings: &Settings,
-        origins: &Origins,
-        strategies: &StrategyRegistry,
-    ) -> anyhow::Result<Self> {
-        let listener = engine::listen(settings).await?;
-        let store = engine::wait_for_servers(|| engine::store_or_new(settings)).await?;
-        Self::at(listener, store, (settings, origins), strategies).await
-    }
-
-    async fn at(
-        listener: TcpListener,
-        store: Store,
-        (settings, origins): (&Settings, &Origins),
-        strategies: &StrategyRegistry,
-    ) -> anyhow::Result<Self> {
-        store.migrate().await?;
-        let parts = connect_parts(settings, &store, Alone::Yes).await?;
-        Ok(Self { listener, door: engine::door(settings, origins, parts, strategies.clone())? })
-    }
-
-    /// Adds a random operator key, for the process that started this API.
-    pub(super) fn add_key(&mut self) -> anyhow::Result<SecretString> {
-        let mut bytes = [0; 32];
-        let random = rustls::crypto::ring::default_provider().secure_random;
-        random.fill(&mut bytes).map_err(rustls::Error::from)?;
-        let key = SecretString::from(hex::encode(bytes));
-        self.door.keys.add_operator(&key);
-        Ok(key)
-    }
-
-    /// The address that it listens on, with the port that the system chose.
-    pub(super) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-
-    /// Serves requests until the future is dropped.
-    pub(super) async fn serve(self) {
-        let limits = self.door.connections;
-        api::listen(self.listener, api::router(self.door), limits, CancellationToken::new()).await;
-    }
-}
-
 /// The API and a worker in one process, ready to serve.
 pub(super) struct Dev {
-    pub(super) api: ApiServer,
+    listener: TcpListener,
+    door: api::ApiConfig,
     worker: Worker,
     world: Arc<LiveWorld>,
     claim: Option<Claim>,
@@ -176,23 +126,39 @@ impl Dev {
         let store = engine::wait_for_servers(|| engine::store_or_new(settings)).await?;
         let (store, export) = LiveExport::start(settings, store)?;
         let claim = Claim::of(settings, hint)?;
-        let api = ApiServer::at(listener, store, (settings, origins), strategies).await?;
-        let parts = api.door.parts.clone();
+        store.migrate().await?;
+        let parts = connect_parts(settings, &store, Alone::Yes).await?;
+        let door = engine::door(settings, origins, parts.clone(), strategies.clone())?;
         let world = Arc::new(engine::world(settings, &parts.store)?);
         let bounds = engine::wait_for_servers(|| engine::bounds(settings)).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
         let reports = report_servers(settings, &world);
-        Ok(Self { api, worker, world, claim, export, reports })
+        Ok(Self { listener, door, worker, world, claim, export, reports })
     }
 
     /// The store of its events.
     pub(super) fn store(&self) -> &Store {
-        &self.api.door.parts.store
+        &self.door.parts.store
+    }
+
+    /// Adds a random operator key to the API, for the process that started it.
+    pub(super) fn add_key(&mut self) -> anyhow::Result<SecretString> {
+        let mut bytes = [0; 32];
+        let random = rustls::crypto::ring::default_provider().secure_random;
+        random.fill(&mut bytes).map_err(rustls::Error::from)?;
+        let key = SecretString::from(hex::encode(bytes));
+        self.door.keys.add_operator(&key);
+        Ok(key)
+    }
+
+    /// The address that the API listens on, with the port that the system chose.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
     }
 
     /// Serves until both are stopped.
     pub(super) async fn serve(self, stop_worker: Shutdown, stop_api: CancellationToken) {
-        let Self { api: ApiServer { listener, door }, worker, world, claim, export, reports } = self;
+        let Self { listener, door, worker, world, claim, export, reports } = self;
         tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker));
         drop(reports);
         world.close().await;

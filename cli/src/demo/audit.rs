@@ -12,7 +12,7 @@ use shared::{Event, Request, Response, ToolOutput, Verdict};
 use shared::{ThreadStatus, TurnStatus};
 use store::{Chain, Recorded, Store, Thread, ThreadFilter, ThreadId, TurnFilter};
 
-use crate::commands::{Context, source::graph_of, thread::status_of};
+use crate::commands::{Context, source::Source, thread::status_of};
 
 /// Everything found in the logs and in the servers' data.
 #[derive(Default)]
@@ -60,13 +60,13 @@ pub(super) async fn audit(
 ) -> anyhow::Result<Audit> {
     let mut audit = Audit::default();
     let mut confirmed = BTreeMap::new();
-    let mut after = None;
+    let (source, mut after) = (Source::on(ctx, store)?, None);
     loop {
         let page = store.threads(ThreadFilter::default(), after, 500).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         for row in page {
-            let graph = graph_of(ctx, store, row.id).await?;
+            let graph = source.graph(ctx, row.id).await?;
             let (_, log) = store.load(row.id).await?;
             audit.threads += 1;
             audit.count_events(row.id, &log, &mut confirmed);

@@ -253,8 +253,26 @@ fn thread_commands_print_the_same_through_the_api_and_from_the_database() {
     }
     let missing = "01990000-0000-7000-8000-000000000000";
     assert_eq!(through_api(&["thread", "show", missing]).0, 7);
-    let refused = through_api(&["thread", "hold", &done, "--reason", "x"]);
+    let refused = through_api(&["thread", "cost"]);
     assert!(refused.0 == 2 && refused.2.contains("needs the database"), "{refused:?}");
+    for args in [
+        &["thread", "hold", &done, "--reason", " "][..],
+        &["thread", "hold", &done, "--reason", "x"],
+        &["thread", "list", "--held"],
+        &["thread", "delete", &done, "--yes"],
+        &["thread", "release", &done],
+        &["thread", "release", &done],
+        &["thread", "delete", &asks, "--yes"],
+        &["thread", "delete", missing, "--yes"],
+        &["thread", "list", "--held", "-o", "json"],
+    ] {
+        // One way changes the thread, the other finds it as it is.
+        let (direct, remote) = (run(folder, args), through_api(args));
+        let changes = ["held; it", "released; it"].iter().any(|text| direct.1.contains(text));
+        assert!(changes || direct == remote, "{args:?}: {direct:?}, {remote:?}");
+    }
+    let deleted = through_api(&["thread", "delete", &done, "--yes"]);
+    assert!(deleted.0 == 0 && deleted.1.starts_with(&format!("deleted thread {done} with ")), "{deleted:?}");
 }
 
 /// JSON holds values for programs, and no sentences.

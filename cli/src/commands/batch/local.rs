@@ -1,4 +1,4 @@
-//! The engine of `--local`: an API and a worker in this process, on SQLite, at a port of 127.0.0.1. For a quote, only the API.
+//! The engine of `--local`: an API and a worker in this process, on SQLite, at a port of 127.0.0.1. For a quote, only the API, at no port.
 
 use secrecy::{ExposeSecret as _, SecretString};
 use shared::DEFAULT_TENANT;
@@ -7,7 +7,7 @@ use store::{
     batches::{Batch, BatchStatus, ItemState},
 };
 use tokio::task::JoinHandle;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::sync::CancellationToken;
 use worker::Shutdown;
 
 use super::{
@@ -16,11 +16,9 @@ use super::{
 };
 use crate::{
     client::Client,
-    commands::{
-        Context,
-        serve::{ApiServer, Dev},
-    },
+    commands::{Context, serve::Dev},
     config::Settings,
+    engine,
     exit::{CliError, Exit},
     output::note,
 };
@@ -48,12 +46,9 @@ fn without_missing_keys(settings: &Settings) -> Settings {
 pub(super) struct LocalEngine {
     url: String,
     key: Option<SecretString>,
-    running: Running,
-}
-
-enum Running {
-    Engine { stop_worker: Shutdown, stop_api: CancellationToken, done: JoinHandle<()> },
-    ApiOnly(AbortOnDropHandle<()>),
+    stop_worker: Shutdown,
+    stop_api: CancellationToken,
+    done: JoinHandle<()>,
 }
 
 impl LocalEngine {
@@ -63,21 +58,12 @@ impl LocalEngine {
         let mut dev =
             Dev::ready(&without_missing_keys(&ctx.settings), &ctx.origins, &ctx.strategies, BUSY_HINT)
                 .await?;
-        let (url, key) = address_and_key(ctx, &mut dev.api)?;
+        let key = ctx.settings.has_keys().then(|| dev.add_key()).transpose()?;
+        let url = format!("http://{}", dev.address()?);
         list_other_batches(ctx, dev.store(), submission, &url).await?;
         let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
         let done = tokio::spawn(dev.serve(stop_worker.clone(), stop_api.clone()));
-        Ok(Self { url, key, running: Running::Engine { stop_worker, stop_api, done } })
-    }
-
-    /// Starts only the API: no work of the database runs, and nothing costs money.
-    pub(super) async fn start_api(ctx: &Context) -> anyhow::Result<Self> {
-        require_sqlite(ctx)?;
-        let mut api =
-            ApiServer::ready(&without_missing_keys(&ctx.settings), &ctx.origins, &ctx.strategies).await?;
-        let (url, key) = address_and_key(ctx, &mut api)?;
-        let running = Running::ApiOnly(AbortOnDropHandle::new(tokio::spawn(api.serve())));
-        Ok(Self { url, key, running })
+        Ok(Self { url, key, stop_worker, stop_api, done })
     }
 
     pub(super) fn client(&self, ctx: &Context) -> anyhow::Result<Client> {
@@ -90,25 +76,24 @@ impl LocalEngine {
     }
 
     /// Stops after running jobs have finished, or at once after a signal.
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
-        match self.running {
-            // Every request has been answered.
-            Running::ApiOnly(server) => {
-                drop(server);
-                Ok(())
-            }
-            Running::Engine { stop_worker, stop_api, mut done } => {
-                stop_worker.drain();
-                stop_api.cancel();
-                let mut signals = Signals::new()?;
-                tokio::select! {
-                    ended = &mut done => return Ok(ended?),
-                    () = signals.received() => stop_worker.halt(),
-                }
-                Ok(done.await?)
-            }
+    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+        self.stop_worker.drain();
+        self.stop_api.cancel();
+        let mut signals = Signals::new()?;
+        tokio::select! {
+            ended = &mut self.done => return Ok(ended?),
+            () = signals.received() => self.stop_worker.halt(),
         }
+        Ok(self.done.await?)
     }
+}
+
+/// Returns a client of an API without a worker: no work of the database runs, and nothing costs money.
+pub(super) async fn api_only(ctx: &Context) -> anyhow::Result<Client> {
+    require_sqlite(ctx)?;
+    let store = engine::store_or_new(&ctx.settings).await?;
+    store.migrate().await?;
+    ctx.embedded_client(store, ctx.tenant.as_deref())
 }
 
 fn require_sqlite(ctx: &Context) -> anyhow::Result<()> {
@@ -118,12 +103,6 @@ fn require_sqlite(ctx: &Context) -> anyhow::Result<()> {
     let message = "--local needs a SQLite database, but store.url names another one\nhint: leave out --local and run an API and a \
         worker, or add --set store.url=sqlite:.turnfold/turnfold.db";
     Err(CliError::with_exit(Exit::Usage, message))
-}
-
-/// Returns the address of the API, and a new key if the configuration requires keys.
-fn address_and_key(ctx: &Context, api: &mut ApiServer) -> anyhow::Result<(String, Option<SecretString>)> {
-    let key = ctx.settings.has_keys().then(|| api.add_key()).transpose()?;
-    Ok((format!("http://{}", api.address()?), key))
 }
 
 /// Notes which other open batches of the database will run as well.

@@ -41,7 +41,7 @@ pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
         Batch::Submit { file, plan, confirmation, wait } => {
             submit::check_confirmable(&confirmation)?;
             let submission = Submission::of(&file, &ctx, &plan)?;
-            with(&ctx, &plan, LocalPart::Engine { submission: &submission.name() }, async |client| {
+            with(&ctx, &plan, &submission.name(), async |client| {
                 let submitted = submission.submit(client, &confirmation).await?;
                 if !wait && !plan.local {
                     return show(&ctx, &submitted.batch);
@@ -59,17 +59,15 @@ pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
             let to = results::Destination::check(format, Some(&out), Some(&file))?;
             submit::check_confirmable(&confirmation)?;
             let submission = Submission::of(&file, &ctx, &plan)?;
-            with(&ctx, &plan, LocalPart::Engine { submission: &submission.name() }, async |client| {
+            with(&ctx, &plan, &submission.name(), async |client| {
                 let submitted = submission.submit(client, &confirmation).await?;
                 to_file(&ctx, client, submitted, &plan, to).await
             })
             .await
         }
         Batch::Quote { what, plan, workers } => {
-            with(&ctx, &plan, LocalPart::ApiOnly, async |client| {
-                quote(&ctx, client, &what, &plan, workers).await
-            })
-            .await
+            let client = if plan.local { local::api_only(&ctx).await? } else { ctx.client()? };
+            quote(&ctx, &client, &what, &plan, workers).await
         }
         Batch::List { limit } => list(&ctx, &ctx.client()?, limit).await,
         Batch::Show { id, wait } => {
@@ -121,29 +119,18 @@ impl RunsIn {
     }
 }
 
-/// Part of the engine that `--local` runs in this process.
-#[derive(Clone, Copy)]
-enum LocalPart<'a> {
-    /// API and worker, for the submission with this name.
-    Engine { submission: &'a str },
-    /// Only the API, which starts no work.
-    ApiOnly,
-}
-
-/// Calls `action` with a client of the API: the configured one, or with `--local` one in this process that ends afterwards.
+/// Calls `action` with a client of the API: the configured one, or with `--local` one in this process, with a worker, that ends
+/// afterwards. `submission` is the name of what runs.
 async fn with(
     ctx: &Context,
     plan: &Plan,
-    part: LocalPart<'_>,
+    submission: &str,
     action: impl AsyncFnOnce(&Client) -> anyhow::Result<Exit>,
 ) -> anyhow::Result<Exit> {
     if !plan.local {
         return action(&ctx.client()?).await;
     }
-    let local = match part {
-        LocalPart::Engine { submission } => LocalEngine::start(ctx, submission).await?,
-        LocalPart::ApiOnly => LocalEngine::start_api(ctx).await?,
-    };
+    let local = LocalEngine::start(ctx, submission).await?;
     let done = match local.client(ctx) {
         Ok(client) => action(&client).await,
         Err(err) => Err(err),

@@ -1,24 +1,24 @@
 //! `turnfold thread why`: the last decision and its reason, and what the thread waits for.
 
 use api_types::{Decision, EventText, Explanation, LogStatus, WaitReason};
-use audit::Explainer;
 use store::ThreadId;
 
 use crate::{
-    client::path,
-    commands::{Context, source::Source},
+    client::{Client, path},
+    commands::Context,
     exit::Exit,
     output::{self, counted},
 };
 
 pub(super) async fn run(
     ctx: &Context,
-    source: &Source,
+    client: &Client,
     id: ThreadId,
     at: Option<u64>,
 ) -> anyhow::Result<Exit> {
-    source.check_event(id, at).await?;
-    let why = explanation(ctx, source, id, at).await?;
+    let up_to = at.map(|at| format!("?at={at}")).unwrap_or_default();
+    let path = path(&["threads", &id.to_string(), "why"])?;
+    let why: Explanation = client.get(&format!("{path}{up_to}")).await?;
     output::one(ctx.format, &why, || {
         let mut text = match &why.decision {
             Some(decided) => decision(decided),
@@ -30,29 +30,6 @@ pub(super) async fn run(
         text
     })?;
     Ok(Exit::Ok)
-}
-
-async fn explanation(
-    ctx: &Context,
-    source: &Source,
-    id: ThreadId,
-    at: Option<u64>,
-) -> anyhow::Result<Explanation> {
-    match source {
-        Source::Api(client) => {
-            let up_to = at.map(|at| format!("?at={at}")).unwrap_or_default();
-            client.get(&format!("{}{up_to}", path(&["threads", &id.to_string(), "why"])?)).await
-        }
-        Source::Database { store, .. } => {
-            let mut explainer = Explainer::new(source.graph(ctx, id).await?);
-            source.scan_to(id, at, |recorded| Ok(explainer.see(&recorded.event)?)).await?;
-            let mut why = explainer.finish()?;
-            if at.is_none() {
-                why.waits = audit::waits(store, id).await?;
-            }
-            Ok(why)
-        }
-    }
 }
 
 fn decision(decision: &Decision) -> String {

@@ -1,7 +1,7 @@
 //! `turnfold thread`: inspects, replays, verifies and forks threads.
 //!
-//! Commands that only read go through [`Source`]. `delete`, `hold`, `release`, `import` and `cost` need the database;
-//! `fork`, `reconcile` and `events --follow` always use the API, because workers must act.
+//! Commands go through [`Source`], but `import` and `cost` need the database, and `fork`, `reconcile` and `events --follow` always use
+//! a running API, because workers must act.
 
 mod bisect;
 mod cost;
@@ -34,18 +34,11 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
     let ctx = &ctx;
     let reader = async |id: &str| {
         let source = Source::open(ctx).await?;
-        let id = source.find(id).await?;
+        let id = source.id_of(id).await?;
         anyhow::Ok((source, id))
     };
-    let database = async |command: &str, id: &str| {
-        let store = database_only(ctx, command).await?;
-        let id = source::find_visible(ctx, &store, id).await?;
-        anyhow::Ok((store, id))
-    };
     match command {
-        Thread::List { held: true, .. } => {
-            hold::list(ctx, &database_only(ctx, "thread list --held").await?).await
-        }
+        Thread::List { held: true, .. } => hold::list(ctx, Source::open(ctx).await?.client()).await,
         Thread::List { status, filter, limit, held: false } => {
             list::run(ctx, &Source::open(ctx).await?, status, filter.as_deref(), limit).await
         }
@@ -76,11 +69,11 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
         }
         Thread::Why { id, at } => {
             let (source, id) = reader(&id).await?;
-            explain::run(ctx, &source, id, at).await
+            explain::run(ctx, source.client(), id, at).await
         }
         Thread::Diff { left, right, view } => {
             let (source, left) = reader(&left).await?;
-            let right = source.find(&right).await?;
+            let right = source.id_of(&right).await?;
             diff::run(ctx, &source, (left, right), view.or_all()).await
         }
         Thread::Bisect { id, condition, diverges: _, builds } => {
@@ -95,24 +88,21 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
         }
         Thread::Export { id } => {
             let (source, id) = reader(&id).await?;
-            transfer::export(&source, id).await
+            transfer::export(source.client(), id).await
         }
         Thread::Import { file, as_new, go_on } => {
             let options = transfer::ImportOptions { as_new, go_on };
             transfer::import(ctx, &database_only(ctx, "thread import").await?, &file, options).await
         }
         Thread::Fork(args) => fork::run(ctx, args).await,
-        Thread::Delete { id, yes } => {
-            let (store, id) = database("thread delete", &id).await?;
-            delete::run(ctx, &store, id, yes).await
-        }
+        Thread::Delete { id, yes } => delete::run(ctx, &Source::open(ctx).await?, &id, yes).await,
         Thread::Hold { id, reason } => {
-            let (store, id) = database("thread hold", &id).await?;
-            hold::place(ctx, &store, id, &reason).await
+            let (source, id) = reader(&id).await?;
+            hold::place(ctx, source.client(), id, reason).await
         }
         Thread::Release { id } => {
-            let (store, id) = database("thread release", &id).await?;
-            hold::release(ctx, &store, id).await
+            let (source, id) = reader(&id).await?;
+            hold::release(ctx, source.client(), id).await
         }
         Thread::Reconcile(args) => reconcile::run(ctx, args).await,
     }

@@ -1,19 +1,24 @@
 //! `turnfold thread export` and `import`: a log as a file, byte for byte, and back, with the images and files of its messages.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, io, path::Path};
 
-use audit::{AttachmentLine, EventLine, LogExport};
+use anyhow::Context as _;
+use audit::{AttachmentLine, EventLine};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::TryStreamExt as _;
 use queue::clock;
+use reqwest::Method;
 use serde_json::json;
 use shared::{Event, Graph, RunStatus, check_json, rerun};
 use store::{AttachmentContent, Store, ThreadId, integrity::hash_chain};
 use threads::{ImportedEvent, rename_turns};
+use tokio::io::AsyncBufReadExt as _;
+use tokio_util::io::StreamReader;
 use uuid::Uuid;
 
 use crate::{
     client::{Client, path},
-    commands::{Context, source::Source, turn::read_stdin},
+    commands::{Context, turn::read_stdin},
     exit::{CliError, Exit},
     output,
 };
@@ -23,29 +28,21 @@ fn hashes(event: &Event) -> impl Iterator<Item = String> {
     event.attachments().map(|attachments| attachments.sha256.clone())
 }
 
-pub(super) async fn export(source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
-    match source {
-        Source::Database { store, .. } => export_stored(store, id).await,
-        Source::Api(client) => export_from_api(client, id).await,
+/// Exports a log, line by line. An error at the end names the line at which the hash chain breaks.
+pub(super) async fn export(client: &Client, id: ThreadId) -> anyhow::Result<Exit> {
+    let request = client.request(Method::GET, &path(&["threads", &id.to_string(), "export"])?);
+    let bytes = client.send(request).await?.bytes_stream().map_err(io::Error::other);
+    let (mut lines, mut chain, mut broken) = (StreamReader::new(bytes).lines(), Chain::default(), None);
+    while let Some(line) = lines.next_line().await.context("the response broke off")? {
+        if broken.is_none() && !is_attachment(&line) {
+            broken = chain.add(&line).err();
+        }
+        output::print(&line)?;
     }
-}
-
-async fn export_stored(store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
-    store.head(id).await?;
-    let mut export = LogExport::new(store.clone(), id);
-    while let Some(lines) = export.next().await? {
-        output::print(lines.trim_end())?;
+    match broken {
+        Some(why) => Err(CliError::with_exit(Exit::Finding, format!("the exported log: {why}"))),
+        None => Ok(Exit::Ok),
     }
-    Ok(Exit::Ok)
-}
-
-/// Exports a log through the API. Nothing is printed unless the hash chain of the lines is intact.
-async fn export_from_api(client: &Client, id: ThreadId) -> anyhow::Result<Exit> {
-    let text = String::from_utf8(client.bytes(&path(&["threads", &id.to_string(), "export"])?).await?)?;
-    let (lines, _) = split(&text);
-    chained(&lines).map_err(|why| CliError::with_exit(Exit::Finding, format!("the exported log: {why}")))?;
-    output::print(text.trim_end())?;
-    Ok(Exit::Ok)
 }
 
 /// Options of an import.
@@ -137,7 +134,11 @@ fn read_bundle(folder: &Path) -> anyhow::Result<String> {
 
 /// Splits an exported log into the lines of its events and the lines of its attachments, which follow them.
 fn split(text: &str) -> (Vec<&str>, Vec<&str>) {
-    text.lines().partition(|line| !line.starts_with("{\"sha256\":"))
+    text.lines().partition(|line| !is_attachment(line))
+}
+
+fn is_attachment(line: &str) -> bool {
+    line.starts_with("{\"sha256\":")
 }
 
 /// Reads the contents of attachments and checks every hash. An exported log must contain all of its attachments.
@@ -167,21 +168,37 @@ fn attachments(
 
 /// Reads an exported log and checks every hash.
 fn chained(lines: &[&str]) -> Result<(ThreadId, Vec<ImportedEvent>), String> {
-    let (mut id, mut before, mut log) = (None, hash_chain::START, Vec::new());
-    for (nth, line) in (0_u64..).zip(lines) {
+    let mut chain = Chain::default();
+    let log = lines.iter().map(|line| chain.add(line)).collect::<Result<_, _>>()?;
+    chain.thread.map(|id| (id, log)).ok_or_else(|| "the file is empty".to_owned())
+}
+
+/// The hash chain of an exported log up to some line.
+#[derive(Default)]
+struct Chain {
+    thread: Option<ThreadId>,
+    lines: u64,
+    /// Hash of the last line; zeros before the first, as [`hash_chain::START`].
+    hash: [u8; 32],
+}
+
+impl Chain {
+    /// Checks the next line, and returns its event.
+    fn add(&mut self, line: &str) -> Result<ImportedEvent, String> {
+        let number = self.lines + 1;
         let EventLine { thread, seq, at, kind, payload, hash } =
-            serde_json::from_str(line).map_err(|err| format!("line {}: {err}", nth + 1))?;
-        if *id.get_or_insert(thread) != thread {
-            return Err(format!("line {}: belongs to another thread than the lines before", nth + 1));
+            serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
+        if *self.thread.get_or_insert(thread) != thread {
+            return Err(format!("line {number}: belongs to another thread than the lines before"));
         }
-        before = hash_chain::link(&before, seq, at, &kind, &payload);
-        if seq != nth || hex::encode(before) != hash {
-            return Err(format!("line {}: the hash chain breaks here; the file was changed", nth + 1));
+        let linked = hash_chain::link(&self.hash, seq, at, &kind, &payload);
+        if seq != self.lines || hex::encode(linked) != hash {
+            return Err(format!("line {number}: the hash chain breaks here; the file was changed"));
         }
-        check_json(payload.as_bytes()).map_err(|err| format!("line {}: {err}", nth + 1))?;
-        log.push(ImportedEvent { at, kind, payload });
+        check_json(payload.as_bytes()).map_err(|error| format!("line {number}: {error}"))?;
+        (self.lines, self.hash) = (number, linked);
+        Ok(ImportedEvent { at, kind, payload })
     }
-    id.map(|id| (id, log)).ok_or_else(|| "the file is empty".to_owned())
 }
 
 /// Reads a fixture: takes its recorded answers, and lets today's code decide the rest.
