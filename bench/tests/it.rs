@@ -22,15 +22,16 @@ fn tiny_figures_have_a_floor_a_ratio_and_conditions() {
     let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!(report["effort"], "short");
     let figures = report["figures"].as_array().unwrap();
-    let named =
-        |name: &str| figures.iter().find(|it| it["name"].as_str().unwrap().starts_with(name)).unwrap();
+    let named = |name: &str| {
+        figures.iter().find(|figure| figure["name"].as_str().unwrap().starts_with(name)).unwrap()
+    };
     for name in ["replay.memory", "steps.sqlite.1."] {
         let figure = named(name);
         for number in
             ["/value/median", "/floor/value/median", "/ratio/low", "/machine/fdatasync_micros/median"]
         {
             let value = figure.pointer(number).and_then(Value::as_f64);
-            assert!(value.is_some_and(|it| it > 0.0), "{number} of {figure:#}");
+            assert!(value.is_some_and(|number| number > 0.0), "{number} of {figure:#}");
         }
         assert_eq!(figure["value"]["rounds"], 3);
         let others = figure["machine"]["foreign_cpu"]["median"].as_f64().unwrap();

@@ -392,9 +392,9 @@ mod tests {
             "1e300",
             "0.000000000000000000001",
         ] {
-            check_json(number.as_bytes()).unwrap_or_else(|it| panic!("{number}: {it}"));
+            check_json(number.as_bytes()).unwrap_or_else(|error| panic!("{number}: {error}"));
             let written = serde_json::from_str::<Value>(number).unwrap().to_string();
-            check_json(written.as_bytes()).unwrap_or_else(|it| panic!("{number} as {written}: {it}"));
+            check_json(written.as_bytes()).unwrap_or_else(|error| panic!("{number} as {written}: {error}"));
         }
     }
 

@@ -78,8 +78,8 @@ async fn a_store_is_attested_verified_and_exported() {
     store::testing::tamper::execute(&store, "DELETE FROM events WHERE thread_id = $1", other).await.unwrap();
     let (exit, found, _) = run(folder, &held);
     let wrong = |id: ThreadId| {
-        let of = |it: &&Value| it["thread"] == json!(id) && it["seq"] == json!(0);
-        found["findings"].as_array().unwrap().iter().find(of).map(|it| it["wrong"].clone())
+        let of = |finding: &&Value| finding["thread"] == json!(id) && finding["seq"] == json!(0);
+        found["findings"].as_array().unwrap().iter().find(of).map(|finding| finding["wrong"].clone())
     };
     assert_eq!((exit, &found["verdict"]), (1, &json!("tampered")), "{found}");
     assert_eq!((wrong(thread), wrong(other)), (Some(json!("broken")), Some(json!("removed"))), "{found}");

@@ -203,7 +203,7 @@ pub(crate) fn batch(id: &str, status: BatchStatus, lines: u64, results: u64) -> 
 
 /// Returns a list of batches as the API does.
 pub(crate) fn list(data: Vec<Batch>, has_more: bool) -> OpenAiList<Batch> {
-    let id = |it: Option<&Batch>| it.map(|it| it.id.clone());
+    let id = |batch: Option<&Batch>| batch.map(|batch| batch.id.clone());
     let (first_id, last_id) = (id(data.first()), id(data.last()));
     OpenAiList { object: "list".to_owned(), data, first_id, last_id, has_more }
 }
@@ -249,7 +249,7 @@ fn file_of(form: &[u8]) -> &'static str {
     let form = String::from_utf8_lossy(form);
     let says = |name: &str, value: &str| form.contains(&format!("name=\"{name}\"\r\n\r\n{value}\r\n--"));
     assert!(says("purpose", "batch"), "{form}");
-    let [from, seconds] = ["anchor", "seconds"].map(|it| format!("expires_after[{it}]"));
+    let [from, seconds] = ["anchor", "seconds"].map(|field| format!("expires_after[{field}]"));
     match (says(&from, "created_at"), says(&seconds, "3600"), form.contains("expires_after")) {
         (true, true, _) => "file-for-an-hour",
         (false, false, false) => "file-for-ever",

@@ -73,7 +73,7 @@ async fn real_api_with_a_fast_clock_takes_over_no_valid_lease() {
     assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
     let owner = |engine: &Engine| {
         let rows = engine.postgres.query("SELECT coalesce(lease_owner, '') FROM batches");
-        rows.first().and_then(|it| it.first()).cloned().unwrap_or_default()
+        rows.first().and_then(|row| row.first()).cloned().unwrap_or_default()
     };
     let began = Instant::now();
     while owner(&engine).is_empty() {

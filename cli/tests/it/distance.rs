@@ -65,14 +65,14 @@ fn config(opened: &Opened) -> String {
     let context = &opened.context;
     let windows: Vec<String> =
         context.context_tokens.iter().map(|(model, tokens)| format!("{} = {tokens}", json!(model))).collect();
-    let result = context.tool_result_tokens.map(|it| format!("tool_result_tokens = {it}\n"));
-    let summary = context.summary_model.as_ref().map(|it| format!("summary_model = {}\n", json!(it)));
+    let result = context.tool_result_tokens.map(|tokens| format!("tool_result_tokens = {tokens}\n"));
+    let summary = context.summary_model.as_ref().map(|model| format!("summary_model = {}\n", json!(model)));
     let servers: String = opened.servers.iter().map(server).collect();
     let (result, summary) = (result.unwrap_or_default(), summary.unwrap_or_default());
     // A model of a provider that is not configured is refused. The worker answers from the recordings.
     let providers: String = ["deep", "fast", "search"]
         .iter()
-        .map(|it| format!("[providers.{it}]\nbase_url = \"http://127.0.0.1:1/v1\"\n"))
+        .map(|name| format!("[providers.{name}]\nbase_url = \"http://127.0.0.1:1/v1\"\n"))
         .collect();
     format!("{servers}{providers}[context]\ncontext_tokens = {{ {} }}\n{result}{summary}", windows.join(", "))
 }
@@ -115,8 +115,11 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
         }
         match event {
             Event::TurnStarted(heard) => {
-                let messages: Vec<Value> =
-                    heard.messages.iter().map(|it| json!({"role": it.role, "content": it.content})).collect();
+                let messages: Vec<Value> = heard
+                    .messages
+                    .iter()
+                    .map(|message| json!({"role": message.role, "content": message.content}))
+                    .collect();
                 let mut body = json!({"input": {"messages": messages}});
                 if turn.is_null() {
                     body["strategy"] = json!(graph.name());
@@ -131,8 +134,8 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
                 fs::write(shelf.with_extension("new"), path.to_str().unwrap()).unwrap();
                 fs::rename(shelf.with_extension("new"), shelf).unwrap();
             }
-            Event::InputProvided(it) => {
-                let words = match &it.response {
+            Event::InputProvided(provided) => {
+                let words = match &provided.response {
                     InputResponse::Accept(Value::Null) => "done".to_owned(),
                     InputResponse::Accept(fields) => fields.to_string(),
                     InputResponse::Decline => "decline".to_owned(),
@@ -143,13 +146,13 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
             }
             Event::Retried(_) => drop(engine.post(&format!("/v1/turns/{id}/retry"), &json!({})).await),
             Event::Cancelled(_) => drop(engine.post(&format!("/v1/turns/{id}/cancel"), &json!({})).await),
-            Event::Reconciled(it) => {
-                let verdict = match &it.verdict {
+            Event::Reconciled(reconciled) => {
+                let verdict = match &reconciled.verdict {
                     Verdict::Happened { result } => json!({"happened": {"result": result}}),
                     Verdict::DidNotHappen => json!("did_not_happen"),
                     Verdict::Skip => json!("skip"),
                 };
-                let body = json!({"slot": it.slot, "verdict": verdict});
+                let body = json!({"slot": reconciled.slot, "verdict": verdict});
                 engine.post(&format!("/v1/threads/{thread}/reconcile"), &body).await;
             }
             _ => (),
@@ -159,7 +162,7 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
     until(engine, thread, whole.len(), path).await;
     let events = engine.events(thread).await;
     let log: Vec<Event> =
-        events.iter().map(|it| serde_json::from_value(it["event"].clone()).unwrap()).collect();
+        events.iter().map(|event| serde_json::from_value(event["event"].clone()).unwrap()).collect();
     let told = shared::transcript(&log);
     let state = engine.get(&format!("/v1/threads/{thread}/state")).await["state"].clone();
     let snap = fs::read_to_string(path.with_extension("snap")).unwrap();
@@ -182,14 +185,14 @@ async fn until(engine: &Engine, thread: &str, events: usize, path: &Path) {
 
 fn paths(strategy: &str) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
-        fs::read_dir(fixtures().join(strategy)).unwrap().map(|it| it.unwrap().path()).collect();
-    paths.retain(|it| it.extension().is_some_and(|it| it == "jsonl"));
+        fs::read_dir(fixtures().join(strategy)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
     paths.sort();
     paths
 }
 
 fn read(path: &Path) -> Vec<Event> {
-    fs::read_to_string(path).unwrap().lines().map(|it| serde_json::from_str(it).unwrap()).collect()
+    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The worker process of the test above: this binary, started with an environment variable. Without the variable the

@@ -54,9 +54,9 @@ async fn bulk(disturbance: Disturbance) -> Routes {
     let mut turns = BTreeMap::new();
     let mut person = Person::default();
     let lines = fs::read_to_string(fixtures().join("demo/turns.jsonl")).unwrap();
-    let lines = lines.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let (first, rest): (Vec<Value>, Vec<Value>) =
-        lines.partition(|it| it["body"]["metadata"]["first"] == true);
+        lines.partition(|line| line["body"]["metadata"]["first"] == true);
     for line in &first {
         submit(&engine, line, &mut turns, &mut person).await;
     }
@@ -81,7 +81,7 @@ async fn bulk(disturbance: Disturbance) -> Routes {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let unsaid: Vec<_> = person.left.iter().filter(|(_, it)| !it.is_empty()).collect();
+    let unsaid: Vec<_> = person.left.iter().filter(|(_, answers)| !answers.is_empty()).collect();
     assert!(unsaid.is_empty(), "{disturbance:?}: nobody asked for {unsaid:?}");
     let mut routes = Routes::new();
     let mut confirmed = Vec::new();
@@ -138,7 +138,10 @@ async fn settled(engine: &Engine, person: &mut Person) -> bool {
     }
     let failed = list(engine, "failed").await;
     assert!(failed.is_empty(), "{failed:?}");
-    list(engine, "interrupted").await.iter().all(|it| person.answered.contains(it["id"].as_str().unwrap()))
+    list(engine, "interrupted")
+        .await
+        .iter()
+        .all(|turn| person.answered.contains(turn["id"].as_str().unwrap()))
 }
 
 async fn list(engine: &Engine, status: &str) -> Vec<Value> {
@@ -146,8 +149,8 @@ async fn list(engine: &Engine, status: &str) -> Vec<Value> {
 }
 
 fn route(events: &[Value]) -> Vec<String> {
-    let decided = events.iter().filter(|it| it["kind"] == "decided");
-    decided.map(|it| format!("{} → {}", it["event"]["node"], it["event"]["to"])).collect()
+    let decided = events.iter().filter(|event| event["kind"] == "decided");
+    decided.map(|event| format!("{} → {}", event["event"]["node"], event["event"]["to"])).collect()
 }
 
 /// Checks that the servers' ledgers contain every write of the logs exactly once, and no other write.

@@ -11,7 +11,7 @@ use crate::{
 
 fn run(command: &mut Command) -> (i32, String, String) {
     let output = command.output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (output.status.code().unwrap(), out, err)
 }
 
@@ -47,7 +47,7 @@ fn the_key_is_the_callers_or_the_first_configured_one() {
     }
     let refused = |code: i32, told: (i32, String, String), words: &[&str]| {
         assert_eq!(told.0, code, "{told:?}");
-        words.iter().for_each(|it| assert!(told.2.contains(it), "{it:?} in {told:?}"));
+        words.iter().for_each(|word| assert!(told.2.contains(word), "{word:?} in {told:?}"));
         assert!(!told.2.contains("mallory"), "a key is never told: {told:?}");
     };
     refused(8, ls(elsewhere.path(), &[], &[]), &["no key was sent; set TURNFOLD_KEY"]);
@@ -66,7 +66,7 @@ fn the_key_is_the_callers_or_the_first_configured_one() {
 #[test]
 fn keys_are_read_again_on_sighup() {
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let [old, new] = ["o", "n"].map(|it| it.repeat(40));
+    let [old, new] = ["o", "n"].map(|letter| letter.repeat(40));
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write("turnfold.toml", "[api]\nkeys = ['file:key']\n");
     write("key", &old);

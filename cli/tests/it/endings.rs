@@ -45,7 +45,7 @@ impl Dev {
     /// Returns the lines of the engine's log with this message.
     fn logged(&self, message: &str) -> Vec<String> {
         let text = fs::read_to_string(self.folder.path().join("dev.log")).unwrap();
-        text.lines().filter(|it| it.contains(message)).map(str::to_owned).collect()
+        text.lines().filter(|line| line.contains(message)).map(str::to_owned).collect()
     }
 
     async fn post(&self, path: &str, body: Value) -> Value {

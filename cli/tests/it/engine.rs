@@ -154,7 +154,7 @@ impl Engine {
             test_servers::set_clock(&mut command, off);
         }
         command.args(["worker", "--set", &format!("worker.name={name}")]);
-        command.args(set.iter().flat_map(|it| ["--set", it]));
+        command.args(set.iter().flat_map(|value| ["--set", value]));
         Process::start(command.stderr(log(self.folder(), name)))
     }
 
@@ -183,7 +183,7 @@ impl Engine {
     pub(crate) async fn events(&self, thread: &str) -> Vec<Value> {
         let mut events: Vec<Value> = Vec::new();
         loop {
-            let after = events.last().map(|it| format!("&after={}", it["seq"])).unwrap_or_default();
+            let after = events.last().map(|event| format!("&after={}", event["seq"])).unwrap_or_default();
             let page = self.get(&format!("/v1/threads/{thread}/events?limit=1000{after}")).await;
             events.extend(page["data"].as_array().unwrap().iter().cloned());
             if page["has_more"] != true {
@@ -219,18 +219,18 @@ pub(crate) fn demo_config() -> String {
     let script = fixtures().join("demo/model.jsonl");
     let experts: String = demo_servers::Expert::ALL
         .iter()
-        .map(|it| {
+        .map(|expert| {
             format!(
                 "[mcp.{0}]\ndescription = {1}\ncommand = {2}\nargs = [\"expert\", \"{0}\", \"--data\", \"{0}.json\"]\n",
-                it.name(),
-                json!(it.description()),
+                expert.name(),
+                json!(expert.description()),
                 json!(TURNFOLD)
             )
         })
         .collect();
     let strategies: String = ["planner", "planner_with_prompts", "action_plan", "research", "retriever"]
         .iter()
-        .map(|it| format!("[strategies.{it}]\nmodel = \"scripted/demo\"\n"))
+        .map(|strategy| format!("[strategies.{strategy}]\nmodel = \"scripted/demo\"\n"))
         .collect();
     format!("[providers.scripted]\nscript = {}\n{strategies}{experts}", json!(script))
 }

@@ -82,7 +82,7 @@ async fn real_engine_a_flood_of_one_tenant_does_not_delay_others() {
     assert!(under_way().await > 0, "the flood is still under way");
 
     let events = engine.events(&said(&lone, "thread_id")).await;
-    let heard = events.iter().find(|it| it["kind"] == "turn_started").unwrap();
+    let heard = events.iter().find(|event| event["kind"] == "turn_started").unwrap();
     let between = nodes_between(&engine, "flood", &said(&lone, "created_at"), &said(heard, "at")).await;
     let all: Vec<Value> =
         send(&engine, "flood", "/v1/threads?limit=1000", None).await["data"].as_array().unwrap().clone();

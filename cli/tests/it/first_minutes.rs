@@ -28,7 +28,7 @@ fn the_demo_is_clean() {
     assert!(report["turns"]["completed"].as_u64().unwrap() >= 200, "{report}");
     assert_eq!(report["unanswered"], json!([]));
     let strategies = report["strategies"].as_object().unwrap();
-    let all: Vec<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
+    let all: Vec<&str> = shared::strategies::all().iter().map(|strategy| strategy.name()).collect();
     for name in all {
         let result = &strategies[name];
         assert!(
@@ -48,7 +48,7 @@ fn the_demo_is_clean() {
 fn some_turns(folder: &Path) -> PathBuf {
     let all = fs::read_to_string(fixtures().join("demo/turns.jsonl")).unwrap();
     let file = folder.join("turns.jsonl");
-    fs::write(&file, all.lines().take(30).map(|it| format!("{it}\n")).collect::<String>()).unwrap();
+    fs::write(&file, all.lines().take(30).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     file
 }
 
@@ -133,7 +133,7 @@ async fn the_demo_exits_with_5_when_the_endpoint_refuses() {
 pub(crate) fn line_of(log: &Path, text: &str) -> String {
     for _ in 0..400 {
         let log = fs::read_to_string(log).unwrap();
-        if let Some(line) = log.lines().find(|it| it.contains(text)) {
+        if let Some(line) = log.lines().find(|line| line.contains(text)) {
             return line.to_owned();
         }
         std::thread::sleep(Duration::from_millis(50));

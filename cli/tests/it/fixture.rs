@@ -35,7 +35,7 @@ fn words(folder: &Path, args: &[&str]) -> String {
 fn log(strategy: &str, name: &str) -> Vec<Event> {
     let graph = strategies::find(strategy).unwrap();
     let text = fs::read_to_string(fixtures().join(strategy).join(format!("{name}.jsonl"))).unwrap();
-    let script: Vec<Event> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let script: Vec<Event> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     rerun(graph, &script).unwrap().log
 }
 
@@ -54,9 +54,9 @@ fn with(log: &[Event], word: &str, secret: &str) -> Vec<Event> {
 
 /// Accepts new snapshots, as `cargo insta accept` does.
 fn accept(folder: &Path) -> Vec<PathBuf> {
-    let pending = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
-    let pending: Vec<_> = pending.filter(|it| it.to_string_lossy().ends_with(".snap.new")).collect();
-    pending.iter().for_each(|it| fs::rename(it, it.with_extension("")).unwrap());
+    let pending = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let pending: Vec<_> = pending.filter(|path| path.to_string_lossy().ends_with(".snap.new")).collect();
+    pending.iter().for_each(|path| fs::rename(path, path.with_extension("")).unwrap());
     pending
 }
 
@@ -77,8 +77,8 @@ async fn a_captured_thread_has_no_secrets_and_is_maintained() {
     assert!(text.contains("SECRET_1") && !text.contains("ghp_"), "{text}");
     let pending = accept(path.parent().unwrap());
     assert_eq!(pending.len(), 3, "its transcript, the map and the prompts: {pending:?}");
-    for it in pending {
-        assert!(!fs::read_to_string(it.with_extension("")).unwrap().contains("ghp_"));
+    for path in pending {
+        assert!(!fs::read_to_string(path.with_extension("")).unwrap().contains("ghp_"));
     }
     // An existing fixture is not overwritten.
     let (exit, _, told) = run(folder, &["capture", &id]);
@@ -91,7 +91,7 @@ async fn a_captured_thread_has_no_secrets_and_is_maintained() {
     let (exit, checked, _) = run(folder, &["check"]);
     assert_eq!((exit, &checked["fixtures"], &checked["findings"]), (0, &json!(2), &json!([])));
     let (_, coverage, _) = run(folder, &["coverage"]);
-    let planner = coverage.as_array().unwrap().iter().find(|it| it["strategy"] == "planner").unwrap();
+    let planner = coverage.as_array().unwrap().iter().find(|row| row["strategy"] == "planner").unwrap();
     assert_eq!((&planner["fixtures"], &planner["nodes"]["covered"]), (&json!(2), &json!(7)), "{planner}");
     assert!(planner["edges"]["uncovered"].as_array().unwrap().contains(&json!("plan → a person → plan")));
     assert!(words(folder, &["coverage"]).contains("planner does not cover"));
@@ -99,7 +99,7 @@ async fn a_captured_thread_has_no_secrets_and_is_maintained() {
 
     // Decisions are rewritten, recorded answers stay.
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let asked = lines.iter().position(|it| it.contains("\"event\":\"asked\"")).unwrap();
+    let asked = lines.iter().position(|line| line.contains("\"event\":\"asked\"")).unwrap();
     lines[asked] = lines[asked].replacen("\"system\":\"", "\"system\":\"Once upon a time. ", 1);
     fs::write(&path, lines.join("\n")).unwrap();
     let told = words(folder, &["check"]);
@@ -115,7 +115,7 @@ async fn a_captured_thread_has_no_secrets_and_is_maintained() {
 
     // An unused answer, an unanswered request, and a secret.
     let outside: Vec<&str> =
-        text.lines().filter(|it| serde_json::from_str::<Event>(it).unwrap().is_external()).collect();
+        text.lines().filter(|line| serde_json::from_str::<Event>(line).unwrap().is_external()).collect();
     let by_hand = path.with_file_name("by_hand.jsonl");
     let last = outside.last().unwrap();
     fs::write(&by_hand, [outside.as_slice(), &[*last]].concat().join("\n")).unwrap();
@@ -157,7 +157,7 @@ async fn a_fixture_that_would_test_nothing_is_refused() {
 
     // A decision of another version of the code.
     let mut other = whole.clone();
-    let at = other.iter().position(|it| matches!(it, Event::Asked(_))).unwrap();
+    let at = other.iter().position(|event| matches!(event, Event::Asked(_))).unwrap();
     if let Event::Asked(asked) = &mut other[at]
         && let shared::Request::Chat { system, .. } = &mut asked.requests[0]
     {
@@ -202,9 +202,9 @@ async fn the_fewest_threads_are_suggested() {
     let (exit, told, error) = run(folder, &["suggest"]);
     assert_eq!(exit, 0, "{error}");
     let threads = told["threads"].as_array().unwrap();
-    let ids: Vec<_> = threads.iter().map(|it| it["thread"].as_str().unwrap().to_owned()).collect();
+    let ids: Vec<_> = threads.iter().map(|thread| thread["thread"].as_str().unwrap().to_owned()).collect();
     let both = [two.to_string(), short.to_string()];
-    assert!(ids.len() == 2 && both.iter().all(|it| ids.contains(it)), "{told}");
+    assert!(ids.len() == 2 && both.iter().all(|id| ids.contains(id)), "{told}");
     assert_eq!(told["read"]["threads"], 3);
     assert_eq!(run(folder, &["capture", &two_id]).0, 0);
     let (_, told, _) = run(folder, &["suggest"]);

@@ -8,7 +8,7 @@ use crate::{engine::turnfold, openai_clients::Dev};
 
 fn run(dev: &Dev, args: &[&str]) -> (i32, String, String) {
     let output = turnfold(dev.folder()).args(["--url", &dev.url]).args(args).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (output.status.code().unwrap(), out, err)
 }
 
@@ -50,9 +50,9 @@ fn a_turn_is_followed_as_json_and_jsonl() {
     assert_eq!(told, serde_json::from_str::<Value>(&logged).unwrap());
 
     let sent = run(&dev, &[&SEND[..], &["echo hello", "-o", "jsonl"]].concat());
-    let told: Vec<Value> = sent.1.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let told: Vec<Value> = sent.1.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let logged = run(&dev, &["thread", "events", "last", "-o", "jsonl"]).1;
-    assert_eq!(told, logged.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Value>>());
+    assert_eq!(told, logged.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>());
 
     let watched = run(&dev, &["inbox", "list", "--watch", "-o", "json"]);
     assert!(watched.0 == 2 && watched.2.contains("-o jsonl"), "{watched:?}");

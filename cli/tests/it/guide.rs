@@ -12,7 +12,7 @@ const PREAMBLE: &str = r#"
 set -euo pipefail
 cargo() {
   if [ "$1" = insta ]; then
-    find . -name '*.snap.new' -not -path './target/*' | while read -r it; do echo "accepted $it"; mv "$it" "${it%.new}"; done
+    find . -name '*.snap.new' -not -path './target/*' | while read -r snap; do echo "accepted $snap"; mv "$snap" "${snap%.new}"; done
   else
     command cargo "$@"
   fi
@@ -27,7 +27,7 @@ fn every_command_of_the_guide_to_testing() {
     let folder = folder.path();
     let blocks = |language: &str| {
         let begin = format!("```{language}\n");
-        let all = guide.split(&begin).skip(1).filter_map(|it| it.split("\n```").next());
+        let all = guide.split(&begin).skip(1).filter_map(|rest| rest.split("\n```").next());
         all.collect::<Vec<_>>().join("\n")
     };
 

@@ -44,8 +44,8 @@ async fn real_model_brings_every_turn_to_rest() {
     let engine = Engine::start(&config).await;
     let _workers = [engine.worker("w0"), engine.worker("w1")];
     let talks = table::talks();
-    let talked: BTreeSet<&str> = talks.iter().map(|it| it.strategy).collect();
-    let all: BTreeSet<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
+    let talked: BTreeSet<&str> = talks.iter().map(|talk| talk.strategy).collect();
+    let all: BTreeSet<&str> = shared::strategies::all().iter().map(|strategy| strategy.name()).collect();
     assert_eq!(talked, all, "every strategy is talked to");
     let mut figures = Figures::default();
     for talk in talks {
@@ -95,7 +95,7 @@ async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures)
         assert!(began.elapsed() < PATIENCE, "stuck: {turn:#}\n{}", engine.told("w0") + &engine.told("w1"));
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    let said = |it: &Value| it.as_str().is_some_and(|it| !it.trim().is_empty());
+    let said = |field: &Value| field.as_str().is_some_and(|text| !text.trim().is_empty());
     let status = turn["status"].as_str().unwrap();
     match status {
         "completed" => assert!(said(&turn["output"]["reply"]), "it ended in silence: {turn:#}"),
@@ -111,7 +111,7 @@ async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures)
 fn answer(turn: &Value) -> Option<String> {
     let interrupt = turn["interrupt"].as_object()?;
     assert_ne!(interrupt["kind"], "in_doubt", "nobody was killed, so nothing is in doubt: {turn:#}");
-    let option = interrupt["options"].as_array().and_then(|it| it.first()?.as_str());
+    let option = interrupt["options"].as_array().and_then(|options| options.first()?.as_str());
     let words = match interrupt["kind"].as_str() {
         Some("approval") => "yes",
         _ => option.unwrap_or("I do not know. Do what you can without it."),
@@ -133,18 +133,18 @@ impl Figures {
 
     /// Counts the model's errors, and the corrections it received.
     fn looks_over(&mut self, events: &[Value]) {
-        for it in events {
-            let event = &it["event"];
+        for recorded in events {
+            let event = &recorded["event"];
             let reply = &event["response"];
-            let seen = match it["kind"].as_str().unwrap() {
+            let seen = match recorded["kind"].as_str().unwrap() {
                 "attempt_failed" => {
                     let error = event["error"].as_str().unwrap();
-                    let known = table::FALTERS.iter().find(|it| error.contains(**it));
+                    let known = table::FALTERS.iter().find(|message| error.contains(**message));
                     format!("faltered: {}", known.copied().unwrap_or(error))
                 }
                 "answered" if reply["response"] == "reply" => {
-                    let form = event["usage"]["response_format"].as_str().filter(|it| !it.is_empty());
-                    let calls = reply["tool_calls"].as_array().is_some_and(|it| !it.is_empty());
+                    let form = event["usage"]["response_format"].as_str().filter(|form| !form.is_empty());
+                    let calls = reply["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
                     format!("answered: {}", form.unwrap_or(if calls { "a call" } else { "words" }))
                 }
                 "decided" if event.to_string().contains("this very call was answered before") => {
@@ -159,7 +159,7 @@ impl Figures {
     #[expect(clippy::print_stdout, reason = "who runs this lane wants to see what the model does")]
     fn told(&self) {
         for (strategy, took) in &self.took {
-            let own = self.statuses.iter().filter(|((it, _), _)| it == strategy);
+            let own = self.statuses.iter().filter(|((name, _), _)| name == strategy);
             let ends: Vec<String> = own.map(|((_, status), turns)| format!("{turns} {status}")).collect();
             println!("{strategy}: {} in {:.0} s", ends.join(", "), took.as_secs_f64());
         }

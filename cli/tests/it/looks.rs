@@ -153,7 +153,7 @@ fn tokens_and_cost_are_summed_up_by_every_grouping() {
         let (exit, cost) = run(folder, &["thread", "cost", "--by", by]);
         assert_eq!((exit, &cost["threads"], &cost["all"]["usd"]), (0, &json!(2), &of_thread["usd"]), "{by}");
         let groups = cost["groups"].as_array().unwrap();
-        let sum: u64 = groups.iter().map(|it| it["input_tokens"].as_u64().unwrap()).sum();
+        let sum: u64 = groups.iter().map(|group| group["input_tokens"].as_u64().unwrap()).sum();
         assert_eq!(json!(sum), of_thread["input_tokens"], "{by}: {cost}");
     }
     assert_eq!(run(folder, &["thread", "cost", "--by", "batch"]).1["groups"][0]["batch"], "(no batch)");
@@ -168,8 +168,8 @@ fn tokens_and_cost_are_summed_up_by_every_grouping() {
     let id = import(folder, "action_plan/a_command_that_was_withheld_runs_later.jsonl");
     let calls = |cost: &Value| cost["all"]["model_calls"].as_u64().unwrap();
     let all = calls(&run(folder, &["thread", "cost", "--thread", &id]).1);
-    let [asked, done] =
-        ["interrupted", "completed"].map(|it| calls(&of(&format!("thread = {id} and status = {it}"))));
+    let [asked, done] = ["interrupted", "completed"]
+        .map(|status| calls(&of(&format!("thread = {id} and status = {status}"))));
     assert!(0 < asked && 0 < done && asked + done == all, "{asked} and {done} of {all}");
     let (exit, told) = run(folder, &["thread", "cost", "--where", "nonsense"]);
     assert!(exit == 2 && told.as_str().unwrap().contains("operators are"), "{told}");

@@ -13,9 +13,9 @@ use crate::engine::{Process, log, turnfold};
 async fn embed(Json(body): Json<Value>) -> Json<Value> {
     let numbers: usize = body["model"].as_str().unwrap().parse().unwrap();
     let vector =
-        |text: &str| ('a'..='z').take(numbers).map(|it| text.matches(it).count()).collect::<Vec<_>>();
+        |text: &str| ('a'..='z').take(numbers).map(|letter| text.matches(letter).count()).collect::<Vec<_>>();
     let input = body["input"].as_array().unwrap().iter().enumerate();
-    let data = input.map(|(n, it)| json!({ "index": n, "embedding": vector(it.as_str().unwrap()) }));
+    let data = input.map(|(n, text)| json!({ "index": n, "embedding": vector(text.as_str().unwrap()) }));
     Json(json!({ "data": data.collect::<Vec<_>>() }))
 }
 
@@ -75,7 +75,8 @@ async fn real_milvus_has_the_index() {
     };
     let states = |url: &str| {
         let (exit, rows, _) = run(folder, url, &["index", "status"]);
-        let row = |it: &Value| format!("{} {} {}", it["server"], it["state"], it["model"]).replace('"', "");
+        let row =
+            |row: &Value| format!("{} {} {}", row["server"], row["state"], row["model"]).replace('"', "");
         (exit, rows.as_array().unwrap().iter().map(row).collect::<Vec<_>>())
     };
     let best = |url: &str| {
@@ -86,14 +87,15 @@ async fn real_milvus_has_the_index() {
 
     configured("3");
     let (dev, url) = built(folder);
-    let indexed = |it: &str| vec![format!("calendar indexed {it}"), format!("commands indexed {it}")];
+    let indexed =
+        |model: &str| vec![format!("calendar indexed {model}"), format!("commands indexed {model}")];
     assert_eq!(states(&url), (0, indexed("local/3")));
     assert_eq!(best(&url), "commands by local/3 and words");
 
     // Another model, with vectors of another length.
     dev.kill();
     configured("5");
-    let stale = ["calendar", "commands"].map(|it| format!("{it} no_vector local/3"));
+    let stale = ["calendar", "commands"].map(|server| format!("{server} no_vector local/3"));
     assert_eq!(states(&url), (1, stale.to_vec()));
     assert_eq!(best(&url), "commands by lexical", "until the index is built once more");
     let (_dev, url) = built(folder);

@@ -78,8 +78,8 @@ async fn complete(
         ),
     };
     let end = json!({"choices": [{"delta": {}, "finish_reason": finish}]});
-    let chunks = deltas.into_iter().map(|it| json!({"choices": [{"delta": it}]})).chain([end]);
-    let events: String = chunks.map(|it| format!("data: {it}\n\n")).collect();
+    let chunks = deltas.into_iter().map(|delta| json!({"choices": [{"delta": delta}]})).chain([end]);
+    let events: String = chunks.map(|chunk| format!("data: {chunk}\n\n")).collect();
     ([("content-type", "text/event-stream")], events + "data: [DONE]\n\n").into_response()
 }
 
@@ -156,7 +156,8 @@ async fn proxies_are_for_other_machines_and_only_where_they_are_wanted() {
     let (endpoint, proxy) = (Endpoint::serve().await, Endpoint::serve().await);
     let url = |host: &str| format!("http://{host}:{}/v1", endpoint.port);
     let proxies = || {
-        ["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|it| (it, format!("http://127.0.0.1:{}", proxy.port)))
+        ["HTTP_PROXY", "http_proxy", "ALL_PROXY"]
+            .map(|variable| (variable, format!("http://127.0.0.1:{}", proxy.port)))
     };
     let asked = |env: Vec<(&'static str, String)>, host: &'static str| {
         let url = url(host);

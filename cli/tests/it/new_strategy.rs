@@ -44,7 +44,7 @@ fn a_name_that_cannot_be_used_is_refused() {
         let (exit, told) = new(folder, args);
         assert!(exit == 2 && told.contains(why), "{args:?}: {exit} {told}");
     }
-    let left: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+    let left: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["there"], "a refusal writes nothing");
 }
 
@@ -64,7 +64,7 @@ fn real_a_new_strategy_is_green_and_served() {
     let binary = target().join("debug/my_agent");
     let own = |args: &[&str]| Command::new(&binary).args(args).current_dir(&made).output().unwrap();
     let list: Value = serde_json::from_slice(&own(&["strategy", "list", "-o", "json"]).stdout).unwrap();
-    let names: Vec<_> = list.as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+    let names: Vec<_> = list.as_array().unwrap().iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(names.len(), shared::strategies::all().len() + 1, "{names:?}");
     assert!(names.contains(&"my_agent") && names.contains(&"planner"), "{names:?}");
 

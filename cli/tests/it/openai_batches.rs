@@ -78,7 +78,7 @@ fn a_batch_is_submitted_watched_and_its_results_written() {
     let run = batch(&["run", "lines.jsonl", "--out", "r.jsonl"]);
     assert!(run.0 == 5 && run.2.contains("the results of 20 lines are in r.jsonl"), "{run:?}");
     let whole = fs::read_to_string(folder.join("r.jsonl")).unwrap();
-    let failed = whole.lines().filter(|it| it.contains("\"line-7\"")).collect::<Vec<_>>();
+    let failed = whole.lines().filter(|line| line.contains("\"line-7\"")).collect::<Vec<_>>();
     assert!(whole.lines().count() == 20 && failed.len() == 1, "the last of each line: {whole}");
     assert!(failed[0].starts_with("{\"n\":21,"), "{failed:?}");
     assert!(batch(&["list"]).1.contains(id) && batch(&["show", id]).1.contains("--only failed"));

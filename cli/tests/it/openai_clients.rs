@@ -33,8 +33,8 @@ fn real_clients_that_retry_after_a_kill_start_no_second_turn() {
     let mut dev = Dev::start();
     let mut clients: Vec<_> = [python(), javascript()]
         .into_iter()
-        .map(|mut it| {
-            it.args([&dev.url, "again"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        .map(|mut command| {
+            command.args([&dev.url, "again"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         })
         .collect();
     let began = Instant::now();
@@ -108,7 +108,7 @@ impl Dev {
         let output = client.args([&self.url, what]).output().unwrap();
         let told = fs::read_to_string(self.folder().join("dev.log")).unwrap_or_default();
         let said =
-            [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         assert!(output.status.success() && said.contains("as expected"), "{said}\n{told}");
     }
 }

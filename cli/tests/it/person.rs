@@ -24,8 +24,8 @@ fn asks(dev: &Dev, user: &str) -> (String, String) {
 fn by(dev: &Dev, thread: &str, kind: &str) -> Vec<Value> {
     let (exit, events) = run(dev, "somebody", &["thread", "events", thread]);
     assert_eq!(exit, 0, "{events}");
-    let of_kind = events.as_array().unwrap().iter().filter(|it| it["kind"] == kind);
-    of_kind.map(|it| it["event"]["actor"].clone()).collect()
+    let of_kind = events.as_array().unwrap().iter().filter(|event| event["kind"] == kind);
+    of_kind.map(|event| event["event"]["actor"].clone()).collect()
 }
 
 #[test]

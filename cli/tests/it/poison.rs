@@ -20,7 +20,7 @@ fn text(value: &Value, name: &str) -> String {
 
 /// Runs a command of turnfold against the deployment and returns its output.
 async fn command(engine: &Engine, args: &[&str]) -> String {
-    let (folder, args) = (engine.folder().to_owned(), args.iter().map(|it| (*it).to_owned()));
+    let (folder, args) = (engine.folder().to_owned(), args.iter().map(|arg| (*arg).to_owned()));
     let args: Vec<String> = args.collect();
     let run = move || turnfold(&folder).args(args).output().unwrap();
     let output = tokio::task::spawn_blocking(run).await.unwrap();
@@ -56,8 +56,8 @@ async fn real_engine_a_turn_that_kills_three_workers_fails_and_all_others_comple
             }
             was_shown |= command(&engine, &["queue", "ls"]).await.contains("its worker died 2 times");
             let listed = observer.list(1000).await.unwrap();
-            let holder = listed.iter().find_map(|it| match &it.state {
-                EntryState::InFlight { consumer, .. } if it.thread.to_string() == thread => {
+            let holder = listed.iter().find_map(|entry| match &entry.state {
+                EntryState::InFlight { consumer, .. } if entry.thread.to_string() == thread => {
                     Some(consumer.clone())
                 }
                 _ => None,

@@ -45,8 +45,8 @@ async fn real_strategies_over_real_servers() {
     let world = World::of(parts::servers).await;
     let home = world.home.path();
     let table = table::rows(home);
-    let rows: BTreeSet<&str> = table.iter().map(|it| it.strategy).collect();
-    let all: BTreeSet<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
+    let rows: BTreeSet<&str> = table.iter().map(|row| row.strategy).collect();
+    let all: BTreeSet<&str> = shared::strategies::all().iter().map(|strategy| strategy.name()).collect();
     // The probe sends no requests to a model or a server.
     assert_eq!(rows, &all - &BTreeSet::from(["probe"]), "every strategy has a row");
     for row in table {
@@ -73,7 +73,7 @@ impl World {
         let model = Model::serve().await;
         let provider = format!("[providers.strict]\nbase_url = {}\n", json!(model.base_url));
         let engine = Engine::start(&(provider + &servers(home.path()))).await;
-        let workers = ["w0", "w1"].map(|it| engine.worker(it)).into();
+        let workers = ["w0", "w1"].map(|name| engine.worker(name)).into();
         Self { engine, model, workers, home }
     }
 
@@ -135,7 +135,7 @@ impl World {
         let name = row.name;
         let thread = turn["thread_id"].as_str().unwrap();
         let events = self.engine.events(thread).await;
-        let log: Vec<String> = events.iter().map(|it| it["event"].to_string()).collect();
+        let log: Vec<String> = events.iter().map(|event| event["event"].to_string()).collect();
         let log = log.join("\n").chars().take(20_000).collect::<String>();
         assert_eq!(turn["status"], "completed", "{name}: {turn}\n{log}\n{}", self.told());
         assert_eq!(self.model.refused(), Vec::<String>::new(), "{name}: {log}");
@@ -159,7 +159,7 @@ impl World {
 
     /// Returns the stderr of the workers and the requests that the model rejected.
     fn told(&self) -> String {
-        let workers = ["w0", "w1", "w2"].map(|it| self.engine.told(it)).concat();
+        let workers = ["w0", "w1", "w2"].map(|name| self.engine.told(name)).concat();
         format!("{workers}\nrefused: {:#?}", self.model.refused())
     }
 }
@@ -169,17 +169,20 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Returns every text of the servers' results in the log, without the replies of models.
 fn from_servers(events: &[Value]) -> Vec<String> {
-    let answers = events.iter().filter(|it| it["kind"] == "answered").map(|it| &it["event"]["response"]);
+    let answers =
+        events.iter().filter(|event| event["kind"] == "answered").map(|event| &event["event"]["response"]);
     let mut said = Vec::new();
-    answers.filter(|it| it["response"] != "reply").for_each(|it| texts(it, &mut said));
+    answers
+        .filter(|response| response["response"] != "reply")
+        .for_each(|response| texts(response, &mut said));
     said
 }
 
 fn texts(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::String(text) => into.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|it| texts(it, into)),
-        Value::Object(fields) => fields.values().for_each(|it| texts(it, into)),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, into)),
+        Value::Object(fields) => fields.values().for_each(|field| texts(field, into)),
         Value::Null | Value::Bool(_) | Value::Number(_) => (),
     }
 }

@@ -35,7 +35,7 @@ fn failed_turns_are_found_counted_and_redriven() {
     let listed =
         dev.run(&["turn", "list", "--where", "status = failed and error ~ 'paper in'", "-o", "json"]);
     let listed: Vec<Value> = serde_json::from_str(&listed.1).unwrap_or_else(|_| panic!("{listed:?}"));
-    let ids: Vec<&str> = listed.iter().map(|it| it["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> = listed.iter().map(|turn| turn["id"].as_str().unwrap()).collect();
     assert_eq!(ids, [&failed[1], &failed[0]]);
     let wrong = dev.run(&["turn", "list", "--where", "status = failed or status = queued"]);
     assert!(

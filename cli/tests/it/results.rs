@@ -49,14 +49,14 @@ fn line(n: u64, name: &str) -> String {
 }
 
 fn after(uri: &Uri) -> u64 {
-    let cursor = uri.query().unwrap_or_default().split('&').find_map(|it| it.strip_prefix("after="));
-    cursor.map_or(0, |it| it.parse().unwrap())
+    let cursor = uri.query().unwrap_or_default().split('&').find_map(|part| part.strip_prefix("after="));
+    cursor.map_or(0, |number| number.parse().unwrap())
 }
 
 /// Returns the custom_id and the number of each result in a file.
 fn names(text: &str) -> Vec<(String, u64)> {
-    let name = |it: &str| {
-        let line: Value = serde_json::from_str(it).unwrap();
+    let name = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
         (line["custom_id"].as_str().unwrap().to_owned(), line["n"].as_u64().unwrap())
     };
     text.lines().map(name).collect()
@@ -84,9 +84,9 @@ fn breaking_off(end: End, told: u64, there: u64) -> Router {
             }
         }
         // The data is sent before the end.
-        let pieces = stream::iter(pieces).then(|it| async {
+        let pieces = stream::iter(pieces).then(|piece| async {
             yield_now().await;
-            it
+            piece
         });
         Body::from_stream(pieces)
     };
@@ -160,7 +160,7 @@ async fn a_file_has_each_line_once_while_lines_run_again() {
 /// Returns the peak memory of a process, in MiB.
 fn peak(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 

@@ -85,7 +85,7 @@ async fn real_engine_under_every_fault_loses_nothing() {
     assert!(by_themselves.is_empty(), "processes ended by themselves: {by_themselves:#?}");
     assert!(figures.lost.is_empty() && figures.duplicates.is_empty() && figures.broken.is_empty());
     figures.check_dashboard(struck.values().sum());
-    let all = Fault::DECK.iter().all(|it| struck.contains_key(it));
+    let all = Fault::DECK.iter().all(|fault| struck.contains_key(fault));
     assert!(seconds < SECONDS || all, "a soak without some of the faults: {struck:?}");
     assert!(ended.len() > 50 && figures.confirmed_writes > 20, "too little was done to show anything");
 }
@@ -117,11 +117,11 @@ async fn check(engine: &Engine, ended: &[Ended]) -> Figures {
         }
         figures.turns += turns;
         let events = engine.events(thread).await;
-        let of_kind = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+        let of_kind = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
         figures.events += events.len();
         figures.node_steps += of_kind("decided");
         figures.doubted += of_kind("in_doubt");
-        if events.iter().enumerate().any(|(nth, it)| it["seq"] != nth) {
+        if events.iter().enumerate().any(|(nth, event)| event["seq"] != nth) {
             figures.broken.push(format!("{thread} has a gap"));
         }
         for key in books::confirmed(thread, &events) {

@@ -81,7 +81,8 @@ async fn complete(State(teller): State<Arc<Teller>>, Json(request): Json<Value>)
     if request["response_format"].is_object() {
         return whole(Body::from([&text(PLAN)[..], &end()].concat()));
     }
-    let asked = request["messages"].as_array().unwrap().iter().rfind(|it| it["role"] == "user").unwrap();
+    let asked =
+        request["messages"].as_array().unwrap().iter().rfind(|message| message["role"] == "user").unwrap();
     let breaks = asked["content"].as_str().unwrap().contains("breaks");
     let changes = asked["content"].as_str().unwrap().contains("changes");
     if !teller.is_next_held.swap(false, Ordering::Relaxed) {
@@ -138,13 +139,13 @@ async fn read_rest(mut response: reqwest::Response) -> String {
 
 /// Returns the data of each event of a stream.
 fn data(body: &str) -> Vec<Value> {
-    let lines = body.lines().filter_map(|it| it.strip_prefix("data: "));
-    lines.filter(|it| *it != "[DONE]").map(|it| serde_json::from_str(it).unwrap()).collect()
+    let lines = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    lines.filter(|line| *line != "[DONE]").map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn content(body: &str) -> String {
     let data = data(body);
-    data.iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str()).collect()
+    data.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
 }
 
 async fn chat(http: &reqwest::Client, url: &str, words: &str) -> reqwest::Response {
@@ -182,10 +183,10 @@ async fn first_words_arrive_first(teller: &Teller, url: &str, folder: &Path) -> 
     let over_events = teller.since_first();
     teller.release();
     body += &read_rest(response).await;
-    let pieces: Vec<Value> = data(&body).into_iter().filter(|it| it["text"].is_string()).collect();
-    let text: String = pieces.iter().filter_map(|it| it["text"].as_str()).collect();
+    let pieces: Vec<Value> = data(&body).into_iter().filter(|event| event["text"].is_string()).collect();
+    let text: String = pieces.iter().filter_map(|piece| piece["text"].as_str()).collect();
     assert!(
-        text == format!("{FIRST}{REST}") && pieces.iter().all(|it| it["node"] == "respond"),
+        text == format!("{FIRST}{REST}") && pieces.iter().all(|piece| piece["node"] == "respond"),
         "{pieces:?}"
     );
     assert!(!body.contains("event: reset"), "{body}");

@@ -85,7 +85,7 @@ fn another_tenants_batch_is_not_continued() {
         let url = format!("http://{listen}");
         let args = [&["batch", "submit", "f.jsonl", "-o", "json", "--url", &url], more].concat();
         let output = turnfold(folder).args(args).env("TURNFOLD_KEY", key).output().unwrap();
-        let told = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         let [out, err] = told;
         id(&(output.status.code().unwrap(), out, err))
     };
@@ -112,8 +112,8 @@ type Shared = Arc<Mutex<Seen>>;
 async fn api(seen: Shared, refused: StatusCode) -> String {
     let list = async |State(seen): State<Shared>, uri: Uri| {
         let query = uri.query().unwrap_or_default();
-        let after = query.split('&').find_map(|it| it.strip_prefix("after=batch_"));
-        let from: u64 = after.map_or(0, |it| it.parse::<u64>().unwrap() + 1);
+        let after = query.split('&').find_map(|part| part.strip_prefix("after=batch_"));
+        let from: u64 = after.map_or(0, |number| number.parse::<u64>().unwrap() + 1);
         let name = seen.lock().unwrap().name.clone();
         let of = |n: u64| json!({"turnfold_submission": if n == 249 { name.clone() } else { None }});
         let nth = |n: u64| {
@@ -174,7 +174,7 @@ async fn a_batch_is_found_among_many_and_a_refusal_leaves_no_file() {
         let deleted: &[&str] = if status.is_client_error() { &["file-1"] } else { &[] };
         assert_eq!(
             (seen.uploads, &seen.deleted[..]),
-            (1, &deleted.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()[..])
+            (1, &deleted.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>()[..])
         );
     }
 }

@@ -101,10 +101,10 @@ fn read(text: &str) -> (String, Vec<Step>) {
             (Some(_), open) if !open.is_empty() => block = "",
             (Some(name), _) => block = name,
             (None, "toml") => configuration += &format!("{line}\n"),
-            (None, "text") => steps.last_mut().into_iter().for_each(|it| it.prints.push(line.to_owned())),
+            (None, "text") => steps.last_mut().into_iter().for_each(|step| step.prints.push(line.to_owned())),
             (None, "sh") if !line.is_empty() => {
                 let (command, remark) = line.split_once(" # ").unwrap_or((line, ""));
-                let exit = remark.trim().strip_prefix("exit ").map_or(0, |it| it.parse().unwrap());
+                let exit = remark.trim().strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
                 steps.push(Step { command: command.trim_end().to_owned(), exit, prints: Vec::new() });
             }
             (None, _) => {}

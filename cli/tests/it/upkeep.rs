@@ -121,7 +121,7 @@ async fn an_ended_batch_is_pruned_with_its_lines_and_files() {
     assert!(store.advance_batch(&over, "test", BatchStatus::Failed, None).await.unwrap());
     let open = batch(&store, 2).await;
     let numbers =
-        |told: &Value| ["batches", "lines", "files", "threads"].map(|it| told[it].as_u64().unwrap());
+        |told: &Value| ["batches", "lines", "files", "threads"].map(|field| told[field].as_u64().unwrap());
 
     let prune = ["store", "prune", "--older-than", "0s"];
     let with = |more: &[&'static str]| [&prune[..], more].concat();

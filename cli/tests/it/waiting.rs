@@ -20,7 +20,7 @@ fn run(dev: &Dev, args: &[&str]) -> (i32, String, String) {
 
 fn ended(command: &mut Command) -> (i32, String, String) {
     let output = command.output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (output.status.code().unwrap(), out, err)
 }
 
@@ -167,9 +167,9 @@ fn a_wait_tolerates_an_unreachable_api() {
     std::thread::sleep(Duration::from_secs(1));
     let _dev = home.start();
     home.ready();
-    for it in [waits, follows] {
-        let output = it.wait_with_output().unwrap();
-        let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    for process in [waits, follows] {
+        let output = process.wait_with_output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!(output.status.code(), Some(0), "{out}{err}");
         assert!(out.contains("at last") && err.starts_with("turn 0"), "{out}{err}");
     }

@@ -165,7 +165,7 @@ fn an_unreachable_server_is_reported_in_plain_words() {
     )
     .unwrap();
     let output = run(folder.path(), &["mcp", "list"]);
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert_eq!((output.status.code(), err.as_str()), (Some(5), ""), "{out}");
     assert!(out.contains("refused") && !out.contains("rmcp") && !out.contains("Transport"), "{out}");
 }

@@ -104,7 +104,7 @@ mod tests {
     use crate::context::estimated_tokens;
 
     fn numbered(lines: usize) -> String {
-        (0..lines).map(|it| format!("line {it} äöü 語 🙂\n")).collect()
+        (0..lines).map(|nth| format!("line {nth} äöü 語 🙂\n")).collect()
     }
 
     #[test]

@@ -13,32 +13,39 @@ fn unapproved(log: &[Event], reads: bool) -> Vec<String> {
     let (mut question, mut approved, mut found) = (None, Vec::<String>::new(), Vec::new());
     for event in log {
         match event {
-            Event::Decided(it) => {
+            Event::Decided(decision) => {
                 // Every new plan revokes what was approved before.
-                if it.facts.iter().any(|fact| fact.get("planned").is_some() || fact.get("reopened").is_some())
+                if decision
+                    .facts
+                    .iter()
+                    .any(|fact| fact.get("planned").is_some() || fact.get("reopened").is_some())
                 {
                     approved.clear();
                 }
-                question = match &it.to {
-                    Goto::Interrupt(it) if it.kind == InterruptKind::Approval => Some(it.question.clone()),
+                question = match &decision.to {
+                    Goto::Interrupt(interrupt) if interrupt.kind == InterruptKind::Approval => {
+                        Some(interrupt.question.clone())
+                    }
                     Goto::Interrupt(_) | Goto::Node(_) | Goto::End => None,
                 };
             }
-            Event::TurnStarted(it) if it.kind == TurnKind::New => approved.clear(),
-            Event::TurnStarted(it) => {
-                let answer = it.messages.iter().rfind(|it| it.role == Role::User);
-                let yes = answer.is_some_and(|it| Answer::of(&it.content) == Answer::Yes);
+            Event::TurnStarted(started) if started.kind == TurnKind::New => approved.clear(),
+            Event::TurnStarted(started) => {
+                let answer = started.messages.iter().rfind(|message| message.role == Role::User);
+                let yes = answer.is_some_and(|message| Answer::of(&message.content) == Answer::Yes);
                 approved.extend(question.take().filter(|_| yes));
             }
-            Event::Asked(it) => {
-                for request in &it.requests {
+            Event::Asked(asked) => {
+                for request in &asked.requests {
                     let Request::CallTool { server, call } = request else { continue };
                     let tools = thread.server_tools(server).unwrap_or_default();
-                    let safety =
-                        tools.iter().find(|it| it.name == call.name).map_or(Safety::Write, |it| it.safety);
+                    let safety = tools
+                        .iter()
+                        .find(|tool| tool.name == call.name)
+                        .map_or(Safety::Write, |tool| tool.safety);
                     let line =
                         format!("({server}.{} {})", call.name, visible_line(&call.arguments.to_string()));
-                    let shown = approved.iter().any(|it| it.contains(&line));
+                    let shown = approved.iter().any(|question| question.contains(&line));
                     if (reads || safety != Safety::Read) && !shown {
                         found.push(line);
                     }
@@ -61,7 +68,7 @@ fn what_runs_was_shown_and_approved() {
             return;
         }
         let log = rerun(graph, &script).unwrap().log;
-        calls += log.iter().filter(|it| matches!(it, Event::Attempted(_))).count();
+        calls += log.iter().filter(|event| matches!(event, Event::Attempted(_))).count();
         let every = opened.config["approve"] == "every_step";
         assert_eq!(unapproved(&log, every), Vec::<String>::new(), "{name}");
     });
@@ -147,11 +154,11 @@ impl Attack {
 
     /// Returns the arguments of each call of `book`, in order.
     fn booked(&self) -> Vec<Value> {
-        let requests = self.log().into_iter().filter_map(|it| match it {
-            Event::Asked(it) => Some(it.requests),
+        let requests = self.log().into_iter().filter_map(|event| match event {
+            Event::Asked(asked) => Some(asked.requests),
             _ => None,
         });
-        let call = |it: Request| match it {
+        let call = |request: Request| match request {
             Request::CallTool { call, .. } if call.name == "book" => Some(call.arguments),
             _ => None,
         };
@@ -161,8 +168,8 @@ impl Attack {
     /// Returns the question that is open at the end.
     fn question(&self) -> String {
         match self.log().pop() {
-            Some(Event::Decided(it)) => match it.to {
-                Goto::Interrupt(it) => it.question,
+            Some(Event::Decided(decision)) => match decision.to {
+                Goto::Interrupt(interrupt) => interrupt.question,
                 Goto::Node(_) | Goto::End => panic!("nothing is asked"),
             },
             other => panic!("nothing is asked: {other:?}"),
@@ -276,12 +283,13 @@ fn what_is_shown_is_what_is_sent() {
         book("lunch\u{202e}\u{200b}\u{1b}[8m\u{7f}\u{9b} p\u{430}y \u{e0041}\u{2028}\n2. harmless", 12);
     let attack = Attack::new(json!({})).plan(&[("book", hidden.clone())]);
     let question = attack.question();
+    assert!(question.chars().all(
+        |letter| letter == '\n' || (!letter.is_control() && !('\u{200b}'..'\u{2070}').contains(&letter))
+    ));
     assert!(
-        question
-            .chars()
-            .all(|it| it == '\n' || (!it.is_control() && !('\u{200b}'..'\u{2070}').contains(&it)))
+        !question.contains('\u{430}') && !question.lines().any(|line| line.starts_with("2. ")),
+        "{question}"
     );
-    assert!(!question.contains('\u{430}') && !question.lines().any(|it| it.starts_with("2. ")), "{question}");
     let attack = attack.answer("yes").output("ok", "e1");
     let sent = attack.booked();
     assert_eq!(sent, std::slice::from_ref(&hidden));
@@ -304,7 +312,7 @@ fn a_state_that_a_fork_changes_is_shown_again() {
     let swapped = reads.fork(json!([{"begun": {"payload": {"day": "Monday"}}}]));
     let log = swapped.log();
     assert_eq!(unapproved(&log, true), Vec::<String>::new(), "the approved payload runs, the other does not");
-    let refused = |it: &Event| matches!(it, Event::Decided(it) if it.reason.as_deref() == Some("the call is not the one that was approved"));
+    let refused = |event: &Event| matches!(event, Event::Decided(decision) if decision.reason.as_deref() == Some("the call is not the one that was approved"));
     assert!(log.iter().any(refused));
 }
 

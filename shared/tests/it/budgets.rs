@@ -21,7 +21,10 @@ fn nothing_is_asked_once_a_budget_is_spent() {
             for limit in 1..=6 {
                 let told = format!("{} {name}, {limit} {measure:?} for a {scope:?}", graph.name());
                 let ends = live(graph, &script, BudgetExceeded { scope, measure }, limit, &told);
-                assert!(ends.iter().all(|it| *it == BudgetExceeded { scope, measure }), "{told}: {ends:?}");
+                assert!(
+                    ends.iter().all(|exceeded| *exceeded == BudgetExceeded { scope, measure }),
+                    "{told}: {ends:?}"
+                );
                 if !ends.is_empty() {
                     seen.insert(format!("{} {scope:?} {measure:?}", graph.name()));
                 }
@@ -33,7 +36,7 @@ fn nothing_is_asked_once_a_budget_is_spent() {
 
 fn budgets() -> impl Iterator<Item = (Scope, Measure)> {
     let measures = [Measure::Tokens, Measure::Usd, Measure::Seconds];
-    [Scope::Turn, Scope::Thread].into_iter().flat_map(move |of| measures.map(move |it| (of, it)))
+    [Scope::Turn, Scope::Thread].into_iter().flat_map(move |of| measures.map(move |measure| (of, measure)))
 }
 
 fn budget(scope: Scope, measure: Measure, limit: u64) -> Budget {
@@ -60,7 +63,7 @@ fn live(
     told: &str,
 ) -> Vec<BudgetExceeded> {
     let budget = budget(scope, measure, limit);
-    let mut outside = script.iter().filter(|it| it.is_external()).map(|it| metered(it, &budget));
+    let mut outside = script.iter().filter(|event| event.is_external()).map(|event| metered(event, &budget));
     let mut thread = graph.begin();
     let (mut log, mut ends) = (Vec::new(), Vec::new());
     let mut took = 0;
@@ -71,7 +74,9 @@ fn live(
         let event = match next {
             Next::Append(event) => event,
             Next::Wait | Next::Perform(_) => match outside.next() {
-                Some(Event::Answered(it)) => thread.receive(it.slot, Ok((it.response, it.usage)), 0),
+                Some(Event::Answered(answered)) => {
+                    thread.receive(answered.slot, Ok((answered.response, answered.usage)), 0)
+                }
                 Some(event) => event,
                 None => return ends,
             },
@@ -85,13 +90,17 @@ fn live(
             (Event::Answered(_) | Event::AttemptFailed(_), _) => took += TOOK,
             (_, Scope::Turn | Scope::Thread) => (),
         }
-        if let Event::Decided(it) = &event
-            && let Some(spent) = it.budget_exceeded
+        if let Event::Decided(decision) = &event
+            && let Some(spent) = decision.budget_exceeded
         {
-            let last = it.messages.last().map(|it| (it.role, it.content.contains("is spent")));
+            let last =
+                decision.messages.last().map(|message| (message.role, message.content.contains("is spent")));
             assert_eq!(last, Some((Role::Assistant, true)), "{told}: {event}");
-            assert_eq!((&it.to, thread.status()), (&Goto::End, RunStatus::Idle), "{told}");
-            assert!(it.reason.as_ref().is_some_and(|it| it.contains("the budget of")), "{told}: {event}");
+            assert_eq!((&decision.to, thread.status()), (&Goto::End, RunStatus::Idle), "{told}");
+            assert!(
+                decision.reason.as_ref().is_some_and(|reason| reason.contains("the budget of")),
+                "{told}: {event}"
+            );
             ends.push(spent);
         }
         log.push(event);
@@ -108,8 +117,8 @@ fn metered(event: &Event, budget: &Budget) -> Event {
         ..Usage::default()
     };
     let mut event = event.clone();
-    if let Event::Opened(it) = &mut event {
-        it.budget = budget.clone();
+    if let Event::Opened(opened) = &mut event {
+        opened.budget = budget.clone();
     }
     if let Event::Answered(Answered { usage: took, .. })
     | Event::AttemptFailed(AttemptFailed { usage: took, .. }) = &mut event

@@ -56,8 +56,9 @@ impl Simulated {
             Request::Chat { system, .. } => {
                 let messages = thread.messages_of(&due.request).into_owned();
                 let node = thread.node().unwrap();
-                let schema = thread.schema().map_or(0, |it| it.to_string().len());
-                let bytes: usize = messages.iter().map(|it| serde_json::to_string(it).unwrap().len()).sum();
+                let schema = thread.schema().map_or(0, |schema| schema.to_string().len());
+                let bytes: usize =
+                    messages.iter().map(|message| serde_json::to_string(message).unwrap().len()).sum();
                 let tokens = ((bytes + system.len() + schema) / 4) as u64;
                 if self.window < tokens {
                     self.refusals += 1;
@@ -78,7 +79,7 @@ impl Simulated {
             Request::ListTools { .. } => Ok((Response::Tools { tools: tools() }, None)),
             Request::CallTool { .. } => {
                 let text: String =
-                    (0..).map(|it| format!("line {it} of the file\n")).take(self.result / 12).collect();
+                    (0..).map(|nth| format!("line {nth} of the file\n")).take(self.result / 12).collect();
                 let text = text.chars().take(self.result).collect();
                 Ok((Response::Output(ToolOutput::Ok(text)), None))
             }
@@ -97,8 +98,9 @@ impl Simulated {
                     .to_string(),
             ),
             "orchestrate" => {
-                let own = thread.messages().iter().rposition(|it| it.role == Role::User).unwrap();
-                let round = thread.messages()[own..].iter().filter(|it| !it.tool_calls.is_empty()).count();
+                let own = thread.messages().iter().rposition(|message| message.role == Role::User).unwrap();
+                let round =
+                    thread.messages()[own..].iter().filter(|message| !message.tool_calls.is_empty()).count();
                 let Some(arguments) = self.rounds.get(round) else { return text("It is read.".to_owned()) };
                 let name = if arguments.get("from").is_some() { "read_more" } else { "read" };
                 let id = format!("call_{}_{round}", thread.messages().len());
@@ -106,8 +108,8 @@ impl Simulated {
                 Reply { tool_calls, ..Reply::default() }
             }
             "assess" => {
-                let done =
-                    messages.last().is_some_and(|it| it.role == Role::Assistant) || self.rounds.len() == 1;
+                let done = messages.last().is_some_and(|message| message.role == Role::Assistant)
+                    || self.rounds.len() == 1;
                 text(json!({"is_completed": done, "explanation": "", "confidence": 0.9}).to_string())
             }
             "respond" => text("The file has lines, and this is what they say. ".repeat(8)),
@@ -164,9 +166,9 @@ impl Live {
                 Next::Append(event) => self.push(event),
                 Next::Wait => return self.thread.status(),
                 Next::Perform(due) => {
-                    for it in due {
-                        let outcome = endpoint.answer(&*self.thread, &it);
-                        let event = self.thread.receive(it.slot, outcome, 0);
+                    for attempt in due {
+                        let outcome = endpoint.answer(&*self.thread, &attempt);
+                        let event = self.thread.receive(attempt.slot, outcome, 0);
                         self.push(event);
                     }
                 }
@@ -177,11 +179,12 @@ impl Live {
     fn ask(&mut self, endpoint: &mut Simulated, words: &str) {
         let status = self.say(endpoint, vec![Message::user(words)]);
         assert_eq!(status, RunStatus::Idle, "{words}");
-        assert!(self.thread.reply().is_some_and(|it| it.starts_with("The file has lines")), "{words}");
+        assert!(self.thread.reply().is_some_and(|reply| reply.starts_with("The file has lines")), "{words}");
     }
 
     fn summaries(&self) -> Vec<usize> {
-        let upto = |it: &Event| if let Event::Summarised(it) = it { Some(it.upto) } else { None };
+        let upto =
+            |event: &Event| if let Event::Summarised(summary) = event { Some(summary.upto) } else { None };
         self.log.iter().filter_map(upto).collect()
     }
 
@@ -191,40 +194,43 @@ impl Live {
         assert_eq!(rerun(planner(), &self.log).unwrap().log, self.log);
         let folded = planner().fold(&self.log).unwrap();
         assert_eq!(folded.messages(), self.thread.messages());
-        let used = self.log.iter().filter_map(|it| match it {
-            Event::Answered(it) => it.usage.clone(),
-            Event::AttemptFailed(it) => it.usage.clone(),
+        let used = self.log.iter().filter_map(|event| match event {
+            Event::Answered(answered) => answered.usage.clone(),
+            Event::AttemptFailed(failed) => failed.usage.clone(),
             _ => None,
         });
         assert_eq!(
             folded.usage().micro_usd,
-            used.filter_map(|it| it.micro_usd).sum::<u64>(),
+            used.filter_map(|usage| usage.micro_usd).sum::<u64>(),
             "every call is paid for"
         );
         let summaries = self.summaries();
         assert!(summaries.is_sorted_by(|one, next| one < next), "{summaries:?}");
-        let asked = self.log.iter().filter_map(|it| if let Event::Asked(it) = it { Some(it) } else { None });
+        let asked = self
+            .log
+            .iter()
+            .filter_map(|event| if let Event::Asked(asked) = event { Some(asked) } else { None });
         let mut covered = 0;
-        for it in asked.filter(|it| it.node == SUMMARISE_NODE) {
-            let Request::Chat { context, .. } = &it.requests[0] else { panic!("{it:?}") };
+        for summary in asked.filter(|asked| asked.node == SUMMARISE_NODE) {
+            let Request::Chat { context, .. } = &summary.requests[0] else { panic!("{summary:?}") };
             assert!(context.start <= covered, "nothing is left out");
             covered = covered.max(context.end);
-            assert_ne!(self.thread.messages().get(context.end).map(|it| it.role), Some(Role::Tool));
+            assert_ne!(self.thread.messages().get(context.end).map(|message| message.role), Some(Role::Tool));
         }
     }
 }
 
 fn turns(default: usize) -> usize {
-    std::env::var("TURNFOLD_CONTEXT_TURNS").ok().and_then(|it| it.parse().ok()).unwrap_or(default)
+    std::env::var("TURNFOLD_CONTEXT_TURNS").ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
 /// Every tool result in a request follows its call.
 fn assert_paired(messages: &[Message]) {
     let mut open = Vec::new();
-    for it in messages {
-        match &it.tool_call_id {
-            Some(id) => assert!(open.iter().any(|it| it == id), "a result without its call"),
-            None => open = it.tool_calls.iter().map(|it| it.id.clone()).collect(),
+    for message in messages {
+        match &message.tool_call_id {
+            Some(id) => assert!(open.iter().any(|call| call == id), "a result without its call"),
+            None => open = message.tool_calls.iter().map(|call| call.id.clone()).collect(),
         }
     }
 }
@@ -239,7 +245,7 @@ fn long_thread(endpoint: &mut Simulated, live: &mut Live, turns: usize) -> Vec<u
             live.ask(endpoint, &own);
             for (node, messages, _) in &endpoint.received[from..] {
                 assert_paired(messages);
-                let heard = messages.iter().any(|it| it.content == own);
+                let heard = messages.iter().any(|message| message.content == own);
                 assert!(heard || node == "assess" || node == SUMMARISE_NODE, "{node} does not receive {own}");
             }
             let tokens = endpoint.received[from..].iter().map(|(_, _, tokens)| tokens).sum();
@@ -290,14 +296,14 @@ fn a_result_of_900_000_characters_is_shown_shortened_and_can_be_read_on() {
     };
     let mut live = Live::open(opened(window_of(8_000), small()));
     live.ask(&mut endpoint, "Read it all");
-    let results: Vec<&Message> = live.thread.messages().iter().filter(|it| it.role == Role::Tool).collect();
+    let results: Vec<&Message> =
+        live.thread.messages().iter().filter(|message| message.role == Role::Tool).collect();
     assert_eq!(results[0].content.chars().count(), 900_000, "the log keeps all of it");
     assert!(results[1].content.starts_with("[Characters 400000 to "), "{:.80}", results[1].content);
     let seen = |node: &str, text: &str| {
-        endpoint
-            .received
-            .iter()
-            .any(|(of, messages, _)| of == node && messages.iter().any(|it| it.content.contains(text)))
+        endpoint.received.iter().any(|(of, messages, _)| {
+            of == node && messages.iter().any(|message| message.content.contains(text))
+        })
     };
     assert!(seen(
         "orchestrate",
@@ -308,7 +314,7 @@ fn a_result_of_900_000_characters_is_shown_shortened_and_can_be_read_on() {
         seen("respond", "characters are left out here.]") && !seen("respond", "To read on"),
         "it has no tools"
     );
-    assert!(!live.log.iter().any(|it| matches!(it, Event::Answered(it) if matches!(&it.response, Response::Output(output) if output.model_text().starts_with("[Characters")))), "no copy in the log");
+    assert!(!live.log.iter().any(|event| matches!(event, Event::Answered(answered) if matches!(&answered.response, Response::Output(output) if output.model_text().starts_with("[Characters")))), "no copy in the log");
     endpoint.rounds = vec![json!({"path": "notes.txt"})];
     endpoint.received.clear();
     let tokens = long_thread(&mut endpoint, &mut live, turns);
@@ -329,7 +335,9 @@ fn a_refusal_makes_the_window_known() {
         let learned: Vec<u64> = live
             .log
             .iter()
-            .filter_map(|it| if let Event::AttemptFailed(it) = it { it.context_tokens } else { None })
+            .filter_map(
+                |event| if let Event::AttemptFailed(failed) = event { failed.context_tokens } else { None },
+            )
             .collect();
         assert!(!names_window || learned == [8_000], "{learned:?}");
         assert!(learned.is_sorted_by(|one, next| next < one), "{learned:?}");
@@ -373,7 +381,12 @@ fn a_message_that_cannot_fit_fails_with_a_way_out_and_the_next_turn_goes_on() {
     live.push(failed);
 
     live.ask(&mut endpoint, "Read the notes again");
-    assert!(!endpoint.received.iter().any(|(_, messages, _)| messages.iter().any(|it| it.content == huge)));
+    assert!(
+        !endpoint
+            .received
+            .iter()
+            .any(|(_, messages, _)| messages.iter().any(|message| message.content == huge))
+    );
     live.check();
 }
 
@@ -392,16 +405,16 @@ fn a_conversation_that_arrives_in_one_turn_is_summarised_too() {
     live.check();
     assert!(!live.summaries().is_empty());
     let (_, respond, _) = endpoint.received.last().unwrap();
-    let all: Vec<&str> = respond.iter().map(|it| it.content.as_str()).collect();
+    let all: Vec<&str> = respond.iter().map(|message| message.content.as_str()).collect();
     assert!(all[0].starts_with("[Summary of the "), "{all:?}");
     assert!(all.contains(&"Answer in verse.") && all.contains(&"The last question"), "{all:?}");
-    assert!(!all.iter().any(|it| it.starts_with("Question 0 ")), "{all:?}");
+    assert!(!all.iter().any(|text| text.starts_with("Question 0 ")), "{all:?}");
 }
 
 /// A turn of many calls is summarised between them, and keeps the person's own message.
 #[test]
 fn a_turn_that_is_longer_than_the_window_is_summarised_between_its_calls() {
-    let rounds = (0..50).map(|it| json!({"path": format!("{it}.txt")})).collect();
+    let rounds = (0..50).map(|nth| json!({"path": format!("{nth}.txt")})).collect();
     let mut endpoint = Simulated { rounds, result: 2_000, ..Simulated::default() };
     let mut live = Live::open(opened(window_of(8_000), small()));
     live.ask(&mut endpoint, "Read fifty files");
@@ -409,7 +422,7 @@ fn a_turn_that_is_longer_than_the_window_is_summarised_between_its_calls() {
     assert!(1 < live.summaries().len());
     for (node, messages, _) in &endpoint.received {
         assert_paired(messages);
-        let own = messages.iter().any(|it| it.content == "Read fifty files");
+        let own = messages.iter().any(|message| message.content == "Read fifty files");
         assert!(own || node == "assess" || node == SUMMARISE_NODE, "{node}");
     }
 }
@@ -430,8 +443,8 @@ fn results_of_one_message_are_shortened_until_all_fit() {
             Next::Append(event) => live.push(event),
             Next::Wait => break live.thread.status(),
             Next::Perform(due) => {
-                for it in due {
-                    let mut outcome = endpoint.0.answer(&*live.thread, &it);
+                for attempt in due {
+                    let mut outcome = endpoint.0.answer(&*live.thread, &attempt);
                     if let Ok((Response::Reply(reply), _)) = &mut outcome
                         && let Some(call) = reply.tool_calls.first().cloned()
                     {
@@ -442,7 +455,7 @@ fn results_of_one_message_are_shortened_until_all_fit() {
                         };
                         reply.tool_calls = (0..16).map(one).collect();
                     }
-                    let event = live.thread.receive(it.slot, outcome, 0);
+                    let event = live.thread.receive(attempt.slot, outcome, 0);
                     live.push(event);
                 }
             }
@@ -450,14 +463,14 @@ fn results_of_one_message_are_shortened_until_all_fit() {
     };
     assert_eq!(status, RunStatus::Idle);
     live.check();
-    let shown = |it: &Event| match it {
-        Event::Asked(it) => it.requests.iter().find_map(|it| {
-            if let Request::Chat { tool_result_tokens, .. } = it { *tool_result_tokens } else { None }
+    let shown = |event: &Event| match event {
+        Event::Asked(asked) => asked.requests.iter().find_map(|request| {
+            if let Request::Chat { tool_result_tokens, .. } = request { *tool_result_tokens } else { None }
         }),
         _ => None,
     };
     let shown: Vec<u64> = live.log.iter().filter_map(shown).collect();
-    assert!(!shown.is_empty() && shown.iter().all(|it| *it < 1_000), "{shown:?}");
+    assert!(!shown.is_empty() && shown.iter().all(|bytes| *bytes < 1_000), "{shown:?}");
     assert_eq!(endpoint.0.refusals, 0);
 }
 
@@ -479,15 +492,15 @@ fn a_model_that_writes_no_summary_does_not_block_the_thread() {
                 Next::Append(event) => live.push(event),
                 Next::Wait => break,
                 Next::Perform(due) => {
-                    for it in due {
-                        let mut outcome = endpoint.answer(&*live.thread, &it);
+                    for attempt in due {
+                        let mut outcome = endpoint.answer(&*live.thread, &attempt);
                         if live.thread.node().as_deref() == Some(SUMMARISE_NODE)
                             && let Ok((Response::Reply(reply), _)) = &mut outcome
                         {
                             empty += 1;
                             reply.content = " \n".to_owned();
                         }
-                        let event = live.thread.receive(it.slot, outcome, 0);
+                        let event = live.thread.receive(attempt.slot, outcome, 0);
                         live.push(event);
                     }
                 }
@@ -522,9 +535,10 @@ fn the_summary_has_a_model_and_a_prompt_of_its_own() {
     let mut live = Live::open(opened(window_of(8_000), config));
     long_thread(&mut endpoint, &mut live, 30);
     live.check();
-    let asked = live.log.iter().filter_map(|it| if let Event::Asked(it) = it { Some(it) } else { None });
+    let asked =
+        live.log.iter().filter_map(|event| if let Event::Asked(asked) = event { Some(asked) } else { None });
     let summaries: Vec<&Request> =
-        asked.filter(|it| it.node == SUMMARISE_NODE).map(|it| &it.requests[0]).collect();
+        asked.filter(|asked| asked.node == SUMMARISE_NODE).map(|asked| &asked.requests[0]).collect();
     assert!(!summaries.is_empty());
     for request in summaries {
         let Request::Chat { model, system, prompt, parameters, .. } = request else { panic!("{request:?}") };

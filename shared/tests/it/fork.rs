@@ -57,7 +57,7 @@ fn after_a_decision_or_its_answers_it_goes_on_as_before() {
 #[test]
 fn a_question_is_asked_anew_until_it_has_an_answer() {
     let (graph, log) = lived("planner", "two_tasks");
-    let asked = log.iter().position(|it| matches!(it, Event::Asked(_))).unwrap();
+    let asked = log.iter().position(|event| matches!(event, Event::Asked(_))).unwrap();
     let mut fork = forked(asked);
     fork.config = json!({"model": "openai/other"});
     fork.prompts = [("plan".to_owned(), "Be brief. {prompt}".to_owned())].into();
@@ -78,7 +78,7 @@ fn a_question_is_asked_anew_until_it_has_an_answer() {
 #[test]
 fn a_node_that_failed_asks_anew() {
     let (graph, log) = lived("probe", "fails_for_good");
-    let failed = log.iter().position(|it| matches!(it, Event::Failed(_))).unwrap();
+    let failed = log.iter().position(|event| matches!(event, Event::Failed(_))).unwrap();
     let mut thread = graph.fold(&log[..=failed]).unwrap();
     thread.apply(&forked(failed).into()).unwrap();
     assert_eq!(thread.status(), RunStatus::Busy);
@@ -90,7 +90,8 @@ fn a_node_that_failed_asks_anew() {
 #[test]
 fn a_budget_counts_from_there_on() {
     let (graph, log) = lived("planner", "money_of_a_thread_is_spent");
-    let spent = |it: &Event| matches!(it, Event::Decided(it) if it.budget_exceeded.is_some());
+    let spent =
+        |event: &Event| matches!(event, Event::Decided(decision) if decision.budget_exceeded.is_some());
     let end = log.iter().position(spent).unwrap();
     let ends = |at: usize, budget: Option<Budget>| {
         let mut thread = graph.fold(&log[..=at]).unwrap();
@@ -100,7 +101,7 @@ fn a_budget_counts_from_there_on() {
     };
     assert!(ends(end - 1, None), "the budget is as it was");
     assert!(!ends(end - 1, Some(Budget::default())));
-    let first = log.iter().position(|it| matches!(it, Event::Decided(_))).unwrap();
+    let first = log.iter().position(|event| matches!(event, Event::Decided(_))).unwrap();
     assert!(!ends(first, None) && first < end);
     let little = Limits { usd: Some(0.000_001), ..Limits::default() };
     assert!(ends(first, Some(Budget { thread: little.clone(), ..Budget::default() })));
@@ -110,7 +111,10 @@ fn a_budget_counts_from_there_on() {
 #[test]
 fn what_it_takes_for_concluded_is_remembered() {
     let (graph, log) = lived("planner", "two_tasks");
-    let planned = log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == "plan")).unwrap();
+    let planned = log
+        .iter()
+        .position(|event| matches!(event, Event::Decided(decision) if decision.node == "plan"))
+        .unwrap();
     let mut thread = graph.fold(&log[..=planned]).unwrap();
     let Event::Decided(decided) = &log[planned] else { unreachable!() };
     let mut fact = decided.facts[0].clone();

@@ -82,8 +82,8 @@ fn an_outcome_that_is_unknown_settles_nothing() {
 fn a_late_refusal_says_nothing_of_earlier_attempts() {
     let mut thread = strategies::find("planner").unwrap().begin();
     let log = include_str!("../../../fixtures/golden/v1/planner__repeats_of_a_write_run_out_in_doubt.jsonl");
-    let events = log.lines().map(|it| serde_json::from_str::<Event>(it).unwrap());
-    for event in events.take_while(|it| !matches!(it, Event::Reconciled(_))) {
+    let events = log.lines().map(|line| serde_json::from_str::<Event>(line).unwrap());
+    for event in events.take_while(|event| !matches!(event, Event::Reconciled(_))) {
         thread.apply(&event).unwrap();
     }
     thread.apply(&failed(false)).unwrap_err();

@@ -43,7 +43,7 @@ fn every_tool_call_has_one_result_before_anyone_speaks_again() {
                 }
                 Role::System | Role::User | Role::Assistant => assert!(open.is_empty(), "{name}: {open:?}"),
             }
-            open.extend(message.tool_calls.iter().map(|it| it.id.clone()));
+            open.extend(message.tool_calls.iter().map(|call| call.id.clone()));
         }
     });
 }
@@ -57,7 +57,7 @@ fn no_turn_ends_in_silence() {
         for event in &log {
             thread.apply(event).unwrap();
             let ended = matches!(event, Event::Decided(_)) && thread.status() != RunStatus::Busy;
-            assert!(!ended || thread.reply().is_some_and(|it| !it.is_empty()), "{name}: {event}");
+            assert!(!ended || thread.reply().is_some_and(|reply| !reply.is_empty()), "{name}: {event}");
         }
     });
 }
@@ -71,7 +71,7 @@ fn every_preview_is_the_beginning_of_the_answer() {
         let mut thread = graph.begin();
         for (seq, event) in log.iter().enumerate() {
             if let Some(words) =
-                reply(event).filter(|it| !it.trim().is_empty() && thread.preview("").is_some())
+                reply(event).filter(|reply| !reply.trim().is_empty() && thread.preview("").is_some())
             {
                 let node = thread.node().unwrap();
                 let Some(Event::Decided(decided)) = log.get(seq + 1) else {
@@ -79,7 +79,7 @@ fn every_preview_is_the_beginning_of_the_answer() {
                 };
                 let previews = words.char_indices().map(|(at, _)| at).chain([words.len()]);
                 let previews = previews.map(|at| thread.preview(&words[..at]).unwrap());
-                for preview in previews.filter(|it| !it.is_empty()) {
+                for preview in previews.filter(|preview| !preview.is_empty()) {
                     let answer = decided.messages.last().unwrap();
                     let begins = answer.content.starts_with(&*preview);
                     assert!(begins, "{name}, {node}: {preview:?} does not begin {:?}", answer.content);
@@ -118,11 +118,11 @@ fn reply(event: &Event) -> Option<&str> {
 fn a_message_is_heard_when_it_can_be() {
     let probe = strategies::find("probe").unwrap();
     let script =
-        |lines: &str| lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Event>>();
+        |lines: &str| lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Event>>();
     let hear = |thread: &dyn DynThread, policy| {
         thread
             .accept_message(uuid::Uuid::nil(), "", "", policy, Vec::new())
-            .map(|it| it.to_string().trim().to_owned())
+            .map(|event| event.to_string().trim().to_owned())
     };
     let opened = r#"{"event":"opened","strategy":"probe"}"#;
     let asks = r#"{"event":"turn_started","messages":[{"role":"user","content":"ask Well?"}]}"#;

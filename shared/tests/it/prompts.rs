@@ -24,5 +24,5 @@ fn every_prompt_of_a_strategys_folder_is_said() {
 #[test]
 fn a_planner_with_prompts_has_those_of_the_planner() {
     let of = |name| strategies::find(name).unwrap().prompts();
-    assert!(of("planner").iter().all(|it| of("planner_with_prompts").contains(it)));
+    assert!(of("planner").iter().all(|prompt| of("planner_with_prompts").contains(prompt)));
 }

@@ -9,8 +9,8 @@ use shared::{
 fn working() -> Box<dyn DynThread> {
     let mut thread = strategies::find("retriever").unwrap().begin();
     let log = include_str!("../../../fixtures/golden/v1/retriever__write_in_doubt.jsonl");
-    let events = log.lines().map(|it| serde_json::from_str::<Event>(it).unwrap());
-    for event in events.take_while(|it| !matches!(it, Event::InDoubt(_))) {
+    let events = log.lines().map(|line| serde_json::from_str::<Event>(line).unwrap());
+    for event in events.take_while(|event| !matches!(event, Event::InDoubt(_))) {
         thread.apply(&event).unwrap();
     }
     thread.apply(&started("t1")).unwrap();

@@ -31,12 +31,12 @@ pub(super) fn config(chat: &str, vectors: &str) -> String {
         json!(chat),
         json!(vectors)
     );
-    let experts = demo_servers::Expert::ALL.iter().map(|it| {
+    let experts = demo_servers::Expert::ALL.iter().map(|expert| {
         format!(
             "[mcp.{0}]\ndescription = {1}\ncommand = {2}\nargs = [\"expert\", \"{0}\", \"--data\", \"{0}.json\"]\n\
              connect_timeout_seconds = 60\n",
-            it.name(),
-            json!(it.description()),
+            expert.name(),
+            json!(expert.description()),
             json!(TURNFOLD)
         )
     });

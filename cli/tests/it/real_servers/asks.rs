@@ -27,7 +27,7 @@ async fn real_tools_that_take_long_are_waited_for_and_called_once() {
     let world = World::of(servers).await;
     let roast: Task<'_> = ("tables", "roast it", &[("roast", json!({}))]);
     let events = world.sees_through(planner("roast", &[roast], &["roasted well"])).await;
-    let of = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+    let of = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
     assert_eq!((of("attempted"), of("in_doubt"), of("attempt_failed")), (1, 0, 0), "{events:#?}");
     assert_eq!(fs::read_to_string(world.home.path().join("roasted")).unwrap(), "once\n");
 }
@@ -72,9 +72,9 @@ async fn real_tools_ask_a_person_and_any_worker_resumes() {
 /// Checks three attempts at one call: each declares that a person can be asked, has the same key, and includes the
 /// earlier answers.
 fn calls_fit_together(called: &str) {
-    let calls: Vec<Value> = called.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let calls: Vec<Value> = called.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(calls.len(), 3, "{called}");
-    let supplied: Vec<&Value> = calls.iter().map(|it| &it["inputResponses"]).collect();
+    let supplied: Vec<&Value> = calls.iter().map(|call| &call["inputResponses"]).collect();
     assert_eq!(
         supplied,
         [

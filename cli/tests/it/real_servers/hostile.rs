@@ -22,7 +22,7 @@ const NAMES: [&str; 6] = ["many", "big", "left", "right", "frail", "strict"];
 fn servers(home: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real_servers/hostile.py");
     let (script, home) = (script.display().to_string(), home.display().to_string());
-    NAMES.iter().map(|it| server(it, "Does its worst", "python3", &[&script, it, &home])).collect()
+    NAMES.iter().map(|name| server(name, "Does its worst", "python3", &[&script, name, &home])).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,7 +41,7 @@ async fn real_turns_survive_hostile_servers() {
 async fn three_hundred_tools(world: &World) {
     let last: Task<'_> = ("many", "tool 299, the last one", &[("tool_299", json!({}))]);
     let events = world.sees_through(planner("many", &[last], &["tool_299 of many"])).await;
-    let listed = events.iter().filter_map(|it| it["event"]["response"]["tools"].as_array());
+    let listed = events.iter().filter_map(|event| event["event"]["response"]["tools"].as_array());
     assert_eq!(listed.map(Vec::len).collect::<Vec<_>>(), [300]);
 }
 
@@ -85,8 +85,11 @@ async fn forbidden_arguments(world: &World) {
     );
     let row = Row { reply: vec!["not carried out".to_owned()], ..planner("strict", &[book], &["booked"]) };
     let events = world.sees_through(row).await;
-    let answers = events.iter().map(|it| &it["event"]["response"]).filter(|it| it["response"] == "output");
-    let mut statuses: Vec<&str> = answers.map(|it| it["status"].as_str().unwrap()).collect();
+    let answers = events
+        .iter()
+        .map(|event| &event["event"]["response"])
+        .filter(|response| response["response"] == "output");
+    let mut statuses: Vec<&str> = answers.map(|response| response["status"].as_str().unwrap()).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, ["ok", "refused", "refused"], "every call has a result");
     let booked = fs::read_to_string(world.home.path().join("booked")).unwrap();
@@ -102,7 +105,7 @@ async fn killed_while_it_looks(world: &World) {
     let turn = world.rests(&turn).await;
     world.holds(&row, &turn).await;
     let events = world.engine.events(turn["thread_id"].as_str().unwrap()).await;
-    assert!(events.iter().any(|it| it["kind"] == "attempt_failed"), "the loss is in the log");
+    assert!(events.iter().any(|event| event["kind"] == "attempt_failed"), "the loss is in the log");
 }
 
 /// A call that may have changed something is never repeated automatically; a person decides.
@@ -128,7 +131,7 @@ async fn killed_while_it_sends(world: &World) {
 }
 
 fn doubted(events: &[Value]) -> Value {
-    let doubted = events.iter().rfind(|it| it["kind"] == "in_doubt");
+    let doubted = events.iter().rfind(|event| event["kind"] == "in_doubt");
     doubted.expect("the doubt is in the log")["event"]["slot"].clone()
 }
 

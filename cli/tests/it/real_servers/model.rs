@@ -75,7 +75,7 @@ impl Rule {
         let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
         let shape = request["response_format"]["json_schema"]["name"].as_str().unwrap_or_default();
         shape == self.shape
-            && self.system.iter().all(|it| text(&messages[0]).contains(it))
+            && self.system.iter().all(|part| text(&messages[0]).contains(part))
             && match &*self.last {
                 role @ ("user" | "assistant" | "tool") => last["role"] == *role,
                 words => text(last).contains(words),
@@ -123,7 +123,7 @@ impl Model {
 async fn complete(State(shelf): State<Arc<Shelf>>, Json(request): Json<Value>) -> Response {
     match strictness::check(&request).and_then(|()| said(&shelf, &request)) {
         Ok(pieces) => {
-            let events = pieces.iter().map(|it| format!("data: {it}\n\n"));
+            let events = pieces.iter().map(|piece| format!("data: {piece}\n\n"));
             let body: String = events.chain(["data: [DONE]\n\n".to_owned()]).collect();
             ([("content-type", "text/event-stream")], body).into_response()
         }
@@ -139,13 +139,14 @@ async fn complete(State(shelf): State<Arc<Shelf>>, Json(request): Json<Value>) -
 fn said(shelf: &Shelf, request: &Value) -> Result<Vec<Value>, String> {
     let name = request["model"].as_str().unwrap_or_default();
     let rules = shelf.rules.lock().unwrap().get(name).cloned().unwrap_or_default();
-    let rule = rules.into_iter().find(|it| it.fits(request));
+    let rule = rules.into_iter().find(|rule| rule.fits(request));
     let rule = rule.ok_or_else(|| format!("no rule fits {}", cut(&request.to_string())))?;
     let piece = |delta: Value| json!({"model": name, "choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
     let (mut pieces, reason) = match rule.says {
         Says::Words(words) => {
             let words = words.replace("{heard}", &heard(request));
-            let said = words.split_inclusive(' ').map(|it| piece(json!({"content": it}))).collect::<Vec<_>>();
+            let said =
+                words.split_inclusive(' ').map(|word| piece(json!({"content": word}))).collect::<Vec<_>>();
             (said, "stop")
         }
         Says::Calls(calls) => {
@@ -172,14 +173,20 @@ fn said(shelf: &Shelf, request: &Value) -> Result<Vec<Value>, String> {
 
 /// Checks that a tool was offered: a model can call no other tool.
 fn offered(request: &Value, name: &str) -> Result<(), String> {
-    let mut tools = request["tools"].as_array().into_iter().flatten().map(|it| &it["function"]["name"]);
-    if tools.any(|it| it == name) { Ok(()) } else { Err(format!("the tool {name} was not offered")) }
+    let mut tools = request["tools"].as_array().into_iter().flatten().map(|tool| &tool["function"]["name"]);
+    if tools.any(|offered| offered == name) {
+        Ok(())
+    } else {
+        Err(format!("the tool {name} was not offered"))
+    }
 }
 
 /// Returns the beginning of every tool result.
 fn heard(request: &Value) -> String {
     let messages = request["messages"].as_array().into_iter().flatten();
-    let tools = messages.filter(|it| it["role"] == "tool").filter_map(|it| it["content"].as_str());
+    let tools = messages
+        .filter(|message| message["role"] == "tool")
+        .filter_map(|message| message["content"].as_str());
     tools.map(cut).collect::<Vec<_>>().join("\n")
 }
 

@@ -85,7 +85,7 @@ fn ada() -> Value {
 }
 
 fn row(name: &'static str, strategy: &'static str, input: &str, rules: Vec<Rule>, logged: &[&str]) -> Row {
-    let logged: Vec<String> = logged.iter().map(|it| (*it).to_owned()).collect();
+    let logged: Vec<String> = logged.iter().map(|text| (*text).to_owned()).collect();
     let reply = logged.clone();
     Row { name, strategy, config: json!({}), input: input.to_owned(), rules, answers: &[], logged, reply }
 }

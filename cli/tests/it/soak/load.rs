@@ -149,7 +149,7 @@ impl Client {
 }
 
 fn error(turn: &Value) -> String {
-    turn["error"].as_str().map(|it| format!(": {it}")).unwrap_or_default()
+    turn["error"].as_str().map(|error| format!(": {error}")).unwrap_or_default()
 }
 
 /// Returns the strategy and the message of the turn with this number; no two turns write the same text.

@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn drops(answer: &str, expected: &str, strange: &[&str]) {
-        let strange = strange.iter().map(|it| (*it).to_owned()).collect();
+        let strange = strange.iter().map(|url| (*url).to_owned()).collect();
         assert_eq!(resolved(answer), Resolved { text: expected.to_owned(), strange }, "{answer}");
     }
 
@@ -380,8 +380,8 @@ mod tests {
 
     #[test]
     fn what_is_no_token_stays() {
-        for it in ["a[0], a[i], [], [s], [sx1], [note], [ ] todo, s1, [s1", "", "[[a](b)]"] {
-            is(it, it);
+        for text in ["a[0], a[i], [], [s], [sx1], [note], [ ] todo, s1, [s1", "", "[[a](b)]"] {
+            is(text, text);
         }
     }
 
@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn an_address_of_the_readers_own_machine_needs_no_source() {
         for it in ["Open http://localhost:8080/map.", "[here](http://127.0.0.1/)", "http://localhost"] {
-            is(it, it);
+            is(text, text);
         }
         drops(
             "http://localhost.example/x",
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn code_stays_byte_for_byte() {
-        for it in [
+        for text in [
             "Run `curl http://localhost:8080/health`.",
             "```sh\ncurl http://localhost:8080 # [s1]\n```",
             "a\n\n~~~\nx[s1] = [s2, s3]\nhttps://e.example/3\n~~~\n\nb",
@@ -429,7 +429,7 @@ mod tests {
             "    [a] stays indented, as `[s1]` does",
             "`[see`](http://known.example/x)",
         ] {
-            is(it, it);
+            is(text, text);
         }
         is(
             "Call `f[s1]` as in [s2], [`f`](https://known.example/x) and ```[s3]```.",

@@ -101,7 +101,10 @@ mod tests {
     fn read(words: &str, citations: &[Citation]) -> (String, Vec<String>) {
         let mut shelf = Shelf::new(&[]);
         let finding = shelf.note_cited(words, citations);
-        (finding, shelf.into_sources().iter().map(|it| format!("{} <{}>", it.title, it.url)).collect())
+        (
+            finding,
+            shelf.into_sources().iter().map(|source| format!("{} <{}>", source.title, source.url)).collect(),
+        )
     }
 
     #[test]

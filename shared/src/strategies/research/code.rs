@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn is(text: &str, expected: &[&str]) {
-        let found: Vec<&str> = code(text).into_iter().map(|it| &text[it]).collect();
+        let found: Vec<&str> = code(text).into_iter().map(|range| &text[range]).collect();
         assert_eq!(found, expected, "{text:?}");
     }
 

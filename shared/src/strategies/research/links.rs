@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Vec<(String, String, Option<String>)> {
-        links(text).into_iter().map(|it| (text[it.at].to_owned(), it.url, it.label)).collect()
+        links(text).into_iter().map(|link| (text[link.at].to_owned(), link.url, link.label)).collect()
     }
 
     fn one(text: &str, at: &str, url: &str, label: Option<&str>) {
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(links("![p](https://a.example/p.png)")[0].kind, Kind::Picture);
         let both = told("[A](https://a.example) [B](https://b.example)");
         assert_eq!(
-            both.iter().map(|it| &*it.0).collect::<Vec<_>>(),
+            both.iter().map(|pair| &*pair.0).collect::<Vec<_>>(),
             ["[A](https://a.example)", "[B](https://b.example)"]
         );
     }
@@ -243,7 +243,7 @@ mod tests {
             "https://a.example/b?utm_source=x&gclid=1",
             "https://ann@a.example/b#:~:text=x",
         ];
-        assert!(same.iter().all(|it| key(it) == key(same[0])), "{:?}", same.map(key));
+        assert!(same.iter().all(|url| key(url) == key(same[0])), "{:?}", same.map(key));
         let others = [
             "https://a.example/bc",
             "https://a.example/B",
@@ -251,6 +251,6 @@ mod tests {
             "https://a.example/b#/c",
             "https://a.example:8080/b",
         ];
-        assert!(others.iter().all(|it| key(it) != key(same[0])), "{:?}", others.map(key));
+        assert!(others.iter().all(|url| key(url) != key(same[0])), "{:?}", others.map(key));
     }
 }

@@ -193,7 +193,8 @@ mod tests {
         for no in ["no", "No.", "STOP", "No, thanks!", "forget it", "non merci"] {
             assert_eq!(approval(no, 2), Approval::No, "{no}");
         }
-        let rather = |it: &[&str]| Approval::Rather(it.iter().map(|it| (*it).to_owned()).collect());
+        let rather =
+            |queries: &[&str]| Approval::Rather(queries.iter().map(|query| (*query).to_owned()).collect());
         for line in ["no man's sky review", "2026 tides", " tak\n", "make it about the moon", "-"] {
             assert_eq!(approval(line, 2), Approval::Line, "{line}");
         }

@@ -6,7 +6,10 @@ use super::*;
 fn read(output: &str) -> (String, Vec<String>) {
     let mut shelf = Shelf::new(&[]);
     let finding = shelf.note(output, 3);
-    (finding, shelf.into_sources().iter().map(|it| format!("{} <{}>", it.title, it.url)).collect())
+    (
+        finding,
+        shelf.into_sources().iter().map(|source| format!("{} <{}>", source.title, source.url)).collect(),
+    )
 }
 
 const TIDES: &str = "[s1] Tides (a.example)\nTwice a day.\n\n[s2] Moon (b.example)\nIt pulls.";
@@ -31,7 +34,7 @@ fn words_keep_their_shape_and_get_tokens() {
     let is = |output: &str, finding: &str, sources: &[&str]| {
         assert_eq!(
             read(output),
-            (finding.to_owned(), sources.iter().map(|it| (*it).to_owned()).collect()),
+            (finding.to_owned(), sources.iter().map(|url| (*url).to_owned()).collect()),
             "{output}"
         );
     };
