@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn bench(words: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_bench")).args(words).output();
+fn bench(args: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_bench")).args(args).output();
     output.expect("failed to start the bench")
 }
 
@@ -43,15 +43,15 @@ fn tiny_figures_have_a_floor_a_ratio_and_conditions() {
 
 #[test]
 fn figures_are_chosen_by_name() {
-    let names = |words: &[&str]| String::from_utf8(bench(words).stdout).unwrap();
+    let names = |args: &[&str]| String::from_utf8(bench(args).stdout).unwrap();
     assert!(names(&["--list"]).lines().count() > 10);
     assert_eq!(names(&["--list", "replay"]), "replay.memory\nreplay.cold\n");
     // A line's own name selects its figure.
     assert_eq!(names(&["--list", "replay.cold.1000.cpu", "memory"]), "replay.cold\nmemory\n");
     let unknown = bench(&["--list", "replay", "gone"]);
-    let words = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&unknown.stderr).into_owned();
     assert!(
-        !unknown.status.success() && words.contains("no figure is called \"gone\"; there are: "),
-        "{words}"
+        !unknown.status.success() && stderr.contains("no figure is called \"gone\"; there are: "),
+        "{stderr}"
     );
 }

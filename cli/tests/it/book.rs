@@ -367,16 +367,16 @@ fn no_page_is_lost_and_no_link_is_broken() {
 fn the_tests_of_the_source_documents_configuration_exist() {
     let text = fs::read_to_string(page("seed-configuration.md")).unwrap();
     let root = fixtures().join("..");
-    let words: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let expected: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
     let mut tests = 0;
-    for (nth, word) in words.iter().enumerate() {
+    for (nth, word) in expected.iter().enumerate() {
         if word.ends_with(".jsonl") && !word.contains("STRATEGY") {
             assert!(root.join(word).is_file(), "{word}");
             tests += 1;
         }
         if word.ends_with(".rs") {
             let code = fs::read_to_string(root.join(word)).unwrap_or_else(|err| panic!("{word}: {err}"));
-            let test = words[nth + 1];
+            let test = expected[nth + 1];
             assert!(code.contains(&format!("fn {test}(")), "{word} has no {test}");
             tests += 1;
         }

@@ -373,8 +373,8 @@ fn strategy_show_names_models_prompts_and_parameters_with_their_origins() {
     let text = run(folder.path(), &["strategy", "show", "planner", "--prompts"]).1;
     let expected =
         ["asks no model", "openai/small", "temperature 0.5 (turnfold.toml)", "Answer in Latin.\n\n{ending}"];
-    for words in expected {
-        assert!(text.contains(words), "{words:?} in {text}");
+    for part in expected {
+        assert!(text.contains(part), "{part:?} in {text}");
     }
     let without = run(folder.path(), &["strategy", "show", "planner"]).1;
     assert!(without.contains("Answer in Latin.") && !without.contains("{ending}"), "{without}");

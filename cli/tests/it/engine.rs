@@ -14,6 +14,11 @@ use test_servers::{Postgres, Redis, free_port};
 /// The binary under test.
 pub(crate) const TURNFOLD: &str = env!("CARGO_BIN_EXE_turnfold");
 
+/// Returns true if tests run in full, and not only the part that shows their point: `./check --long`.
+pub(crate) fn is_long() -> bool {
+    std::env::var("TURNFOLD_LONG").is_ok_and(|value| value == "1")
+}
+
 /// A process that is killed at the end of the test.
 pub(crate) struct Process(Child);
 
@@ -107,7 +112,11 @@ impl Engine {
     async fn opened(&self) {
         let began = Instant::now();
         while self.http.get(format!("{}/readyz", self.url)).send().await.is_err() {
-            assert!(began.elapsed() < Duration::from_secs(30), "the api is not ready: {}", self.told("api"));
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "the api is not ready: {}",
+                self.stderr_of("api")
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -159,7 +168,7 @@ impl Engine {
     }
 
     /// Returns the stderr of a process.
-    pub(crate) fn told(&self, name: &str) -> String {
+    pub(crate) fn stderr_of(&self, name: &str) -> String {
         fs::read_to_string(self.folder().join(format!("{name}.log"))).unwrap_or_default()
     }
 

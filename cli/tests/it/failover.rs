@@ -72,8 +72,8 @@ async fn real_engine_continues_on_the_new_primary() {
             began.elapsed() < TIMEOUT,
             "{}\n{}\n{}",
             batch["data"][0],
-            engine.told("api"),
-            engine.told("w0")
+            engine.stderr_of("api"),
+            engine.stderr_of("w0")
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

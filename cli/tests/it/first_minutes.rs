@@ -21,8 +21,8 @@ use crate::engine::{Process, fixtures, log, turnfold};
 fn the_demo_is_clean() {
     let folder = tempfile::tempdir().unwrap();
     let output = turnfold(folder.path()).args(["demo", "-o", "json"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stdout));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["findings"], json!([]));
     assert!(report["turns"]["completed"].as_u64().unwrap() >= 200, "{report}");
@@ -41,7 +41,7 @@ fn the_demo_is_clean() {
         report["writes"].as_u64().unwrap() > 150 && report["writes"] == report["writes_once"],
         "{report}"
     );
-    assert!(told.contains("scripted model"), "the scripted model must be announced: {told}");
+    assert!(printed.contains("scripted model"), "the scripted model must be announced: {printed}");
 }
 
 /// Turns of the demo that include tool calls, few enough to run quickly.

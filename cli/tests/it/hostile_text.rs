@@ -64,12 +64,12 @@ fn no_command_prints_what_a_terminal_obeys() {
     }
 
     // Semicolons and bars part the instructions of `probe`.
-    let words = hostile.replace([';', '|'], ":");
+    let input = hostile.replace([';', '|'], ":");
     let mut threads = Vec::new();
     for (strategy, text, exit) in [
-        ("probe", format!("stream {words}"), 0),
-        ("probe", format!("ask {words}?"), 3),
-        ("probe", format!("fail {words}"), 1),
+        ("probe", format!("stream {input}"), 0),
+        ("probe", format!("ask {input}?"), 3),
+        ("probe", format!("fail {input}"), 1),
         ("planner", hostile.clone(), 0),
     ] {
         let sent = at(&["turn", "send", "-g", strategy, &text, "--follow"]);
@@ -82,7 +82,7 @@ fn no_command_prints_what_a_terminal_obeys() {
     fs::write(
         folder.join("lines.jsonl"),
         json!({"custom_id": "a\u{1b}[8mb\u{202e}c", "method": "POST", "url": "/v1/turns",
-            "body": {"strategy": "probe", "input": format!("fail {words}")}})
+            "body": {"strategy": "probe", "input": format!("fail {input}")}})
         .to_string(),
     )
     .unwrap();

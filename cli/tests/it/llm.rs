@@ -44,23 +44,23 @@ async fn real_model_brings_every_turn_to_rest() {
     let engine = Engine::start(&config).await;
     let _workers = [engine.worker("w0"), engine.worker("w1")];
     let talks = table::talks();
-    let talked: BTreeSet<&str> = talks.iter().map(|talk| talk.strategy).collect();
+    let covered: BTreeSet<&str> = talks.iter().map(|talk| talk.strategy).collect();
     let all: BTreeSet<&str> = shared::strategies::all().iter().map(|strategy| strategy.name()).collect();
-    assert_eq!(talked, all, "every strategy is talked to");
+    assert_eq!(covered, all, "every strategy is talked to");
     let mut figures = Figures::default();
     for talk in talks {
-        talk_through(&engine, &talk, &mut figures).await;
+        run_talk(&engine, &talk, &mut figures).await;
     }
-    figures.told();
+    figures.print();
 }
 
 /// Runs all turns of one thread, then checks its log against today's code.
-async fn talk_through(engine: &Engine, talk: &Talk, figures: &mut Figures) {
+async fn run_talk(engine: &Engine, talk: &Talk, figures: &mut Figures) {
     let mut thread = Value::Null;
-    for words in talk.says {
-        let mut body = json!({"input": words, "policy": "replan"});
+    for text in talk.says {
+        let mut body = json!({"input": text, "policy": "replan"});
         if thread.is_null() {
-            body = json!({"strategy": talk.strategy, "config": talk.config, "input": words});
+            body = json!({"strategy": talk.strategy, "config": talk.config, "input": text});
         } else {
             body["thread_id"] = thread.clone();
         }
@@ -92,15 +92,19 @@ async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures)
         if !["queued", "running"].contains(&turn["status"].as_str().unwrap()) {
             break turn;
         }
-        assert!(began.elapsed() < PATIENCE, "stuck: {turn:#}\n{}", engine.told("w0") + &engine.told("w1"));
+        assert!(
+            began.elapsed() < PATIENCE,
+            "stuck: {turn:#}\n{}",
+            engine.stderr_of("w0") + &engine.stderr_of("w1")
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    let said = |field: &Value| field.as_str().is_some_and(|text| !text.trim().is_empty());
+    let is_text = |field: &Value| field.as_str().is_some_and(|text| !text.trim().is_empty());
     let status = turn["status"].as_str().unwrap();
     match status {
-        "completed" => assert!(said(&turn["output"]["reply"]), "it ended in silence: {turn:#}"),
-        "interrupted" => assert!(said(&turn["interrupt"]["question"]), "it asks nothing: {turn:#}"),
-        "failed" => assert!(said(&turn["error"]), "it failed without a reason: {turn:#}"),
+        "completed" => assert!(is_text(&turn["output"]["reply"]), "it ended in silence: {turn:#}"),
+        "interrupted" => assert!(is_text(&turn["interrupt"]["question"]), "it asks nothing: {turn:#}"),
+        "failed" => assert!(is_text(&turn["error"]), "it failed without a reason: {turn:#}"),
         other => panic!("a turn came to rest as {other}: {turn:#}"),
     }
     figures.counts(talk.strategy, &turn, began.elapsed());
@@ -112,11 +116,11 @@ fn answer(turn: &Value) -> Option<String> {
     let interrupt = turn["interrupt"].as_object()?;
     assert_ne!(interrupt["kind"], "in_doubt", "nobody was killed, so nothing is in doubt: {turn:#}");
     let option = interrupt["options"].as_array().and_then(|options| options.first()?.as_str());
-    let words = match interrupt["kind"].as_str() {
+    let text = match interrupt["kind"].as_str() {
         Some("approval") => "yes",
         _ => option.unwrap_or("I do not know. Do what you can without it."),
     };
-    Some(words.to_owned())
+    Some(text.to_owned())
 }
 
 impl Figures {
@@ -157,7 +161,7 @@ impl Figures {
     }
 
     #[expect(clippy::print_stdout, reason = "who runs this lane wants to see what the model does")]
-    fn told(&self) {
+    fn print(&self) {
         for (strategy, took) in &self.took {
             let own = self.statuses.iter().filter(|((name, _), _)| name == strategy);
             let ends: Vec<String> = own.map(|((_, status), turns)| format!("{turns} {status}")).collect();

@@ -30,8 +30,8 @@ async fn embedder() -> String {
 /// Runs a command. Returns the exit code, the JSON output and stderr.
 fn run(folder: &Path, url: &str, args: &[&str]) -> (i32, Value, String) {
     let output = turnfold(folder).args(["--url", url, "-o", "json"]).args(args).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+    let printed = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), printed)
 }
 
 /// Starts the engine and builds the index.
@@ -80,8 +80,8 @@ async fn real_milvus_has_the_index() {
         (exit, rows.as_array().unwrap().iter().map(row).collect::<Vec<_>>())
     };
     let best = |url: &str| {
-        let (exit, found, said) = run(folder, url, &["index", "search", "bbbb", "--limit", "1"]);
-        assert_eq!(exit, 0, "{said}");
+        let (exit, found, printed) = run(folder, url, &["index", "search", "bbbb", "--limit", "1"]);
+        assert_eq!(exit, 0, "{printed}");
         format!("{} by {}", found[0]["server"], found[0]["by"]).replace('"', "")
     };
 
@@ -103,8 +103,8 @@ async fn real_milvus_has_the_index() {
     assert_eq!(best(&url), "commands by local/5 and words");
 
     milvus.kill();
-    let (exit, _, said) = run(folder, &url, &["index", "search", "bbbb"]);
-    assert!(exit == 4 && said.contains("Milvus at 127.0.0.1"), "{exit}: {said}");
+    let (exit, _, printed) = run(folder, &url, &["index", "search", "bbbb"]);
+    assert!(exit == 4 && printed.contains("Milvus at 127.0.0.1"), "{exit}: {printed}");
     milvus.restart();
     assert_eq!(best(&url), "commands by local/5 and words", "it outlives its server's process");
 }

@@ -106,10 +106,10 @@ impl Dev {
     /// Runs a scenario of a client and checks its outcome.
     pub(crate) fn is_fine_with(&self, client: &mut Command, what: &str) {
         let output = client.args([&self.url, what]).output().unwrap();
-        let told = fs::read_to_string(self.folder().join("dev.log")).unwrap_or_default();
-        let said =
+        let printed = fs::read_to_string(self.folder().join("dev.log")).unwrap_or_default();
+        let stderr =
             [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        assert!(output.status.success() && said.contains("as expected"), "{said}\n{told}");
+        assert!(output.status.success() && stderr.contains("as expected"), "{stderr}\n{printed}");
     }
 }
 

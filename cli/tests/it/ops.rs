@@ -57,13 +57,13 @@ fn check(file: &str, queries: &[String]) -> BTreeSet<String> {
 }
 
 /// Collects the texts with this key, at any depth.
-fn texts(value: &Value, key: &str, found: &mut Vec<String>) {
+fn collect_texts(value: &Value, key: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             found.extend(fields.get(key).and_then(Value::as_str).map(str::to_owned));
-            fields.values().for_each(|value| texts(value, key, found));
+            fields.values().for_each(|value| collect_texts(value, key, found));
         }
-        Value::Array(items) => items.iter().for_each(|item| texts(item, key, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, key, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
@@ -72,7 +72,7 @@ fn texts(value: &Value, key: &str, found: &mut Vec<String>) {
 fn the_dashboard_shows_every_metric_and_no_other() {
     let dashboard: Value = serde_json::from_str(&ops("grafana.json")).unwrap();
     let mut queries = Vec::new();
-    texts(&dashboard, "expr", &mut queries);
+    collect_texts(&dashboard, "expr", &mut queries);
     let shown = check("grafana.json", &queries);
     let unshown: Vec<String> = metrics()
         .descriptions()
@@ -107,13 +107,13 @@ fn the_alerts_use_metrics_that_exist_and_say_what_to_do() {
 
 /// Runs Prometheus' own tool in the folder of a file.
 #[track_caller]
-fn promtool(words: [&str; 2], file: &Path) {
+fn promtool(args: [&str; 2], file: &Path) {
     let mut command = Command::new(test_servers::promtool());
-    command.args(words).arg(file.file_name().unwrap()).current_dir(file.parent().unwrap());
+    command.args(args).arg(file.file_name().unwrap()).current_dir(file.parent().unwrap());
     let output = command.output().unwrap();
     let text =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success(), "{words:?} {}: {text}", file.display());
+    assert!(output.status.success(), "{args:?} {}: {text}", file.display());
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn prometheus_accepts_the_alerts_and_they_fire_when_they_should() {
 fn prometheus_accepts_the_queries_of_the_dashboard() {
     let dashboard: Value = serde_json::from_str(&ops("grafana.json")).unwrap();
     let mut queries = Vec::new();
-    texts(&dashboard, "expr", &mut queries);
+    collect_texts(&dashboard, "expr", &mut queries);
     let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
     for (nth, query) in queries.iter().enumerate() {
         let query = query.replace("$__rate_interval", "5m").replace("$strategy", ".*");

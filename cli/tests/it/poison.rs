@@ -50,7 +50,7 @@ async fn real_engine_a_turn_that_kills_three_workers_fails_and_all_others_comple
         workers.push((name, process));
         // Kills the worker as soon as it holds the job, until the turn has failed.
         let failed = loop {
-            assert!(began.elapsed() < PATIENCE, "{}", engine.told(&format!("w{killed}")));
+            assert!(began.elapsed() < PATIENCE, "{}", engine.stderr_of(&format!("w{killed}")));
             if engine.get(&turn).await["status"] == "failed" {
                 break true;
             }
@@ -80,8 +80,8 @@ async fn real_engine_a_turn_that_kills_three_workers_fails_and_all_others_comple
     assert!(error.contains("workers died or stalled 3 times") && error.contains("was w2"), "{error}");
     assert!(error.contains("turnfold turn retry"), "{error}");
     assert!(was_shown, "queue ls did not show the deaths");
-    let told = engine.told("w3");
-    assert!(told.contains("WARN") && told.contains("the worker fails the turn"), "{told}");
+    let printed = engine.stderr_of("w3");
+    assert!(printed.contains("WARN") && printed.contains("the worker fails the turn"), "{printed}");
 
     for other in &others {
         let ended = engine.get(&format!("/v1/turns/{}?wait=60", text(other, "id"))).await;

@@ -48,8 +48,8 @@ impl Dev {
         run(self.folder.path(), &self.url, args)
     }
 
-    pub(crate) fn send(&self, strategy: &str, words: &str) -> String {
-        let sent = self.run(&["turn", "send", "-g", strategy, words, "-o", "json"]);
+    pub(crate) fn send(&self, strategy: &str, input: &str) -> String {
+        let sent = self.run(&["turn", "send", "-g", strategy, input, "-o", "json"]);
         let turn: Value = serde_json::from_str(&sent.1).unwrap_or_else(|_| panic!("{sent:?}"));
         turn["id"].as_str().unwrap().to_owned()
     }
@@ -85,14 +85,14 @@ fn redis_is_reached_over_tls() {
     assert!(turnfold(folder.path()).arg("migrate").status().unwrap().success());
     let ask = |authority: &Path| {
         let mut command = turnfold(folder.path());
-        let said = command.args(["queue", "rebuild"]).env("SSL_CERT_FILE", authority).output().unwrap();
-        (said.status.code(), String::from_utf8(said.stderr).unwrap())
+        let printed = command.args(["queue", "rebuild"]).env("SSL_CERT_FILE", authority).output().unwrap();
+        (printed.status.code(), String::from_utf8(printed.stderr).unwrap())
     };
     assert_eq!(ask(&redis.authority()).0, Some(0), "{:?}", ask(&redis.authority()));
     fs::write(folder.path().join("nobody.pem"), "").unwrap();
-    let (exit, said) = ask(&folder.path().join("nobody.pem"));
-    assert_eq!(exit, Some(9), "{said}");
-    assert!(said.contains("certificate") && said.contains("localhost"), "{said}");
+    let (exit, printed) = ask(&folder.path().join("nobody.pem"));
+    assert_eq!(exit, Some(9), "{printed}");
+    assert!(printed.contains("certificate") && printed.contains("localhost"), "{printed}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn paused_work_waits_until_it_is_resumed() {
     assert_eq!(dev.run(&["queue", "resume", "--model", "openai/gpt-4o"]).0, 0);
     let again = dev.run(&["queue", "resume", "--model", "openai/gpt-4o"]);
     assert!(again.0 == 7 && again.2.contains("is not paused"), "{again:?}");
-    assert_eq!(dev.run(&["queue", "pause"]).0, 2, "one of them must be said");
+    assert_eq!(dev.run(&["queue", "pause"]).0, 2, "one of them is required");
     assert_eq!(dev.run(&["queue", "pause", "--model", "a/b", "--strategy", "probe"]).0, 2, "and not two");
     assert_eq!(dev.run(&["queue", "pause", "--strategy", "gone"]).0, 2);
     assert_eq!(dev.run(&["queue", "pauses", "-o", "json"]).1.trim(), "[]");

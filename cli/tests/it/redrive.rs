@@ -82,18 +82,18 @@ fn the_queue_explains_why_turns_wait() {
     assert!(sent.1.contains("is queued"), "{sent:?}");
     let asks = dev.send("probe", "ask Well?");
     dev.until(&asks, "interrupted");
-    let falters = dev.send("probe", "flaky 9; echo end");
+    let retries = dev.send("probe", "flaky 9; echo end");
     let began = Instant::now();
     loop {
-        let told = dev.run(&["queue", "list"]);
-        assert!(told.0 == 0 && told.1.contains("1 not due before 20"), "{told:?}");
-        assert!(told.1.contains("1 wait for a person"), "{told:?}");
-        if told.1.contains("1 retry in ") && told.1.contains(&falters) {
+        let output = dev.run(&["queue", "list"]);
+        assert!(output.0 == 0 && output.1.contains("1 not due before 20"), "{output:?}");
+        assert!(output.1.contains("1 wait for a person"), "{output:?}");
+        if output.1.contains("1 retry in ") && output.1.contains(&retries) {
             break;
         }
         assert!(
             began.elapsed() < Duration::from_secs(30),
-            "it does not say that it is tried again: {told:?}"
+            "it does not say that it is tried again: {output:?}"
         );
     }
     let page = dev.run(&["queue", "list", "--limit", "1", "-o", "json"]);

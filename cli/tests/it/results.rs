@@ -72,7 +72,7 @@ enum End {
 }
 
 /// Every response has two results and half of the next one.
-fn breaking_off(end: End, told: u64, there: u64) -> Router {
+fn breaking_off(end: End, printed: u64, there: u64) -> Router {
     let results = move |uri: Uri| async move {
         let first = after(&uri) + 1;
         let mut pieces: Vec<_> =
@@ -93,7 +93,7 @@ fn breaking_off(end: End, told: u64, there: u64) -> Router {
     Router::new()
         .route(
             &format!("/v1/batches/{BATCH}"),
-            get(move || async move { batch(BatchStatus::Completed, told, told) }),
+            get(move || async move { batch(BatchStatus::Completed, printed, printed) }),
         )
         .route(&format!("/v1/batches/{BATCH}/results"), get(results))
 }
@@ -130,20 +130,20 @@ async fn missing_results_are_an_error_and_leave_no_file() {
 /// A failed line runs again while the batch is watched, and again while its results are read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_has_each_line_once_while_lines_run_again() {
-    let looks = Arc::new(AtomicU64::new(0));
-    let look = async |State(looks): State<Arc<AtomicU64>>| match looks.fetch_add(1, Ordering::Relaxed) {
+    let reads = Arc::new(AtomicU64::new(0));
+    let read = async |State(reads): State<Arc<AtomicU64>>| match reads.fetch_add(1, Ordering::Relaxed) {
         0..3 => batch(BatchStatus::InProgress, 2, 2),
         _ => batch(BatchStatus::Completed, 2, 3),
     };
-    let results = async |State(looks): State<Arc<AtomicU64>>, uri: Uri| {
-        let there = if looks.load(Ordering::Relaxed) <= 3 { 2 } else { 4 };
+    let results = async |State(reads): State<Arc<AtomicU64>>, uri: Uri| {
+        let there = if reads.load(Ordering::Relaxed) <= 3 { 2 } else { 4 };
         let all = [line(1, "again"), line(2, "well"), line(3, "again"), line(4, "again")];
         all.into_iter().take(there).skip(usize::try_from(after(&uri)).unwrap()).collect::<String>()
     };
     let routes = Router::new()
-        .route(&format!("/v1/batches/{BATCH}"), get(look))
+        .route(&format!("/v1/batches/{BATCH}"), get(read))
         .route(&format!("/v1/batches/{BATCH}/results"), get(results))
-        .with_state(looks);
+        .with_state(reads);
     let url = serve(routes).await;
     let done = spawn_blocking(move || {
         let folder = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ async fn a_file_has_each_line_once_while_lines_run_again() {
         let there = names(&fs::read_to_string(folder.path().join("o.jsonl")).unwrap());
         assert_eq!(there, [("well".to_owned(), 2), ("again".to_owned(), 3)], "the last of each line");
         let done = run(folder.path(), &url, &["--follow"]);
-        assert_eq!(names(&done.1).len(), 4, "what streams tells all of it: {done:?}");
+        assert_eq!(names(&done.1).len(), 4, "a stream contains all results: {done:?}");
     });
     done.await.unwrap();
 }
@@ -167,7 +167,7 @@ fn peak(process: u32) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn long_lines_are_read_one_at_a_time() {
     const LINES: u64 = 1_000;
-    let (all_but_one, told) = oneshot::channel();
+    let (all_but_one, printed) = oneshot::channel();
     let (go_on, wait) = oneshot::channel::<()>();
     let long = json!({"pad": "x".repeat(256 * 1024)});
     let line = move |n: u64| {
@@ -191,11 +191,11 @@ async fn long_lines_are_read_one_at_a_time() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    told.await.unwrap();
-    let took = peak(process.id());
+    printed.await.unwrap();
+    let peak_mib = peak(process.id());
     go_on.send(()).unwrap();
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut process.stdout.take().unwrap(), &mut said).unwrap();
-    assert!(process.wait().unwrap().success() && said.lines().count() == 1_001, "all are written");
-    assert!(took < 128, "{took} MiB of memory for lines of a quarter of one");
+    let mut stderr = String::new();
+    std::io::Read::read_to_string(&mut process.stdout.take().unwrap(), &mut stderr).unwrap();
+    assert!(process.wait().unwrap().success() && stderr.lines().count() == 1_001, "all are written");
+    assert!(peak_mib < 128, "{peak_mib} MiB of memory for lines of a quarter of one");
 }

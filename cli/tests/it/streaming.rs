@@ -86,8 +86,8 @@ async fn complete(State(teller): State<Arc<Teller>>, Json(request): Json<Value>)
     let breaks = asked["content"].as_str().unwrap().contains("breaks");
     let changes = asked["content"].as_str().unwrap().contains("changes");
     if !teller.is_next_held.swap(false, Ordering::Relaxed) {
-        let words = if changes { "Low water.".to_owned() } else { format!("{FIRST}{REST}") };
-        return whole(Body::from([&text(&words)[..], &end()].concat()));
+        let answer = if changes { "Low water.".to_owned() } else { format!("{FIRST}{REST}") };
+        return whole(Body::from([&text(&answer)[..], &end()].concat()));
     }
     let first = stream::once({
         let teller = Arc::clone(&teller);
@@ -148,15 +148,15 @@ fn content(body: &str) -> String {
     data.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
 }
 
-async fn chat(http: &reqwest::Client, url: &str, words: &str) -> reqwest::Response {
-    let body = json!({"model": "planner", "stream": true, "messages": [{"role": "user", "content": words}]});
+async fn chat(http: &reqwest::Client, url: &str, text: &str) -> reqwest::Response {
+    let body = json!({"model": "planner", "stream": true, "messages": [{"role": "user", "content": text}]});
     let response = http.post(format!("{url}/v1/chat/completions")).json(&body).send().await.unwrap();
     response.error_for_status().unwrap()
 }
 
 /// Submits a turn and follows its thread with pieces of the answer.
-async fn follow(http: &reqwest::Client, url: &str, words: &str) -> reqwest::Response {
-    let body = json!({"strategy": "planner", "input": words});
+async fn follow(http: &reqwest::Client, url: &str, text: &str) -> reqwest::Response {
+    let body = json!({"strategy": "planner", "input": text});
     let turn = http.post(format!("{url}/v1/turns")).json(&body).send().await.unwrap();
     let turn: Value = turn.json().await.unwrap();
     let thread = turn["thread_id"].as_str().unwrap();

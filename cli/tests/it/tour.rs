@@ -63,12 +63,12 @@ fn walk(name: &str) {
             continue;
         }
         let output = run(folder, &listen, &command);
-        let told = [output.stdout, output.stderr].concat();
-        let told = String::from_utf8(told).unwrap();
-        assert_eq!(output.status.code(), Some(exit), "{command}: {told}");
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8(printed).unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{command}: {printed}");
         for line in prints {
-            let holds = line.split('…').all(|part| told.contains(part.trim_end()));
-            assert!(holds, "{command} does not print {line:?}, but\n{told}");
+            let holds = line.split('…').all(|part| printed.contains(part.trim_end()));
+            assert!(holds, "{command} does not print {line:?}, but\n{printed}");
         }
     }
     drop(engine);

@@ -147,9 +147,9 @@ impl Attack {
     }
 
     fn log(&self) -> Vec<Event> {
-        let lived = rerun(strategies::find("action_plan").unwrap(), &self.0).unwrap();
-        assert_eq!(lived.unused, [], "the thread did not come to this");
-        lived.log
+        let recorded = rerun(strategies::find("action_plan").unwrap(), &self.0).unwrap();
+        assert_eq!(recorded.unused, [], "the thread did not come to this");
+        recorded.log
     }
 
     /// Returns the arguments of each call of `book`, in order.

@@ -21,7 +21,7 @@ fn forked(seq: usize) -> Forked {
     }
 }
 
-fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
+fn recorded(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
     let mut found = None;
     each_fixture(|graph, name, script| {
         if (graph.name(), name) == (strategy, fixture) {
@@ -56,7 +56,7 @@ fn after_a_decision_or_its_answers_it_goes_on_as_before() {
 /// A request without an answer is issued again, because a fork may change it. A request with an answer is not.
 #[test]
 fn a_question_is_asked_anew_until_it_has_an_answer() {
-    let (graph, log) = lived("planner", "two_tasks");
+    let (graph, log) = recorded("planner", "two_tasks");
     let asked = log.iter().position(|event| matches!(event, Event::Asked(_))).unwrap();
     let mut fork = forked(asked);
     fork.config = json!({"model": "openai/other"});
@@ -77,7 +77,7 @@ fn a_question_is_asked_anew_until_it_has_an_answer() {
 
 #[test]
 fn a_node_that_failed_asks_anew() {
-    let (graph, log) = lived("probe", "fails_for_good");
+    let (graph, log) = recorded("probe", "fails_for_good");
     let failed = log.iter().position(|event| matches!(event, Event::Failed(_))).unwrap();
     let mut thread = graph.fold(&log[..=failed]).unwrap();
     thread.apply(&forked(failed).into()).unwrap();
@@ -89,7 +89,7 @@ fn a_node_that_failed_asks_anew() {
 /// usage counts.
 #[test]
 fn a_budget_counts_from_there_on() {
-    let (graph, log) = lived("planner", "money_of_a_thread_is_spent");
+    let (graph, log) = recorded("planner", "money_of_a_thread_is_spent");
     let spent =
         |event: &Event| matches!(event, Event::Decided(decision) if decision.budget_exceeded.is_some());
     let end = log.iter().position(spent).unwrap();
@@ -110,7 +110,7 @@ fn a_budget_counts_from_there_on() {
 
 #[test]
 fn what_it_takes_for_concluded_is_remembered() {
-    let (graph, log) = lived("planner", "two_tasks");
+    let (graph, log) = recorded("planner", "two_tasks");
     let planned = log
         .iter()
         .position(|event| matches!(event, Event::Decided(decision) if decision.node == "plan"))

@@ -70,15 +70,15 @@ fn every_preview_is_the_beginning_of_the_answer() {
         let log = rerun(graph, &script).unwrap().log;
         let mut thread = graph.begin();
         for (seq, event) in log.iter().enumerate() {
-            if let Some(words) =
+            if let Some(text) =
                 reply(event).filter(|reply| !reply.trim().is_empty() && thread.preview("").is_some())
             {
                 let node = thread.node().unwrap();
                 let Some(Event::Decided(decided)) = log.get(seq + 1) else {
                     panic!("{name}: {node} decides")
                 };
-                let previews = words.char_indices().map(|(at, _)| at).chain([words.len()]);
-                let previews = previews.map(|at| thread.preview(&words[..at]).unwrap());
+                let previews = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+                let previews = previews.map(|at| thread.preview(&text[..at]).unwrap());
                 for preview in previews.filter(|preview| !preview.is_empty()) {
                     let answer = decided.messages.last().unwrap();
                     let begins = answer.content.starts_with(&*preview);

@@ -199,7 +199,7 @@ fn a_server_is_a_cause_until_it_answers() {
     let tools = r#"{"event":"answered","slot":0,"response":{"response":"tools","tools":[{"name":"book","safety":"read"}]}}"#;
     let none =
         r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"{\"action_plan\":[]}"}}"#;
-    let words = r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"Sorry."}}"#;
+    let text = r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"Sorry."}}"#;
     let ends = |lines: &[&str]| {
         let log = rerun(planner, &log(lines)).unwrap().log;
         log.iter()
@@ -209,13 +209,13 @@ fn a_server_is_a_cause_until_it_answers() {
             .collect::<Vec<_>>()
     };
     let unreachable = "partial: mcp unreachable: calendar";
-    assert_eq!(ends(&[opened, started, refused, words]), [unreachable]);
-    let then = [opened, started, refused, words, started, tools, none, words];
+    assert_eq!(ends(&[opened, started, refused, text]), [unreachable]);
+    let then = [opened, started, refused, text, started, tools, none, text];
     assert_eq!(ends(&then), [unreachable, "declined: no command fits"], "the next request begins anew");
     let ask = r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"{\"action_plan\":[],\"missing_information\":[\"When?\"]}"}}"#;
     let two = opened.replace("\"calendar\":\"dates\"", "\"calendar\":\"dates\",\"contacts\":\"people\"");
     let dead = r#"{"event":"attempt_failed","slot":1,"error":"connection refused"}"#;
     let answer = started.replace("\"messages\"", "\"kind\":\"answer\",\"messages\"");
-    let asked = [two.as_str(), started, tools, dead, ask, &answer, none, words];
+    let asked = [two.as_str(), started, tools, dead, ask, &answer, none, text];
     assert_eq!(ends(&asked), ["declined: no command fits; mcp unreachable: contacts"]);
 }

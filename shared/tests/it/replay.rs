@@ -6,7 +6,7 @@ use shared::{Decided, Divergence, Event, Field, Graph, Request, replay, rerun, s
 use crate::fixtures::each_fixture;
 
 /// Returns the log that the current code writes for this fixture.
-fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
+fn recorded(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
     let mut found = None;
     each_fixture(|graph, name, script| {
         if (graph.name(), name) == (strategy, fixture) {
@@ -19,7 +19,7 @@ fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
 /// Replays a log whose first decision of `node` has been changed by `then`.
 #[track_caller]
 fn decided(node: &str, then: impl Fn(&mut Decided)) -> Divergence {
-    let (graph, mut log) = lived("planner", "two_tasks");
+    let (graph, mut log) = recorded("planner", "two_tasks");
     let seq = log
         .iter()
         .position(|event| matches!(event, Event::Decided(decision) if decision.node == node))
@@ -66,7 +66,7 @@ fn what_is_said_and_why_are_named_last() {
 
 #[test]
 fn a_prompt_is_named_by_its_line_and_only_if_nothing_else_differs() {
-    let (graph, log) = lived("planner", "two_tasks");
+    let (graph, log) = recorded("planner", "two_tasks");
     let reworded = |also: fn(&mut Request)| {
         let mut log = log.clone();
         let Some(Event::Asked(asked)) = log.iter_mut().find(|event| matches!(event, Event::Asked(_))) else {
@@ -111,7 +111,7 @@ fn every_decision_that_is_changed_is_found() {
 
 #[test]
 fn where_another_event_would_follow_both_are_told_whole() {
-    let (graph, log) = lived("planner", "dead_server");
+    let (graph, log) = recorded("planner", "dead_server");
     let seq = log.iter().position(|event| matches!(event, Event::Abandoned(_))).unwrap();
     let mut then = log[..seq].to_vec();
     let (node, reason) = ("equip".to_owned(), "the server is dead".to_owned());

@@ -109,9 +109,9 @@ async fn among_three(world: &LiveWorld, which: &str, questions: &[Question]) -> 
         let place = hits.iter().position(|hit| hit.server == *wants);
         first += usize::from(place == Some(0));
         among_three += usize::from(place.is_some());
-        let told = place.map_or("-".to_owned(), |place| (place + 1).to_string());
+        let printed = place.map_or("-".to_owned(), |place| (place + 1).to_string());
         let names: Vec<&str> = hits.iter().map(|hit| hit.server.as_str()).collect();
-        println!("{told} {asks} -> {wants}: {names:?}");
+        println!("{printed} {asks} -> {wants}: {names:?}");
     }
     println!("{BY}, {which}: {among_three} of {} among the first three, {first} the first", questions.len());
     among_three

@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn an_address_of_the_readers_own_machine_needs_no_source() {
-        for it in ["Open http://localhost:8080/map.", "[here](http://127.0.0.1/)", "http://localhost"] {
+        for text in ["Open http://localhost:8080/map.", "[here](http://127.0.0.1/)", "http://localhost"] {
             is(text, text);
         }
         drops(

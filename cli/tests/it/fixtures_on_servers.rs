@@ -29,7 +29,7 @@ use worker::{
 use crate::engine::{Engine, Process, fixtures, log};
 
 /// Environment variable that makes this test binary run as the worker.
-const LIBRARY: &str = "TURNFOLD_TEST_LIBRARY";
+const RECORDINGS: &str = "TURNFOLD_TEST_LIBRARY";
 
 /// Maximum deployments at a time.
 const ENGINES: usize = 2;
@@ -47,14 +47,14 @@ async fn real_servers_give_the_same_transcripts() {
             by_config.entry(config(&opened)).or_default().push((graph, path));
         }
     }
-    let lived = AtomicUsize::new(0);
+    let ran = AtomicUsize::new(0);
     stream::iter(by_config)
         .for_each_concurrent(ENGINES, async |(config, fixtures)| {
-            live_all(&config, &fixtures).await;
-            lived.fetch_add(fixtures.len(), Ordering::Relaxed);
+            run_all(&config, &fixtures).await;
+            ran.fetch_add(fixtures.len(), Ordering::Relaxed);
         })
         .await;
-    assert!(lived.load(Ordering::Relaxed) > 200, "{lived:?} fixtures");
+    assert!(ran.load(Ordering::Relaxed) > 200, "{ran:?} fixtures");
 }
 
 /// Configuration with which threads open like this one.
@@ -78,20 +78,24 @@ fn config(opened: &Opened) -> String {
 }
 
 /// Runs the fixtures that share a configuration on one deployment.
-async fn live_all(config: &str, fixtures: &[(&'static dyn Graph, PathBuf)]) {
+async fn run_all(config: &str, fixtures: &[(&'static dyn Graph, PathBuf)]) {
     let engine = Engine::start(config).await;
-    let library = engine.folder().join("library");
-    fs::create_dir(&library).unwrap();
+    let recordings = engine.folder().join("library");
+    fs::create_dir(&recordings).unwrap();
     let mut worker = Command::new(std::env::current_exe().unwrap());
-    worker.args(["--exact", "distance::be_the_worker", "--nocapture"]).env(LIBRARY, &library);
+    worker
+        .args(["--exact", "fixtures_on_servers::be_the_worker", "--nocapture"])
+        .env(RECORDINGS, &recordings);
     worker.current_dir(engine.folder()).stdout(log(engine.folder(), "worker.out"));
     let _worker = Process::start(worker.stderr(log(engine.folder(), "worker")));
     stream::iter(fixtures)
-        .for_each_concurrent(SIDE_BY_SIDE, async |(graph, path)| live(&engine, &library, *graph, path).await)
+        .for_each_concurrent(SIDE_BY_SIDE, async |(graph, path)| {
+            run_fixture(&engine, &recordings, *graph, path).await
+        })
         .await;
 }
 
-async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: &Path) {
+async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Graph, path: &Path) {
     let name = path.display();
     let whole = rerun(graph, &read(path)).unwrap().log;
     let Event::Opened(opened) = &whole[0] else { panic!("{name} does not begin with `opened`") };
@@ -114,8 +118,8 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
             until(engine, &thread, seq, path).await;
         }
         match event {
-            Event::TurnStarted(heard) => {
-                let messages: Vec<Value> = heard
+            Event::TurnStarted(started) => {
+                let messages: Vec<Value> = started
                     .messages
                     .iter()
                     .map(|message| json!({"role": message.role, "content": message.content}))
@@ -127,21 +131,22 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
                     body["budget"] = json!(opened.budget);
                 } else {
                     body["thread_id"] = json!(thread);
-                    body["policy"] = json!(if heard.kind == TurnKind::Answer { "answer" } else { "replan" });
+                    body["policy"] =
+                        json!(if started.kind == TurnKind::Answer { "answer" } else { "replan" });
                 }
                 turn = engine.post("/v1/turns", &body).await;
-                let shelf = library.join(turn["thread_id"].as_str().unwrap());
-                fs::write(shelf.with_extension("new"), path.to_str().unwrap()).unwrap();
-                fs::rename(shelf.with_extension("new"), shelf).unwrap();
+                let recording = recordings.join(turn["thread_id"].as_str().unwrap());
+                fs::write(recording.with_extension("new"), path.to_str().unwrap()).unwrap();
+                fs::rename(recording.with_extension("new"), recording).unwrap();
             }
             Event::InputProvided(provided) => {
-                let words = match &provided.response {
+                let text = match &provided.response {
                     InputResponse::Accept(Value::Null) => "done".to_owned(),
                     InputResponse::Accept(fields) => fields.to_string(),
                     InputResponse::Decline => "decline".to_owned(),
                     InputResponse::Cancel => "cancel".to_owned(),
                 };
-                let body = json!({"thread_id": thread, "input": words, "policy": "answer"});
+                let body = json!({"thread_id": thread, "input": text, "policy": "answer"});
                 turn = engine.post("/v1/turns", &body).await;
             }
             Event::Retried(_) => drop(engine.post(&format!("/v1/turns/{id}/retry"), &json!({})).await),
@@ -163,11 +168,11 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
     let events = engine.events(thread).await;
     let log: Vec<Event> =
         events.iter().map(|event| serde_json::from_value(event["event"].clone()).unwrap()).collect();
-    let told = shared::transcript(&log);
+    let transcript = shared::transcript(&log);
     let state = engine.get(&format!("/v1/threads/{thread}/state")).await["state"].clone();
     let snap = fs::read_to_string(path.with_extension("snap")).unwrap();
     let expected = snap.splitn(3, "---\n").nth(2).unwrap().trim_end().to_owned();
-    assert_eq!(format!("{told}\nstate {state:#}"), expected, "{name}");
+    assert_eq!(format!("{transcript}\nstate {state:#}"), expected, "{name}");
 }
 
 async fn until(engine: &Engine, thread: &str, events: usize, path: &Path) {
@@ -178,7 +183,7 @@ async fn until(engine: &Engine, thread: &str, events: usize, path: &Path) {
             return;
         }
         let late = began.elapsed() > Duration::from_secs(30);
-        assert!(!late, "{}: {now} of {events} events; {}", path.display(), engine.told("worker"));
+        assert!(!late, "{}: {now} of {events} events; {}", path.display(), engine.stderr_of("worker"));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -199,7 +204,7 @@ fn read(path: &Path) -> Vec<Event> {
 /// test returns at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn be_the_worker() {
-    let Ok(library) = std::env::var(LIBRARY) else { return };
+    let Ok(recordings) = std::env::var(RECORDINGS) else { return };
     let config: toml::Table = fs::read_to_string("turnfold.toml").unwrap().parse().unwrap();
     let url = |section: &str| config[section]["url"].as_str().unwrap().to_owned();
     let lease = Duration::from_secs(2);
@@ -211,7 +216,7 @@ async fn be_the_worker() {
     let steps = StepRunner {
         parts,
         strategies: StrategyRegistry::new(strategies::all()),
-        world: Arc::new(Library { folder: library.into(), read: Mutex::default() }),
+        world: Arc::new(Recordings { folder: recordings.into(), read: Mutex::default() }),
         backoff: Backoff { base: Duration::from_millis(5), max: Duration::from_millis(20) },
         admission: RequestAdmission::default(),
         name: "worker".to_owned(),
@@ -222,24 +227,24 @@ async fn be_the_worker() {
 }
 
 /// A world that finds the recording of each thread in a folder.
-struct Library {
+struct Recordings {
     folder: PathBuf,
     read: Mutex<HashMap<Uuid, Arc<RecordedWorld>>>,
 }
 
 #[async_trait]
-impl World for Library {
+impl World for Recordings {
     async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         // One request at a time, in order: the first of several concurrent requests must not be answered last.
         let mut read = self.read.lock().await;
         let world = match read.get(&ask.thread).cloned() {
             Some(world) => world,
             None => {
-                let shelf = self.folder.join(ask.thread.to_string());
-                while !shelf.exists() {
+                let recording = self.folder.join(ask.thread.to_string());
+                while !recording.exists() {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
-                let path = PathBuf::from(fs::read_to_string(shelf).unwrap());
+                let path = PathBuf::from(fs::read_to_string(recording).unwrap());
                 let strategy = path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
                 let world = Arc::new(
                     RecordedWorld::new(strategies::find(&strategy).unwrap(), &self::read(&path)).unwrap(),

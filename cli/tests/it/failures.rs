@@ -54,8 +54,8 @@ impl Dev {
     }
 
     /// Sends a message and waits until the turn ends.
-    async fn says(&self, thread: Option<&Value>, words: &str) -> Value {
-        let mut body = json!({"input": words});
+    async fn send(&self, thread: Option<&Value>, expected: &str) -> Value {
+        let mut body = json!({"input": expected});
         match thread {
             Some(turn) => body["thread_id"] = turn["thread_id"].clone(),
             None => body["strategy"] = json!("planner"),
@@ -64,8 +64,8 @@ impl Dev {
     }
 
     /// Checks that another turn on the thread completes.
-    async fn goes_on(&self, turn: &Value) {
-        let next = self.says(Some(turn), "hello").await;
+    async fn check_next_turn(&self, turn: &Value) {
+        let next = self.send(Some(turn), "hello").await;
         assert_eq!(next["status"], "completed", "{next}");
         assert_eq!(next["output"]["reply"], "Hello!", "{next}");
     }
@@ -86,18 +86,18 @@ fn script(lines: impl IntoIterator<Item = Value>) -> Vec<Value> {
 #[tokio::test]
 async fn a_model_that_answers_malformed_json_four_times() {
     let dev = dev(&script([json!({"shape": "PlanReply", "says": "Sure, I'll plan that!"})])).await;
-    let turn = dev.says(None, "plan it").await;
+    let turn = dev.send(None, "plan it").await;
     assert_eq!(turn["status"], "failed", "{turn}");
     let error = turn["error"].as_str().unwrap();
-    for words in ["plan", "does not fit its schema", "tried 4 times", "retry the turn"] {
-        assert!(error.contains(words), "{words:?} in {error}");
+    for expected in ["plan", "does not fit its schema", "tried 4 times", "retry the turn"] {
+        assert!(error.contains(expected), "{expected:?} in {error}");
     }
-    let warned = dev.logged("turn failed");
-    assert_eq!(warned.len(), 1, "{warned:?}");
-    for words in ["WARN", "node=plan", "does not fit its schema", turn["id"].as_str().unwrap()] {
-        assert!(warned[0].contains(words), "{words:?} in {warned:?}");
+    let warnings = dev.logged("turn failed");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for expected in ["WARN", "node=plan", "does not fit its schema", turn["id"].as_str().unwrap()] {
+        assert!(warnings[0].contains(expected), "{expected:?} in {warnings:?}");
     }
-    dev.goes_on(&turn).await;
+    dev.check_next_turn(&turn).await;
 }
 
 #[tokio::test]
@@ -107,29 +107,29 @@ async fn a_dead_server() {
         json!({"system": "The work stopped before its end: (?<why>.+)\\.", "says": "Not done: {why}"}),
     ]))
     .await;
-    let turn = dev.says(None, "plan it").await;
+    let turn = dev.send(None, "plan it").await;
     assert_eq!(turn["status"], "completed", "{turn}");
     let reply = turn["output"]["reply"].as_str().unwrap();
-    for words in ["Not done", "dead", "[mcp.dead]", "does not exist"] {
-        assert!(reply.contains(words), "{words:?} in {reply}");
+    for expected in ["Not done", "dead", "[mcp.dead]", "does not exist"] {
+        assert!(reply.contains(expected), "{expected:?} in {reply}");
     }
     assert_eq!(
         (&turn["outcome"], &turn["cause"]),
         (&json!("partial"), &json!("mcp unreachable: dead")),
         "{turn}"
     );
-    let warned = dev.logged("turn ended without a full answer");
-    assert_eq!(warned.len(), 1, "{warned:?}");
-    for words in [
+    let warnings = dev.logged("turn ended without a full answer");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for expected in [
         "WARN",
         "node=respond",
         "outcome=partial",
         "mcp unreachable: dead",
         turn["thread_id"].as_str().unwrap(),
     ] {
-        assert!(warned[0].contains(words), "{words:?} in {warned:?}");
+        assert!(warnings[0].contains(expected), "{expected:?} in {warnings:?}");
     }
-    dev.goes_on(&turn).await;
+    dev.check_next_turn(&turn).await;
 }
 
 #[tokio::test]
@@ -141,12 +141,15 @@ async fn a_tool_that_errors() {
         json!({"system": "The work stopped before its end: (?<why>.+)\\.", "says": "Not done: {why}"}),
     ]))
     .await;
-    let turn = dev.says(None, "read nowhere").await;
+    let turn = dev.send(None, "read nowhere").await;
     assert_eq!(turn["status"], "completed", "{turn}");
-    let said = turn["output"]["messages"].to_string();
-    assert!(said.contains("error: ") && said.contains("nowhere"), "the tool's own words are heard: {said}");
+    let messages = turn["output"]["messages"].to_string();
+    assert!(
+        messages.contains("error: ") && messages.contains("nowhere"),
+        "the tool's own message is passed on: {messages}"
+    );
     assert!(turn["output"]["reply"].as_str().unwrap().contains("2 rounds"), "{turn}");
-    dev.goes_on(&turn).await;
+    dev.check_next_turn(&turn).await;
 }
 
 #[tokio::test]
@@ -164,14 +167,14 @@ async fn an_unknown_expert_an_empty_plan_and_an_index_out_of_range() {
         json!({"system": "Every task is done", "says": "All done."}),
     ]))
     .await;
-    let turn = dev.says(None, "ask nobody").await;
+    let turn = dev.send(None, "ask nobody").await;
     let reply = turn["output"]["reply"].as_str().unwrap();
     assert!(reply.contains("no expert called \"nobody\"") && reply.contains("dead, notes"), "{reply}");
-    dev.goes_on(&turn).await;
-    let turn = dev.says(None, "anything").await;
+    dev.check_next_turn(&turn).await;
+    let turn = dev.send(None, "anything").await;
     assert_eq!(turn["output"]["reply"], "Nobody can.", "{turn}");
-    dev.goes_on(&turn).await;
-    let turn = dev.says(None, "far").await;
+    dev.check_next_turn(&turn).await;
+    let turn = dev.send(None, "far").await;
     assert_eq!(turn["output"]["reply"], "All done.", "{turn}");
-    dev.goes_on(&turn).await;
+    dev.check_next_turn(&turn).await;
 }
