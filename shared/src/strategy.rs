@@ -448,7 +448,7 @@ impl<S: Strategy, N: Node<S>> Step<S> for N {
 }
 
 #[test]
-fn only_words_of_the_turn_are_heard() {
+fn only_messages_of_the_turn_are_read() {
     let mut thread = crate::Progress::<crate::strategies::action_plan::ActionPlan>::new().thread;
     thread.messages = vec![Message::user("yes"), Message::assistant("Shall I?")];
     thread.turn.from = thread.messages.len();

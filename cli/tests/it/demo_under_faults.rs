@@ -36,7 +36,7 @@ struct Person {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_engine_killed_and_flushed_does_the_same() {
+async fn real_engine_takes_the_same_routes_under_faults() {
     let undisturbed = run_demo(Fault::None).await;
     assert_eq!(undisturbed.len(), 220);
     for fault in [Fault::KillWorkers, Fault::FlushAll] {

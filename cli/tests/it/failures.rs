@@ -84,7 +84,7 @@ fn script(lines: impl IntoIterator<Item = Value>) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_model_that_answers_malformed_json_four_times() {
+async fn malformed_json_four_times_fails_the_turn() {
     let dev = dev(&script([json!({"shape": "PlanReply", "says": "Sure, I'll plan that!"})])).await;
     let turn = dev.send(None, "plan it").await;
     assert_eq!(turn["status"], "failed", "{turn}");
@@ -101,7 +101,7 @@ async fn a_model_that_answers_malformed_json_four_times() {
 }
 
 #[tokio::test]
-async fn a_dead_server() {
+async fn an_unreachable_server_gives_a_partial_answer() {
     let dev = dev(&script([
         json!({"shape": "PlanReply", "says": plan("dead")}),
         json!({"system": "The work stopped before its end: (?<why>.+)\\.", "says": "Not done: {why}"}),
@@ -133,7 +133,7 @@ async fn a_dead_server() {
 }
 
 #[tokio::test]
-async fn a_tool_that_errors() {
+async fn an_error_of_a_tool_reaches_the_model() {
     let dev = dev(&script([
         json!({"shape": "PlanReply", "says": plan("notes")}),
         json!({"shape": "Assessment", "says": {"is_completed": false, "explanation": "no such note", "confidence": 1.0}}),
@@ -153,7 +153,7 @@ async fn a_tool_that_errors() {
 }
 
 #[tokio::test]
-async fn an_unknown_expert_an_empty_plan_and_an_index_out_of_range() {
+async fn an_invalid_plan_of_the_model_gives_a_clear_reply() {
     let far = json!({"decision": "replace", "plan": [{"expert": "notes", "task": "do it"}], "next_task": 9, "clarification": null});
     let none = json!({"decision": "replace", "plan": [], "next_task": 0, "clarification": null});
     let dev = dev(&script([

@@ -177,7 +177,7 @@ fn api_prints_the_address_it_listens_on() {
 }
 
 #[test]
-fn an_engine_a_turn_and_its_log() {
+fn a_new_user_runs_an_engine_and_reads_the_log_of_a_turn() {
     let folder = tempfile::tempdir().unwrap();
     let listen = format!("127.0.0.1:{}", free_port());
     let url = format!("http://{listen}");

@@ -38,7 +38,7 @@ const ENGINES: usize = 2;
 const SIDE_BY_SIDE: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_servers_give_the_same_transcripts() {
+async fn real_servers_give_the_transcripts_of_a_replay() {
     // The pins of the servers and the context settings belong to the API, so each set of them has its own deployment.
     let mut by_config = BTreeMap::<String, Vec<(&'static dyn Graph, PathBuf)>>::new();
     for graph in strategies::all() {
@@ -84,7 +84,7 @@ async fn run_all(config: &str, fixtures: &[(&'static dyn Graph, PathBuf)]) {
     fs::create_dir(&recordings).unwrap();
     let mut worker = Command::new(std::env::current_exe().unwrap());
     worker
-        .args(["--exact", "fixtures_on_servers::be_the_worker", "--nocapture"])
+        .args(["--exact", "fixtures_on_servers::worker_of_the_deployment", "--nocapture"])
         .env(RECORDINGS, &recordings);
     worker.current_dir(engine.folder()).stdout(log(engine.folder(), "worker.out"));
     let _worker = Process::start(worker.stderr(log(engine.folder(), "worker")));
@@ -203,7 +203,7 @@ fn read(path: &Path) -> Vec<Event> {
 /// The worker process of the test above: this binary, started with an environment variable. Without the variable the
 /// test returns at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn be_the_worker() {
+async fn worker_of_the_deployment() {
     let Ok(recordings) = std::env::var(RECORDINGS) else { return };
     let config: toml::Table = fs::read_to_string("turnfold.toml").unwrap().parse().unwrap();
     let url = |section: &str| config[section]["url"].as_str().unwrap().to_owned();

@@ -27,7 +27,7 @@ cargo() {
 "#;
 
 #[test]
-fn every_command_of_the_guide_to_testing() {
+fn the_commands_of_the_guide_to_testing_work() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
     let guide = fs::read_to_string(workspace.join("docs/testing.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -38,7 +38,7 @@ struct Figures {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_model_brings_every_turn_to_rest() {
+async fn real_model_ends_every_turn() {
     let (chat, vectors) = (Llama::chat(TOKENS), Llama::embeddings());
     let config = table::config(&chat.base_url(), &vectors.base_url()) + &real_servers::everything_and_time();
     let engine = Engine::start(&config).await;

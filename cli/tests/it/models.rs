@@ -105,7 +105,7 @@ async fn check(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_check_tells_what_works_and_what_is_worked_around() {
+async fn model_check_reports_capabilities_and_workarounds() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::serve().await;
     let base_url = format!("http://127.0.0.1:{}/v1", endpoint.port);
@@ -137,7 +137,7 @@ local/small, dialect compatible
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_model_that_cannot_be_used_is_told_once() {
+async fn model_check_reports_an_unusable_model_once() {
     let folder = tempfile::tempdir().unwrap();
     let base_url = format!("http://127.0.0.1:{}/v1", test_servers::free_port());
     let (exit, shown, _) = check(folder.path(), &base_url, &[], &[]).await;
@@ -151,7 +151,7 @@ async fn a_model_that_cannot_be_used_is_told_once() {
 
 /// `0.0.0.0` reaches this machine and is no loopback address, so it stands for another machine here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn proxies_are_for_other_machines_and_only_where_they_are_wanted() {
+async fn proxies_are_used_for_other_machines_only() {
     let folder = tempfile::tempdir().unwrap();
     let (endpoint, proxy) = (Endpoint::serve().await, Endpoint::serve().await);
     let url = |host: &str| format!("http://{host}:{}/v1", endpoint.port);

@@ -43,7 +43,7 @@ fn a_name_that_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn real_a_new_strategy_is_green_and_served() {
+fn real_a_new_strategy_passes_its_tests_and_runs() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (exit, printed) = new(folder, &["my_agent"]);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_carried_out() {
+    fn calls_that_make_progress_are_carried_out() {
         assert!(
             goes(after(&[("find", "1"), ("find", "1"), ("find", "1"), ("find", "2")]), "find"),
             "another page"
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_error_is_a_result_and_what_cannot_be_known_is_never_repeated() {
+    fn an_equal_error_counts_as_a_result_and_a_call_in_doubt_is_never_repeated() {
         assert!(goes(after(&[("find", "error: busy"); 3]), "find"));
         assert!(!goes(after(&[("find", "error: busy"); 4]), "find"));
         let skipped = ToolOutput::Error(SKIPPED.to_owned()).model_text();

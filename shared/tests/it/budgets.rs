@@ -14,7 +14,7 @@ const USED_BY_A_REQUEST: u64 = 1;
 
 /// After a budget is exceeded, no model or tool is called, and the turn ends with a text.
 #[test]
-fn nothing_is_asked_once_a_budget_is_spent() {
+fn no_request_is_made_after_a_budget_is_spent() {
     let mut seen = BTreeSet::new();
     each_fixture(|graph, name, script| {
         for (scope, measure) in budgets() {

@@ -555,7 +555,7 @@ fn the_summary_has_a_model_and_a_prompt_of_its_own() {
 }
 
 #[test]
-fn what_fits_is_not_changed() {
+fn a_conversation_that_fits_is_not_changed() {
     for context in [ContextSettings::default(), window_of(200_000)] {
         let mut endpoint = Simulated { window: 200_000, ..Simulated::default() };
         let mut running = RunningThread::open(opened(context, small()));

@@ -33,7 +33,7 @@ fn recorded(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
 
 /// A fork without changes continues like its source, and its log can be run again like any other.
 #[test]
-fn after_a_decision_or_its_answers_it_goes_on_as_before() {
+fn a_fork_after_a_decision_or_its_answers_continues_as_the_source() {
     let mut forks = 0;
     each_fixture(|graph, name, script| {
         let whole = rerun(graph, &script).unwrap().log;
@@ -55,7 +55,7 @@ fn after_a_decision_or_its_answers_it_goes_on_as_before() {
 
 /// A request without an answer is issued again, because a fork may change it. A request with an answer is not.
 #[test]
-fn a_question_is_asked_anew_until_it_has_an_answer() {
+fn a_fork_issues_unanswered_requests_again() {
     let (graph, log) = recorded("planner", "two_tasks");
     let asked = log.iter().position(|event| matches!(event, Event::Asked(_))).unwrap();
     let mut fork = forked(asked);
@@ -76,7 +76,7 @@ fn a_question_is_asked_anew_until_it_has_an_answer() {
 }
 
 #[test]
-fn a_node_that_failed_asks_anew() {
+fn a_fork_after_a_failure_runs_the_node_again() {
     let (graph, log) = recorded("probe", "fails_for_good");
     let failed = log.iter().position(|event| matches!(event, Event::Failed(_))).unwrap();
     let mut thread = graph.fold(&log[..=failed]).unwrap();
@@ -88,7 +88,7 @@ fn a_node_that_failed_asks_anew() {
 /// A turn that a budget ended continues under a larger one, and a turn that continued ends under a smaller one. Copied
 /// usage counts.
 #[test]
-fn a_budget_counts_from_there_on() {
+fn a_fork_has_a_budget_of_its_own() {
     let (graph, log) = recorded("planner", "money_of_a_thread_is_spent");
     let spent =
         |event: &Event| matches!(event, Event::Decided(decision) if decision.budget_exceeded.is_some());
@@ -109,7 +109,7 @@ fn a_budget_counts_from_there_on() {
 }
 
 #[test]
-fn what_it_takes_for_concluded_is_remembered() {
+fn a_fork_records_what_it_regards_as_concluded() {
     let (graph, log) = recorded("planner", "two_tasks");
     let planned = log
         .iter()

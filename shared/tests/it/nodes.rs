@@ -85,7 +85,7 @@ fn every_key_of_every_node_takes_effect() {
 
 /// A request of a thread without this configuration has no field for it.
 #[test]
-fn what_is_not_configured_is_not_in_the_log() {
+fn defaults_add_nothing_to_the_log() {
     each_fixture(|graph, name, script| {
         // Other prompts have other sizes, so a thread that outgrows its context window is summarised elsewhere.
         let Some(Event::Opened(opened)) = script.first() else { return };

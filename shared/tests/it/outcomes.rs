@@ -98,7 +98,7 @@ const ENDS: [(&str, &[&str]); 7] = [
 
 /// The decisions of a strategy that add to the outcome, before the engine adds causes of its own.
 #[test]
-fn every_end_that_is_no_answer_has_a_fixture_and_a_place_in_the_book() {
+fn every_outcome_without_a_full_answer_has_a_fixture_and_a_line_in_the_book() {
     let mut seen = BTreeMap::<&str, BTreeSet<String>>::new();
     each_fixture(|graph, _, script| {
         let ends = seen.entry(graph.name()).or_default();
@@ -188,7 +188,7 @@ fn the_engine_adds_the_causes_that_it_knows() {
 /// A server that answers later in the turn is no cause. One that is unreachable in a turn that asks a person is still
 /// a cause when the answer ends the request, and none of the next request.
 #[test]
-fn a_server_is_a_cause_until_it_answers() {
+fn an_unreachable_server_is_a_cause_until_it_answers() {
     let planner = strategies::find("action_plan").unwrap();
     let log = |lines: &[&str]| {
         lines.iter().map(|line| serde_json::from_str::<Event>(line).unwrap()).collect::<Vec<_>>()

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use shared::strategies;
 
 #[test]
-fn every_prompt_of_a_strategys_folder_is_said() {
+fn every_prompt_file_is_used() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/strategies");
     let mut read = 0;
     for strategy in strategies::all() {

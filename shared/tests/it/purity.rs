@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn nothing_in_the_tree_can_touch_the_world() {
+fn no_dependency_does_io() {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let tree = Command::new(cargo)
         .args([

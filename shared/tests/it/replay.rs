@@ -34,7 +34,7 @@ fn decided(node: &str, then: impl Fn(&mut Decided)) -> Divergence {
 }
 
 #[test]
-fn another_route_is_named_before_what_else_differs() {
+fn another_route_is_reported_before_other_differences() {
     let difference = decided("assess", |decision| {
         decision.to = shared::Goto::End;
         decision.reason = None;
@@ -46,7 +46,7 @@ fn another_route_is_named_before_what_else_differs() {
 }
 
 #[test]
-fn what_is_remembered_is_named_by_its_path() {
+fn a_difference_in_the_state_is_named_by_its_path() {
     let difference = decided("plan", |decision| {
         let task = decision.facts[0].pointer_mut("/planned/tasks/1/task").unwrap();
         *task = json!("something else");
@@ -57,7 +57,7 @@ fn what_is_remembered_is_named_by_its_path() {
 }
 
 #[test]
-fn what_is_said_and_why_are_named_last() {
+fn messages_and_reasons_are_reported_last() {
     let difference = decided("respond", |decision| decision.messages[0].content += "!");
     assert_eq!(difference.field.path(), "messages.0.content");
     let difference = decided("assess", |decision| decision.reason = Some("the dice".to_owned()));
@@ -65,7 +65,7 @@ fn what_is_said_and_why_are_named_last() {
 }
 
 #[test]
-fn a_prompt_is_named_by_its_line_and_only_if_nothing_else_differs() {
+fn a_changed_prompt_is_named_by_its_line_if_nothing_else_differs() {
     let (graph, log) = recorded("planner", "two_tasks");
     let reworded = |also: fn(&mut Request)| {
         let mut log = log.clone();
@@ -91,7 +91,7 @@ fn a_prompt_is_named_by_its_line_and_only_if_nothing_else_differs() {
 
 /// A changed decision is reported at its own event and nowhere else, in every strategy.
 #[test]
-fn every_decision_that_is_changed_is_found() {
+fn every_changed_decision_is_found() {
     let mut found = 0;
     each_fixture(|graph, name, script| {
         let log = rerun(graph, &script).unwrap().log;
@@ -110,7 +110,7 @@ fn every_decision_that_is_changed_is_found() {
 }
 
 #[test]
-fn where_another_event_would_follow_both_are_told_whole() {
+fn a_different_event_is_reported_with_both_events() {
     let (graph, log) = recorded("planner", "dead_server");
     let seq = log.iter().position(|event| matches!(event, Event::Abandoned(_))).unwrap();
     let mut then = log[..seq].to_vec();

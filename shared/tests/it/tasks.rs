@@ -77,7 +77,7 @@ fn a_task_is_abandoned_with_its_turn() {
 
 /// The task belongs to the source thread: a fork neither polls it nor cancels it.
 #[test]
-fn a_fork_has_no_part_in_a_task() {
+fn a_fork_neither_polls_nor_cancels_a_task() {
     let mut thread = working();
     let json = serde_json::json!({"thread": uuid::Uuid::nil(), "seq": thread.seq() - 1, "hash": ""});
     thread.apply(&serde_json::from_value::<Forked>(json).unwrap().into()).unwrap();

@@ -40,7 +40,7 @@ fn why(steps: &[Upcast], payload: &str) -> Result<Option<String>, String> {
 }
 
 #[test]
-fn each_shape_is_lifted_through_all_that_came_after_it() {
+fn each_old_shape_is_upgraded_through_all_later_steps() {
     let oldest = r#"{"node":"plan","code":7,"to":"end"}"#;
     let older = r#"{"node":"plan","motive":"for code 7","to":"end"}"#;
     let today = r#"{"node":"plan","reason":"for code 7","to":"end"}"#;
@@ -52,7 +52,7 @@ fn each_shape_is_lifted_through_all_that_came_after_it() {
 }
 
 #[test]
-fn a_link_that_is_taken_out_breaks_the_chain_and_says_where() {
+fn a_missing_upgrade_step_is_named() {
     let oldest = r#"{"node":"plan","code":7,"to":"end"}"#;
     assert!(why(&STEPS[..1], oldest).unwrap_err().contains("unknown field `motive`"));
     assert!(why(&[], oldest).unwrap_err().contains("unknown field `code`"));
@@ -62,7 +62,7 @@ fn a_link_that_is_taken_out_breaks_the_chain_and_says_where() {
 
 /// A payload that can be read unchanged is never upgraded, whatever a step would do to it.
 #[test]
-fn what_is_of_today_is_left_alone() {
+fn a_current_payload_is_not_changed() {
     fn spoils(event: &mut Shape) -> bool {
         event.payload.clear();
         true

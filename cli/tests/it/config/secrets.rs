@@ -87,7 +87,7 @@ fn the_error_of_a_secret_names_its_setting() {
 }
 
 #[test]
-fn nothing_secret_is_shown() {
+fn secrets_are_never_shown() {
     let (settings, origins) = toml(
         "store.url = 'postgres://ann:hunter2@db/x?sslmode=require&password=hunter2'\n\
          queue.url = 'redis://:hunter2@redis:6379'\nproviders.openai.base_url = 'https://hunter2@y/v1?sig=hunter2&hunter2'\n\

@@ -23,7 +23,7 @@ fn servers(home: &Path) -> String {
 /// The tool takes longer than a lease and longer than the server may be silent. The timeout of the call is long enough,
 /// and the worker renews the lease, so no other worker starts the same call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_tools_that_take_long_are_waited_for_and_called_once() {
+async fn real_slow_tools_are_called_once() {
     let test = ServersTest::of(servers).await;
     let roast: Task<'_> = ("tables", "roast it", &[("roast", json!({}))]);
     let events = test.run(planner("roast", &[roast], &["roasted well"])).await;
@@ -33,7 +33,7 @@ async fn real_tools_that_take_long_are_waited_for_and_called_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_tools_ask_a_person_and_any_worker_resumes() {
+async fn real_elicitation_is_resumed_by_any_worker() {
     let mut test = ServersTest::of(servers).await;
     let book: Task<'_> = ("tables", "book a table", &[("book", json!({"hour": 9}))]);
     let row: Row = planner("table", &[book], &["booked for 8"]);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_read_or_refused_in_words() {
+    fn a_plan_is_read_or_refused_with_a_reason() {
         let read = |arguments| submitted([&call(arguments)], 2);
         let plan = read(json!({"queries": [" tide\n times ", "moon"], "rationale": "two angles"})).unwrap();
         assert_eq!(
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn several_plans_are_one() {
+    fn several_plans_are_merged() {
         let calls =
             [call(json!({"queries": ["a", "b"]})), call(json!({"queries": ["B", "c"], "rationale": "why"}))];
         let plan = submitted(&calls, 3).unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_understood() {
+    fn answers_of_a_person_to_a_plan_are_recognized() {
         for yes in ["yes", " Yes. ", "OK!", "go ahead", "Yes, please", "ja, bitte", "vale"] {
             assert_eq!(approval(yes, 2), Approval::Yes, "{yes}");
         }
