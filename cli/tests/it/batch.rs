@@ -341,7 +341,7 @@ async fn a_signal_ends_the_command_while_results_are_written() {
             command.args(["batch", "run", "in.jsonl", "--out", out, "--url", url]);
             let mut process = Process::start(command.stderr(log(folder, &name)));
             let began = Instant::now();
-            let in_time = |what: &str| assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+            let in_time = |event: &str| assert!(began.elapsed() < Duration::from_secs(30), "{event}");
             while !fs::read_to_string(folder.join(format!("{name}.log"))).unwrap().contains("2/2 ended") {
                 in_time("the batch is watched");
                 std::thread::sleep(Duration::from_millis(20));

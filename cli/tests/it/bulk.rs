@@ -25,7 +25,7 @@ use crate::{
     openai_clients::{javascript, python},
 };
 
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Default number of lines of a batch, and number of lines for each turn of the planner's batch.
 const LINES: u64 = 1500;
@@ -60,7 +60,7 @@ async fn until(engine: &Engine, is_so: impl Fn(&Value) -> bool) -> Value {
         if page["data"].get(0).is_some_and(&is_so) {
             return page["data"][0].clone();
         }
-        assert!(began.elapsed() < PATIENCE, "{page:#}");
+        assert!(began.elapsed() < TIMEOUT, "{page:#}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -179,7 +179,7 @@ async fn real_engine_a_batch_continues_after_the_disk_of_postgres_was_full() {
     engine.postgres.fill_disk();
     let began = Instant::now();
     while engine.http.get(format!("{}/readyz", engine.url)).send().await.unwrap().status() == StatusCode::OK {
-        assert!(began.elapsed() < PATIENCE, "the database does not end");
+        assert!(began.elapsed() < TIMEOUT, "the database does not end");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     // A connection that was idle for 5 s is tested before it is used.
@@ -329,13 +329,13 @@ async fn real_engine_a_webhook_is_delivered_after_outages_of_both_sides() {
     until(&engine, |batch| batch["status"] == "completed").await;
     let began = Instant::now();
     while !at(&["webhook", "deliveries"]).1.contains("refused") {
-        assert!(began.elapsed() < PATIENCE, "{}", at(&["webhook", "deliveries"]).1);
+        assert!(began.elapsed() < TIMEOUT, "{}", at(&["webhook", "deliveries"]).1);
     }
     let (sent, _listener) = listen(port);
     engine.kill_api().await;
     let began = Instant::now();
     while sent.lock().unwrap().is_empty() {
-        assert!(began.elapsed() < PATIENCE, "{}", at(&["webhook", "deliveries"]).1);
+        assert!(began.elapsed() < TIMEOUT, "{}", at(&["webhook", "deliveries"]).1);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let (headers, body) = sent.lock().unwrap()[0].clone();

@@ -1,6 +1,7 @@
-//! The demo's 220 turns over real PostgreSQL and Redis, with and without disturbances: workers killed with `kill -9` at
-//! random moments, and Redis wiped in the middle. All turns complete, all routes are equal, and no write happened
-//! twice.
+//! Turns of the demo over real PostgreSQL and Redis, with and without faults: workers killed with `kill -9` at random
+//! moments, and Redis wiped in the middle. All turns complete, all routes are equal, and no write happened twice.
+//!
+//! `TURNFOLD_LONG=1` runs all 220 turns, otherwise every fourth runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -11,14 +12,14 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    engine::{Engine, Process, demo_config, fixtures},
+    engine::{Engine, Process, demo_config, fixtures, is_long},
     ledgers,
 };
 
 /// The route of a turn's thread, by the turn's `custom_id`: each node and its successor.
 type Routes = BTreeMap<String, Vec<String>>;
 
-/// Disturbance of an engine while it works.
+/// Fault injected into an engine while it works.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fault {
     None,
@@ -38,7 +39,7 @@ struct Person {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_engine_takes_the_same_routes_under_faults() {
     let undisturbed = run_demo(Fault::None).await;
-    assert_eq!(undisturbed.len(), 220);
+    assert!(undisturbed.len() >= if is_long() { 220 } else { 55 }, "{} turns", undisturbed.len());
     for fault in [Fault::KillWorkers, Fault::FlushAll] {
         let routes = run_demo(fault).await;
         for (id, route) in &undisturbed {
@@ -57,32 +58,33 @@ async fn run_demo(fault: Fault) -> Routes {
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let (first, rest): (Vec<Value>, Vec<Value>) =
         lines.partition(|line| line["body"]["metadata"]["first"] == true);
+    let rest = rest.into_iter().step_by(if is_long() { 1 } else { 4 });
     for line in &first {
         submit(&engine, line, &mut turns, &mut person).await;
     }
     let mut rounds = 0;
     while !settled(&engine, &mut person).await {
         rounds += 1;
-        assert!(rounds < 300, "{fault:?}: what goes first is not settled; {}", engine.stderr_of("w0"));
+        assert!(rounds < 300, "{fault:?}: the first turns have not ended; {}", engine.stderr_of("w0"));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    for (n, line) in rest.iter().enumerate() {
-        submit(&engine, line, &mut turns, &mut person).await;
-        if n % 20 == 19 {
+    for (n, line) in rest.enumerate() {
+        submit(&engine, &line, &mut turns, &mut person).await;
+        if n % 10 == 9 {
             inject(&engine, &mut workers, fault, n).await;
         }
     }
     rounds = 0;
     while !settled(&engine, &mut person).await {
         rounds += 1;
-        assert!(rounds < 600, "{fault:?}: not settled; {}", engine.stderr_of("w0"));
+        assert!(rounds < 600, "{fault:?}: the turns have not ended; {}", engine.stderr_of("w0"));
         if rounds % 4 == 0 && rounds <= 40 {
             inject(&engine, &mut workers, fault, rounds).await;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let unused: Vec<_> = person.left.iter().filter(|(_, answers)| !answers.is_empty()).collect();
-    assert!(unused.is_empty(), "{fault:?}: nobody asked for {unused:?}");
+    assert!(unused.is_empty(), "{fault:?}: no question was asked for {unused:?}");
     let mut routes = Routes::new();
     let mut confirmed = Vec::new();
     for (id, thread) in turns {
@@ -156,7 +158,7 @@ fn route(events: &[Value]) -> Vec<String> {
 /// Checks that the servers' ledgers contain every write of the logs exactly once, and no other write.
 fn ledgers_hold(engine: &Engine, confirmed: Vec<String>, fault: Fault) {
     let mut ledgers = ledgers::applied(engine.folder());
-    assert!(confirmed.len() > 150, "{fault:?}: {} writes", confirmed.len());
+    assert!(confirmed.len() > if is_long() { 150 } else { 30 }, "{fault:?}: {} writes", confirmed.len());
     for key in confirmed {
         assert_eq!(ledgers.remove(&key), Some(1), "{fault:?}: {key} in the ledgers");
     }

@@ -154,11 +154,11 @@ async fn an_error_of_a_tool_reaches_the_model() {
 
 #[tokio::test]
 async fn an_invalid_plan_of_the_model_gives_a_clear_reply() {
-    let far = json!({"decision": "replace", "plan": [{"expert": "notes", "task": "do it"}], "next_task": 9, "clarification": null});
+    let out_of_range = json!({"decision": "replace", "plan": [{"expert": "notes", "task": "do it"}], "next_task": 9, "clarification": null});
     let none = json!({"decision": "replace", "plan": [], "next_task": 0, "clarification": null});
     let dev = dev(&script([
         json!({"shape": "PlanReply", "hears": "nobody", "says": plan("nobody")}),
-        json!({"shape": "PlanReply", "hears": "far", "says": far}),
+        json!({"shape": "PlanReply", "hears": "far", "says": out_of_range}),
         json!({"shape": "PlanReply", "says": none}),
         json!({"shape": "Assessment", "says": {"is_completed": true, "explanation": "said", "confidence": 1.0}}),
         json!({"system": "at work on one task", "says": "It is done."}),

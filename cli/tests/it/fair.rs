@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::engine::{Engine, turnfold};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Number of threads that one tenant opens, and the work of each: much more than the test waits for.
 const FLOOD: usize = 40;
@@ -48,12 +48,12 @@ async fn real_engine_a_flood_of_one_tenant_does_not_delay_others() {
     }
     let _worker = engine.worker("w1");
     let began = Instant::now();
-    let under_way = async || {
+    let running = async || {
         let page = send(&engine, "flood", "/v1/turns?status=running&limit=1000", None).await;
         page["data"].as_array().unwrap().len()
     };
-    while under_way().await < FLOOD / 2 {
-        assert!(began.elapsed() < PATIENCE, "{}", engine.stderr_of("w1"));
+    while running().await < FLOOD / 2 {
+        assert!(began.elapsed() < TIMEOUT, "{}", engine.stderr_of("w1"));
     }
     let folder = engine.folder().to_owned();
     let lone = tokio::task::spawn_blocking(move || {
@@ -79,7 +79,7 @@ async fn real_engine_a_flood_of_one_tenant_does_not_delay_others() {
     assert_eq!((&lone["tenant"], &lone["priority"]), (&json!("lone"), &json!("low")));
     let ended = send(&engine, "lone", &format!("/v1/turns/{}?wait=30", text(&lone, "id")), None).await;
     assert_eq!(ended["status"], "completed");
-    assert!(under_way().await > 0, "the flood is still under way");
+    assert!(running().await > 0, "the flood is still under way");
 
     let events = engine.events(&text(&lone, "thread_id")).await;
     let started = events.iter().find(|event| event["kind"] == "turn_started").unwrap();

@@ -12,7 +12,7 @@ use store::{Head, Store, ThreadId};
 use crate::engine::{fixtures, turnfold};
 
 /// Returns a folder with an empty database.
-async fn home() -> (tempfile::TempDir, Store) {
+async fn database() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     assert!(turnfold(folder.path()).arg("migrate").status().unwrap().success());
     let url = format!("sqlite:{}", folder.path().join(".turnfold/turnfold.db").display());
@@ -22,8 +22,8 @@ async fn home() -> (tempfile::TempDir, Store) {
 fn run(folder: &Path, args: &[&str]) -> (i32, Value, String) {
     let output = turnfold(folder).args(["-o", "json", "fixture"]).args(args).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-    let thing = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-    (output.status.code().unwrap(), thing, printed)
+    let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code().unwrap(), report, printed)
 }
 
 fn printed_by(folder: &Path, args: &[&str]) -> String {
@@ -62,7 +62,7 @@ fn accept(folder: &Path) -> Vec<PathBuf> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_captured_thread_has_no_secrets_and_is_maintained() {
-    let (folder, store) = home().await;
+    let (folder, store) = database().await;
     let folder = folder.path();
     let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let (_, id) = keep(&store, &with(&log("planner", "two_tasks"), "Arden", &token)).await;
@@ -146,7 +146,7 @@ async fn a_captured_thread_has_no_secrets_and_is_maintained() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fixture_that_would_test_nothing_is_refused() {
-    let (folder, store) = home().await;
+    let (folder, store) = database().await;
     let folder = folder.path();
     let whole = log("planner", "two_tasks");
     let refused = |id: &str, more: &[&str]| {
@@ -199,7 +199,7 @@ async fn a_fixture_that_would_test_nothing_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_fewest_threads_are_suggested() {
-    let (folder, store) = home().await;
+    let (folder, store) = database().await;
     let folder = folder.path();
     fs::create_dir_all(folder.join("fixtures/probe")).unwrap();
     let (two, two_id) = keep(&store, &log("planner", "two_tasks")).await;

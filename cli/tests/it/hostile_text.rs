@@ -154,9 +154,9 @@ fn run(folder: &Path, args: &[&str]) -> (i32, String) {
     (code, out)
 }
 
-fn printable(what: &str, text: &str) {
+fn printable(command: &str, text: &str) {
     let found: Vec<char> = text.chars().filter(|letter| harmful(*letter)).take(5).collect();
-    assert!(found.is_empty(), "{what} prints {found:?}");
+    assert!(found.is_empty(), "{command} prints {found:?}");
 }
 
 /// Writes the configuration: a model and an MCP server that say nothing harmless.

@@ -37,7 +37,10 @@ fn the_key_is_the_callers_or_the_first_configured_one() {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("nobody answers: {}", fs::read_to_string(folder.join("dev.log")).unwrap_or_default());
+        panic!(
+            "the API is not reachable: {}",
+            fs::read_to_string(folder.join("dev.log")).unwrap_or_default()
+        );
     };
     for (keys, more) in
         [([("TURNFOLD_KEY", "acme")], &[][..]), ([("TURNFOLD_KEY", "alice")], &["--tenant", "acme"])]

@@ -21,7 +21,7 @@ use crate::{engine::Engine, real_servers};
 const TOKENS: u32 = 160;
 
 /// Maximum duration of a turn, which calls a model several times in sequence.
-const PATIENCE: Duration = Duration::from_mins(20);
+const TIMEOUT: Duration = Duration::from_mins(20);
 
 /// Maximum answers of the person in one turn; after them, the person sends the next message.
 const ANSWERS: usize = 2;
@@ -93,7 +93,7 @@ async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures)
             break turn;
         }
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < TIMEOUT,
             "stuck: {turn:#}\n{}",
             engine.stderr_of("w0") + &engine.stderr_of("w1")
         );
@@ -114,7 +114,7 @@ async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures)
 /// Returns a short answer to an open question, or `None` if there is no question.
 fn answer(turn: &Value) -> Option<String> {
     let interrupt = turn["interrupt"].as_object()?;
-    assert_ne!(interrupt["kind"], "in_doubt", "nobody was killed, so nothing is in doubt: {turn:#}");
+    assert_ne!(interrupt["kind"], "in_doubt", "no worker was killed, so no call is in doubt: {turn:#}");
     let option = interrupt["options"].as_array().and_then(|options| options.first()?.as_str());
     let text = match interrupt["kind"].as_str() {
         Some("approval") => "yes",
@@ -124,7 +124,7 @@ fn answer(turn: &Value) -> Option<String> {
 }
 
 impl Figures {
-    #[expect(clippy::print_stdout, reason = "who runs this lane wants to see what the model does")]
+    #[expect(clippy::print_stdout, reason = "the replies of the model are the result of the test")]
     fn counts(&mut self, strategy: &str, turn: &Value, took: Duration) {
         let status = turn["status"].as_str().unwrap();
         let why = [&turn["error"], &turn["interrupt"]["question"], &turn["output"]["reply"]];
@@ -160,7 +160,7 @@ impl Figures {
         }
     }
 
-    #[expect(clippy::print_stdout, reason = "who runs this lane wants to see what the model does")]
+    #[expect(clippy::print_stdout, reason = "the replies of the model are the result of the test")]
     fn print(&self) {
         for (strategy, took) in &self.took {
             let own = self.statuses.iter().filter(|((name, _), _)| name == strategy);

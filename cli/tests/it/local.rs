@@ -1,4 +1,4 @@
-//! Engines on one SQLite file: one at a time. And what `--local` runs.
+//! Engines on one SQLite file, one at a time, and the batches that `--local` runs.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use test_servers::{free_port, set_clock};
 
 use crate::engine::{Process, log, turnfold};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
     ended(turnfold(folder).args(args))
@@ -48,7 +48,7 @@ fn dev(folder: &Path, url: &str) -> (Process, String) {
         if printed.contains("turnfold is ready") {
             break;
         }
-        assert!(began.elapsed() < PATIENCE && dev.lives(), "{printed}");
+        assert!(began.elapsed() < TIMEOUT && dev.lives(), "{printed}");
         std::thread::sleep(Duration::from_millis(20));
     }
     (dev, format!("http://{listen}"))
@@ -61,7 +61,7 @@ fn interrupted(folder: &Path, args: &[&str]) {
     let printed = || fs::read_to_string(folder.join("first.log")).unwrap();
     let began = Instant::now();
     while !printed().contains("ended") {
-        assert!(began.elapsed() < PATIENCE && first.lives(), "{}", printed());
+        assert!(began.elapsed() < TIMEOUT && first.lives(), "{}", printed());
         std::thread::sleep(Duration::from_millis(20));
     }
     first.signal("INT");
@@ -97,8 +97,8 @@ fn one_engine_at_a_time_works_on_a_file() {
         let quoted = at(&["batch", "quote", "lines.jsonl", "--local"], file);
         assert!(quoted.0 == 0 && quoted.1.contains("3 lines to run"), "{quoted:?}");
     }
-    let there = run(folder, &["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--url", &url]);
-    assert_eq!(there.0, 0, "{there:?}");
+    let on_server = run(folder, &["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--url", &url]);
+    assert_eq!(on_server.0, 0, "{on_server:?}");
     let (_other, _) = dev(folder, "sqlite:other.db");
     let (_memory, _) = dev(folder, "sqlite::memory:");
     let (_another, _) = dev(folder, "sqlite::memory:");
@@ -125,10 +125,10 @@ fn open_work_continues_only_when_an_engine_runs() {
     lines(folder, "long.jsonl", 20_000, "steps 1");
     let mut args = ["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--local", "--window", "2"];
     interrupted(folder, &args);
-    let rest = threads(folder);
+    let before = threads(folder);
     let quoted = run(folder, &["batch", "quote", "long.jsonl", "--local"]);
     assert!(quoted.0 == 0 && quoted.1.contains("20000 lines to run"), "{quoted:?}");
-    assert_eq!(threads(folder), rest, "a quote starts and continues nothing");
+    assert_eq!(threads(folder), before, "a quote starts and continues nothing");
 
     args[2] = "other.jsonl";
     args[4] = "other.out";
@@ -137,7 +137,7 @@ fn open_work_continues_only_when_an_engine_runs() {
     let input = output.2.split("other open batches of this database run as well: batch_").nth(1);
     let input = input.unwrap_or_else(|| panic!("{output:?}"));
     assert!(input.contains("turnfold batch pause ID --url http://127.0.0.1:"), "{input}");
-    assert_ne!(threads(folder), rest, "it continued");
+    assert_ne!(threads(folder), before, "it continued");
     // Its own batch is not among the others.
     let paused = run(folder, &args);
     assert!(paused.0 == 0 && paused.2.contains("other open batches of this database"), "{paused:?}");

@@ -1,6 +1,6 @@
 //! Tests of the command line: one binary, a file for each part.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test matches one variant among many")]
 
 mod actors;
 mod analysis;

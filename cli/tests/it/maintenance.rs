@@ -29,7 +29,7 @@ async fn submitted(store: &Store) -> (ThreadId, store::TurnId) {
     (turn.thread, turn.id)
 }
 
-fn home() -> (tempfile::TempDir, String) {
+fn database() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(run(folder.path(), &["migrate"]).0, 0);
     let url = format!("sqlite:{}", folder.path().join(".turnfold/turnfold.db").display());
@@ -38,7 +38,7 @@ fn home() -> (tempfile::TempDir, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_is_verified_and_rebuilt() {
-    let (folder, url) = home();
+    let (folder, url) = database();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
     let (thread, _) = submitted(&store).await;
@@ -75,7 +75,7 @@ async fn a_store_is_verified_and_rebuilt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_held_released_and_pruned() {
-    let (folder, url) = home();
+    let (folder, url) = database();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
     let (thread, turn) = submitted(&store).await;
@@ -108,7 +108,7 @@ async fn a_thread_is_held_released_and_pruned() {
     let unconfirmed = unconfirmed.as_str().unwrap();
     assert!(
         exit == 2 && unconfirmed.contains("delete 1 threads") && unconfirmed.contains("--yes"),
-        "nobody is asked: {unconfirmed}"
+        "no confirmation is requested: {unconfirmed}"
     );
     assert!(store.thread(thread).await.unwrap().is_some());
     let printed = printed_by(folder, &["store", "prune", "--older-than", "0s", "--yes"]);
@@ -122,7 +122,7 @@ async fn a_thread_is_held_released_and_pruned() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ended_batch_is_pruned_with_its_lines_and_files() {
-    let (folder, url) = home();
+    let (folder, url) = database();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
     let over = batch(&store, 3).await;
@@ -143,7 +143,7 @@ async fn an_ended_batch_is_pruned_with_its_lines_and_files() {
     let (exit, unconfirmed) = run(folder, &prune);
     assert!(
         exit == 2 && unconfirmed.as_str().unwrap().contains("1 batches"),
-        "nobody is asked: {unconfirmed}"
+        "no confirmation is requested: {unconfirmed}"
     );
     assert!(store.batch(over.id).await.unwrap().is_some());
     let printed = printed_by(folder, &with(&["--yes"]));
@@ -204,7 +204,7 @@ async fn batch(store: &Store, lines: u64) -> Batch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_queue_is_rebuilt() {
-    let (folder, url) = home();
+    let (folder, url) = database();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
     submitted(&store).await;

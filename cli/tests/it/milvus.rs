@@ -58,8 +58,8 @@ async fn real_milvus_has_the_index() {
     let (folder, base_url) = (tempfile::tempdir().unwrap(), embedder().await);
     let folder = folder.path();
     let configured = |model: &str| {
-        let command = |name: &str, what: &str| {
-            format!("[commands.{name}]\ndescription = {what:?}\nurl = 'http://127.0.0.1:9'\n")
+        let command = |name: &str, description: &str| {
+            format!("[commands.{name}]\ndescription = {description:?}\nurl = 'http://127.0.0.1:9'\n")
         };
         let calendar = format!(
             "[mcp.calendar]\ndescription = 'Knows appointments.'\ncommand = {:?}\n\

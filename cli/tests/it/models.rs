@@ -149,7 +149,7 @@ async fn model_check_reports_an_unusable_model_once() {
     assert!(err.contains("provider \"nobody\" is unknown (known: local, openai)"), "{err}");
 }
 
-/// `0.0.0.0` reaches this machine and is no loopback address, so it stands for another machine here.
+/// `0.0.0.0` reaches this machine and is no loopback address, so it serves as another machine here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxies_are_used_for_other_machines_only() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,12 +16,12 @@ use crate::{
 
 #[test]
 fn real_client_for_python_runs_a_batch() {
-    Dev::start().is_fine_with(&mut python(), "batches");
+    Dev::start().run_client(&mut python(), "batches");
 }
 
 #[test]
 fn real_client_for_javascript_runs_a_batch() {
-    Dev::start().is_fine_with(&mut javascript(), "batches");
+    Dev::start().run_client(&mut javascript(), "batches");
 }
 
 /// Writes a batch file whose eighth line fails.

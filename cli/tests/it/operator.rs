@@ -18,7 +18,7 @@ use test_servers::free_port;
 
 use crate::engine::{Engine, demo_config, turnfold};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs a command against the API of the engine. Returns stdout.
 fn run(engine: &Engine, args: &[&str]) -> String {
@@ -38,7 +38,7 @@ fn wait_for_workers(engine: &Engine, number: usize) -> Vec<Value> {
         if listed.len() == number {
             return listed;
         }
-        assert!(began.elapsed() < PATIENCE, "{listed:?}");
+        assert!(began.elapsed() < TIMEOUT, "{listed:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -250,7 +250,7 @@ async fn real_engine_a_live_export_equals_the_export_from_the_log() {
     assert_eq!(exported, export(&[]), "a repeated export is the same");
     let began = Instant::now();
     while *live.lock().unwrap() != exported {
-        assert!(began.elapsed() < PATIENCE, "{:#?}\n{exported:#?}", live.lock().unwrap());
+        assert!(began.elapsed() < TIMEOUT, "{:#?}\n{exported:#?}", live.lock().unwrap());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let sent = run(&engine, &["otel", "export", "-o", "json"]);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::engine::{Engine, Process, turnfold};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Long enough to be killed in the middle, and short enough to complete once it is left alone.
 const POISON: &str = "wait 5; echo survived";
@@ -50,7 +50,7 @@ async fn real_engine_a_turn_that_kills_three_workers_fails_and_all_others_comple
         workers.push((name, process));
         // Kills the worker as soon as it holds the job, until the turn has failed.
         let failed = loop {
-            assert!(began.elapsed() < PATIENCE, "{}", engine.stderr_of(&format!("w{killed}")));
+            assert!(began.elapsed() < TIMEOUT, "{}", engine.stderr_of(&format!("w{killed}")));
             if engine.get(&turn).await["status"] == "failed" {
                 break true;
             }

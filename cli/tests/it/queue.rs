@@ -11,7 +11,7 @@ use test_servers::{Redis, free_port};
 
 use crate::engine::{Process, log, turnfold};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `turnfold dev` with its queue in Redis.
 pub(crate) struct Dev {
@@ -32,7 +32,7 @@ impl Dev {
         let this = Self { url: format!("http://{listen}"), folder, _process: process };
         let began = Instant::now();
         while this.run(&["queue", "pauses"]).0 == 4 {
-            assert!(began.elapsed() < PATIENCE, "nobody listens");
+            assert!(began.elapsed() < TIMEOUT, "the API is not reachable");
             std::thread::sleep(Duration::from_millis(50));
         }
         this
@@ -63,7 +63,7 @@ impl Dev {
     pub(crate) fn until(&self, turn: &str, status: &str) {
         let began = Instant::now();
         while self.status(turn) != status {
-            assert!(began.elapsed() < PATIENCE, "it is {}, and not {status}", self.status(turn));
+            assert!(began.elapsed() < TIMEOUT, "it is {}, and not {status}", self.status(turn));
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -110,7 +110,7 @@ fn paused_work_waits_until_it_is_resumed() {
     let began = Instant::now();
     let turn = dev.send("probe", "echo end");
     while redis.ask("ZCARD turnfold:{jobs}:v1:delayed") != "1" {
-        assert!(began.elapsed() < PATIENCE, "it is not held");
+        assert!(began.elapsed() < TIMEOUT, "it is not held");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(dev.status(&turn), "queued");

@@ -43,8 +43,8 @@ struct Row {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_strategies_over_real_servers() {
     let test = ServersTest::of(published::servers).await;
-    let home = test.home.path();
-    let table = table::rows(home);
+    let servers_folder = test.servers_folder.path();
+    let table = table::rows(servers_folder);
     let rows: BTreeSet<&str> = table.iter().map(|row| row.strategy).collect();
     let all: BTreeSet<&str> = shared::strategies::all().iter().map(|strategy| strategy.name()).collect();
     // The probe sends no requests to a model or a server.
@@ -52,8 +52,8 @@ async fn real_strategies_over_real_servers() {
     for row in table {
         test.run(row).await;
     }
-    assert_eq!(fs::read_to_string(home.join("files/poem.txt")).unwrap(), "Roses are red\n");
-    let memory = fs::read_to_string(home.join("memory.jsonl")).unwrap();
+    assert_eq!(fs::read_to_string(servers_folder.join("files/poem.txt")).unwrap(), "Roses are red\n");
+    let memory = fs::read_to_string(servers_folder.join("memory.jsonl")).unwrap();
     assert!(memory.contains("Ada Lovelace"), "{memory}");
 }
 
@@ -63,18 +63,18 @@ struct ServersTest {
     model: Model,
     workers: Vec<Process>,
     /// Folder with the servers' files.
-    home: TempDir,
+    servers_folder: TempDir,
 }
 
 impl ServersTest {
     /// Starts a deployment with these servers, whose configuration depends on their folder.
     async fn of(servers: impl FnOnce(&Path) -> String) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let servers_folder = tempfile::tempdir().unwrap();
         let model = Model::serve().await;
         let provider = format!("[providers.strict]\nbase_url = {}\n", json!(model.base_url));
-        let engine = Engine::start(&(provider + &servers(home.path()))).await;
+        let engine = Engine::start(&(provider + &servers(servers_folder.path()))).await;
         let workers = ["w0", "w1"].map(|name| engine.worker(name)).into();
-        Self { engine, model, workers, home }
+        Self { engine, model, workers, servers_folder }
     }
 
     /// Submits a turn. Returns it while it is queued.
@@ -97,7 +97,7 @@ impl ServersTest {
             if !["queued", "running"].contains(&turn["status"].as_str().unwrap()) {
                 return turn;
             }
-            assert!(began.elapsed() < PATIENCE, "not at rest: {turn}\n{}", self.diagnostics());
+            assert!(began.elapsed() < TIMEOUT, "not at rest: {turn}\n{}", self.diagnostics());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -110,7 +110,7 @@ impl ServersTest {
             if turn["status"] != "interrupted" {
                 return turn;
             }
-            assert!(began.elapsed() < PATIENCE, "it still waits: {turn}\n{}", self.diagnostics());
+            assert!(began.elapsed() < TIMEOUT, "it still waits: {turn}\n{}", self.diagnostics());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -165,7 +165,7 @@ impl ServersTest {
 }
 
 /// Maximum wait. It is long because the machine may be compiling and a server takes seconds to start.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Returns every text of the servers' results in the log, without the replies of models.
 fn from_servers(events: &[Value]) -> Vec<String> {

@@ -21,7 +21,7 @@ fn failed_turns_are_found_counted_and_redriven() {
         shown["thread_id"].as_str().unwrap().to_owned()
     };
     let on = dev.run(&["turn", "send", "--thread", &thread(&past), "echo on", "--wait"]);
-    assert_eq!((on.0, on.1.trim()), (0, "Done: on."), "its thread goes on without it: {on:?}");
+    assert_eq!((on.0, on.1.trim()), (0, "Done: on."), "its thread continues: {on:?}");
     let body = json!({"thread_id": thread(&past), "input": "yes", "policy": "answer"});
     // Another test of this process may have installed the provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -99,6 +99,6 @@ fn the_queue_explains_why_turns_wait() {
     let page = dev.run(&["queue", "list", "--limit", "1", "-o", "json"]);
     let page: Value = serde_json::from_str(&page.1).unwrap_or_else(|_| panic!("{page:?}"));
     assert_eq!((page["data"].as_array().map(Vec::len), &page["has_more"]), (Some(1), &json!(true)));
-    let far = dev.run(&["turn", "send", "-g", "probe", "echo", "--not-before", "2999-01-01T00:00:00Z"]);
-    assert!(far.0 == 2 && far.2.contains("more than a year"), "{far:?}");
+    let delayed = dev.run(&["turn", "send", "-g", "probe", "echo", "--not-before", "2999-01-01T00:00:00Z"]);
+    assert!(delayed.0 == 2 && delayed.2.contains("more than a year"), "{delayed:?}");
 }

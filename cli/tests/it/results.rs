@@ -72,12 +72,12 @@ enum End {
 }
 
 /// Every response has two results and half of the next one.
-fn breaking_off(end: End, printed: u64, there: u64) -> Router {
+fn breaking_off(end: End, printed: u64, ended: u64) -> Router {
     let results = move |uri: Uri| async move {
         let first = after(&uri) + 1;
         let mut pieces: Vec<_> =
-            (first..=there.min(first + 1)).map(|n| Ok(line(n, &n.to_string()))).collect();
-        if first + 2 <= there {
+            (first..=ended.min(first + 1)).map(|n| Ok(line(n, &n.to_string()))).collect();
+        if first + 2 <= ended {
             pieces.push(Ok(line(first + 2, "half")[..9].to_owned()));
             if let End::Cut = end {
                 pieces.push(Err("the cable was pulled"));
@@ -122,7 +122,7 @@ async fn missing_results_are_an_error_and_leave_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let done = run(folder.path(), &url, &["--out", "o.jsonl"]);
         assert!(done.0 == 4 && done.2.contains("4 of 7"), "{done:?}");
-        assert!(!folder.path().join("o.jsonl").exists(), "what is not whole is not there");
+        assert!(!folder.path().join("o.jsonl").exists(), "an incomplete file is removed");
     });
     done.await.unwrap();
 }
@@ -136,9 +136,9 @@ async fn a_file_has_each_line_once_while_lines_run_again() {
         _ => batch(BatchStatus::Completed, 2, 3),
     };
     let results = async |State(reads): State<Arc<AtomicU64>>, uri: Uri| {
-        let there = if reads.load(Ordering::Relaxed) <= 3 { 2 } else { 4 };
+        let ended = if reads.load(Ordering::Relaxed) <= 3 { 2 } else { 4 };
         let all = [line(1, "again"), line(2, "well"), line(3, "again"), line(4, "again")];
-        all.into_iter().take(there).skip(usize::try_from(after(&uri)).unwrap()).collect::<String>()
+        all.into_iter().take(ended).skip(usize::try_from(after(&uri)).unwrap()).collect::<String>()
     };
     let routes = Router::new()
         .route(&format!("/v1/batches/{BATCH}"), get(read))
@@ -149,8 +149,8 @@ async fn a_file_has_each_line_once_while_lines_run_again() {
         let folder = tempfile::tempdir().unwrap();
         let done = run(folder.path(), &url, &["--follow", "--out", "o.jsonl"]);
         assert_eq!(done.0, 0, "{done:?}");
-        let there = names(&fs::read_to_string(folder.path().join("o.jsonl")).unwrap());
-        assert_eq!(there, [("well".to_owned(), 2), ("again".to_owned(), 3)], "the last of each line");
+        let ended = names(&fs::read_to_string(folder.path().join("o.jsonl")).unwrap());
+        assert_eq!(ended, [("well".to_owned(), 2), ("again".to_owned(), 3)], "the last of each line");
         let done = run(folder.path(), &url, &["--follow"]);
         assert_eq!(names(&done.1).len(), 4, "a stream contains all results: {done:?}");
     });

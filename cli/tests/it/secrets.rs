@@ -15,7 +15,7 @@ use crate::engine::{Process, TURNFOLD, log, turnfold};
 
 const SECRET: &str = "token-0123456789abcdef";
 
-/// An MCP server that repeats what it was given.
+/// An MCP server that repeats its token.
 const SERVER: &str = r#"
 import json, os, sys
 token = os.environ["TOKEN"]

@@ -52,7 +52,7 @@ struct Figures {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stdout, reason = "the figures are what a soak is for")]
+#[expect(clippy::print_stdout, reason = "the figures are the result of the test")]
 async fn real_engine_under_every_fault_loses_nothing() {
     let seconds = number_of("TURNFOLD_SOAK_SECONDS").unwrap_or(if is_long() { LONG } else { SHORT });
     let seed = number_of("TURNFOLD_SOAK_SEED").unwrap_or_else(|| fastrand::u64(..));
@@ -63,7 +63,7 @@ async fn real_engine_under_every_fault_loses_nothing() {
     let mut injected = BTreeMap::<Fault, usize>::new();
     let (duration, began) = (Duration::from_secs(seconds), Instant::now());
     while began.elapsed() < duration {
-        // Faults are dealt from a shuffled deck, so that each occurs even in a short test.
+        // Faults are dealt from a shuffled deck, so that kinds rarely repeat in a short test.
         let mut deck = Fault::DECK;
         random.shuffle(&mut deck);
         for fault in deck {
@@ -77,11 +77,11 @@ async fn real_engine_under_every_fault_loses_nothing() {
     }
     let load_ends = Instant::now();
     let ended = load.end().await;
-    let rest = load_ends.elapsed();
-    dashboard::rest(&deployment.engine, WORKERS).await;
+    let drained_in = load_ends.elapsed();
+    dashboard::until_idle(&deployment.engine, WORKERS).await;
     let mut figures = check(&deployment.engine, &ended).await;
     figures.counted = deployment.dashboard.counted();
-    println!("faults: {injected:?}\nat rest {rest:.1?} after the last of them\n{figures:#?}");
+    println!("faults: {injected:?}\nidle {drained_in:.1?} after the last of them\n{figures:#?}");
     let by_themselves = deployment.ended_by_themselves();
     assert!(by_themselves.is_empty(), "processes ended by themselves: {by_themselves:#?}");
     assert!(figures.lost.is_empty() && figures.duplicates.is_empty() && figures.broken.is_empty());
@@ -99,7 +99,7 @@ impl Figures {
     /// Compares what the dashboard shows with the logs. A fault may cost a count: the process dies between the commit and the
     /// counter, or the answer to a commit is lost.
     #[expect(clippy::cast_precision_loss, reason = "a few thousand turns")]
-    #[expect(clippy::print_stdout, reason = "the figures are what a soak is for")]
+    #[expect(clippy::print_stdout, reason = "the figures are the result of the test")]
     fn check_dashboard(&self, faults: usize) {
         let missing = self.completed as f64 - self.counted.completed;
         println!("the dashboard lacks {missing} of {} completed turns", self.completed);

@@ -16,7 +16,7 @@ use crate::engine::{Process, TURNFOLD, fixtures, log, turnfold};
 struct Step {
     command: String,
     exit: i32,
-    /// Lines of the output. `…` stands for any text.
+    /// Lines of the output. `…` matches any text.
     prints: Vec<String>,
 }
 

@@ -154,9 +154,9 @@ fn a_wait_tolerates_an_unreachable_api() {
     api.ready();
     let send = |how: &str| api.spawn(&["turn", "send", "-g", "probe", "wait 4; echo at last", how]);
     let (waits, follows) = (send("--wait"), send("--follow"));
-    let under_way = || api.run(&["turn", "list", "--status", "running", "-o", "json"]).1;
+    let running = || api.run(&["turn", "list", "--status", "running", "-o", "json"]).1;
     for nth in 0.. {
-        let all: Value = serde_json::from_str(&under_way()).unwrap();
+        let all: Value = serde_json::from_str(&running()).unwrap();
         if all.as_array().unwrap().len() == 2 {
             break;
         }

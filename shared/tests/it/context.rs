@@ -264,13 +264,13 @@ fn mean(tokens: &[u64]) -> u64 {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
+#[expect(clippy::print_stdout, reason = "the figure is the result of the test")]
 fn a_long_thread_stays_within_a_small_window_and_its_turns_cost_the_same() {
     let turns = turns(120);
     let mut endpoint = Simulated::default();
     let mut running = RunningThread::open(opened(window_of(8_000), small()));
     let tokens = long_thread(&mut endpoint, &mut running, turns);
-    assert_eq!(endpoint.refusals, 0, "the endpoint never refuses what is counted before");
+    assert_eq!(endpoint.refusals, 0, "the endpoint refuses no request that was counted before");
     running.check();
     let tenth = turns / 10;
     let (early, late) = (mean(&tokens[2 * tenth..4 * tenth]), mean(&tokens[turns - 2 * tenth..]));
@@ -289,7 +289,7 @@ fn a_long_thread_stays_within_a_small_window_and_its_turns_cost_the_same() {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
+#[expect(clippy::print_stdout, reason = "the figure is the result of the test")]
 fn a_result_of_900_000_characters_is_shown_shortened_and_can_be_read_on() {
     let turns = turns(30);
     let mut endpoint = Simulated {
@@ -326,7 +326,7 @@ fn a_result_of_900_000_characters_is_shown_shortened_and_can_be_read_on() {
     println!("tokens of a turn with a result of 900,000 characters: {} on average", mean(&tokens));
 }
 
-/// A model of unknown size works until it refuses, and from then on within what it takes.
+/// A model of unknown size works until it refuses, and from then on within its window.
 #[test]
 fn a_refusal_makes_the_window_known() {
     for names_window in [true, false] {

@@ -63,7 +63,9 @@ fn a_fork_issues_unanswered_requests_again() {
     fork.prompts = [("plan".to_owned(), "Be brief. {prompt}".to_owned())].into();
     let mut thread = graph.fold(&log[..=asked]).unwrap();
     thread.apply(&fork.clone().into()).unwrap();
-    let Next::Append(Event::Asked(anew)) = thread.next().unwrap() else { panic!("it is not asked anew") };
+    let Next::Append(Event::Asked(anew)) = thread.next().unwrap() else {
+        panic!("the request is not issued again")
+    };
     let (Request::Chat { model, system, .. }, Event::Asked(then)) = (&anew.requests[0], &log[asked]) else {
         panic!("no chat")
     };
@@ -72,7 +74,7 @@ fn a_fork_issues_unanswered_requests_again() {
 
     let mut thread = graph.fold(&log[..=asked + 1]).unwrap();
     thread.apply(&fork.into()).unwrap();
-    assert!(matches!(thread.next().unwrap(), Next::Append(Event::Decided(_))), "the answer stands");
+    assert!(matches!(thread.next().unwrap(), Next::Append(Event::Decided(_))), "the answer is kept");
 }
 
 #[test]

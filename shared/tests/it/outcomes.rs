@@ -141,7 +141,7 @@ fn the_engine_adds_the_causes_that_it_knows() {
                 Event::Abandoned(_) => abandoned += 1,
                 Event::Decided(decision) if decision.to == Goto::End => {
                     let outcome = decision.outcome.clone().unwrap_or_default();
-                    assert_eq!(*thread.outcome(), outcome, "{name}: the fold returns what is recorded");
+                    assert_eq!(*thread.outcome(), outcome, "{name}: the fold returns the recorded outcome");
                     assert_eq!(outcome.is_answered(), outcome.causes.is_empty(), "{name}: {event}");
                     let is_budget = |cause: &Cause| cause.to_string().starts_with("budget");
                     if decision.budget_exceeded.is_some() {
@@ -211,7 +211,11 @@ fn an_unreachable_server_is_a_cause_until_it_answers() {
     let unreachable = "partial: mcp unreachable: calendar";
     assert_eq!(ends(&[opened, started, refused, text]), [unreachable]);
     let then = [opened, started, refused, text, started, tools, none, text];
-    assert_eq!(ends(&then), [unreachable, "declined: no command fits"], "the next request begins anew");
+    assert_eq!(
+        ends(&then),
+        [unreachable, "declined: no command fits"],
+        "the next request starts without causes"
+    );
     let ask = r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"{\"action_plan\":[],\"missing_information\":[\"When?\"]}"}}"#;
     let two = opened.replace("\"calendar\":\"dates\"", "\"calendar\":\"dates\",\"contacts\":\"people\"");
     let dead = r#"{"event":"attempt_failed","slot":1,"error":"connection refused"}"#;

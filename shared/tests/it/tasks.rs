@@ -69,7 +69,7 @@ fn a_task_is_abandoned_with_its_turn() {
     assert!(result.starts_with("it is unknown whether this call took effect"), "{result}");
     let turn = serde_json::json!({"messages": [{"role": "user", "content": "And now?"}]});
     thread.apply(&serde_json::from_value::<shared::TurnStarted>(turn).unwrap().into()).unwrap();
-    assert_eq!(thread.abandoned_tasks(), [task()], "a worker that starts the next turn learns of it");
+    assert_eq!(thread.abandoned_tasks(), [task()], "a worker that starts the next turn sees the task");
     let Next::Append(asked) = thread.next().unwrap() else { panic!("it asks nothing") };
     thread.apply(&asked).unwrap();
     assert_eq!(thread.abandoned_tasks(), []);

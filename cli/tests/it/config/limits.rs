@@ -102,7 +102,7 @@ fn limits_are_validated() {
     );
 }
 
-/// A section holds for one tenant, and `*` for what it does not set.
+/// A section applies to one tenant, and `*` to the keys that it does not set.
 #[test]
 fn limits_of_tenants_are_validated() {
     let prices = "[providers.x]\nbase_url = 'http://x'\nprices = { m = { input = 1, output = 1 } }\n";

@@ -93,7 +93,7 @@ async fn ask(world: &LiveWorld, request: Request) -> Response {
 }
 
 /// Counts the questions whose server is among the first three results, and prints each result.
-#[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
+#[expect(clippy::print_stdout, reason = "the figure is the result of the test")]
 async fn among_three(world: &LiveWorld, which: &str, questions: &[Question]) -> usize {
     let (mut first, mut among_three) = (0, 0);
     for Question { asks, wants } in questions {

@@ -29,7 +29,7 @@ async fn real_slow_tools_are_called_once() {
     let events = test.run(planner("roast", &[roast], &["roasted well"])).await;
     let of = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
     assert_eq!((of("attempted"), of("in_doubt"), of("attempt_failed")), (1, 0, 0), "{events:#?}");
-    assert_eq!(fs::read_to_string(test.home.path().join("roasted")).unwrap(), "once\n");
+    assert_eq!(fs::read_to_string(test.servers_folder.path().join("roasted")).unwrap(), "once\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,7 +66,7 @@ async fn real_elicitation_is_resumed_by_any_worker() {
     let answered = test.engine.post("/v1/turns", &json!({"thread_id": thread, "input": "yes"})).await;
     let turn = test.until_idle(&answered).await;
     test.check(&row, &turn).await;
-    calls_fit_together(&fs::read_to_string(test.home.path().join("called")).unwrap());
+    calls_fit_together(&fs::read_to_string(test.servers_folder.path().join("called")).unwrap());
 }
 
 /// Checks three attempts at one call: each declares that a person can be asked, has the same key, and includes the

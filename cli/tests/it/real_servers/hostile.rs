@@ -92,8 +92,8 @@ async fn forbidden_arguments(test: &ServersTest) {
     let mut statuses: Vec<&str> = answers.map(|response| response["status"].as_str().unwrap()).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, ["ok", "refused", "refused"], "every call has a result");
-    let booked = fs::read_to_string(test.home.path().join("booked")).unwrap();
-    assert_eq!(booked, "{\"hour\": 12}\n", "what is refused is not carried out");
+    let booked = fs::read_to_string(test.servers_folder.path().join("booked")).unwrap();
+    assert_eq!(booked, "{\"hour\": 12}\n", "a refused call is not carried out");
 }
 
 /// A read is repeated after the server was restarted.
@@ -126,8 +126,8 @@ async fn killed_during_a_write(test: &ServersTest) {
     let turn = test.until_continued(&turn).await;
     test.check(&row, &turn).await;
     assert!(turn["output"]["reply"].as_str().unwrap().contains("it was sent"), "{turn}");
-    let begun = fs::read_to_string(test.home.path().join("send")).unwrap();
-    assert_eq!(begun.lines().count(), 1, "it was sent once: {begun}");
+    let started = fs::read_to_string(test.servers_folder.path().join("send")).unwrap();
+    assert_eq!(started.lines().count(), 1, "it was sent once: {started}");
 }
 
 fn slot_in_doubt(events: &[Value]) -> Value {
@@ -139,12 +139,12 @@ fn slot_in_doubt(events: &[Value]) -> Value {
 async fn kill_server_of(test: &ServersTest, call: &str) {
     let began = Instant::now();
     let process = loop {
-        if let Ok(process) = fs::read_to_string(test.home.path().join(call))
+        if let Ok(process) = fs::read_to_string(test.servers_folder.path().join(call))
             && process.ends_with('\n')
         {
             break process;
         }
-        assert!(began.elapsed() < super::PATIENCE, "nobody is called: {}", test.diagnostics());
+        assert!(began.elapsed() < super::TIMEOUT, "no server is called: {}", test.diagnostics());
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     let killed = Command::new("sh").args(["-c", &format!("kill -KILL {}", process.trim())]).status();

@@ -58,7 +58,7 @@ impl Rule {
         self
     }
 
-    /// Replies with this text, in which `{results}` stands for all tool results so far.
+    /// Replies with this text, in which `{results}` is replaced by all tool results so far.
     pub(super) fn replies(self, text: &str) -> Self {
         Self { replies: Reply::Text(text.to_owned()), ..self }
     }

@@ -93,7 +93,7 @@ async fn read(url: &str, last: &Mutex<Counted>) {
 }
 
 /// Waits until the gauges of the API show a deployment at rest: no turn waits, and all workers report.
-pub(super) async fn rest(engine: &Engine, workers: usize) {
+pub(super) async fn until_idle(engine: &Engine, workers: usize) {
     let began = Instant::now();
     loop {
         let text =

@@ -18,7 +18,7 @@ use crate::{engine::Engine, ledgers};
 const CLIENTS: usize = 12;
 
 /// Maximum duration of a client's retries, and of a turn.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Timeout of one request, which includes the time it waits for a turn.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ impl Client {
             turn = self.get(&format!("/v1/turns/{id}?wait=5")).await;
             let status = turn["status"].as_str().unwrap().to_owned();
             let waits = matches!(status.as_str(), "queued" | "running" | "interrupted");
-            if !waits || PATIENCE < began.elapsed() {
+            if !waits || TIMEOUT < began.elapsed() {
                 return Ended { thread, turns, status: format!("{status}{}", error(&turn)) };
             }
             if status != "interrupted" {
@@ -142,7 +142,7 @@ impl Client {
                 }
                 Err(err) => err.to_string(),
             };
-            assert!(began.elapsed() < PATIENCE, "{method} {path} has no answer: {problem}");
+            assert!(began.elapsed() < TIMEOUT, "{method} {path} has no answer: {problem}");
             sleep(Duration::from_millis(100)).await;
         }
     }
