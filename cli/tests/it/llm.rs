@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 use test_servers::Llama;
 
-use self::table::Talk;
+use self::table::Conversation;
 use crate::{engine::Engine, real_servers};
 
 /// Maximum tokens of a reply. Longer replies are cut off, and the log must show it.
@@ -43,48 +43,54 @@ async fn real_model_ends_every_turn() {
     let config = table::config(&chat.base_url(), &vectors.base_url()) + &real_servers::everything_and_time();
     let engine = Engine::start(&config).await;
     let _workers = [engine.worker("w0"), engine.worker("w1")];
-    let talks = table::talks();
-    let covered: BTreeSet<&str> = talks.iter().map(|talk| talk.strategy).collect();
+    let conversations = table::conversations();
+    let covered: BTreeSet<&str> = conversations.iter().map(|conversation| conversation.strategy).collect();
     let all: BTreeSet<&str> = shared::strategies::all().iter().map(|strategy| strategy.name()).collect();
-    assert_eq!(covered, all, "every strategy is talked to");
+    assert_eq!(covered, all, "every strategy has a conversation");
     let mut figures = Figures::default();
-    for talk in talks {
-        run_talk(&engine, &talk, &mut figures).await;
+    for conversation in conversations {
+        run_conversation(&engine, &conversation, &mut figures).await;
     }
     figures.print();
 }
 
 /// Runs all turns of one thread, then checks its log against today's code.
-async fn run_talk(engine: &Engine, talk: &Talk, figures: &mut Figures) {
+async fn run_conversation(engine: &Engine, conversation: &Conversation, figures: &mut Figures) {
     let mut thread = Value::Null;
-    for text in talk.says {
+    for text in conversation.messages {
         let mut body = json!({"input": text, "policy": "replan"});
         if thread.is_null() {
-            body = json!({"strategy": talk.strategy, "config": talk.config, "input": text});
+            body = json!({"strategy": conversation.strategy, "config": conversation.config, "input": text});
         } else {
             body["thread_id"] = thread.clone();
         }
-        let mut turn = rests(engine, talk, engine.post("/v1/turns", &body).await, figures).await;
+        let mut turn = rests(engine, conversation, engine.post("/v1/turns", &body).await, figures).await;
         thread = turn["thread_id"].clone();
         for _ in 0..ANSWERS {
             let Some(answer) = answer(&turn) else { break };
             let path = format!("/v1/threads/{}/answer", thread.as_str().unwrap());
-            turn = rests(engine, talk, engine.post(&path, &json!({"text": answer})).await, figures).await;
+            turn = rests(engine, conversation, engine.post(&path, &json!({"text": answer})).await, figures)
+                .await;
         }
     }
     let thread = thread.as_str().unwrap();
     let events = engine.events(thread).await;
     let verified = engine.get(&format!("/v1/threads/{thread}/verify")).await;
-    assert_eq!(verified["ok"], true, "{}: {verified:#}", talk.strategy);
-    assert_eq!(verified["chain"]["intact"], true, "{}: {verified:#}", talk.strategy);
+    assert_eq!(verified["ok"], true, "{}: {verified:#}", conversation.strategy);
+    assert_eq!(verified["chain"]["intact"], true, "{}: {verified:#}", conversation.strategy);
     let replayed = engine.get(&format!("/v1/threads/{thread}/replay")).await;
-    assert_eq!((&replayed["ok"], &replayed["divergences"]), (&json!(true), &json!([])), "{}", talk.strategy);
-    assert_eq!(verified["events"], events.len(), "{}", talk.strategy);
+    assert_eq!(
+        (&replayed["ok"], &replayed["divergences"]),
+        (&json!(true), &json!([])),
+        "{}",
+        conversation.strategy
+    );
+    assert_eq!(verified["events"], events.len(), "{}", conversation.strategy);
     figures.looks_over(&events);
 }
 
 /// Waits until the turn is idle and checks that its state is one of the promised ones.
-async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures) -> Value {
+async fn rests(engine: &Engine, conversation: &Conversation, turn: Value, figures: &mut Figures) -> Value {
     let path = format!("/v1/turns/{}", turn["id"].as_str().unwrap());
     let began = Instant::now();
     let turn = loop {
@@ -107,7 +113,7 @@ async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures)
         "failed" => assert!(is_text(&turn["error"]), "it failed without a reason: {turn:#}"),
         other => panic!("a turn came to rest as {other}: {turn:#}"),
     }
-    figures.counts(talk.strategy, &turn, began.elapsed());
+    figures.counts(conversation.strategy, &turn, began.elapsed());
     turn
 }
 
@@ -143,8 +149,8 @@ impl Figures {
             let seen = match recorded["kind"].as_str().unwrap() {
                 "attempt_failed" => {
                     let error = event["error"].as_str().unwrap();
-                    let known = table::FALTERS.iter().find(|message| error.contains(**message));
-                    format!("faltered: {}", known.copied().unwrap_or(error))
+                    let known = table::FAILURES.iter().find(|message| error.contains(**message));
+                    format!("attempt failed: {}", known.copied().unwrap_or(error))
                 }
                 "answered" if reply["response"] == "reply" => {
                     let form = event["usage"]["response_format"].as_str().filter(|form| !form.is_empty());

@@ -78,7 +78,7 @@ impl Rule {
             && self.system.iter().all(|part| text(&messages[0]).contains(part))
             && match &*self.last {
                 role @ ("user" | "assistant" | "tool") => last["role"] == *role,
-                problem => text(last).contains(problem),
+                part => text(last).contains(part),
             }
     }
 }
@@ -127,9 +127,9 @@ async fn complete(State(script): State<Arc<Script>>, Json(request): Json<Value>)
             let body: String = events.chain(["data: [DONE]\n\n".to_owned()]).collect();
             ([("content-type", "text/event-stream")], body).into_response()
         }
-        Err(text) => {
-            script.refused.lock().unwrap().push(format!("{}: {text}", request["model"]));
-            let error = json!({"error": {"message": text, "type": "invalid_request_error", "code": null}});
+        Err(problem) => {
+            script.refused.lock().unwrap().push(format!("{}: {problem}", request["model"]));
+            let error = json!({"error": {"message": problem, "type": "invalid_request_error", "code": null}});
             (StatusCode::BAD_REQUEST, Json(error)).into_response()
         }
     }
@@ -144,7 +144,7 @@ fn reply(script: &Script, request: &Value) -> Result<Vec<Value>, String> {
     let piece = |delta: Value| json!({"model": name, "choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
     let (mut pieces, reason) = match rule.replies {
         Reply::Text(text) => {
-            let text = text.replace("{tool_results}", &tool_results(request));
+            let text = text.replace("{results}", &tool_results(request));
             let reply =
                 text.split_inclusive(' ').map(|word| piece(json!({"content": word}))).collect::<Vec<_>>();
             (reply, "stop")
