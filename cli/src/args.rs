@@ -432,7 +432,7 @@ mod tests {
     fn every_set_counts_wherever_it_stands() {
         let sets = |line: &str| {
             let line = line.split(' ').map(OsString::from);
-            Args::try_parse_from(sets_first(line)).map(|it| it.global.set).map_err(|it| it.kind())
+            Args::try_parse_from(sets_first(line)).map(|args| args.global.set).map_err(|error| error.kind())
         };
         let all = sets("turnfold --set a=1 worker --set b=2 --set=c=3 list --set d=4").unwrap();
         assert_eq!(all, ["a=1", "b=2", "c=3", "d=4"], "in this order: the last one of a key counts");

@@ -34,7 +34,7 @@ mod tests {
     fn a_user_name_is_cleaned_for_the_header() {
         assert_eq!(clean(" Zoë Ångström ").as_deref(), Some("Zoë Ångström"));
         assert_eq!(clean("a\r\nb\u{7f}").as_deref(), Some("ab"));
-        assert_eq!(clean(&"ë".repeat(300)).map(|it| it.chars().count()), Some(MAX_CHARS));
+        assert_eq!(clean(&"ë".repeat(300)).map(|text| text.chars().count()), Some(MAX_CHARS));
         for empty in ["", "  ", "\n"] {
             assert_eq!(clean(empty), None);
         }

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named_with_its_place() {
+    fn invalid_arguments_are_named_with_their_path() {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn other_fields_are_checked_as_their_schema_says_and_without_one_all_fits() {
+    fn additional_fields_are_checked_by_their_schema() {
         let map = json!({"additionalProperties": {"type": "boolean"}});
         assert_eq!(told(map.clone(), json!({"a": true})), "");
         assert_eq!(told(map, json!({"a": 1})), "a must be boolean");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_without_end_is_not_followed() {
+    fn a_recursive_schema_is_followed_to_a_limit() {
         let (mut schema, mut value) = (json!({"type": "string"}), json!(1));
         for _ in 0..100 {
             schema = json!({"properties": {"a": schema}});

@@ -12,7 +12,7 @@ fn accepted(content: Value) -> InputResponse {
 }
 
 #[test]
-fn words_are_the_value_of_the_one_field_that_must_be_filled() {
+fn a_text_is_the_value_of_the_only_required_field() {
     let colour = form(
         json!({ "colour": { "type": "string", "enum": ["red", "green"] }, "why": { "type": "string" } }),
         &["colour"],
@@ -46,7 +46,7 @@ fn words_are_the_value_of_the_one_field_that_must_be_filled() {
 }
 
 #[test]
-fn fields_are_given_as_json_and_what_is_not_said_is_the_default() {
+fn fields_are_given_as_json_and_missing_ones_have_their_defaults() {
     let trip = form(
         json!({ "to": { "type": "string", "minLength": 2 }, "nights": { "type": "integer", "default": 1 }, "note": { "type": "string" } }),
         &["to", "nights"],
@@ -66,7 +66,7 @@ fn fields_are_given_as_json_and_what_is_not_said_is_the_default() {
 }
 
 #[test]
-fn whoever_will_not_say_says_so() {
+fn a_person_can_decline_a_form() {
     let name = form(json!({ "name": { "type": "string" } }), &["name"]);
     assert_eq!(name.read("Decline"), Ok(InputResponse::Decline));
     assert_eq!(name.read("cancel "), Ok(InputResponse::Cancel));
@@ -88,7 +88,7 @@ fn a_dismissal_is_never_the_value_of_a_field() {
 }
 
 #[test]
-fn a_form_without_fields_takes_a_yes_and_a_page_is_visited() {
+fn a_form_without_fields_and_a_url_are_confirmed() {
     let sure = form(json!({}), &[]);
     assert_eq!(sure.read("yes"), Ok(accepted(json!({}))));
     assert_eq!(sure.accept(Value::Null), Ok(accepted(json!({}))));

@@ -376,7 +376,7 @@ mod tests {
     use super::{JSON_DEPTH_MAX, check_json, check_json_depth, is_readable_event, keepable_json};
 
     #[test]
-    fn numbers_that_come_back_the_same_pass() {
+    fn numbers_that_round_trip_are_accepted() {
         for number in [
             "0",
             "-0",
@@ -396,9 +396,9 @@ mod tests {
             "1e300",
             "0.000000000000000000001",
         ] {
-            check_json(number.as_bytes()).unwrap_or_else(|it| panic!("{number}: {it}"));
+            check_json(number.as_bytes()).unwrap_or_else(|error| panic!("{number}: {error}"));
             let written = serde_json::from_str::<Value>(number).unwrap().to_string();
-            check_json(written.as_bytes()).unwrap_or_else(|it| panic!("{number} as {written}: {it}"));
+            check_json(written.as_bytes()).unwrap_or_else(|error| panic!("{number} as {written}: {error}"));
         }
     }
 
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_is_named() {
+    fn a_lone_surrogate_is_named() {
         for half in [r"\ud83d", r"\ude00", r"\ud83d\ud83d", r"\uD83Dx"] {
             let text = format!(r#"{{"messages": [{{"content": "so {half}"}}]}}"#);
             let error = check_json(text.as_bytes()).expect_err(half).to_string();
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_cannot_be_refused_are_changed_visibly() {
+    fn values_that_must_be_kept_are_changed_visibly() {
         let deep = format!("{}{}", "[".repeat(JSON_DEPTH_MAX - 1), "]".repeat(JSON_DEPTH_MAX - 1));
         let text = format!(
             r#"{{"id": 123456789012345678901234, "k\ud83d": "a\ude00\\ud83d", "ok": [1, "é"], "x": [{deep}, 2]}}"#
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_limited_in_texts_and_values() {
+    fn the_depth_of_texts_and_values_is_limited() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         let value = |levels: usize| serde_json::from_str::<Value>(&nested(levels)).unwrap();
         assert_eq!(check_json(nested(JSON_DEPTH_MAX).as_bytes()), Ok(()));

@@ -179,7 +179,7 @@ impl fmt::Display for Outcome {
 }
 
 #[test]
-fn a_cause_is_its_text() {
+fn a_cause_is_serialized_as_its_text() {
     let causes = [
         Cause::McpUnreachable("files".to_owned()),
         Cause::PinChanged("files".to_owned()),

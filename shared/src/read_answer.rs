@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_reads_what_the_table_does_not_know_and_never_a_yes() {
+    fn a_model_reads_unknown_phrases_and_never_as_an_approval() {
         assert_eq!(read("tak", Meaning::Yes, 1.0), Answer::Unclear);
         assert_eq!(read("nie dziękuję", Meaning::No, 0.7), Answer::No);
         assert_eq!(read("nie dziękuję", Meaning::No, 0.69), Answer::Unclear);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_cannot_be_had_leaves_the_answer_unclear() {
+    fn an_unavailable_model_leaves_the_answer_unclear() {
         let gone = Response::Unavailable { reason: "out of reach".to_owned() };
         assert_eq!(ReadAnswer::answer(&[gone]), Ok(ModelReading(None)));
         assert_eq!(ReadAnswer::answer(&[]), Ok(ModelReading(None)));

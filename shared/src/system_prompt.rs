@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_filled_in_is_not_filled_again() {
+    fn values_of_placeholders_are_not_expanded_again() {
         let texts = [("task", "{who}"), ("who", "Ann")];
         let prompt = SystemPrompt::fill("do {task} {json: 1} {\"a\": {}} for {who}\n{unknown}\n", &texts);
         assert_eq!(prompt.text(), "do {who} {json: 1} {\"a\": {}} for Ann\n{unknown}");

@@ -102,13 +102,16 @@ mod tests {
     }
 
     fn named(servers: &[(&str, &[&str])]) -> Vec<String> {
-        let tools: Vec<(&str, Vec<Tool>)> = servers.iter().map(|(server, it)| (*server, tools(it))).collect();
-        let servers: Vec<(&str, &[Tool])> = tools.iter().map(|(server, it)| (*server, &it[..])).collect();
+        let tools: Vec<(&str, Vec<Tool>)> =
+            servers.iter().map(|(server, names)| (*server, tools(names))).collect();
+        let servers: Vec<(&str, &[Tool])> =
+            tools.iter().map(|(server, tools)| (*server, &tools[..])).collect();
         let reserved = BTreeSet::from(["ask_user".to_owned(), "a__submit".to_owned()]);
-        let names: Vec<String> = offered_tools(&servers, &reserved).into_iter().map(|it| it.name).collect();
+        let names: Vec<String> =
+            offered_tools(&servers, &reserved).into_iter().map(|tool| tool.name).collect();
         let distinct: BTreeSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");
-        let legal = |it: &&String| !it.is_empty() && **it == legal(it) && !reserved.contains(*it);
+        let legal = |name: &&String| !name.is_empty() && **name == legal(name) && !reserved.contains(*name);
         assert_eq!(names.iter().filter(legal).count(), names.len(), "{names:?}");
         names
     }
@@ -125,9 +128,12 @@ mod tests {
     fn names_that_would_be_equal_are_told_apart() {
         assert_eq!(named(&[("s", &["a.b", "a_b"])])[1], "a_b", "the exact name is kept");
         assert!(named(&[("s", &["a.b", "a_b"])])[0].starts_with("a_b_"));
-        assert!(named(&[("s", &["a.b", "a/b"])]).iter().all(|it| it.starts_with("a_b_")), "none is favoured");
+        assert!(
+            named(&[("s", &["a.b", "a/b"])]).iter().all(|name| name.starts_with("a_b_")),
+            "none is favoured"
+        );
         let long = |end: &str| format!("{}{end}", "x".repeat(64));
-        assert!(named(&[("s", &[&long("1"), &long("2")])]).iter().all(|it| it.len() == 64));
+        assert!(named(&[("s", &[&long("1"), &long("2")])]).iter().all(|name| name.len() == 64));
         named(&[("a__b", &["c"]), ("a", &["b__c"])]);
         named(&[("s", &["a", "a"])]);
     }

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_is_escaped() {
+    fn invisible_characters_are_escaped() {
         for (text, shown) in [
             (
                 "plain, naïve, Ärger, привет, Ωμέγα, 東京, हिन्दी",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_obeys_nothing_and_ordinary_text_stays() {
+    fn control_sequences_are_escaped_and_ordinary_text_is_kept() {
         for (text, shown) in [
             ("\u{1b}[8mhidden\u{9b}0m\r\u{8}", "\\u001b[8mhidden\\u009b0m\\r\\u0008"),
             ("a\u{202e}b\u{2066}c\u{200f}", "a\\u202eb\\u2066c\\u200f"),

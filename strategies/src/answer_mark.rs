@@ -33,7 +33,7 @@ fn marked(reply: &str) -> Option<&str> {
 }
 
 #[test]
-fn only_a_mark_at_the_beginning_counts() {
+fn a_mark_counts_only_at_the_beginning() {
     assert_eq!(marked("[answer] At noon. "), Some("At noon."));
     assert_eq!(marked("\n [ANSWER]\nAt noon."), Some("At noon."));
     for other in ["At noon [answer]", "[answe", "[ask] Which?", "ä[answer]", "[ansŵer] a", ""] {

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_named_in_many_ways() {
+    fn an_option_is_recognized_in_many_forms() {
         for (nth, answers) in [
             ["1", "gift_ideas", "the ideas one please", "The first one.", "gift ideas!", "das erste bitte"],
             ["2.", "GIFTWRAP", "wrap", "I'd like the second", "number 2 please", "la segunda, por favor"],
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_said_in_many_ways() {
+    fn none_is_recognized_in_many_forms() {
         for answer in
             ["no", "No, thanks", "none of these", "neither", "without", "keins bitte", "nein", "stop"]
         {

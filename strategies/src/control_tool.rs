@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_that_is_called_is_heard_before_all_else_in_the_reply() {
+    fn a_called_control_tool_takes_precedence_in_the_reply() {
         let (ask, stop) = (("ask_user", json!({"question": "Who?"})), ("stop", json!({"reason": " late "})));
         assert_eq!(says("", &[("add", json!({})), stop.clone()]), is('s', "late"));
         assert_eq!(says("[stop] here", &[stop, ask.clone()]), is('a', "Who?"), "the first of the controls");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn its_words_are_found_whatever_the_model_calls_them() {
+    fn the_text_of_a_control_tool_is_found_under_any_field_name() {
         for arguments in [json!({"text": "Who?"}), json!("Who?")] {
             assert_eq!(says("beside", &[("ask_user", arguments)]), is('a', "Who?"));
         }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_heard_wherever_it_stands_and_only_without_calls() {
+    fn a_tag_is_recognized_anywhere_unless_the_reply_has_calls() {
         assert_eq!(says("[Full Stop] It is late.", &[]), is('s', "It is late."));
         assert_eq!(says("Who? [ASK_USER]", &[]), is('a', "Who?"));
         assert_eq!(says("[ask user]", &[]), is('a', "What else should I know?"));

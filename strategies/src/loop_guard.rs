@@ -175,7 +175,7 @@ mod tests {
         let again = call(name, json!({"by": 1, "who": "Ann"}));
         messages.push(Message { tool_calls: vec![again], ..Message::assistant("") });
         let tools = tools();
-        RequestedCalls::of(&messages, |call| tools.iter().find(|it| it.name == call.name)).fresh().count()
+        RequestedCalls::of(&messages, |call| tools.iter().find(|tool| tool.name == call.name)).fresh().count()
             == 1
     }
 
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_carried_out() {
+    fn calls_that_make_progress_are_carried_out() {
         assert!(
             goes(after(&[("find", "1"), ("find", "1"), ("find", "1"), ("find", "2")]), "find"),
             "another page"
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_error_is_a_result_and_what_cannot_be_known_is_never_repeated() {
+    fn an_equal_error_counts_as_a_result_and_a_call_in_doubt_is_never_repeated() {
         assert!(goes(after(&[("find", "error: busy"); 3]), "find"));
         assert!(!goes(after(&[("find", "error: busy"); 4]), "find"));
         let skipped = ToolOutput::Error(SKIPPED.to_owned()).model_text();
@@ -240,10 +240,10 @@ mod tests {
     /// Weak models give all their calls the same id.
     #[test]
     fn a_result_belongs_to_the_call_that_it_follows() {
-        let calls = ["find", "poll"].map(|it| call(it, json!({"who": "Ann", "by": 1})));
+        let calls = ["find", "poll"].map(|name| call(name, json!({"who": "Ann", "by": 1})));
         let messages = after(&[("find", "1"), ("poll", "2"), ("find", "3")]);
         let found: Vec<_> =
-            results(&messages).map(|(it, result)| (it.name.as_str(), result.as_str())).collect();
+            results(&messages).map(|(call, result)| (call.name.as_str(), result.as_str())).collect();
         assert_eq!(found, [("find", "3"), ("poll", "2"), ("find", "1")]);
         assert_eq!(latest(&messages, &calls[0]), Some("3"));
         assert_eq!(latest(&messages, &calls[1]), None, "it is not the most recent");

@@ -126,7 +126,7 @@ fn model_names<'a>(
 }
 
 #[test]
-fn only_names_that_differ_are_told_with_the_strategies_that_use_them() {
+fn renamed_tools_are_listed_with_their_strategies() {
     let tool = |name: &str| shared::Tool {
         name: name.to_owned(),
         description: String::new(),

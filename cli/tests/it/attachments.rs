@@ -8,7 +8,7 @@ use crate::{engine::turnfold, openai_clients::Dev};
 
 fn run(dev: &Dev, args: &[&str]) -> (i32, String) {
     let output = turnfold(dev.folder()).args(args).output().unwrap();
-    let text = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (output.status.code().unwrap(), text.concat())
 }
 

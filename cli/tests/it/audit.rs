@@ -9,11 +9,11 @@ use crate::engine::turnfold;
 
 fn run(folder: &Path, args: &[&str]) -> (i32, Value, String) {
     let output = turnfold(folder).args(["-o", "json"]).args(args).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), told)
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), printed)
 }
 
-fn words(folder: &Path, args: &[&str]) -> String {
+fn printed_by(folder: &Path, args: &[&str]) -> String {
     let output = turnfold(folder).args(args).output().unwrap();
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
@@ -34,16 +34,19 @@ async fn a_store_is_attested_verified_and_exported() {
     let (thread, other) = (submitted(&store).await, submitted(&store).await);
     let id = thread.to_string();
 
-    let (exit, _, told) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
-    assert!(exit == 2 && told.contains(".turnfold/audit.key"), "there is no key yet: {told}");
-    let (exit, made, told) = run(folder, &["audit", "key", "new", "--name", "example.org/turnfold"]);
+    let (exit, _, printed) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
+    assert!(exit == 2 && printed.contains(".turnfold/audit.key"), "there is no key yet: {printed}");
+    let (exit, made, printed) = run(folder, &["audit", "key", "new", "--name", "example.org/turnfold"]);
     let vkey = made["vkey"].as_str().unwrap().to_owned();
-    assert!(exit == 0 && vkey.starts_with("example.org/turnfold+") && !told.contains("PRIVATE"), "{told}");
+    assert!(
+        exit == 0 && vkey.starts_with("example.org/turnfold+") && !printed.contains("PRIVATE"),
+        "{printed}"
+    );
     let secret = fs::read_to_string(folder.join(".turnfold/audit.key")).unwrap();
     let secret = secret.lines().next().unwrap();
-    assert!(!words(folder, &["audit", "key", "show"]).contains(secret));
-    let (exit, _, told) = run(folder, &["audit", "key", "new"]);
-    assert!(exit == 2 && told.contains("audit key show"), "a key is never overwritten: {told}");
+    assert!(!printed_by(folder, &["audit", "key", "show"]).contains(secret));
+    let (exit, _, printed) = run(folder, &["audit", "key", "new"]);
+    assert!(exit == 2 && printed.contains("audit key show"), "a key is never overwritten: {printed}");
 
     let (exit, made, _) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
     assert_eq!((exit, &made["size"], &made["added"]), (0, &json!(2), &json!(2)), "{made}");
@@ -64,7 +67,7 @@ async fn a_store_is_attested_verified_and_exported() {
     );
     assert_eq!(run(folder, &[&held[..], &["--all"]].concat()).0, 0);
     assert_eq!(run(folder, &[&held[..], &[&id]].concat()).0, 0);
-    assert!(words(folder, &held).starts_with("INTACT\n"));
+    assert!(printed_by(folder, &held).starts_with("INTACT\n"));
 
     let (exit, proof, _) = run(folder, &["audit", "export", &id, "--proof", "witness", "--to", "bundle"]);
     assert_eq!((exit, &proof["attested"]), (0, &json!(1)), "{proof}");
@@ -78,12 +81,12 @@ async fn a_store_is_attested_verified_and_exported() {
     store::testing::tamper::execute(&store, "DELETE FROM events WHERE thread_id = $1", other).await.unwrap();
     let (exit, found, _) = run(folder, &held);
     let wrong = |id: ThreadId| {
-        let of = |it: &&Value| it["thread"] == json!(id) && it["seq"] == json!(0);
-        found["findings"].as_array().unwrap().iter().find(of).map(|it| it["wrong"].clone())
+        let of = |finding: &&Value| finding["thread"] == json!(id) && finding["seq"] == json!(0);
+        found["findings"].as_array().unwrap().iter().find(of).map(|finding| finding["wrong"].clone())
     };
     assert_eq!((exit, &found["verdict"]), (1, &json!("tampered")), "{found}");
     assert_eq!((wrong(thread), wrong(other)), (Some(json!("broken")), Some(json!("removed"))), "{found}");
-    assert!(words(folder, &held).starts_with("TAMPERED: "));
+    assert!(printed_by(folder, &held).starts_with("TAMPERED: "));
     let (exit, made, _) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
     assert_eq!((exit, &made["found"]), (1, &json!(1)), "a log whose end has not moved is not read: {made}");
 }
@@ -97,5 +100,5 @@ fn golden_logs_are_checked() {
         (0, &json!(shared::Event::KINDS.len()), &json!([])),
         "{checked}"
     );
-    assert!(words(folder.path(), &["schema", "check"]).contains("all are read as they were written"));
+    assert!(printed_by(folder.path(), &["schema", "check"]).contains("all are read as they were written"));
 }

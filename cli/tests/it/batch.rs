@@ -76,11 +76,11 @@ fn invalid_arguments_are_refused_before_anything_is_sent() {
     fs::write(folder.path().join("good.jsonl"), line("a")).unwrap();
     fs::write(folder.path().join("bad.jsonl"), "oops").unwrap();
     let unreachable = ["--url", "http://127.0.0.1:1"];
-    let refused = |args: &[&str], code: i32, words: &[&str]| {
-        let told = run(folder.path(), &[args, &unreachable].concat());
-        assert_eq!(told.0, code, "{args:?}: {told:?}");
-        for word in words {
-            assert!(told.2.contains(word), "{word:?} in {told:?}");
+    let refused = |args: &[&str], code: i32, expected: &[&str]| {
+        let output = run(folder.path(), &[args, &unreachable].concat());
+        assert_eq!(output.0, code, "{args:?}: {output:?}");
+        for text in expected {
+            assert!(output.2.contains(text), "{text:?} in {output:?}");
         }
     };
     refused(&["validate", "none.jsonl"], 2, &["none.jsonl"]);
@@ -203,7 +203,7 @@ pub(crate) fn batch(id: &str, status: BatchStatus, lines: u64, results: u64) -> 
 
 /// Returns a list of batches as the API does.
 pub(crate) fn list(data: Vec<Batch>, has_more: bool) -> OpenAiList<Batch> {
-    let id = |it: Option<&Batch>| it.map(|it| it.id.clone());
+    let id = |batch: Option<&Batch>| batch.map(|batch| batch.id.clone());
     let (first_id, last_id) = (id(data.first()), id(data.last()));
     OpenAiList { object: "list".to_owned(), data, first_id, last_id, has_more }
 }
@@ -247,10 +247,10 @@ fn over() -> Batch {
 /// Returns the id that the fake API gives an uploaded file.
 fn file_of(form: &[u8]) -> &'static str {
     let form = String::from_utf8_lossy(form);
-    let says = |name: &str, value: &str| form.contains(&format!("name=\"{name}\"\r\n\r\n{value}\r\n--"));
-    assert!(says("purpose", "batch"), "{form}");
-    let [from, seconds] = ["anchor", "seconds"].map(|it| format!("expires_after[{it}]"));
-    match (says(&from, "created_at"), says(&seconds, "3600"), form.contains("expires_after")) {
+    let has_field = |name: &str, value: &str| form.contains(&format!("name=\"{name}\"\r\n\r\n{value}\r\n--"));
+    assert!(has_field("purpose", "batch"), "{form}");
+    let [from, seconds] = ["anchor", "seconds"].map(|field| format!("expires_after[{field}]"));
+    match (has_field(&from, "created_at"), has_field(&seconds, "3600"), form.contains("expires_after")) {
         (true, true, _) => "file-for-an-hour",
         (false, false, false) => "file-for-ever",
         _ => panic!("{form}"),
@@ -309,7 +309,7 @@ async fn results_follow_links_and_pipes() {
             assert!(folder.join("link").is_symlink(), "it is still a link");
             assert_eq!(fs::read_to_string(folder.join("far/o.jsonl")).unwrap().lines().count(), 2);
         }
-        assert!(to("o.csv").0 == 0 && to("o.Parquet").0 == 0, "the name says the form");
+        assert!(to("o.csv").0 == 0 && to("o.Parquet").0 == 0, "the name selects the format");
         assert!(fs::read_to_string(folder.join("o.csv")).unwrap().starts_with("line,custom_id,status"));
         assert!(fs::read(folder.join("o.Parquet")).unwrap().starts_with(b"PAR1"));
         let done = to("/dev/stdout");
@@ -343,19 +343,19 @@ async fn a_signal_ends_the_command_while_results_are_written() {
             command.args(["batch", "run", "in.jsonl", "--out", out, "--url", url]);
             let mut process = Process::start(command.stderr(log(folder, &name)));
             let began = Instant::now();
-            let soon = |what: &str| assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+            let in_time = |event: &str| assert!(began.elapsed() < Duration::from_secs(30), "{event}");
             while !fs::read_to_string(folder.join(format!("{name}.log"))).unwrap().contains("2/2 ended") {
-                soon("it is watched");
+                in_time("the batch is watched");
                 std::thread::sleep(Duration::from_millis(20));
             }
             std::thread::sleep(Duration::from_millis(200));
             process.signal(signal);
             while process.lives() {
-                soon("it ends");
+                in_time("it ends");
                 std::thread::sleep(Duration::from_millis(20));
             }
             assert_eq!(process.wait().code(), Some(130), "{name}");
-            assert!(!folder.join("o.jsonl").exists(), "what is not whole is not there");
+            assert!(!folder.join("o.jsonl").exists(), "an incomplete file is removed");
         }
     });
     done.await.unwrap();
@@ -368,7 +368,7 @@ async fn ids_are_escaped_in_paths() {
         let folder = tempfile::tempdir().unwrap();
         let batch = |args: &[&str]| run(folder.path(), &[args, &["--url", &url]].concat());
         assert_eq!(batch(&["show", BATCH]).0, 0);
-        assert_eq!(batch(&["show", &format!("x/../{BATCH}")]).0, 2, "it is no way to another place");
+        assert_eq!(batch(&["show", &format!("x/../{BATCH}")]).0, 2, "the id cannot lead to another path");
         fs::write(folder.path().join(BATCH), line("a")).unwrap();
         let quoted = batch(&["quote", BATCH]);
         assert!(quoted.0 == 0 && quoted.1.contains("1 line to run"), "it is a file: {quoted:?}");

@@ -32,7 +32,7 @@ fn check(name: &str, expected: &str) {
     assert!(
         written == expected,
         "docs/{name} is stale, first at line {}: run `UPDATE_BOOK=1 cargo nextest run -p turnfold book::`",
-        first.map_or(written.lines().count().min(expected.lines().count()), |it| it) + 1
+        first.map_or(written.lines().count().min(expected.lines().count()), |line| line) + 1
     );
 }
 
@@ -47,9 +47,16 @@ fn with_part(page: &str, name: &str, part: &str) -> String {
 #[test]
 fn the_page_of_operation_lists_every_metric() {
     let mut table = "| metric | kind | labels | means |\n|---|---|---|---|\n".to_owned();
-    for it in metrics::metrics().descriptions() {
-        let labels: Vec<String> = it.labels.iter().map(|label| format!("`{label}`")).collect();
-        let _ = writeln!(table, "| `{}` | {} | {} | {} |", it.name(), it.kind, labels.join(", "), it.help);
+    for metric in metrics::metrics().descriptions() {
+        let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let _ = writeln!(
+            table,
+            "| `{}` | {} | {} | {} |",
+            metric.name(),
+            metric.kind,
+            labels.join(", "),
+            metric.help
+        );
     }
     let text = fs::read_to_string(page("operating.md")).unwrap();
     check("operating.md", &with_part(&text, "metrics", &table));
@@ -175,19 +182,21 @@ fn help(path: &[String]) -> (String, Vec<String>) {
     assert!(output.status.success(), "{path:?}: {output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     let section = |title: &str| {
-        let from = text.lines().position(|it| it == title)?;
+        let from = text.lines().position(|line| line == title)?;
         Some(
             text.lines()
                 .skip(from + 1)
-                .take_while(|it| it.starts_with("  "))
+                .take_while(|line| line.starts_with("  "))
                 .map(str::to_owned)
                 .collect::<Vec<_>>(),
         )
     };
     let names = section("Commands:").unwrap_or_default();
-    let names =
-        names.iter().filter(|it| !it.starts_with("   ")).filter_map(|it| it.split_whitespace().next());
-    let names = names.filter(|it| *it != "help").map(str::to_owned).collect();
+    let names = names
+        .iter()
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
+    let names = names.filter(|name| *name != "help").map(str::to_owned).collect();
     let shown = match text.find("\nGlobal options:") {
         Some(at) if !path.is_empty() => text[..at].to_owned(),
         Some(_) | None => text,
@@ -207,7 +216,7 @@ fn the_reference_of_the_command_line_is_current() {
         let title = [&["turnfold".to_owned()][..], &path].concat().join(" ");
         let level = "#".repeat((path.len() + 2).min(4));
         let _ = write!(text, "\n{level} {title}\n\n```text\n{}\n```\n", help.trim_end());
-        pending.extend(names.into_iter().rev().map(|it| [&path[..], &[it]].concat()));
+        pending.extend(names.into_iter().rev().map(|name| [&path[..], &[name]].concat()));
     }
     check("reference/cli.md", &text);
 }
@@ -224,7 +233,7 @@ fn type_of(schema: &Value) -> String {
             Value::Array(names) => names
                 .iter()
                 .filter_map(Value::as_str)
-                .filter(|it| *it != "null")
+                .filter(|kind| *kind != "null")
                 .collect::<Vec<_>>()
                 .join(" or "),
             _ => "any".to_owned(),
@@ -237,39 +246,39 @@ fn cell(text: &Value) -> String {
     text.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-fn operation(text: &mut String, method: &str, path: &str, it: &Value) {
+fn operation(text: &mut String, method: &str, path: &str, described: &Value) {
     let _ = writeln!(text, "### `{} {path}`\n", method.to_uppercase());
     for key in ["summary", "description"] {
-        if it[key].as_str().is_some_and(|it| !it.is_empty()) {
-            let _ = writeln!(text, "{}\n", it[key].as_str().unwrap().trim());
+        if described[key].as_str().is_some_and(|text| !text.is_empty()) {
+            let _ = writeln!(text, "{}\n", described[key].as_str().unwrap().trim());
         }
     }
-    if let Some(scope) = it["security"][0]["bearer"][0].as_str() {
+    if let Some(scope) = described["security"][0]["bearer"][0].as_str() {
         let _ = writeln!(text, "Scope: `{scope}`\n");
     }
-    let parameters = it["parameters"].as_array().into_iter().flatten().collect::<Vec<_>>();
+    let parameters = described["parameters"].as_array().into_iter().flatten().collect::<Vec<_>>();
     if !parameters.is_empty() {
         text.push_str("| parameter | in | type | meaning |\n|---|---|---|---|\n");
-        for it in parameters {
-            let (name, place) = (cell(&it["name"]), cell(&it["in"]));
+        for parameter in parameters {
+            let (name, place) = (cell(&parameter["name"]), cell(&parameter["in"]));
             let _ = writeln!(
                 text,
                 "| `{name}` | {place} | {} | {} |",
-                type_of(&it["schema"]),
-                cell(&it["description"])
+                type_of(&parameter["schema"]),
+                cell(&parameter["description"])
             );
         }
         text.push('\n');
     }
-    let body = it["requestBody"]["content"].as_object().into_iter().flatten();
+    let body = described["requestBody"]["content"].as_object().into_iter().flatten();
     let bodies: BTreeSet<String> =
-        body.map(|(kind, it)| format!("{} as `{kind}`", type_of(&it["schema"]))).collect();
+        body.map(|(kind, content)| format!("{} as `{kind}`", type_of(&content["schema"]))).collect();
     if !bodies.is_empty() {
         let _ = writeln!(text, "Body: {}\n", bodies.into_iter().collect::<Vec<_>>().join("; "));
     }
     text.push_str("| status | meaning |\n|---|---|\n");
-    for (status, it) in it["responses"].as_object().into_iter().flatten() {
-        let _ = writeln!(text, "| {status} | {} |", cell(&it["description"]));
+    for (status, response) in described["responses"].as_object().into_iter().flatten() {
+        let _ = writeln!(text, "| {status} | {} |", cell(&response["description"]));
     }
     text.push('\n');
 }
@@ -305,8 +314,8 @@ fn the_reference_of_the_http_api_is_current() {
             if path.trim_start_matches("/v1").split('/').nth(1) != Some(area) {
                 continue;
             }
-            for (method, it) in methods.as_object().unwrap() {
-                operation(&mut text, method, path, it);
+            for (method, described) in methods.as_object().unwrap() {
+                operation(&mut text, method, path, described);
             }
         }
     }
@@ -328,7 +337,7 @@ fn no_page_is_lost_and_no_link_is_broken() {
     for folder in [docs.clone(), docs.join("reference")] {
         for entry in fs::read_dir(&folder).unwrap() {
             let file = entry.unwrap().path();
-            if file.extension().is_some_and(|it| it == "md") {
+            if file.extension().is_some_and(|extension| extension == "md") {
                 let name = file.strip_prefix(&docs).unwrap().display().to_string();
                 assert!(
                     name == "SUMMARY.md" || summary.contains(&format!("({name})")),
@@ -341,7 +350,7 @@ fn no_page_is_lost_and_no_link_is_broken() {
     let mut broken = Vec::new();
     for file in pages {
         let text = fs::read_to_string(&file).unwrap();
-        for link in text.split("](").skip(1).filter_map(|it| it.split(')').next()) {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let target = link.split('#').next().unwrap();
             let is_file = !target.is_empty() && !target.contains("://") && !target.contains(['(', '<', ' ']);
             if is_file && !file.parent().unwrap().join(target).exists() {
@@ -357,16 +366,16 @@ fn no_page_is_lost_and_no_link_is_broken() {
 fn the_tests_of_the_source_documents_configuration_exist() {
     let text = fs::read_to_string(page("seed-configuration.md")).unwrap();
     let root = fixtures().join("..");
-    let words: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let expected: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
     let mut tests = 0;
-    for (nth, word) in words.iter().enumerate() {
+    for (nth, word) in expected.iter().enumerate() {
         if word.ends_with(".jsonl") && !word.contains("STRATEGY") {
             assert!(root.join(word).is_file(), "{word}");
             tests += 1;
         }
         if word.ends_with(".rs") {
             let code = fs::read_to_string(root.join(word)).unwrap_or_else(|err| panic!("{word}: {err}"));
-            let test = words[nth + 1];
+            let test = expected[nth + 1];
             assert!(code.contains(&format!("fn {test}(")), "{word} has no {test}");
             tests += 1;
         }

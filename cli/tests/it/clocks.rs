@@ -43,7 +43,7 @@ async fn real_engine_with_wrong_clocks_starts_no_turn_early_or_an_hour_late() {
             let id = turn["id"].as_str().unwrap();
             let began = Instant::now();
             while engine.get(&format!("/v1/turns/{id}")).await["status"] != "completed" {
-                assert!(began.elapsed() < TIMEOUT, "api {api}: {}", engine.told("w0"));
+                assert!(began.elapsed() < TIMEOUT, "api {api}: {}", engine.stderr_of("w0"));
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             for event in engine.events(turn["thread_id"].as_str().unwrap()).await {
@@ -54,7 +54,11 @@ async fn real_engine_with_wrong_clocks_starts_no_turn_early_or_an_hour_late() {
                 assert!(!is_early, "api {api}, due {due}: {event}");
             }
         }
-        assert!(engine.told("w0").contains("this machine's clock is wrong"), "{}", engine.told("w0"));
+        assert!(
+            engine.stderr_of("w0").contains("this machine's clock is wrong"),
+            "{}",
+            engine.stderr_of("w0")
+        );
         drop(workers);
     }
 }
@@ -73,11 +77,11 @@ async fn real_api_with_a_fast_clock_takes_over_no_valid_lease() {
     assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
     let owner = |engine: &Engine| {
         let rows = engine.postgres.query("SELECT coalesce(lease_owner, '') FROM batches");
-        rows.first().and_then(|it| it.first()).cloned().unwrap_or_default()
+        rows.first().and_then(|row| row.first()).cloned().unwrap_or_default()
     };
     let began = Instant::now();
     while owner(&engine).is_empty() {
-        assert!(began.elapsed() < TIMEOUT, "no API holds the batch: {}", engine.told("api"));
+        assert!(began.elapsed() < TIMEOUT, "no API holds the batch: {}", engine.stderr_of("api"));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let first = owner(&engine);
@@ -89,19 +93,19 @@ async fn real_api_with_a_fast_clock_takes_over_no_valid_lease() {
     let _fast = Process::start(fast.stderr(log(engine.folder(), "fast")));
     let began = Instant::now();
     while engine.http.get(format!("http://{listen}/readyz")).send().await.is_err() {
-        assert!(began.elapsed() < TIMEOUT, "{}", engine.told("fast"));
+        assert!(began.elapsed() < TIMEOUT, "{}", engine.stderr_of("fast"));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // Several of its looks at the batches.
     for _ in 0..60 {
-        assert_eq!(owner(&engine), first, "the lease was taken over: {}", engine.told("fast"));
+        assert_eq!(owner(&engine), first, "the lease was taken over: {}", engine.stderr_of("fast"));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
     engine.end_api();
     let began = Instant::now();
     while owner(&engine) == first {
-        assert!(began.elapsed() < TIMEOUT, "the lease never expires: {}", engine.told("fast"));
+        assert!(began.elapsed() < TIMEOUT, "the lease never expires: {}", engine.stderr_of("fast"));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let _worker = engine.worker("w0");

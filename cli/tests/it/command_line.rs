@@ -20,7 +20,7 @@ fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
 }
 
 fn text_of(output: Output) -> (i32, String, String) {
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (output.status.code().unwrap(), out, err)
 }
 
@@ -79,7 +79,7 @@ fn help_names_exit_codes_and_fits_the_width() {
     for args in [&["turn", "send", "--help"][..], &["thread", "fork", "--help"], &["batch", "run", "--help"]]
     {
         let done = text_of(turnfold(folder.path()).args(args).env("COLUMNS", "72").output().unwrap());
-        let widest = done.1.lines().map(|it| it.chars().count()).max();
+        let widest = done.1.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(72), "{args:?}: {widest:?}\n{}", done.1);
     }
 }
@@ -90,7 +90,7 @@ fn a_table_fits_the_width() {
     let list = |columns: &str| {
         text_of(turnfold(folder.path()).args(["strategy", "list"]).env("COLUMNS", columns).output().unwrap())
     };
-    let widest = |text: &str| text.lines().map(|it| it.chars().count()).max().unwrap();
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
     let narrow = list("60");
     assert!(widest(&narrow.1) <= 60, "{}", narrow.1);
     let wide = run(folder.path(), &["strategy", "list"]);
@@ -211,7 +211,7 @@ fn logs_respect_no_color() {
         let command = format!("{} worker --set log.filter=trace 2>&1", crate::engine::TURNFOLD);
         let mut script = std::process::Command::new("script");
         script.current_dir(folder.path()).args(["-qec", &command, "/dev/null"]).env_remove("NO_COLOR");
-        script.envs(no_color.map(|it| ("NO_COLOR", it))).stdin(Stdio::null());
+        script.envs(no_color.map(|value| ("NO_COLOR", value))).stdin(Stdio::null());
         String::from_utf8_lossy(&script.output().unwrap().stdout).contains("\u{1b}[")
     };
     assert!(!colored(Some("1")), "NO_COLOR is set");
@@ -363,7 +363,7 @@ fn strategy_show_names_models_prompts_and_parameters_with_their_origins() {
     );
     let node = |name: &str| {
         let mut nodes = shown["nodes"].as_array().unwrap().iter();
-        nodes.find(|it| it["name"] == name).unwrap_or_else(|| panic!("{name}: {shown}"))
+        nodes.find(|node| node["name"] == name).unwrap_or_else(|| panic!("{name}: {shown}"))
     };
     let setting = |value: Value, origin: &str| json!({"value": value, "origin": origin});
     let plan = node("plan");
@@ -391,8 +391,8 @@ fn strategy_show_names_models_prompts_and_parameters_with_their_origins() {
     let text = run(folder.path(), &["strategy", "show", "planner", "--prompts"]).1;
     let expected =
         ["asks no model", "openai/small", "temperature 0.5 (turnfold.toml)", "Answer in Latin.\n\n{ending}"];
-    for words in expected {
-        assert!(text.contains(words), "{words:?} in {text}");
+    for part in expected {
+        assert!(text.contains(part), "{part:?} in {text}");
     }
     let without = run(folder.path(), &["strategy", "show", "planner"]).1;
     assert!(without.contains("Answer in Latin.") && !without.contains("{ending}"), "{without}");

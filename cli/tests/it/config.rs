@@ -48,7 +48,7 @@ fn refusal(sources: Sources) -> String {
 
 fn shown(origins: &Origins, key: &str) -> (String, String) {
     let all = origins.shown();
-    let found = all.into_iter().find(|(it, ..)| it == key);
+    let found = all.into_iter().find(|(name, ..)| name == key);
     let (_, value, origin) = found.unwrap_or_else(|| panic!("{key} is not shown"));
     (value, origin)
 }

@@ -43,7 +43,9 @@ async fn hold(address: SocketAddr, text: &str) -> TcpStream {
 }
 
 fn is_open(stream: &TcpStream) -> bool {
-    stream.try_read(&mut [0; 1]).map_or_else(|it| it.kind() == std::io::ErrorKind::WouldBlock, |it| 0 < it)
+    stream
+        .try_read(&mut [0; 1])
+        .map_or_else(|error| error.kind() == std::io::ErrorKind::WouldBlock, |bytes| 0 < bytes)
 }
 
 /// Sends a request on a connection of its own. Returns the time until it is answered.
@@ -95,7 +97,7 @@ async fn real_engine_answers_while_two_thousand_connections_are_held() {
         format!("GET /livez {host}\r\n"),
     ];
     let stream = format!("GET /v1/threads/{thread}/events {host}accept: text/event-stream\r\n\r\n");
-    let urls = ["/livez", "/v1/turns?limit=1"].map(|it| format!("{}{it}", engine.url));
+    let urls = ["/livez", "/v1/turns?limit=1"].map(|path| format!("{}{path}", engine.url));
     let client = Client::builder().pool_max_idle_per_host(0).build().unwrap();
     let (mut held, mut opening, mut holding) = (Vec::new(), Vec::new(), Vec::new());
     for (nth, kind) in kinds.iter().cycle().take(HELD).enumerate() {
@@ -108,7 +110,7 @@ async fn real_engine_answers_while_two_thousand_connections_are_held() {
     for nth in 0..400 {
         holding.push(time_of(&client, &urls[nth % 2]).await);
     }
-    let open = held.iter().filter(|it| is_open(it)).count();
+    let open = held.iter().filter(|stream| is_open(stream)).count();
     assert_eq!(open, HELD, "the connections were held throughout");
     report("while 2,000 connections are opened", &mut opening);
     report("while 2,000 connections are held", &mut holding);
@@ -212,7 +214,7 @@ async fn each_limit_that_refuses_requests_is_logged_once() {
         let text = fs::read_to_string(&log).unwrap();
         let of = |line: &&str| line.contains(&field);
         assert_eq!(text.lines().filter(of).count(), 1, "{text}");
-        text.lines().find(|it| of(it)).unwrap().to_owned()
+        text.lines().find(|line| of(line)).unwrap().to_owned()
     };
     for limit in ["waiting_max", "max_streams_per_key", "max_connections"] {
         let line = warned(limit);

@@ -49,12 +49,12 @@ impl Served {
 }
 
 fn header(response: &Response, name: reqwest::header::HeaderName) -> String {
-    response.headers().get(name).map(|it| it.to_str().unwrap().to_owned()).unwrap_or_default()
+    response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
 }
 
 /// Returns the paths of the script and the style that the page loads.
 fn linked(page: &str) -> Vec<String> {
-    let paths = page.split('"').filter(|it| it.starts_with("/assets/"));
+    let paths = page.split('"').filter(|path| path.starts_with("/assets/"));
     paths.map(str::to_owned).collect()
 }
 
@@ -78,7 +78,7 @@ async fn the_page_and_its_files_are_embedded() {
     assert!(!page.contains("<script>") && !page.contains("<style") && !page.contains(" style="), "{page}");
     let files = linked(&page);
     assert!(
-        files.iter().any(|it| it.ends_with(".js")) && files.iter().any(|it| it.ends_with(".css")),
+        files.iter().any(|file| file.ends_with(".js")) && files.iter().any(|file| file.ends_with(".css")),
         "{page}"
     );
     for path in files {
@@ -98,7 +98,7 @@ async fn a_known_file_is_not_sent_again_and_a_new_one_is_compressed() {
     let served = Served::start(folder.path()).await;
     let plain = served.get("/", &[(ACCEPT_ENCODING, "identity, br;q=0")]).await;
     assert_eq!(header(&plain, CONTENT_ENCODING), "");
-    let script = linked(&plain.text().await.unwrap()).into_iter().find(|it| it.ends_with(".js")).unwrap();
+    let script = linked(&plain.text().await.unwrap()).into_iter().find(|file| file.ends_with(".js")).unwrap();
     let plain = served.get(&script, &[]).await;
     let compressed = served.get(&script, &[(ACCEPT_ENCODING, "gzip, deflate, br")]).await;
     assert_eq!(header(&compressed, CONTENT_ENCODING), "br");

@@ -14,6 +14,11 @@ use test_servers::{Postgres, Redis, free_port};
 /// The binary under test.
 pub(crate) const TURNFOLD: &str = env!("CARGO_BIN_EXE_turnfold");
 
+/// Returns true if tests run in full, and not only the part that shows their point: `./check --long`.
+pub(crate) fn is_long() -> bool {
+    std::env::var("TURNFOLD_LONG").is_ok_and(|value| value == "1")
+}
+
 /// A process that is killed at the end of the test.
 pub(crate) struct Process(Child);
 
@@ -107,7 +112,11 @@ impl Engine {
     async fn opened(&self) {
         let began = Instant::now();
         while self.http.get(format!("{}/readyz", self.url)).send().await.is_err() {
-            assert!(began.elapsed() < Duration::from_secs(30), "the api is not ready: {}", self.told("api"));
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "the api is not ready: {}",
+                self.stderr_of("api")
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -154,12 +163,12 @@ impl Engine {
             test_servers::set_clock(&mut command, off);
         }
         command.args(["worker", "--set", &format!("worker.name={name}")]);
-        command.args(set.iter().flat_map(|it| ["--set", it]));
+        command.args(set.iter().flat_map(|value| ["--set", value]));
         Process::start(command.stderr(log(self.folder(), name)))
     }
 
     /// Returns the stderr of a process.
-    pub(crate) fn told(&self, name: &str) -> String {
+    pub(crate) fn stderr_of(&self, name: &str) -> String {
         fs::read_to_string(self.folder().join(format!("{name}.log"))).unwrap_or_default()
     }
 
@@ -183,7 +192,7 @@ impl Engine {
     pub(crate) async fn events(&self, thread: &str) -> Vec<Value> {
         let mut events: Vec<Value> = Vec::new();
         loop {
-            let after = events.last().map(|it| format!("&after={}", it["seq"])).unwrap_or_default();
+            let after = events.last().map(|event| format!("&after={}", event["seq"])).unwrap_or_default();
             let page = self.get(&format!("/v1/threads/{thread}/events?limit=1000{after}")).await;
             events.extend(page["data"].as_array().unwrap().iter().cloned());
             if page["has_more"] != true {
@@ -219,18 +228,18 @@ pub(crate) fn demo_config() -> String {
     let script = fixtures().join("demo/model.jsonl");
     let experts: String = demo_servers::Expert::ALL
         .iter()
-        .map(|it| {
+        .map(|expert| {
             format!(
                 "[mcp.{0}]\ndescription = {1}\ncommand = {2}\nargs = [\"expert\", \"{0}\", \"--data\", \"{0}.json\"]\n",
-                it.name(),
-                json!(it.description()),
+                expert.name(),
+                json!(expert.description()),
                 json!(TURNFOLD)
             )
         })
         .collect();
     let strategies: String = ["planner", "planner_with_prompts", "action_plan", "research", "retriever"]
         .iter()
-        .map(|it| format!("[strategies.{it}]\nmodel = \"scripted/demo\"\n"))
+        .map(|strategy| format!("[strategies.{strategy}]\nmodel = \"scripted/demo\"\n"))
         .collect();
     format!("[providers.scripted]\nscript = {}\n{strategies}{experts}", json!(script))
 }

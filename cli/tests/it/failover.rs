@@ -31,7 +31,7 @@ async fn real_engine_continues_on_the_new_primary() {
     let config = "[webhooks]\nprivate_addresses = true\n";
     let engine = Engine::over_url(&name.url(), primary, Redis::start(), config).await;
     let standby = engine.postgres.standby();
-    let workers = ["w0", "w1"].map(|it| engine.worker(it));
+    let workers = ["w0", "w1"].map(|name| engine.worker(name));
     let (hook, delivered) = webhook();
     engine.post("/v1/webhooks", &json!({"url": hook, "types": ["batch.completed"]})).await;
     let waiting = engine.post("/v1/turns", &json!({"strategy": "probe", "input": "wait 3; echo over"})).await;
@@ -59,7 +59,7 @@ async fn real_engine_continues_on_the_new_primary() {
     loop {
         let (batch, all) = (engine.get("/v1/batches").await, engine.get("/v1/turns?limit=100").await);
         let turns = all["data"].as_array().unwrap();
-        let is_over = |it: &Value| it["status"] == "completed";
+        let is_over = |item: &Value| item["status"] == "completed";
         if is_over(&batch["data"][0])
             && turns.len() == LINES + 2
             && turns.iter().all(is_over)
@@ -72,8 +72,8 @@ async fn real_engine_continues_on_the_new_primary() {
             began.elapsed() < TIMEOUT,
             "{}\n{}\n{}",
             batch["data"][0],
-            engine.told("api"),
-            engine.told("w0")
+            engine.stderr_of("api"),
+            engine.stderr_of("w0")
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

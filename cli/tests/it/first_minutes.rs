@@ -21,14 +21,14 @@ use crate::engine::{Process, fixtures, log, turnfold};
 fn the_demo_is_clean() {
     let folder = tempfile::tempdir().unwrap();
     let output = turnfold(folder.path()).args(["demo", "-o", "json"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stdout));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["findings"], json!([]));
     assert!(report["turns"]["completed"].as_u64().unwrap() >= 200, "{report}");
     assert_eq!(report["unanswered"], json!([]));
     let strategies = report["strategies"].as_object().unwrap();
-    let all: Vec<&str> = strategies::all().iter().map(|it| it.name()).collect();
+    let all: Vec<&str> = strategies::all().iter().map(|strategy| strategy.name()).collect();
     for name in all {
         let result = &strategies[name];
         assert!(
@@ -41,14 +41,14 @@ fn the_demo_is_clean() {
         report["writes"].as_u64().unwrap() > 150 && report["writes"] == report["writes_once"],
         "{report}"
     );
-    assert!(told.contains("scripted model"), "the scripted model must be announced: {told}");
+    assert!(printed.contains("scripted model"), "the scripted model must be announced: {printed}");
 }
 
 /// Turns of the demo that include tool calls, few enough to run quickly.
 fn some_turns(folder: &Path) -> PathBuf {
     let all = fs::read_to_string(fixtures().join("demo/turns.jsonl")).unwrap();
     let file = folder.join("turns.jsonl");
-    fs::write(&file, all.lines().take(30).map(|it| format!("{it}\n")).collect::<String>()).unwrap();
+    fs::write(&file, all.lines().take(30).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     file
 }
 
@@ -133,7 +133,7 @@ async fn the_demo_exits_with_5_when_the_endpoint_refuses() {
 pub(crate) fn line_of(log: &Path, text: &str) -> String {
     for _ in 0..400 {
         let log = fs::read_to_string(log).unwrap();
-        if let Some(line) = log.lines().find(|it| it.contains(text)) {
+        if let Some(line) = log.lines().find(|line| line.contains(text)) {
             return line.to_owned();
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -177,7 +177,7 @@ fn api_prints_the_address_it_listens_on() {
 }
 
 #[test]
-fn an_engine_a_turn_and_its_log() {
+fn a_new_user_runs_an_engine_and_reads_the_log_of_a_turn() {
     let folder = tempfile::tempdir().unwrap();
     let listen = format!("127.0.0.1:{}", free_port());
     let url = format!("http://{listen}");

@@ -8,7 +8,7 @@ use crate::{engine::turnfold, openai_clients::Dev};
 
 fn run(dev: &Dev, args: &[&str]) -> (i32, String, String) {
     let output = turnfold(dev.folder()).args(["--url", &dev.url]).args(args).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (output.status.code().unwrap(), out, err)
 }
 
@@ -21,8 +21,8 @@ fn a_delayed_turn_is_followed_to_its_end() {
     let sent = run(&dev, &[&SEND[..], &["echo at last", "--delay", "3s"]].concat());
     assert!(sent.0 == 0 && began.elapsed() >= Duration::from_secs(2), "{sent:?}");
     assert!(sent.1.contains("at last"), "{sent:?}");
-    assert_eq!(sent.1, run(&dev, &["thread", "events", "last"]).1, "what was followed is what the log says");
-    assert!(sent.2.contains("does not start before 20"), "it says that it waits, and until when: {sent:?}");
+    assert_eq!(sent.1, run(&dev, &["thread", "events", "last"]).1, "the followed events equal the log");
+    assert!(sent.2.contains("does not start before 20"), "it prints until when it waits: {sent:?}");
 
     // Events of the thread in between are printed too, each once.
     let thread: Value =
@@ -45,14 +45,17 @@ fn a_delayed_turn_is_followed_to_its_end() {
 fn a_turn_is_followed_as_json_and_jsonl() {
     let dev = Dev::start();
     let sent = run(&dev, &[&SEND[..], &["echo hello", "-o", "json"]].concat());
-    let told: Value = serde_json::from_str(&sent.1).unwrap_or_else(|_| panic!("one document: {sent:?}"));
+    let printed: Value = serde_json::from_str(&sent.1).unwrap_or_else(|_| panic!("one document: {sent:?}"));
     let logged = run(&dev, &["thread", "events", "last", "-o", "json"]).1;
-    assert_eq!(told, serde_json::from_str::<Value>(&logged).unwrap());
+    assert_eq!(printed, serde_json::from_str::<Value>(&logged).unwrap());
 
     let sent = run(&dev, &[&SEND[..], &["echo hello", "-o", "jsonl"]].concat());
-    let told: Vec<Value> = sent.1.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let printed: Vec<Value> = sent.1.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let logged = run(&dev, &["thread", "events", "last", "-o", "jsonl"]).1;
-    assert_eq!(told, logged.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Value>>());
+    assert_eq!(
+        printed,
+        logged.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    );
 
     let watched = run(&dev, &["inbox", "list", "--watch", "-o", "json"]);
     assert!(watched.0 == 2 && watched.2.contains("-o jsonl"), "{watched:?}");

@@ -16,8 +16,8 @@ fn harmful(letter: char) -> bool {
 
 /// Every such character, and sequences that move, clear, hide, retitle, link, paste and answer.
 fn corpus() -> Vec<String> {
-    let letters = (1..=0x10_ffff).filter_map(char::from_u32).filter(|it| harmful(*it));
-    let single = letters.map(|it| format!("pay {it}9000 EUR"));
+    let letters = (1..=0x10_ffff).filter_map(char::from_u32).filter(|letter| harmful(*letter));
+    let single = letters.map(|letter| format!("pay {letter}9000 EUR"));
     let sequences = [
         "\u{1b}[8mand wire\u{1b}[0m",
         "\u{1b}[2J\u{1b}[H",
@@ -64,12 +64,12 @@ fn no_command_prints_what_a_terminal_obeys() {
     }
 
     // Semicolons and bars part the instructions of `probe`.
-    let words = hostile.replace([';', '|'], ":");
+    let input = hostile.replace([';', '|'], ":");
     let mut threads = Vec::new();
     for (strategy, text, exit) in [
-        ("probe", format!("stream {words}"), 0),
-        ("probe", format!("ask {words}?"), 3),
-        ("probe", format!("fail {words}"), 1),
+        ("probe", format!("stream {input}"), 0),
+        ("probe", format!("ask {input}?"), 3),
+        ("probe", format!("fail {input}"), 1),
         ("planner", hostile.clone(), 0),
     ] {
         let sent = at(&["turn", "send", "-g", strategy, &text, "--follow"]);
@@ -82,7 +82,7 @@ fn no_command_prints_what_a_terminal_obeys() {
     fs::write(
         folder.join("lines.jsonl"),
         json!({"custom_id": "a\u{1b}[8mb\u{202e}c", "method": "POST", "url": "/v1/turns",
-            "body": {"strategy": "probe", "input": format!("fail {words}")}})
+            "body": {"strategy": "probe", "input": format!("fail {input}")}})
         .to_string(),
     )
     .unwrap();
@@ -142,10 +142,10 @@ fn no_command_prints_what_a_terminal_obeys() {
 /// Runs a command, checks what it prints, and returns its exit code and stdout.
 fn run(folder: &Path, args: &[&str]) -> (i32, String) {
     let output = turnfold(folder).args(args).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     for text in [&out, &err] {
         printable(
-            &args.iter().map(|it| it.chars().take(40).collect()).collect::<Vec<String>>().join(" "),
+            &args.iter().map(|arg| arg.chars().take(40).collect()).collect::<Vec<String>>().join(" "),
             text,
         );
     }
@@ -154,9 +154,9 @@ fn run(folder: &Path, args: &[&str]) -> (i32, String) {
     (code, out)
 }
 
-fn printable(what: &str, text: &str) {
-    let found: Vec<char> = text.chars().filter(|it| harmful(*it)).take(5).collect();
-    assert!(found.is_empty(), "{what} prints {found:?}");
+fn printable(command: &str, text: &str) {
+    let found: Vec<char> = text.chars().filter(|letter| harmful(*letter)).take(5).collect();
+    assert!(found.is_empty(), "{command} prints {found:?}");
 }
 
 /// Writes the configuration: a model and an MCP server that say nothing harmless.

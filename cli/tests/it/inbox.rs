@@ -39,12 +39,12 @@ fn a_question_is_listed_shown_and_answered() {
 
     let ask = |input: &str| {
         let asked = run(&["turn", "send", "-g", "probe", input, "--wait", "-o", "json"]);
-        assert_eq!(asked.0, 3, "a person is waited for: {asked:?}");
+        assert_eq!(asked.0, 3, "the turn waits for a person: {asked:?}");
         let turn: Value = serde_json::from_str(&asked.1).unwrap();
         turn["thread_id"].as_str().unwrap().to_owned()
     };
     let (open, choice) = (ask("ask Well?"), ask("ask Which colour? | red | green"));
-    assert_eq!(watch.next()["thread_id"], choice.as_str(), "a watch tells of what is asked later");
+    assert_eq!(watch.next()["thread_id"], choice.as_str(), "a watch prints questions asked later");
 
     let (code, listed, _) = run(&["inbox", "list"]);
     assert_eq!(code, 0);
@@ -56,7 +56,7 @@ fn a_question_is_listed_shown_and_answered() {
     assert_eq!(run(&["inbox", "list", "--kind", "riddle"]).0, 2);
 
     let shown = run(&["inbox", "show", &choice]);
-    assert_eq!(shown.0, 0, "to look is no wait: {shown:?}");
+    assert_eq!(shown.0, 0, "showing does not wait: {shown:?}");
     assert!(shown.1.contains("choice: Which colour?\n  1. red\n  2. green"), "{}", shown.1);
     assert!(shown.1.contains(&format!("inbox answer {choice} ANSWER | --ignore")), "{}", shown.1);
 
@@ -64,8 +64,8 @@ fn a_question_is_listed_shown_and_answered() {
     assert_eq!(refused.0, 1, "{refused:?}");
     assert!(refused.2.contains("accepts respond, ignore, but not accept"), "{}", refused.2);
     assert_eq!(run(&["inbox", "answer", &choice, "blue"]).0, 2);
-    assert_eq!(run(&["inbox", "answer", &choice]).0, 2, "one of them must be said");
-    assert_eq!(run(&["inbox", "answer", &choice, "red", "--ignore"]).0, 2, "and not two");
+    assert_eq!(run(&["inbox", "answer", &choice]).0, 2, "one of them is required");
+    assert_eq!(run(&["inbox", "answer", &choice, "red", "--ignore"]).0, 2, "only one is allowed");
 
     let answered = run(&["inbox", "answer", &choice, "2", "--wait"]);
     assert_eq!((answered.0, answered.1.trim()), (0, "Done: answered \"green\"."), "{answered:?}");
@@ -74,7 +74,7 @@ fn a_question_is_listed_shown_and_answered() {
     assert!(shown.1.contains("has no open question"), "{}", shown.1);
 
     let replanned = run(&["turn", "send", "--thread", &open, "ask In JSON?", "--replan", "--wait"]);
-    assert_eq!(replanned.0, 3, "a new matter, and no answer: {replanned:?}");
+    assert_eq!(replanned.0, 3, "a new request, not an answer: {replanned:?}");
     let edited = run(&["inbox", "answer", &open, "--edit", "{\"a\": 1}", "--wait"]);
     assert_eq!((edited.0, edited.1.trim()), (0, "Done: answered \"{\\\"a\\\":1}\"."), "{edited:?}");
 
@@ -98,7 +98,7 @@ impl Watch {
     }
 
     fn next(&mut self) -> Value {
-        serde_json::from_str(&self.lines.next().expect("it still watches").unwrap()).unwrap()
+        serde_json::from_str(&self.lines.next().expect("it is still watching").unwrap()).unwrap()
     }
 }
 

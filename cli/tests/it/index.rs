@@ -32,7 +32,7 @@ fn the_index_is_built_shown_and_searched() {
         let (exit, out) = run(&["index", "status"]);
         let rows: Vec<Value> = serde_json::from_str(&out).unwrap();
         let state =
-            |it: &Value| format!("{}: {}", it["server"].as_str().unwrap(), it["state"].as_str().unwrap());
+            |row: &Value| format!("{}: {}", row["server"].as_str().unwrap(), row["state"].as_str().unwrap());
         (exit, rows.iter().map(state).collect::<Vec<_>>())
     };
     let mut built = run(&["index", "build"]);

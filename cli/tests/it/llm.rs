@@ -14,14 +14,14 @@ use std::{
 use serde_json::{Value, json};
 use test_servers::Llama;
 
-use self::table::Talk;
+use self::table::Conversation;
 use crate::{engine::Engine, real_servers};
 
 /// Maximum tokens of a reply. Longer replies are cut off, and the log must show it.
 const TOKENS: u32 = 160;
 
 /// Maximum duration of a turn, which calls a model several times in sequence.
-const PATIENCE: Duration = Duration::from_mins(20);
+const TIMEOUT: Duration = Duration::from_mins(20);
 
 /// Maximum answers of the person in one turn; after them, the person sends the next message.
 const ANSWERS: usize = 2;
@@ -38,53 +38,59 @@ struct Figures {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_model_brings_every_turn_to_rest() {
+async fn real_model_ends_every_turn() {
     let (chat, vectors) = (Llama::chat(TOKENS), Llama::embeddings());
     let config = table::config(&chat.base_url(), &vectors.base_url()) + &real_servers::everything_and_time();
     let engine = Engine::start(&config).await;
     let _workers = [engine.worker("w0"), engine.worker("w1")];
-    let talks = table::talks();
-    let talked: BTreeSet<&str> = talks.iter().map(|it| it.strategy).collect();
-    let all: BTreeSet<&str> = strategies::all().iter().map(|it| it.name()).collect();
-    assert_eq!(talked, all, "every strategy is talked to");
+    let conversations = table::conversations();
+    let covered: BTreeSet<&str> = conversations.iter().map(|conversation| conversation.strategy).collect();
+    let all: BTreeSet<&str> = strategies::all().iter().map(|strategy| strategy.name()).collect();
+    assert_eq!(covered, all, "every strategy has a conversation");
     let mut figures = Figures::default();
-    for talk in talks {
-        talk_through(&engine, &talk, &mut figures).await;
+    for conversation in conversations {
+        run_conversation(&engine, &conversation, &mut figures).await;
     }
-    figures.told();
+    figures.print();
 }
 
 /// Runs all turns of one thread, then checks its log against today's code.
-async fn talk_through(engine: &Engine, talk: &Talk, figures: &mut Figures) {
+async fn run_conversation(engine: &Engine, conversation: &Conversation, figures: &mut Figures) {
     let mut thread = Value::Null;
-    for words in talk.says {
-        let mut body = json!({"input": words, "policy": "replan"});
+    for text in conversation.messages {
+        let mut body = json!({"input": text, "policy": "replan"});
         if thread.is_null() {
-            body = json!({"strategy": talk.strategy, "config": talk.config, "input": words});
+            body = json!({"strategy": conversation.strategy, "config": conversation.config, "input": text});
         } else {
             body["thread_id"] = thread.clone();
         }
-        let mut turn = rests(engine, talk, engine.post("/v1/turns", &body).await, figures).await;
+        let mut turn = rests(engine, conversation, engine.post("/v1/turns", &body).await, figures).await;
         thread = turn["thread_id"].clone();
         for _ in 0..ANSWERS {
             let Some(answer) = answer(&turn) else { break };
             let path = format!("/v1/threads/{}/answer", thread.as_str().unwrap());
-            turn = rests(engine, talk, engine.post(&path, &json!({"text": answer})).await, figures).await;
+            turn = rests(engine, conversation, engine.post(&path, &json!({"text": answer})).await, figures)
+                .await;
         }
     }
     let thread = thread.as_str().unwrap();
     let events = engine.events(thread).await;
     let verified = engine.get(&format!("/v1/threads/{thread}/verify")).await;
-    assert_eq!(verified["ok"], true, "{}: {verified:#}", talk.strategy);
-    assert_eq!(verified["chain"]["intact"], true, "{}: {verified:#}", talk.strategy);
+    assert_eq!(verified["ok"], true, "{}: {verified:#}", conversation.strategy);
+    assert_eq!(verified["chain"]["intact"], true, "{}: {verified:#}", conversation.strategy);
     let replayed = engine.get(&format!("/v1/threads/{thread}/replay")).await;
-    assert_eq!((&replayed["ok"], &replayed["divergences"]), (&json!(true), &json!([])), "{}", talk.strategy);
-    assert_eq!(verified["events"], events.len(), "{}", talk.strategy);
+    assert_eq!(
+        (&replayed["ok"], &replayed["divergences"]),
+        (&json!(true), &json!([])),
+        "{}",
+        conversation.strategy
+    );
+    assert_eq!(verified["events"], events.len(), "{}", conversation.strategy);
     figures.looks_over(&events);
 }
 
 /// Waits until the turn is idle and checks that its state is one of the promised ones.
-async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures) -> Value {
+async fn rests(engine: &Engine, conversation: &Conversation, turn: Value, figures: &mut Figures) -> Value {
     let path = format!("/v1/turns/{}", turn["id"].as_str().unwrap());
     let began = Instant::now();
     let turn = loop {
@@ -92,35 +98,39 @@ async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures)
         if !["queued", "running"].contains(&turn["status"].as_str().unwrap()) {
             break turn;
         }
-        assert!(began.elapsed() < PATIENCE, "stuck: {turn:#}\n{}", engine.told("w0") + &engine.told("w1"));
+        assert!(
+            began.elapsed() < TIMEOUT,
+            "stuck: {turn:#}\n{}",
+            engine.stderr_of("w0") + &engine.stderr_of("w1")
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    let said = |it: &Value| it.as_str().is_some_and(|it| !it.trim().is_empty());
+    let is_text = |field: &Value| field.as_str().is_some_and(|text| !text.trim().is_empty());
     let status = turn["status"].as_str().unwrap();
     match status {
-        "completed" => assert!(said(&turn["output"]["reply"]), "it ended in silence: {turn:#}"),
-        "interrupted" => assert!(said(&turn["interrupt"]["question"]), "it asks nothing: {turn:#}"),
-        "failed" => assert!(said(&turn["error"]), "it failed without a reason: {turn:#}"),
+        "completed" => assert!(is_text(&turn["output"]["reply"]), "it ended in silence: {turn:#}"),
+        "interrupted" => assert!(is_text(&turn["interrupt"]["question"]), "it asks nothing: {turn:#}"),
+        "failed" => assert!(is_text(&turn["error"]), "it failed without a reason: {turn:#}"),
         other => panic!("a turn came to rest as {other}: {turn:#}"),
     }
-    figures.counts(talk.strategy, &turn, began.elapsed());
+    figures.counts(conversation.strategy, &turn, began.elapsed());
     turn
 }
 
 /// Returns a short answer to an open question, or `None` if there is no question.
 fn answer(turn: &Value) -> Option<String> {
     let interrupt = turn["interrupt"].as_object()?;
-    assert_ne!(interrupt["kind"], "in_doubt", "nobody was killed, so nothing is in doubt: {turn:#}");
-    let option = interrupt["options"].as_array().and_then(|it| it.first()?.as_str());
-    let words = match interrupt["kind"].as_str() {
+    assert_ne!(interrupt["kind"], "in_doubt", "no worker was killed, so no call is in doubt: {turn:#}");
+    let option = interrupt["options"].as_array().and_then(|options| options.first()?.as_str());
+    let text = match interrupt["kind"].as_str() {
         Some("approval") => "yes",
         _ => option.unwrap_or("I do not know. Do what you can without it."),
     };
-    Some(words.to_owned())
+    Some(text.to_owned())
 }
 
 impl Figures {
-    #[expect(clippy::print_stdout, reason = "who runs this lane wants to see what the model does")]
+    #[expect(clippy::print_stdout, reason = "the replies of the model are the result of the test")]
     fn counts(&mut self, strategy: &str, turn: &Value, took: Duration) {
         let status = turn["status"].as_str().unwrap();
         let why = [&turn["error"], &turn["interrupt"]["question"], &turn["output"]["reply"]];
@@ -133,18 +143,18 @@ impl Figures {
 
     /// Counts the model's errors, and the corrections it received.
     fn looks_over(&mut self, events: &[Value]) {
-        for it in events {
-            let event = &it["event"];
+        for recorded in events {
+            let event = &recorded["event"];
             let reply = &event["response"];
-            let seen = match it["kind"].as_str().unwrap() {
+            let seen = match recorded["kind"].as_str().unwrap() {
                 "attempt_failed" => {
                     let error = event["error"].as_str().unwrap();
-                    let known = table::FALTERS.iter().find(|it| error.contains(**it));
-                    format!("faltered: {}", known.copied().unwrap_or(error))
+                    let known = table::FAILURES.iter().find(|message| error.contains(**message));
+                    format!("attempt failed: {}", known.copied().unwrap_or(error))
                 }
                 "answered" if reply["response"] == "reply" => {
-                    let form = event["usage"]["response_format"].as_str().filter(|it| !it.is_empty());
-                    let calls = reply["tool_calls"].as_array().is_some_and(|it| !it.is_empty());
+                    let form = event["usage"]["response_format"].as_str().filter(|form| !form.is_empty());
+                    let calls = reply["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
                     format!("answered: {}", form.unwrap_or(if calls { "a call" } else { "words" }))
                 }
                 "decided" if event.to_string().contains("this very call was answered before") => {
@@ -156,10 +166,10 @@ impl Figures {
         }
     }
 
-    #[expect(clippy::print_stdout, reason = "who runs this lane wants to see what the model does")]
-    fn told(&self) {
+    #[expect(clippy::print_stdout, reason = "the replies of the model are the result of the test")]
+    fn print(&self) {
         for (strategy, took) in &self.took {
-            let own = self.statuses.iter().filter(|((it, _), _)| it == strategy);
+            let own = self.statuses.iter().filter(|((name, _), _)| name == strategy);
             let ends: Vec<String> = own.map(|((_, status), turns)| format!("{turns} {status}")).collect();
             println!("{strategy}: {} in {:.0} s", ends.join(", "), took.as_secs_f64());
         }

@@ -1,29 +1,33 @@
-//! Engines on one SQLite file: one at a time. And what `--local` runs.
+//! Engines on one SQLite file, one at a time, and the batches that `--local` runs.
 
 use std::{
     fs,
     os::unix::fs::symlink,
     path::Path,
-    process::Output,
+    process::{Command, Output},
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
-use test_servers::free_port;
+use test_servers::{free_port, set_clock};
 
 use crate::engine::{Process, log, turnfold};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = turnfold(folder).args(args).output().unwrap();
+    ended(turnfold(folder).args(args))
+}
+
+fn ended(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
 /// Writes a batch file.
-fn lines(folder: &Path, file: &str, count: usize, words: &str) {
+fn lines(folder: &Path, file: &str, count: usize, input: &str) {
     let line = |n: usize| {
-        let body = json!({"strategy": "probe", "input": format!("{words}; echo {file} {n}")});
+        let body = json!({"strategy": "probe", "input": format!("{input}; echo {file} {n}")});
         json!({"custom_id": format!("line-{n}"), "method": "POST", "url": "/v1/turns", "body": body})
     };
     let text: String = (0..count).map(|n| format!("{}\n", line(n))).collect();
@@ -40,11 +44,11 @@ fn dev(folder: &Path, url: &str) -> (Process, String) {
     let began = Instant::now();
     // The port opens before the database.
     loop {
-        let told = fs::read_to_string(folder.join("dev.log")).unwrap();
-        if told.contains("turnfold is ready") {
+        let printed = fs::read_to_string(folder.join("dev.log")).unwrap();
+        if printed.contains("turnfold is ready") {
             break;
         }
-        assert!(began.elapsed() < PATIENCE && dev.lives(), "{told}");
+        assert!(began.elapsed() < TIMEOUT && dev.lives(), "{printed}");
         std::thread::sleep(Duration::from_millis(20));
     }
     (dev, format!("http://{listen}"))
@@ -54,14 +58,14 @@ fn dev(folder: &Path, url: &str) -> (Process, String) {
 fn interrupted(folder: &Path, args: &[&str]) {
     let mut command = turnfold(folder);
     let mut first = Process::start(command.args(args).stderr(log(folder, "first")));
-    let told = || fs::read_to_string(folder.join("first.log")).unwrap();
+    let printed = || fs::read_to_string(folder.join("first.log")).unwrap();
     let began = Instant::now();
-    while !told().contains("ended") {
-        assert!(began.elapsed() < PATIENCE && first.lives(), "{}", told());
+    while !printed().contains("ended") {
+        assert!(began.elapsed() < TIMEOUT && first.lives(), "{}", printed());
         std::thread::sleep(Duration::from_millis(20));
     }
     first.signal("INT");
-    assert_eq!(first.wait().code(), Some(130), "{}", told());
+    assert_eq!(first.wait().code(), Some(130), "{}", printed());
 }
 
 #[test]
@@ -76,33 +80,39 @@ fn one_engine_at_a_time_works_on_a_file() {
     let at =
         |args: &[&str], file: &str| run(folder, &[args, &["--set", &format!("store.url={file}")]].concat());
     for file in ["sqlite:a%20b/t.db", "sqlite:./a b/../a b/t.db?mode=rwc", "sqlite:link.db"] {
-        let told = at(&local, file);
-        assert!(told.0 == 4 && told.2.contains("another turnfold uses this file (/"), "{file}: {told:?}");
-        assert!(told.2.contains("leave out --local"), "{file}: {told:?}");
-        let told = at(&["dev", "--listen", "127.0.0.1:0"], file);
-        assert!(told.0 == 4 && told.2.contains("another turnfold uses this file (/"), "{file}: {told:?}");
-        assert!(told.2.contains("a b/t.db); hint: stop the other one"), "{file}: {told:?}");
-        let looked = at(&["thread", "list"], file);
-        assert_eq!(looked.0, 0, "who only looks is let in: {looked:?}");
+        let output = at(&local, file);
+        assert!(
+            output.0 == 4 && output.2.contains("another turnfold uses this file (/"),
+            "{file}: {output:?}"
+        );
+        assert!(output.2.contains("leave out --local"), "{file}: {output:?}");
+        let output = at(&["dev", "--listen", "127.0.0.1:0"], file);
+        assert!(
+            output.0 == 4 && output.2.contains("another turnfold uses this file (/"),
+            "{file}: {output:?}"
+        );
+        assert!(output.2.contains("a b/t.db); hint: stop the other one"), "{file}: {output:?}");
+        let listed = at(&["thread", "list"], file);
+        assert_eq!(listed.0, 0, "reading is allowed: {listed:?}");
         let quoted = at(&["batch", "quote", "lines.jsonl", "--local"], file);
         assert!(quoted.0 == 0 && quoted.1.contains("3 lines to run"), "{quoted:?}");
     }
-    let there = run(folder, &["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--url", &url]);
-    assert_eq!(there.0, 0, "{there:?}");
+    let on_server = run(folder, &["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--url", &url]);
+    assert_eq!(on_server.0, 0, "{on_server:?}");
     let (_other, _) = dev(folder, "sqlite:other.db");
     let (_memory, _) = dev(folder, "sqlite::memory:");
     let (_another, _) = dev(folder, "sqlite::memory:");
     // A killed process releases the file.
     first.kill();
-    let told = at(&local, "sqlite:link.db");
-    assert!(told.0 == 0 && told.2.contains("submitted before"), "{told:?}");
+    let output = at(&local, "sqlite:link.db");
+    assert!(output.0 == 0 && output.2.contains("submitted before"), "{output:?}");
 }
 
 /// Returns all threads.
 fn threads(folder: &Path) -> Value {
-    let told = run(folder, &["thread", "list", "--limit", "1000", "-o", "json"]);
-    assert_eq!(told.0, 0, "{told:?}");
-    serde_json::from_str(&told.1).unwrap()
+    let output = run(folder, &["thread", "list", "--limit", "1000", "-o", "json"]);
+    assert_eq!(output.0, 0, "{output:?}");
+    serde_json::from_str(&output.1).unwrap()
 }
 
 #[test]
@@ -115,23 +125,23 @@ fn open_work_continues_only_when_an_engine_runs() {
     lines(folder, "long.jsonl", 20_000, "steps 1");
     let mut args = ["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--local", "--window", "2"];
     interrupted(folder, &args);
-    let rest = threads(folder);
+    let before = threads(folder);
     let quoted = run(folder, &["batch", "quote", "long.jsonl", "--local"]);
     assert!(quoted.0 == 0 && quoted.1.contains("20000 lines to run"), "{quoted:?}");
-    assert_eq!(threads(folder), rest, "nothing was begun for a quote, and nothing gone on with");
+    assert_eq!(threads(folder), before, "a quote starts and continues nothing");
 
     args[2] = "other.jsonl";
     args[4] = "other.out";
-    let told = run(folder, &args);
-    assert_eq!(told.0, 0, "{told:?}");
-    let words = told.2.split("other open batches of this database run as well: batch_").nth(1);
-    let words = words.unwrap_or_else(|| panic!("{told:?}"));
-    assert!(words.contains("turnfold batch pause ID --url http://127.0.0.1:"), "{words}");
-    assert_ne!(threads(folder), rest, "it has gone on");
+    let output = run(folder, &args);
+    assert_eq!(output.0, 0, "{output:?}");
+    let input = output.2.split("other open batches of this database run as well: batch_").nth(1);
+    let input = input.unwrap_or_else(|| panic!("{output:?}"));
+    assert!(input.contains("turnfold batch pause ID --url http://127.0.0.1:"), "{input}");
+    assert_ne!(threads(folder), before, "it continued");
     // Its own batch is not among the others.
     let paused = run(folder, &args);
     assert!(paused.0 == 0 && paused.2.contains("other open batches of this database"), "{paused:?}");
-    assert_eq!(paused.2.matches("batch_").count(), 2, "the other, and its own: {paused:?}");
+    assert_eq!(paused.2.matches("batch_").count(), 2, "the other one and its own: {paused:?}");
 }
 
 #[test]
@@ -140,8 +150,8 @@ fn the_default_completion_window_is_longer_with_local() {
     let folder = folder.path();
     lines(folder, "lines.jsonl", 1, "steps 1");
     let window = |args: &[&str]| {
-        let told = run(folder, &[&["batch", "submit", "lines.jsonl", "-o", "json"], args].concat());
-        let batch: Value = serde_json::from_str(&told.1).unwrap_or_else(|_| panic!("{told:?}"));
+        let output = run(folder, &[&["batch", "submit", "lines.jsonl", "-o", "json"], args].concat());
+        let batch: Value = serde_json::from_str(&output.1).unwrap_or_else(|_| panic!("{output:?}"));
         batch["completion_window"].as_str().unwrap().to_owned()
     };
     assert_eq!(window(&["--local"]), "30d");
@@ -160,8 +170,9 @@ fn a_batch_that_expired_without_an_engine_is_resumed() {
     let args =
         ["batch", "run", "lines.jsonl", "--out", "out.csv", "--local", "--window", "2", "--within", "10s"];
     interrupted(folder, &args);
-    std::thread::sleep(Duration::from_secs(11));
-    let done = run(folder, &args);
+    let mut later = turnfold(folder);
+    set_clock(&mut later, 60);
+    let done = ended(later.args(args));
     assert_eq!(done.0, 0, "{done:?}");
     assert!(done.2.contains("submitted before") && done.2.contains(" expired; running "), "{done:?}");
     let results = fs::read_to_string(folder.join("out.csv")).unwrap();

@@ -1,36 +1,39 @@
 //! Tests of the command line: one binary, a file for each part.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test matches one variant among many")]
 
+mod actors;
+mod analysis;
 mod attachments;
 mod audit;
 mod batch;
 mod book;
-mod books;
 mod bulk;
 mod clocks;
 mod command_line;
 mod config;
 mod connections;
 mod console;
-mod distance;
-mod disturbed;
-mod door;
-mod endings;
+mod demo_under_faults;
 mod engine;
+mod errors;
 mod failover;
+mod failures;
 mod fair;
 mod first_minutes;
 mod fixture;
+mod fixtures_on_servers;
 mod follow;
 mod guide;
 mod hostile_text;
 mod inbox;
 mod index;
+mod keys_and_addresses;
+mod ledgers;
 #[cfg(feature = "llm")]
 mod llm;
 mod local;
-mod looks;
+mod maintenance;
 #[cfg(feature = "milvus")]
 mod milvus;
 mod models;
@@ -39,7 +42,7 @@ mod openai_batches;
 mod openai_clients;
 mod operator;
 mod ops;
-mod person;
+mod own_crate;
 mod pins;
 mod poison;
 mod queue;
@@ -48,11 +51,9 @@ mod redrive;
 mod results;
 mod secrets;
 mod soak;
-mod starts;
+mod startup;
 mod streaming;
 mod submissions;
+mod tenants;
 mod tour;
-mod upkeep;
 mod waiting;
-mod whose;
-mod words;

@@ -13,9 +13,9 @@ use crate::engine::{Process, log, turnfold};
 async fn embed(Json(body): Json<Value>) -> Json<Value> {
     let numbers: usize = body["model"].as_str().unwrap().parse().unwrap();
     let vector =
-        |text: &str| ('a'..='z').take(numbers).map(|it| text.matches(it).count()).collect::<Vec<_>>();
+        |text: &str| ('a'..='z').take(numbers).map(|letter| text.matches(letter).count()).collect::<Vec<_>>();
     let input = body["input"].as_array().unwrap().iter().enumerate();
-    let data = input.map(|(n, it)| json!({ "index": n, "embedding": vector(it.as_str().unwrap()) }));
+    let data = input.map(|(n, text)| json!({ "index": n, "embedding": vector(text.as_str().unwrap()) }));
     Json(json!({ "data": data.collect::<Vec<_>>() }))
 }
 
@@ -30,8 +30,8 @@ async fn embedder() -> String {
 /// Runs a command. Returns the exit code, the JSON output and stderr.
 fn run(folder: &Path, url: &str, args: &[&str]) -> (i32, Value, String) {
     let output = turnfold(folder).args(["--url", url, "-o", "json"]).args(args).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+    let printed = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), printed)
 }
 
 /// Starts the engine and builds the index.
@@ -58,8 +58,8 @@ async fn real_milvus_has_the_index() {
     let (folder, base_url) = (tempfile::tempdir().unwrap(), embedder().await);
     let folder = folder.path();
     let configured = |model: &str| {
-        let command = |name: &str, what: &str| {
-            format!("[commands.{name}]\ndescription = {what:?}\nurl = 'http://127.0.0.1:9'\n")
+        let command = |name: &str, description: &str| {
+            format!("[commands.{name}]\ndescription = {description:?}\nurl = 'http://127.0.0.1:9'\n")
         };
         let calendar = format!(
             "[mcp.calendar]\ndescription = 'Knows appointments.'\ncommand = {:?}\n\
@@ -75,25 +75,27 @@ async fn real_milvus_has_the_index() {
     };
     let states = |url: &str| {
         let (exit, rows, _) = run(folder, url, &["index", "status"]);
-        let row = |it: &Value| format!("{} {} {}", it["server"], it["state"], it["model"]).replace('"', "");
+        let row =
+            |row: &Value| format!("{} {} {}", row["server"], row["state"], row["model"]).replace('"', "");
         (exit, rows.as_array().unwrap().iter().map(row).collect::<Vec<_>>())
     };
     let best = |url: &str| {
-        let (exit, found, said) = run(folder, url, &["index", "search", "bbbb", "--limit", "1"]);
-        assert_eq!(exit, 0, "{said}");
+        let (exit, found, printed) = run(folder, url, &["index", "search", "bbbb", "--limit", "1"]);
+        assert_eq!(exit, 0, "{printed}");
         format!("{} by {}", found[0]["server"], found[0]["by"]).replace('"', "")
     };
 
     configured("3");
     let (dev, url) = built(folder);
-    let indexed = |it: &str| vec![format!("calendar indexed {it}"), format!("commands indexed {it}")];
+    let indexed =
+        |model: &str| vec![format!("calendar indexed {model}"), format!("commands indexed {model}")];
     assert_eq!(states(&url), (0, indexed("local/3")));
     assert_eq!(best(&url), "commands by local/3 and words");
 
     // Another model, with vectors of another length.
     dev.kill();
     configured("5");
-    let stale = ["calendar", "commands"].map(|it| format!("{it} no_vector local/3"));
+    let stale = ["calendar", "commands"].map(|server| format!("{server} no_vector local/3"));
     assert_eq!(states(&url), (1, stale.to_vec()));
     assert_eq!(best(&url), "commands by lexical", "until the index is built once more");
     let (_dev, url) = built(folder);
@@ -101,8 +103,8 @@ async fn real_milvus_has_the_index() {
     assert_eq!(best(&url), "commands by local/5 and words");
 
     milvus.kill();
-    let (exit, _, said) = run(folder, &url, &["index", "search", "bbbb"]);
-    assert!(exit == 4 && said.contains("Milvus at 127.0.0.1"), "{exit}: {said}");
+    let (exit, _, printed) = run(folder, &url, &["index", "search", "bbbb"]);
+    assert!(exit == 4 && printed.contains("Milvus at 127.0.0.1"), "{exit}: {printed}");
     milvus.restart();
     assert_eq!(best(&url), "commands by local/5 and words", "it outlives its server's process");
 }

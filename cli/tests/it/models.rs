@@ -78,8 +78,8 @@ async fn complete(
         ),
     };
     let end = json!({"choices": [{"delta": {}, "finish_reason": finish}]});
-    let chunks = deltas.into_iter().map(|it| json!({"choices": [{"delta": it}]})).chain([end]);
-    let events: String = chunks.map(|it| format!("data: {it}\n\n")).collect();
+    let chunks = deltas.into_iter().map(|delta| json!({"choices": [{"delta": delta}]})).chain([end]);
+    let events: String = chunks.map(|chunk| format!("data: {chunk}\n\n")).collect();
     ([("content-type", "text/event-stream")], events + "data: [DONE]\n\n").into_response()
 }
 
@@ -105,7 +105,7 @@ async fn check(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_check_tells_what_works_and_what_is_worked_around() {
+async fn model_check_reports_capabilities_and_workarounds() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::serve().await;
     let base_url = format!("http://127.0.0.1:{}/v1", endpoint.port);
@@ -137,7 +137,7 @@ local/small, dialect compatible
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_model_that_cannot_be_used_is_told_once() {
+async fn model_check_reports_an_unusable_model_once() {
     let folder = tempfile::tempdir().unwrap();
     let base_url = format!("http://127.0.0.1:{}/v1", test_servers::free_port());
     let (exit, shown, _) = check(folder.path(), &base_url, &[], &[]).await;
@@ -149,14 +149,15 @@ async fn a_model_that_cannot_be_used_is_told_once() {
     assert!(err.contains("provider \"nobody\" is unknown (known: local, openai)"), "{err}");
 }
 
-/// `0.0.0.0` reaches this machine and is no loopback address, so it stands for another machine here.
+/// `0.0.0.0` reaches this machine and is no loopback address, so it serves as another machine here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn proxies_are_for_other_machines_and_only_where_they_are_wanted() {
+async fn proxies_are_used_for_other_machines_only() {
     let folder = tempfile::tempdir().unwrap();
     let (endpoint, proxy) = (Endpoint::serve().await, Endpoint::serve().await);
     let url = |host: &str| format!("http://{host}:{}/v1", endpoint.port);
     let proxies = || {
-        ["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|it| (it, format!("http://127.0.0.1:{}", proxy.port)))
+        ["HTTP_PROXY", "http_proxy", "ALL_PROXY"]
+            .map(|variable| (variable, format!("http://127.0.0.1:{}", proxy.port)))
     };
     let asked = |env: Vec<(&'static str, String)>, host: &'static str| {
         let url = url(host);

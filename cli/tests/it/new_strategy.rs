@@ -1,24 +1,18 @@
 //! A strategy of one's own, made by `turnfold strategy new`: it is tested, built and served at once.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-    time::Duration,
-};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use serde_json::Value;
 use test_servers::free_port;
 
-use crate::engine::{Process, TURNFOLD, log, turnfold};
+use crate::{
+    engine::{Process, log, turnfold},
+    own_crate::{OwnCrate, cargo, succeed, text},
+};
 
 fn new(folder: &Path, args: &[&str]) -> (i32, String) {
     let output = turnfold(folder).args(["strategy", "new"]).args(args).output().unwrap();
     (output.status.code().unwrap(), text(&output))
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8([&*output.stdout, &*output.stderr].concat()).unwrap()
 }
 
 #[test]
@@ -41,30 +35,31 @@ fn a_name_that_cannot_be_used_is_refused() {
         (&["mine", "--path", "there"], "choose another folder with --path"),
         (&["mine", "--turnfold", "there"], "there is not a checkout of turnfold"),
     ] {
-        let (exit, told) = new(folder, args);
-        assert!(exit == 2 && told.contains(why), "{args:?}: {exit} {told}");
+        let (exit, printed) = new(folder, args);
+        assert!(exit == 2 && printed.contains(why), "{args:?}: {exit} {printed}");
     }
-    let left: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+    let left: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["there"], "a refusal writes nothing");
 }
 
 #[test]
-fn real_a_new_strategy_is_green_and_served() {
+fn real_a_new_strategy_passes_its_tests_and_runs() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let (exit, told) = new(folder, &["my_agent"]);
-    assert!(exit == 0 && told.contains("cargo test"), "{exit} {told}");
+    let (exit, printed) = new(folder, &["my_agent"]);
+    assert!(exit == 0 && printed.contains("cargo test"), "{exit} {printed}");
     let made = folder.join("my_agent");
     assert!(!fs::read_to_string(made.join("src/main.rs")).unwrap().to_lowercase().contains("greeter"));
+    manifest_is_that_of_the_workspace(&made);
 
-    let tested = cargo(&made, &["test"]);
+    let own = OwnCrate::of(&made, "my_agent", &["schemars", "serde", "turnfold"]);
+    let tested = own.test();
     assert!(tested.contains("4 passed; 0 failed"), "{tested}");
-    cargo(&made, &["build"]);
 
-    let binary = target().join("debug/my_agent");
+    let binary = own.build();
     let own = |args: &[&str]| Command::new(&binary).args(args).current_dir(&made).output().unwrap();
     let list: Value = serde_json::from_slice(&own(&["strategy", "list", "-o", "json"]).stdout).unwrap();
-    let names: Vec<_> = list.as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+    let names: Vec<_> = list.as_array().unwrap().iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(names.len(), strategies::all().len() + 1, "{names:?}");
     assert!(names.contains(&"my_agent") && names.contains(&"planner"), "{names:?}");
 
@@ -84,16 +79,27 @@ fn real_a_new_strategy_is_green_and_served() {
     assert!(text(&asked).contains("Who are you?"), "{}", text(&asked));
 }
 
-/// Runs cargo in the new crate, without the network, with the dependencies that the workspace has compiled already.
-fn cargo(folder: &Path, args: &[&str]) -> String {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(args).arg("--offline").current_dir(folder).env("CARGO_TARGET_DIR", target());
-    let output = command.env("INSTA_UPDATE", "no").output().unwrap();
-    assert!(output.status.success(), "{args:?}: {}", text(&output));
-    text(&output)
-}
+/// Checks that cargo resolves the manifest without the network, and that its versions and its profile are those of the workspace.
+fn manifest_is_that_of_the_workspace(made: &Path) {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let toml = |file: &Path| fs::read_to_string(file).unwrap().parse::<toml::Table>().unwrap();
+    let (own, all) = (toml(&made.join("Cargo.toml")), toml(&workspace.join("Cargo.toml")));
+    let profile = |toml: &toml::Table| toml["profile"]["dev"]["package"].as_table().unwrap().clone();
+    let (of_own, of_all) = (profile(&own), profile(&all));
+    for (package, settings) in &of_own {
+        assert_eq!(of_all.get(package), Some(settings), "{package}");
+    }
+    assert_eq!(own["profile"]["dev"]["debug"], all["profile"]["dev"]["debug"]);
+    assert_eq!(own["package"]["edition"], all["workspace"]["package"]["edition"]);
+    let names: Vec<_> = own["dependencies"].as_table().unwrap().keys().collect();
+    assert_eq!(names, ["schemars", "serde", "turnfold"]);
 
-fn target() -> &'static Path {
-    Path::new(TURNFOLD).parent().and_then(Path::parent).unwrap()
+    succeed(cargo(made, &["metadata", "--format-version", "1"]));
+    let locked = |file: &Path| {
+        let packages = toml(file)["package"].as_array().unwrap().clone();
+        packages.into_iter().filter(|package| package.get("checksum").is_some()).collect::<Vec<_>>()
+    };
+    let known = locked(&workspace.join("Cargo.lock"));
+    let used = locked(&made.join("Cargo.lock"));
+    assert!(!used.is_empty() && used.iter().all(|package| known.contains(package)));
 }

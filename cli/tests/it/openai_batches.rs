@@ -16,18 +16,18 @@ use crate::{
 
 #[test]
 fn real_client_for_python_runs_a_batch() {
-    Dev::start().is_fine_with(&mut python(), "batches");
+    Dev::start().run_client(&mut python(), "batches");
 }
 
 #[test]
 fn real_client_for_javascript_runs_a_batch() {
-    Dev::start().is_fine_with(&mut javascript(), "batches");
+    Dev::start().run_client(&mut javascript(), "batches");
 }
 
 /// Writes a batch file whose eighth line fails.
-fn lines(folder: &Path, count: usize, words: &str) {
+fn lines(folder: &Path, count: usize, work: &str) {
     let line = |n: usize| {
-        let input = if n == 7 { "fail on purpose".to_owned() } else { format!("{words}; echo {n}") };
+        let input = if n == 7 { "fail on purpose".to_owned() } else { format!("{work}; echo {n}") };
         json!({
             "custom_id": format!("line-{n}"), "method": "POST", "url": "/v1/turns",
             "body": {"strategy": "probe", "input": input}
@@ -78,7 +78,7 @@ fn a_batch_is_submitted_watched_and_its_results_written() {
     let run = batch(&["run", "lines.jsonl", "--out", "r.jsonl"]);
     assert!(run.0 == 5 && run.2.contains("the results of 20 lines are in r.jsonl"), "{run:?}");
     let whole = fs::read_to_string(folder.join("r.jsonl")).unwrap();
-    let failed = whole.lines().filter(|it| it.contains("\"line-7\"")).collect::<Vec<_>>();
+    let failed = whole.lines().filter(|line| line.contains("\"line-7\"")).collect::<Vec<_>>();
     assert!(whole.lines().count() == 20 && failed.len() == 1, "the last of each line: {whole}");
     assert!(failed[0].starts_with("{\"n\":21,"), "{failed:?}");
     assert!(batch(&["list"]).1.contains(id) && batch(&["show", id]).1.contains("--only failed"));
@@ -100,13 +100,16 @@ fn a_batch_is_quoted_before_it_is_submitted() {
     };
     assert_eq!(batch(&["submit", "lines.jsonl", "--quote"]).0, 2, "there is no terminal to confirm on");
     assert!(!batch(&["list"]).1.contains("batch_"), "nothing was made");
-    let (first, told) = submit(&[]);
-    assert!(told.contains("5 lines to run\nthe cost is unknown"), "{told}");
-    let (again, told) = submit(&[]);
-    assert!(again == first && told.contains("submitted before") && !told.contains("to run"), "{told}");
-    let (other, told) = submit(&["--reuse", "none", "--workers", "2"]);
-    assert!(other != first && told.contains("5 lines to run\nestimate: $0.0000"), "{told}");
-    assert!(told.contains("probe: 5 lines, from 5 past turns"), "{told}");
+    let (first, printed) = submit(&[]);
+    assert!(printed.contains("5 lines to run\nthe cost is unknown"), "{printed}");
+    let (again, printed) = submit(&[]);
+    assert!(
+        again == first && printed.contains("submitted before") && !printed.contains("to run"),
+        "{printed}"
+    );
+    let (other, printed) = submit(&["--reuse", "none", "--workers", "2"]);
+    assert!(other != first && printed.contains("5 lines to run\nestimate: $0.0000"), "{printed}");
+    assert!(printed.contains("probe: 5 lines, from 5 past turns"), "{printed}");
 }
 
 #[test]
@@ -117,18 +120,18 @@ fn a_local_batch_continues_after_an_interruption() {
     let args = ["run", "lines.jsonl", "--out", "out.jsonl", "--local", "--window", "4"];
     let mut command = turnfold(folder);
     let mut first = Process::start(command.arg("batch").args(args).stderr(log(folder, "first")));
-    let told = || fs::read_to_string(folder.join("first.log")).unwrap();
+    let printed = || fs::read_to_string(folder.join("first.log")).unwrap();
     let began = Instant::now();
-    while !told().contains("ended") {
-        assert!(began.elapsed() < Duration::from_secs(60) && first.lives(), "{}", told());
+    while !printed().contains("ended") {
+        assert!(began.elapsed() < Duration::from_secs(60) && first.lives(), "{}", printed());
         std::thread::sleep(Duration::from_millis(20));
     }
     first.signal("INT");
-    assert_eq!(first.wait().code(), Some(130), "{}", told());
+    assert_eq!(first.wait().code(), Some(130), "{}", printed());
     assert!(
-        told().contains("repeat the command to continue it") && !folder.join("out.jsonl").exists(),
+        printed().contains("repeat the command to continue it") && !folder.join("out.jsonl").exists(),
         "{}",
-        told()
+        printed()
     );
     let done = run(folder, &args);
     assert_eq!(done.0, 5, "one fails: {done:?}");
@@ -165,15 +168,16 @@ fn a_local_batch_explains_how_to_answer_and_to_get_results() {
     let mut command = turnfold(folder);
     command.args(["batch", "submit", "lines.jsonl", "--local"]).stderr(log(folder, "submit"));
     let mut process = Process::start(&mut command);
-    let told = || fs::read_to_string(folder.join("submit.log")).unwrap();
+    let printed = || fs::read_to_string(folder.join("submit.log")).unwrap();
     let began = Instant::now();
-    while !told().contains("waits for a person\nhint: turnfold inbox list --url http://127.0.0.1:") {
-        assert!(began.elapsed() < Duration::from_secs(60) && process.lives(), "{}", told());
+    while !printed().contains("waits for a person\nhint: turnfold inbox list --url http://127.0.0.1:") {
+        assert!(began.elapsed() < Duration::from_secs(60) && process.lives(), "{}", printed());
         std::thread::sleep(Duration::from_millis(20));
     }
-    std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(told().matches("inbox list").count(), 1, "{}", told());
-    let url = told().split("--url ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    // The state of the batch is read twice meanwhile.
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert_eq!(printed().matches("inbox list").count(), 1, "{}", printed());
+    let url = printed().split("--url ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     let at = |args: &[&str]| {
         let Output { status, stdout, .. } =
             turnfold(folder).args(args).args(["--url", &url]).output().unwrap();
@@ -183,8 +187,12 @@ fn a_local_batch_explains_how_to_answer_and_to_get_results() {
     let inbox: Value = serde_json::from_str(&at(&["inbox", "list", "-o", "json"])).unwrap();
     let inbox = if inbox.is_array() { inbox } else { inbox["data"].clone() };
     at(&["inbox", "answer", inbox[0]["thread_id"].as_str().unwrap(), "2"]);
-    assert!(process.wait().success(), "{}", told());
-    assert!(told().contains("the same command, `run` instead of `submit`, and --out FILE"), "{}", told());
+    assert!(process.wait().success(), "{}", printed());
+    assert!(
+        printed().contains("the same command, `run` instead of `submit`, and --out FILE"),
+        "{}",
+        printed()
+    );
     let done = run(folder, &["run", "lines.jsonl", "--local", "--out", "out.csv"]);
     assert!(done.0 == 0 && done.2.contains("the results of 1 line is in out.csv"), "{done:?}");
     assert!(fs::read_to_string(folder.join("out.csv")).unwrap().contains("\r\n1,line-0,completed,"));
@@ -199,20 +207,30 @@ fn a_second_signal_ends_a_local_batch_at_once() {
     let args = ["run", "lines.jsonl", "--out", "out.jsonl", "--local", "--set", "worker.drain_seconds=60"];
     let mut command = turnfold(folder);
     let mut process = Process::start(command.arg("batch").args(args).stderr(log(folder, "run")));
-    let told = || fs::read_to_string(folder.join("run.log")).unwrap();
+    let printed = || fs::read_to_string(folder.join("run.log")).unwrap();
     let began = Instant::now();
-    while !told().contains("ended") {
-        assert!(began.elapsed() < Duration::from_secs(60) && process.lives(), "{}", told());
+    while !printed().contains("ended") {
+        assert!(began.elapsed() < Duration::from_secs(60) && process.lives(), "{}", printed());
         std::thread::sleep(Duration::from_millis(20));
     }
-    std::thread::sleep(Duration::from_secs(2));
+    let running = || {
+        let events = turnfold(folder).args(["thread", "events", "last"]).output().unwrap();
+        String::from_utf8_lossy(&events.stdout).contains("wait 50000 ms")
+    };
+    while !running() {
+        assert!(began.elapsed() < Duration::from_secs(60) && process.lives(), "{}", printed());
+    }
     process.signal("INT");
-    std::thread::sleep(Duration::from_secs(1));
-    assert!(process.lives(), "what is under way is waited for: {}", told());
+    while !printed().contains("interrupted") {
+        assert!(began.elapsed() < Duration::from_secs(60) && process.lives(), "{}", printed());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(process.lives(), "running work is awaited: {}", printed());
     process.signal("TERM");
     let second = Instant::now();
-    assert_eq!(process.wait().code(), Some(130), "{}", told());
-    assert!(second.elapsed() < Duration::from_secs(20), "{}", told());
+    assert_eq!(process.wait().code(), Some(130), "{}", printed());
+    assert!(second.elapsed() < Duration::from_secs(20), "{}", printed());
 }
 
 /// The disk of the database is full for a while: no work ends meanwhile, and nothing is lost.
@@ -227,15 +245,15 @@ fn a_batch_continues_after_the_disk_was_full() {
     let mut command = std::process::Command::new("sh");
     command.current_dir(folder).args(["-c", &format!("trap '' XFSZ; ulimit -f 3000; exec {program} {args}")]);
     let mut first = Process::start(command.stderr(log(folder, "first")));
-    let told = || fs::read_to_string(folder.join("first.log")).unwrap();
+    let printed = || fs::read_to_string(folder.join("first.log")).unwrap();
     let began = Instant::now();
-    while first.lives() && !told().contains("disk") {
-        assert!(began.elapsed() < Duration::from_secs(60), "{}", told());
+    while first.lives() && !printed().contains("disk") {
+        assert!(began.elapsed() < Duration::from_secs(60), "{}", printed());
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(told().contains("disk"), "{}", told());
+    assert!(printed().contains("disk"), "{}", printed());
     first.kill();
-    assert!(!folder.join("out.jsonl").exists(), "what is not whole is not there");
+    assert!(!folder.join("out.jsonl").exists(), "no incomplete file");
     let done = run(folder, &args.split(' ').skip(1).collect::<Vec<_>>());
     assert_eq!(done.0, 5, "one fails: {done:?}");
     let results = fs::read_to_string(folder.join("out.jsonl")).unwrap();
@@ -244,5 +262,5 @@ fn a_batch_continues_after_the_disk_was_full() {
     let mut names: Vec<String> = results.lines().map(name).collect();
     names.sort();
     names.dedup();
-    assert_eq!((names.len(), results.lines().count()), (400, 400), "each once");
+    assert_eq!((names.len(), results.lines().count()), (400, 400), "each line once");
 }

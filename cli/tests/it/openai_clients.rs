@@ -19,12 +19,12 @@ const JAVASCRIPT: [(&str, &str); 1] = [("openai", "7.57.0")];
 
 #[test]
 fn real_client_for_python_chats() {
-    Dev::start().is_fine_with(&mut python(), "chat");
+    Dev::start().run_client(&mut python(), "chat");
 }
 
 #[test]
 fn real_client_for_javascript_chats() {
-    Dev::start().is_fine_with(&mut javascript(), "chat");
+    Dev::start().run_client(&mut javascript(), "chat");
 }
 
 /// Both clients send a slow request, and retry it when the connection breaks.
@@ -33,13 +33,13 @@ fn real_clients_that_retry_after_a_kill_start_no_second_turn() {
     let mut dev = Dev::start();
     let mut clients: Vec<_> = [python(), javascript()]
         .into_iter()
-        .map(|mut it| {
-            it.args([&dev.url, "again"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        .map(|mut command| {
+            command.args([&dev.url, "again"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         })
         .collect();
     let began = Instant::now();
     while dev.turns().len() < clients.len() {
-        assert!(began.elapsed() < Duration::from_secs(60), "nobody asks: {:?}", dev.turns());
+        assert!(began.elapsed() < Duration::from_secs(60), "no turn asks: {:?}", dev.turns());
         std::thread::sleep(Duration::from_millis(50));
     }
     dev.kill_and_start_again();
@@ -104,12 +104,12 @@ impl Dev {
     }
 
     /// Runs a scenario of a client and checks its outcome.
-    pub(crate) fn is_fine_with(&self, client: &mut Command, what: &str) {
-        let output = client.args([&self.url, what]).output().unwrap();
-        let told = fs::read_to_string(self.folder().join("dev.log")).unwrap_or_default();
-        let said =
-            [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
-        assert!(output.status.success() && said.contains("as expected"), "{said}\n{told}");
+    pub(crate) fn run_client(&self, client: &mut Command, task: &str) {
+        let output = client.args([&self.url, task]).output().unwrap();
+        let printed = fs::read_to_string(self.folder().join("dev.log")).unwrap_or_default();
+        let stderr =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        assert!(output.status.success() && stderr.contains("as expected"), "{stderr}\n{printed}");
     }
 }
 
@@ -118,7 +118,7 @@ fn listening(folder: &Path, listen: &str) -> Process {
     let process = Process::start(command.args(["dev", "--listen", listen]).stderr(log(folder, "dev")));
     let began = Instant::now();
     while std::net::TcpStream::connect(listen).is_err() {
-        assert!(began.elapsed() < Duration::from_secs(60), "nobody listens");
+        assert!(began.elapsed() < Duration::from_secs(60), "the API is not reachable");
         std::thread::sleep(Duration::from_millis(20));
     }
     process

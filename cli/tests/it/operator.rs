@@ -18,7 +18,7 @@ use test_servers::free_port;
 
 use crate::engine::{Engine, demo_config, turnfold};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs a command against the API of the engine. Returns stdout.
 fn run(engine: &Engine, args: &[&str]) -> String {
@@ -38,7 +38,7 @@ fn wait_for_workers(engine: &Engine, number: usize) -> Vec<Value> {
         if listed.len() == number {
             return listed;
         }
-        assert!(began.elapsed() < PATIENCE, "{listed:?}");
+        assert!(began.elapsed() < TIMEOUT, "{listed:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -50,7 +50,7 @@ async fn real_engine_workers_are_listed_until_they_stop_and_marked_when_they_are
     let killed = engine.worker("w1");
     let mut drained = engine.worker("w2");
     let listed = wait_for_workers(&engine, 2);
-    let names: Vec<&Value> = listed.iter().map(|it| &it["name"]).collect();
+    let names: Vec<&Value> = listed.iter().map(|row| &row["name"]).collect();
     assert_eq!(names, [&json!("w1"), &json!("w2")], "{listed:?}");
     assert_eq!(listed[0]["pid"], json!(killed.id()));
     assert_eq!(listed[0]["version"], json!(env!("CARGO_PKG_VERSION")));
@@ -59,7 +59,7 @@ async fn real_engine_workers_are_listed_until_they_stop_and_marked_when_they_are
     killed.kill();
     engine.postgres.query("UPDATE workers SET seen_at = seen_at - 31000000 WHERE name = 'w1'");
     let text = run(&engine, &["worker", "ls"]);
-    let line = |name: &str| text.lines().find(|it| it.trim_start().starts_with(name)).unwrap_or_default();
+    let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
     assert!(line("w1").contains("MISSING") && line("w2").contains("active"), "{text}");
 
     drained.signal("TERM");
@@ -144,11 +144,12 @@ fn endpoint(status: &'static str) -> String {
 /// Runs `turnfold doctor`. Returns the exit code and the status of each check.
 fn doctor(folder: &Path, config: &[String]) -> (i32, BTreeMap<String, Value>) {
     let mut command = turnfold(folder);
-    command.args(["doctor", "-o", "json"]).args(config.iter().flat_map(|it| ["--set", it]));
+    command.args(["doctor", "-o", "json"]).args(config.iter().flat_map(|value| ["--set", value]));
     let output = command.env("OPENAI_API_KEY", "a-key-of-a-test").env("WEAK", "secret").output().unwrap();
     let findings: Vec<Value> = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-    let by_check = findings.into_iter().map(|it| (it["check"].as_str().unwrap().to_owned(), it));
+    let by_check =
+        findings.into_iter().map(|finding| (finding["check"].as_str().unwrap().to_owned(), finding));
     (output.status.code().unwrap(), by_check.collect())
 }
 
@@ -233,23 +234,23 @@ async fn real_engine_a_live_export_equals_the_export_from_the_log() {
 
     let export = |more: &[&str]| {
         let text = run(&engine, &[&["otel", "export", "--since", "1h", "--out", "-"], more].concat());
-        let spans = text.lines().flat_map(|it| spans_of(&serde_json::from_str(it).unwrap()));
-        spans.map(|it| (it["spanId"].as_str().unwrap().to_owned(), it)).collect::<BTreeMap<_, _>>()
+        let spans = text.lines().flat_map(|line| spans_of(&serde_json::from_str(line).unwrap()));
+        spans.map(|span| (span["spanId"].as_str().unwrap().to_owned(), span)).collect::<BTreeMap<_, _>>()
     };
     let exported = export(&[]);
-    let names: Vec<&str> = exported.values().filter_map(|it| it["name"].as_str()).collect();
+    let names: Vec<&str> = exported.values().filter_map(|span| span["name"].as_str()).collect();
     assert!(
-        names.contains(&"invoke_agent planner") && names.iter().any(|it| it.starts_with("chat ")),
+        names.contains(&"invoke_agent planner") && names.iter().any(|name| name.starts_with("chat ")),
         "{names:?}"
     );
-    let root = exported.values().find(|it| it["name"] == "invoke_agent planner").unwrap();
+    let root = exported.values().find(|span| span["name"] == "invoke_agent planner").unwrap();
     assert_eq!((&root["traceId"], &root["parentSpanId"]), (&json!(trace), &json!(span)), "{root}");
     assert!(!format!("{exported:?}").contains("high water"), "content is left out");
     assert!(format!("{:?}", export(&["--content"])).contains("high water"));
     assert_eq!(exported, export(&[]), "a repeated export is the same");
     let began = Instant::now();
     while *live.lock().unwrap() != exported {
-        assert!(began.elapsed() < PATIENCE, "{:#?}\n{exported:#?}", live.lock().unwrap());
+        assert!(began.elapsed() < TIMEOUT, "{:#?}\n{exported:#?}", live.lock().unwrap());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let sent = run(&engine, &["otel", "export", "-o", "json"]);

@@ -17,9 +17,9 @@ fn described(series: &str) -> Option<&'static Description> {
     let all = metrics().descriptions();
     let of = |suffix: &str| {
         let base = series.strip_suffix(suffix)?;
-        all.iter().find(|it| it.kind == "histogram" && it.name() == base)
+        all.iter().find(|metric| metric.kind == "histogram" && metric.name() == base)
     };
-    let plain = || all.iter().find(|it| it.kind != "histogram" && it.name() == series);
+    let plain = || all.iter().find(|metric| metric.kind != "histogram" && metric.name() == series);
     plain().or_else(|| ["_bucket", "_sum", "_count"].into_iter().find_map(of))
 }
 
@@ -34,17 +34,22 @@ fn check(file: &str, queries: &[String]) -> BTreeSet<String> {
         for found in selector.captures_iter(query) {
             let metric =
                 described(&found[1]).unwrap_or_else(|| panic!("{file}: no metric {} in {query}", &found[1]));
-            for it in label.captures_iter(found.get(2).map_or("", |it| it.as_str())) {
-                assert!(metric.labels.contains(&&it[1]), "{file}: {} has no label {}", metric.name(), &it[1]);
+            for matcher in label.captures_iter(found.get(2).map_or("", |group| group.as_str())) {
+                assert!(
+                    metric.labels.contains(&&matcher[1]),
+                    "{file}: {} has no label {}",
+                    metric.name(),
+                    &matcher[1]
+                );
             }
             labels.extend(metric.labels.iter().copied().chain(["le"]));
             read.insert(metric.name());
         }
-        for it in grouped
+        for name in grouped
             .captures_iter(query)
-            .flat_map(|it| it[1].split(", ").map(str::to_owned).collect::<Vec<_>>())
+            .flat_map(|group| group[1].split(", ").map(str::to_owned).collect::<Vec<_>>())
         {
-            assert!(labels.contains(it.as_str()), "{file}: no label {it} in {query}");
+            assert!(labels.contains(name.as_str()), "{file}: no label {name} in {query}");
         }
     }
     assert!(!read.is_empty(), "{file} reads nothing");
@@ -52,13 +57,13 @@ fn check(file: &str, queries: &[String]) -> BTreeSet<String> {
 }
 
 /// Collects the texts with this key, at any depth.
-fn texts(value: &Value, key: &str, found: &mut Vec<String>) {
+fn collect_texts(value: &Value, key: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             found.extend(fields.get(key).and_then(Value::as_str).map(str::to_owned));
-            fields.values().for_each(|it| texts(it, key, found));
+            fields.values().for_each(|value| collect_texts(value, key, found));
         }
-        Value::Array(items) => items.iter().for_each(|it| texts(it, key, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, key, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
@@ -67,17 +72,17 @@ fn texts(value: &Value, key: &str, found: &mut Vec<String>) {
 fn the_dashboard_shows_every_metric_and_no_other() {
     let dashboard: Value = serde_json::from_str(&ops("grafana.json")).unwrap();
     let mut queries = Vec::new();
-    texts(&dashboard, "expr", &mut queries);
+    collect_texts(&dashboard, "expr", &mut queries);
     let shown = check("grafana.json", &queries);
     let unshown: Vec<String> = metrics()
         .descriptions()
         .iter()
         .map(Description::name)
-        .filter(|it| {
-            !shown.contains(it)
-                && !["turnfold_build_info", "turnfold_tenant_tokens_total"].contains(&it.as_str())
+        .filter(|name| {
+            !shown.contains(name)
+                && !["turnfold_build_info", "turnfold_tenant_tokens_total"].contains(&name.as_str())
         })
-        .filter(|it| it != "turnfold_commit_errors_total")
+        .filter(|name| name != "turnfold_commit_errors_total")
         .collect();
     assert!(unshown.is_empty(), "the dashboard lacks {unshown:?}");
 }
@@ -89,7 +94,7 @@ fn the_alerts_use_metrics_that_exist_and_say_what_to_do() {
         let start = format!("{key}: ");
         rules
             .lines()
-            .filter_map(|it| it.trim_start().trim_start_matches("- ").strip_prefix(&start))
+            .filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix(&start))
             .map(str::to_owned)
             .collect()
     };
@@ -102,12 +107,13 @@ fn the_alerts_use_metrics_that_exist_and_say_what_to_do() {
 
 /// Runs Prometheus' own tool in the folder of a file.
 #[track_caller]
-fn promtool(words: [&str; 2], file: &Path) {
+fn promtool(args: [&str; 2], file: &Path) {
     let mut command = Command::new(test_servers::promtool());
-    command.args(words).arg(file.file_name().unwrap()).current_dir(file.parent().unwrap());
+    command.args(args).arg(file.file_name().unwrap()).current_dir(file.parent().unwrap());
     let output = command.output().unwrap();
-    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
-    assert!(output.status.success(), "{words:?} {}: {text}", file.display());
+    let text =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success(), "{args:?} {}: {text}", file.display());
 }
 
 #[test]
@@ -117,7 +123,7 @@ fn prometheus_accepts_the_alerts_and_they_fire_when_they_should() {
     promtool(["test", "rules"], &ops.join("alerts_test.yml"));
     let text = |name: &str| fs::read_to_string(ops.join(name)).unwrap();
     let (rules, tests) = (text("alerts.yml"), text("alerts_test.yml"));
-    for alert in rules.lines().filter_map(|it| it.trim().strip_prefix("- alert: ")) {
+    for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
         assert!(tests.contains(&format!("alertname: {alert}\n")), "no test makes {alert} fire");
     }
 }
@@ -127,7 +133,7 @@ fn prometheus_accepts_the_alerts_and_they_fire_when_they_should() {
 fn prometheus_accepts_the_queries_of_the_dashboard() {
     let dashboard: Value = serde_json::from_str(&ops("grafana.json")).unwrap();
     let mut queries = Vec::new();
-    texts(&dashboard, "expr", &mut queries);
+    collect_texts(&dashboard, "expr", &mut queries);
     let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
     for (nth, query) in queries.iter().enumerate() {
         let query = query.replace("$__rate_interval", "5m").replace("$strategy", ".*");
@@ -145,8 +151,8 @@ fn the_queries_of_the_book_use_metrics_that_exist() {
     let page = fs::read_to_string(fixtures().join("../docs/operating.md")).unwrap();
     let queries: Vec<String> = page
         .lines()
-        .filter(|it| it.starts_with('|') && it.contains("? | `"))
-        .map(|it| it.replace("\\|", "|"))
+        .filter(|line| line.starts_with('|') && line.contains("? | `"))
+        .map(|line| line.replace("\\|", "|"))
         .collect();
     assert!(5 <= queries.len(), "{queries:?}");
     check("operating.md", &queries);
@@ -164,16 +170,16 @@ fn the_bill_of_materials_has_the_crates_of_the_binary_with_their_checksums() {
         (&"CycloneDX".into(), &"turnfold".into())
     );
     let components = bom["components"].as_array().unwrap();
-    let find = |name: &str| components.iter().find(|it| it["name"] == name);
+    let find = |name: &str| components.iter().find(|component| component["name"] == name);
     let tokio = find("tokio").expect("the binary is built from tokio");
     assert!(tokio["purl"].as_str().unwrap().starts_with("pkg:cargo/tokio@"), "{tokio}");
     assert_eq!(tokio["hashes"][0]["content"].as_str().unwrap().len(), 64, "{tokio}");
     assert!(
-        find("store").is_some_and(|it| it.get("purl").is_none()),
+        find("store").is_some_and(|component| component.get("purl").is_none()),
         "crates of the workspace come from no registry"
     );
     assert!(find("test-servers").is_none(), "only tests use it");
-    for it in components.iter().filter(|it| it.get("purl").is_some()) {
-        assert!(it.get("hashes").is_some() && it.get("licenses").is_some(), "{it}");
+    for package in components.iter().filter(|component| component.get("purl").is_some()) {
+        assert!(package.get("hashes").is_some() && package.get("licenses").is_some(), "{package}");
     }
 }

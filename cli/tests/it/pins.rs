@@ -67,8 +67,8 @@ fn a_changed_server_is_blocked_until_it_is_approved() {
 
     configure(folder, "notes");
     let refused = turn(folder);
-    for words in ["Not done", "desk", "is new", "is gone", "turnfold mcp pins diff desk"] {
-        assert!(refused.contains(words), "{words:?} in {refused}");
+    for stderr in ["Not done", "desk", "is new", "is gone", "turnfold mcp pins diff desk"] {
+        assert!(refused.contains(stderr), "{stderr:?} in {refused}");
     }
     let (_, _, remark) = run(folder, &["mcp", "tools", "desk"]);
     assert!(remark.contains("these tools differ from the approved ones"), "{remark}");
@@ -77,8 +77,8 @@ fn a_changed_server_is_blocked_until_it_is_approved() {
     assert!(!diff.contains("search is new"), "what is denied is not seen: {diff}");
     let hash = remark.split("--hash ").nth(1).unwrap().split_whitespace().next().unwrap();
 
-    let (exit, _, words) = pins(&["approve", "desk", "--hash", "0000"]);
-    assert!(exit == 1 && words.contains("the tools of desk do not have that hash"), "{words}");
+    let (exit, _, stderr) = pins(&["approve", "desk", "--hash", "0000"]);
+    assert!(exit == 1 && stderr.contains("the tools of desk do not have that hash"), "{stderr}");
     assert_eq!(pins(&["approve", "desk", "--hash", hash]).0, 0);
     assert!(pins(&[]).1.contains("ada"));
     let again = turn(folder);

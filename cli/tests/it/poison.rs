@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::engine::{Engine, Process, turnfold};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Long enough to be killed in the middle, and short enough to complete once it is left alone.
 const POISON: &str = "wait 5; echo survived";
@@ -20,7 +20,7 @@ fn text(value: &Value, name: &str) -> String {
 
 /// Runs a command of turnfold against the deployment and returns its output.
 async fn command(engine: &Engine, args: &[&str]) -> String {
-    let (folder, args) = (engine.folder().to_owned(), args.iter().map(|it| (*it).to_owned()));
+    let (folder, args) = (engine.folder().to_owned(), args.iter().map(|arg| (*arg).to_owned()));
     let args: Vec<String> = args.collect();
     let run = move || turnfold(&folder).args(args).output().unwrap();
     let output = tokio::task::spawn_blocking(run).await.unwrap();
@@ -50,14 +50,14 @@ async fn real_engine_a_turn_that_kills_three_workers_fails_and_all_others_comple
         workers.push((name, process));
         // Kills the worker as soon as it holds the job, until the turn has failed.
         let failed = loop {
-            assert!(began.elapsed() < PATIENCE, "{}", engine.told(&format!("w{killed}")));
+            assert!(began.elapsed() < TIMEOUT, "{}", engine.stderr_of(&format!("w{killed}")));
             if engine.get(&turn).await["status"] == "failed" {
                 break true;
             }
             was_shown |= command(&engine, &["queue", "ls"]).await.contains("its worker died 2 times");
             let listed = observer.list(1000).await.unwrap();
-            let holder = listed.iter().find_map(|it| match &it.state {
-                EntryState::InFlight { consumer, .. } if it.thread.to_string() == thread => {
+            let holder = listed.iter().find_map(|entry| match &entry.state {
+                EntryState::InFlight { consumer, .. } if entry.thread.to_string() == thread => {
                     Some(consumer.clone())
                 }
                 _ => None,
@@ -80,8 +80,8 @@ async fn real_engine_a_turn_that_kills_three_workers_fails_and_all_others_comple
     assert!(error.contains("workers died or stalled 3 times") && error.contains("was w2"), "{error}");
     assert!(error.contains("turnfold turn retry"), "{error}");
     assert!(was_shown, "queue ls did not show the deaths");
-    let told = engine.told("w3");
-    assert!(told.contains("WARN") && told.contains("the worker fails the turn"), "{told}");
+    let printed = engine.stderr_of("w3");
+    assert!(printed.contains("WARN") && printed.contains("the worker fails the turn"), "{printed}");
 
     for other in &others {
         let ended = engine.get(&format!("/v1/turns/{}?wait=60", text(other, "id"))).await;

@@ -11,7 +11,7 @@ use test_servers::{Redis, free_port};
 
 use crate::engine::{Process, log, turnfold};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `turnfold dev` with its queue in Redis.
 pub(crate) struct Dev {
@@ -32,7 +32,7 @@ impl Dev {
         let this = Self { url: format!("http://{listen}"), folder, _process: process };
         let began = Instant::now();
         while this.run(&["queue", "pauses"]).0 == 4 {
-            assert!(began.elapsed() < PATIENCE, "nobody listens");
+            assert!(began.elapsed() < TIMEOUT, "the API is not reachable");
             std::thread::sleep(Duration::from_millis(50));
         }
         this
@@ -48,8 +48,8 @@ impl Dev {
         run(self.folder.path(), &self.url, args)
     }
 
-    pub(crate) fn send(&self, strategy: &str, words: &str) -> String {
-        let sent = self.run(&["turn", "send", "-g", strategy, words, "-o", "json"]);
+    pub(crate) fn send(&self, strategy: &str, input: &str) -> String {
+        let sent = self.run(&["turn", "send", "-g", strategy, input, "-o", "json"]);
         let turn: Value = serde_json::from_str(&sent.1).unwrap_or_else(|_| panic!("{sent:?}"));
         turn["id"].as_str().unwrap().to_owned()
     }
@@ -63,7 +63,7 @@ impl Dev {
     pub(crate) fn until(&self, turn: &str, status: &str) {
         let began = Instant::now();
         while self.status(turn) != status {
-            assert!(began.elapsed() < PATIENCE, "it is {}, and not {status}", self.status(turn));
+            assert!(began.elapsed() < TIMEOUT, "it is {}, and not {status}", self.status(turn));
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -85,14 +85,14 @@ fn redis_is_reached_over_tls() {
     assert!(turnfold(folder.path()).arg("migrate").status().unwrap().success());
     let ask = |authority: &Path| {
         let mut command = turnfold(folder.path());
-        let said = command.args(["queue", "rebuild"]).env("SSL_CERT_FILE", authority).output().unwrap();
-        (said.status.code(), String::from_utf8(said.stderr).unwrap())
+        let printed = command.args(["queue", "rebuild"]).env("SSL_CERT_FILE", authority).output().unwrap();
+        (printed.status.code(), String::from_utf8(printed.stderr).unwrap())
     };
     assert_eq!(ask(&redis.authority()).0, Some(0), "{:?}", ask(&redis.authority()));
     fs::write(folder.path().join("nobody.pem"), "").unwrap();
-    let (exit, said) = ask(&folder.path().join("nobody.pem"));
-    assert_eq!(exit, Some(9), "{said}");
-    assert!(said.contains("certificate") && said.contains("localhost"), "{said}");
+    let (exit, printed) = ask(&folder.path().join("nobody.pem"));
+    assert_eq!(exit, Some(9), "{printed}");
+    assert!(printed.contains("certificate") && printed.contains("localhost"), "{printed}");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn paused_work_waits_until_it_is_resumed() {
     let began = Instant::now();
     let turn = dev.send("probe", "echo end");
     while redis.ask("ZCARD turnfold:{jobs}:v1:delayed") != "1" {
-        assert!(began.elapsed() < PATIENCE, "it is not held");
+        assert!(began.elapsed() < TIMEOUT, "it is not held");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(dev.status(&turn), "queued");
@@ -121,7 +121,7 @@ fn paused_work_waits_until_it_is_resumed() {
     assert_eq!(dev.run(&["queue", "resume", "--model", "openai/gpt-4o"]).0, 0);
     let again = dev.run(&["queue", "resume", "--model", "openai/gpt-4o"]);
     assert!(again.0 == 7 && again.2.contains("is not paused"), "{again:?}");
-    assert_eq!(dev.run(&["queue", "pause"]).0, 2, "one of them must be said");
+    assert_eq!(dev.run(&["queue", "pause"]).0, 2, "one of them is required");
     assert_eq!(dev.run(&["queue", "pause", "--model", "a/b", "--strategy", "probe"]).0, 2, "and not two");
     assert_eq!(dev.run(&["queue", "pause", "--strategy", "gone"]).0, 2);
     assert_eq!(dev.run(&["queue", "pauses", "-o", "json"]).1.trim(), "[]");

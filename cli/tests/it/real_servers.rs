@@ -1,10 +1,10 @@
 //! Runs every strategy with published MCP servers: the API and two workers as separate processes, PostgreSQL, Redis,
 //! and a scripted model behind an endpoint as strict as OpenAI's.
 
-mod asks;
+mod elicitation;
 mod hostile;
 mod model;
-mod parts;
+mod published;
 mod table;
 
 use std::{
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use self::model::{Model, Rule};
 #[cfg(feature = "llm")]
-pub(crate) use self::parts::everything_and_time;
+pub(crate) use self::published::everything_and_time;
 use crate::engine::{Engine, Process};
 
 /// A turn and its expected result.
@@ -42,44 +42,44 @@ struct Row {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_strategies_over_real_servers() {
-    let world = World::of(parts::servers).await;
-    let home = world.home.path();
-    let table = table::rows(home);
-    let rows: BTreeSet<&str> = table.iter().map(|it| it.strategy).collect();
-    let all: BTreeSet<&str> = strategies::all().iter().map(|it| it.name()).collect();
+    let test = ServersTest::of(published::servers).await;
+    let servers_folder = test.servers_folder.path();
+    let table = table::rows(servers_folder);
+    let rows: BTreeSet<&str> = table.iter().map(|row| row.strategy).collect();
+    let all: BTreeSet<&str> = strategies::all().iter().map(|strategy| strategy.name()).collect();
     // The probe sends no requests to a model or a server.
     assert_eq!(rows, &all - &BTreeSet::from(["probe"]), "every strategy has a row");
     for row in table {
-        world.sees_through(row).await;
+        test.run(row).await;
     }
-    assert_eq!(fs::read_to_string(home.join("files/poem.txt")).unwrap(), "Roses are red\n");
-    let memory = fs::read_to_string(home.join("memory.jsonl")).unwrap();
+    assert_eq!(fs::read_to_string(servers_folder.join("files/poem.txt")).unwrap(), "Roses are red\n");
+    let memory = fs::read_to_string(servers_folder.join("memory.jsonl")).unwrap();
     assert!(memory.contains("Ada Lovelace"), "{memory}");
 }
 
 /// A deployment with its workers and a scripted model.
-struct World {
+struct ServersTest {
     engine: Engine,
     model: Model,
     workers: Vec<Process>,
     /// Folder with the servers' files.
-    home: TempDir,
+    servers_folder: TempDir,
 }
 
-impl World {
+impl ServersTest {
     /// Starts a deployment with these servers, whose configuration depends on their folder.
     async fn of(servers: impl FnOnce(&Path) -> String) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let servers_folder = tempfile::tempdir().unwrap();
         let model = Model::serve().await;
         let provider = format!("[providers.strict]\nbase_url = {}\n", json!(model.base_url));
-        let engine = Engine::start(&(provider + &servers(home.path()))).await;
-        let workers = ["w0", "w1"].map(|it| engine.worker(it)).into();
-        Self { engine, model, workers, home }
+        let engine = Engine::start(&(provider + &servers(servers_folder.path()))).await;
+        let workers = ["w0", "w1"].map(|name| engine.worker(name)).into();
+        Self { engine, model, workers, servers_folder }
     }
 
     /// Submits a turn. Returns it while it is queued.
-    async fn submits(&self, row: &Row) -> Value {
-        self.model.learns(row.name, row.rules.clone());
+    async fn submit(&self, row: &Row) -> Value {
+        self.model.set_rules(row.name, row.rules.clone());
         let mut config = row.config.clone();
         if !row.rules.is_empty() {
             config["model"] = json!(format!("strict/{}", row.name));
@@ -89,7 +89,7 @@ impl World {
     }
 
     /// Waits until the turn is neither queued nor running.
-    async fn rests(&self, turn: &Value) -> Value {
+    async fn until_idle(&self, turn: &Value) -> Value {
         let path = format!("/v1/turns/{}", turn["id"].as_str().unwrap());
         let began = Instant::now();
         loop {
@@ -97,55 +97,55 @@ impl World {
             if !["queued", "running"].contains(&turn["status"].as_str().unwrap()) {
                 return turn;
             }
-            assert!(began.elapsed() < PATIENCE, "not at rest: {turn}\n{}", self.told());
+            assert!(began.elapsed() < TIMEOUT, "not at rest: {turn}\n{}", self.diagnostics());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// Waits until an interrupted turn has continued and is idle again.
-    async fn settles(&self, turn: &Value) -> Value {
+    async fn until_continued(&self, turn: &Value) -> Value {
         let began = Instant::now();
         loop {
-            let turn = self.rests(turn).await;
+            let turn = self.until_idle(turn).await;
             if turn["status"] != "interrupted" {
                 return turn;
             }
-            assert!(began.elapsed() < PATIENCE, "it still waits: {turn}\n{}", self.told());
+            assert!(began.elapsed() < TIMEOUT, "it still waits: {turn}\n{}", self.diagnostics());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// Submits a turn, answers for the person, and checks the result against the row. Returns the events of the thread.
-    async fn sees_through(&self, row: Row) -> Vec<Value> {
-        let mut turn = self.submits(&row).await;
+    async fn run(&self, row: Row) -> Vec<Value> {
+        let mut turn = self.submit(&row).await;
         let thread = turn["thread_id"].as_str().unwrap().to_owned();
-        turn = self.rests(&turn).await;
+        turn = self.until_idle(&turn).await;
         for answer in row.answers {
-            assert_eq!(turn["status"], "interrupted", "{}: {turn}\n{}", row.name, self.told());
+            assert_eq!(turn["status"], "interrupted", "{}: {turn}\n{}", row.name, self.diagnostics());
             let path = format!("/v1/threads/{thread}/answer");
             let answered = self.engine.post(&path, &json!({"text": answer})).await;
-            turn = self.rests(&answered).await;
+            turn = self.until_idle(&answered).await;
         }
-        self.holds(&row, &turn).await;
+        self.check(&row, &turn).await;
         self.engine.events(&thread).await
     }
 
     /// Checks that the turn completed as the row requires, and that its log replays to the same decisions.
-    async fn holds(&self, row: &Row, turn: &Value) {
+    async fn check(&self, row: &Row, turn: &Value) {
         let name = row.name;
         let thread = turn["thread_id"].as_str().unwrap();
         let events = self.engine.events(thread).await;
-        let log: Vec<String> = events.iter().map(|it| it["event"].to_string()).collect();
+        let log: Vec<String> = events.iter().map(|event| event["event"].to_string()).collect();
         let log = log.join("\n").chars().take(20_000).collect::<String>();
-        assert_eq!(turn["status"], "completed", "{name}: {turn}\n{log}\n{}", self.told());
+        assert_eq!(turn["status"], "completed", "{name}: {turn}\n{log}\n{}", self.diagnostics());
         assert_eq!(self.model.refused(), Vec::<String>::new(), "{name}: {log}");
-        let said = from_servers(&events).join("\n");
-        for words in &row.logged {
-            assert!(said.contains(words), "{name}: no server said {words:?}:\n{log}");
+        let texts_of_servers = from_servers(&events).join("\n");
+        for expected in &row.logged {
+            assert!(texts_of_servers.contains(expected), "{name}: no server returned {expected:?}:\n{log}");
         }
         let reply = turn["output"]["reply"].as_str().unwrap_or_default();
-        for words in &row.reply {
-            assert!(reply.contains(words), "{name}: {words:?} is not in the reply {reply:?}:\n{log}");
+        for expected in &row.reply {
+            assert!(reply.contains(expected), "{name}: {expected:?} is not in the reply {reply:?}:\n{log}");
         }
         let verified = self.engine.get(&format!("/v1/threads/{thread}/verify")).await;
         assert_eq!(verified["ok"], true, "{name}: {verified}");
@@ -158,28 +158,31 @@ impl World {
     }
 
     /// Returns the stderr of the workers and the requests that the model rejected.
-    fn told(&self) -> String {
-        let workers = ["w0", "w1", "w2"].map(|it| self.engine.told(it)).concat();
+    fn diagnostics(&self) -> String {
+        let workers = ["w0", "w1", "w2"].map(|name| self.engine.stderr_of(name)).concat();
         format!("{workers}\nrefused: {:#?}", self.model.refused())
     }
 }
 
 /// Maximum wait. It is long because the machine may be compiling and a server takes seconds to start.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Returns every text of the servers' results in the log, without the replies of models.
 fn from_servers(events: &[Value]) -> Vec<String> {
-    let answers = events.iter().filter(|it| it["kind"] == "answered").map(|it| &it["event"]["response"]);
-    let mut said = Vec::new();
-    answers.filter(|it| it["response"] != "reply").for_each(|it| texts(it, &mut said));
-    said
+    let answers =
+        events.iter().filter(|event| event["kind"] == "answered").map(|event| &event["event"]["response"]);
+    let mut texts_of_servers = Vec::new();
+    answers
+        .filter(|response| response["response"] != "reply")
+        .for_each(|response| texts(response, &mut texts_of_servers));
+    texts_of_servers
 }
 
 fn texts(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::String(text) => into.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|it| texts(it, into)),
-        Value::Object(fields) => fields.values().for_each(|it| texts(it, into)),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, into)),
+        Value::Object(fields) => fields.values().for_each(|field| texts(field, into)),
         Value::Null | Value::Bool(_) | Value::Number(_) => (),
     }
 }

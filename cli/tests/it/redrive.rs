@@ -21,7 +21,7 @@ fn failed_turns_are_found_counted_and_redriven() {
         shown["thread_id"].as_str().unwrap().to_owned()
     };
     let on = dev.run(&["turn", "send", "--thread", &thread(&past), "echo on", "--wait"]);
-    assert_eq!((on.0, on.1.trim()), (0, "Done: on."), "its thread goes on without it: {on:?}");
+    assert_eq!((on.0, on.1.trim()), (0, "Done: on."), "its thread continues: {on:?}");
     let body = json!({"thread_id": thread(&past), "input": "yes", "policy": "answer"});
     // Another test of this process may have installed the provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -35,7 +35,7 @@ fn failed_turns_are_found_counted_and_redriven() {
     let listed =
         dev.run(&["turn", "list", "--where", "status = failed and error ~ 'paper in'", "-o", "json"]);
     let listed: Vec<Value> = serde_json::from_str(&listed.1).unwrap_or_else(|_| panic!("{listed:?}"));
-    let ids: Vec<&str> = listed.iter().map(|it| it["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> = listed.iter().map(|turn| turn["id"].as_str().unwrap()).collect();
     assert_eq!(ids, [&failed[1], &failed[0]]);
     let wrong = dev.run(&["turn", "list", "--where", "status = failed or status = queued"]);
     assert!(
@@ -82,23 +82,23 @@ fn the_queue_explains_why_turns_wait() {
     assert!(sent.1.contains("is queued"), "{sent:?}");
     let asks = dev.send("probe", "ask Well?");
     dev.until(&asks, "interrupted");
-    let falters = dev.send("probe", "flaky 9; echo end");
+    let retries = dev.send("probe", "flaky 9; echo end");
     let began = Instant::now();
     loop {
-        let told = dev.run(&["queue", "list"]);
-        assert!(told.0 == 0 && told.1.contains("1 not due before 20"), "{told:?}");
-        assert!(told.1.contains("1 wait for a person"), "{told:?}");
-        if told.1.contains("1 retry in ") && told.1.contains(&falters) {
+        let output = dev.run(&["queue", "list"]);
+        assert!(output.0 == 0 && output.1.contains("1 not due before 20"), "{output:?}");
+        assert!(output.1.contains("1 wait for a person"), "{output:?}");
+        if output.1.contains("1 retry in ") && output.1.contains(&retries) {
             break;
         }
         assert!(
             began.elapsed() < Duration::from_secs(30),
-            "it does not say that it is tried again: {told:?}"
+            "it does not say that it is tried again: {output:?}"
         );
     }
     let page = dev.run(&["queue", "list", "--limit", "1", "-o", "json"]);
     let page: Value = serde_json::from_str(&page.1).unwrap_or_else(|_| panic!("{page:?}"));
     assert_eq!((page["data"].as_array().map(Vec::len), &page["has_more"]), (Some(1), &json!(true)));
-    let far = dev.run(&["turn", "send", "-g", "probe", "echo", "--not-before", "2999-01-01T00:00:00Z"]);
-    assert!(far.0 == 2 && far.2.contains("more than a year"), "{far:?}");
+    let delayed = dev.run(&["turn", "send", "-g", "probe", "echo", "--not-before", "2999-01-01T00:00:00Z"]);
+    assert!(delayed.0 == 2 && delayed.2.contains("more than a year"), "{delayed:?}");
 }

@@ -49,14 +49,14 @@ fn line(n: u64, name: &str) -> String {
 }
 
 fn after(uri: &Uri) -> u64 {
-    let cursor = uri.query().unwrap_or_default().split('&').find_map(|it| it.strip_prefix("after="));
-    cursor.map_or(0, |it| it.parse().unwrap())
+    let cursor = uri.query().unwrap_or_default().split('&').find_map(|part| part.strip_prefix("after="));
+    cursor.map_or(0, |number| number.parse().unwrap())
 }
 
 /// Returns the custom_id and the number of each result in a file.
 fn names(text: &str) -> Vec<(String, u64)> {
-    let name = |it: &str| {
-        let line: Value = serde_json::from_str(it).unwrap();
+    let name = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
         (line["custom_id"].as_str().unwrap().to_owned(), line["n"].as_u64().unwrap())
     };
     text.lines().map(name).collect()
@@ -72,28 +72,28 @@ enum End {
 }
 
 /// Every response has two results and half of the next one.
-fn breaking_off(end: End, told: u64, there: u64) -> Router {
+fn breaking_off(end: End, printed: u64, ended: u64) -> Router {
     let results = move |uri: Uri| async move {
         let first = after(&uri) + 1;
         let mut pieces: Vec<_> =
-            (first..=there.min(first + 1)).map(|n| Ok(line(n, &n.to_string()))).collect();
-        if first + 2 <= there {
+            (first..=ended.min(first + 1)).map(|n| Ok(line(n, &n.to_string()))).collect();
+        if first + 2 <= ended {
             pieces.push(Ok(line(first + 2, "half")[..9].to_owned()));
             if let End::Cut = end {
                 pieces.push(Err("the cable was pulled"));
             }
         }
         // The data is sent before the end.
-        let pieces = stream::iter(pieces).then(|it| async {
+        let pieces = stream::iter(pieces).then(|piece| async {
             yield_now().await;
-            it
+            piece
         });
         Body::from_stream(pieces)
     };
     Router::new()
         .route(
             &format!("/v1/batches/{BATCH}"),
-            get(move || async move { batch(BatchStatus::Completed, told, told) }),
+            get(move || async move { batch(BatchStatus::Completed, printed, printed) }),
         )
         .route(&format!("/v1/batches/{BATCH}/results"), get(results))
 }
@@ -122,7 +122,7 @@ async fn missing_results_are_an_error_and_leave_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let done = run(folder.path(), &url, &["--out", "o.jsonl"]);
         assert!(done.0 == 4 && done.2.contains("4 of 7"), "{done:?}");
-        assert!(!folder.path().join("o.jsonl").exists(), "what is not whole is not there");
+        assert!(!folder.path().join("o.jsonl").exists(), "an incomplete file is removed");
     });
     done.await.unwrap();
 }
@@ -130,29 +130,29 @@ async fn missing_results_are_an_error_and_leave_no_file() {
 /// A failed line runs again while the batch is watched, and again while its results are read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_has_each_line_once_while_lines_run_again() {
-    let looks = Arc::new(AtomicU64::new(0));
-    let look = async |State(looks): State<Arc<AtomicU64>>| match looks.fetch_add(1, Ordering::Relaxed) {
+    let reads = Arc::new(AtomicU64::new(0));
+    let read = async |State(reads): State<Arc<AtomicU64>>| match reads.fetch_add(1, Ordering::Relaxed) {
         0..3 => batch(BatchStatus::InProgress, 2, 2),
         _ => batch(BatchStatus::Completed, 2, 3),
     };
-    let results = async |State(looks): State<Arc<AtomicU64>>, uri: Uri| {
-        let there = if looks.load(Ordering::Relaxed) <= 3 { 2 } else { 4 };
+    let results = async |State(reads): State<Arc<AtomicU64>>, uri: Uri| {
+        let ended = if reads.load(Ordering::Relaxed) <= 3 { 2 } else { 4 };
         let all = [line(1, "again"), line(2, "well"), line(3, "again"), line(4, "again")];
-        all.into_iter().take(there).skip(usize::try_from(after(&uri)).unwrap()).collect::<String>()
+        all.into_iter().take(ended).skip(usize::try_from(after(&uri)).unwrap()).collect::<String>()
     };
     let routes = Router::new()
-        .route(&format!("/v1/batches/{BATCH}"), get(look))
+        .route(&format!("/v1/batches/{BATCH}"), get(read))
         .route(&format!("/v1/batches/{BATCH}/results"), get(results))
-        .with_state(looks);
+        .with_state(reads);
     let url = serve(routes).await;
     let done = spawn_blocking(move || {
         let folder = tempfile::tempdir().unwrap();
         let done = run(folder.path(), &url, &["--follow", "--out", "o.jsonl"]);
         assert_eq!(done.0, 0, "{done:?}");
-        let there = names(&fs::read_to_string(folder.path().join("o.jsonl")).unwrap());
-        assert_eq!(there, [("well".to_owned(), 2), ("again".to_owned(), 3)], "the last of each line");
+        let ended = names(&fs::read_to_string(folder.path().join("o.jsonl")).unwrap());
+        assert_eq!(ended, [("well".to_owned(), 2), ("again".to_owned(), 3)], "the last of each line");
         let done = run(folder.path(), &url, &["--follow"]);
-        assert_eq!(names(&done.1).len(), 4, "what streams tells all of it: {done:?}");
+        assert_eq!(names(&done.1).len(), 4, "a stream contains all results: {done:?}");
     });
     done.await.unwrap();
 }
@@ -160,14 +160,14 @@ async fn a_file_has_each_line_once_while_lines_run_again() {
 /// Returns the peak memory of a process, in MiB.
 fn peak(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_lines_are_read_one_at_a_time() {
     const LINES: u64 = 1_000;
-    let (all_but_one, told) = oneshot::channel();
+    let (all_but_one, printed) = oneshot::channel();
     let (go_on, wait) = oneshot::channel::<()>();
     let long = json!({"pad": "x".repeat(256 * 1024)});
     let line = move |n: u64| {
@@ -191,11 +191,11 @@ async fn long_lines_are_read_one_at_a_time() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    told.await.unwrap();
-    let took = peak(process.id());
+    printed.await.unwrap();
+    let peak_mib = peak(process.id());
     go_on.send(()).unwrap();
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut process.stdout.take().unwrap(), &mut said).unwrap();
-    assert!(process.wait().unwrap().success() && said.lines().count() == 1_001, "all are written");
-    assert!(took < 128, "{took} MiB of memory for lines of a quarter of one");
+    let mut stderr = String::new();
+    std::io::Read::read_to_string(&mut process.stdout.take().unwrap(), &mut stderr).unwrap();
+    assert!(process.wait().unwrap().success() && stderr.lines().count() == 1_001, "all are written");
+    assert!(peak_mib < 128, "{peak_mib} MiB of memory for lines of a quarter of one");
 }

@@ -15,7 +15,7 @@ use crate::engine::{Process, TURNFOLD, log, turnfold};
 
 const SECRET: &str = "token-0123456789abcdef";
 
-/// An MCP server that repeats what it was given.
+/// An MCP server that repeats its token.
 const SERVER: &str = r#"
 import json, os, sys
 token = os.environ["TOKEN"]
@@ -71,10 +71,10 @@ fn a_secret_that_a_server_repeats_is_in_no_event() {
     assert!(!events.contains(SECRET), "{events}");
     assert!(events.contains("used the token [mcp.looker.env.TOKEN]"), "{events}");
 
-    let file = fs::read_dir(folder.join(".turnfold")).unwrap().map(|it| it.unwrap());
+    let file = fs::read_dir(folder.join(".turnfold")).unwrap().map(|entry| entry.unwrap());
     let databases: Vec<_> = file
-        .filter(|it| {
-            let name = it.file_name().to_string_lossy().into_owned();
+        .filter(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
             name.contains(".db") && !name.ends_with(".lock")
         })
         .collect();

@@ -20,12 +20,13 @@ use self::{
     load::{Ended, Load},
 };
 use crate::{
-    books,
-    engine::{Engine, turnfold},
+    engine::{Engine, is_long, turnfold},
+    ledgers,
 };
 
-/// Default duration of the faults, in seconds.
-const SECONDS: u64 = 120;
+/// Default durations of the faults, in seconds: of `./check --long`, in which every fault occurs, and of `./check`.
+const LONG: u64 = 120;
+const SHORT: u64 = 12;
 
 /// Number of threads checked with `turnfold thread verify`; the API verifies all of them.
 const VERIFIED_BY_HAND: usize = 20;
@@ -51,50 +52,54 @@ struct Figures {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stdout, reason = "the figures are what a soak is for")]
+#[expect(clippy::print_stdout, reason = "the figures are the result of the test")]
 async fn real_engine_under_every_fault_loses_nothing() {
-    let seconds = told("TURNFOLD_SOAK_SECONDS").unwrap_or(SECONDS);
-    let seed = told("TURNFOLD_SOAK_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let seconds = number_of("TURNFOLD_SOAK_SECONDS").unwrap_or(if is_long() { LONG } else { SHORT });
+    let seed = number_of("TURNFOLD_SOAK_SEED").unwrap_or_else(|| fastrand::u64(..));
     println!("a soak of {seconds} seconds with TURNFOLD_SOAK_SEED={seed}");
-    let mut dice = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let mut deployment = Deployment::start().await;
     let load = Load::begin(&deployment.engine);
-    let mut struck = BTreeMap::<Fault, usize>::new();
-    let (storm, began) = (Duration::from_secs(seconds), Instant::now());
-    while began.elapsed() < storm {
-        // Faults are dealt from a shuffled deck, so that each occurs even in a short test.
+    let mut injected = BTreeMap::<Fault, usize>::new();
+    let (duration, began) = (Duration::from_secs(seconds), Instant::now());
+    while began.elapsed() < duration {
+        // Faults are dealt from a shuffled deck, so that kinds rarely repeat in a short test.
         let mut deck = Fault::DECK;
-        dice.shuffle(&mut deck);
+        random.shuffle(&mut deck);
         for fault in deck {
-            if storm <= began.elapsed() {
+            if duration <= began.elapsed() {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(dice.u64(300..2_000))).await;
-            deployment.strike(fault, &mut dice).await;
-            *struck.entry(fault).or_default() += 1;
+            tokio::time::sleep(Duration::from_millis(random.u64(300..2_000))).await;
+            deployment.inject(fault, &mut random).await;
+            *injected.entry(fault).or_default() += 1;
         }
     }
-    let calm = Instant::now();
+    let load_ends = Instant::now();
     let ended = load.end().await;
-    let rest = calm.elapsed();
-    dashboard::rest(&deployment.engine, WORKERS).await;
+    let drained_in = load_ends.elapsed();
+    dashboard::until_idle(&deployment.engine, WORKERS).await;
     let mut figures = check(&deployment.engine, &ended).await;
     figures.counted = deployment.dashboard.counted();
-    println!("faults: {struck:?}\nat rest {rest:.1?} after the last of them\n{figures:#?}");
+    println!("faults: {injected:?}\nidle {drained_in:.1?} after the last of them\n{figures:#?}");
     let by_themselves = deployment.ended_by_themselves();
     assert!(by_themselves.is_empty(), "processes ended by themselves: {by_themselves:#?}");
     assert!(figures.lost.is_empty() && figures.duplicates.is_empty() && figures.broken.is_empty());
-    figures.check_dashboard(struck.values().sum());
-    let all = Fault::DECK.iter().all(|it| struck.contains_key(it));
-    assert!(seconds < SECONDS || all, "a soak without some of the faults: {struck:?}");
-    assert!(ended.len() > 50 && figures.confirmed_writes > 20, "too little was done to show anything");
+    figures.check_dashboard(injected.values().sum());
+    let all = Fault::DECK.iter().all(|fault| injected.contains_key(fault));
+    assert!(seconds < LONG || all, "a soak without some of the faults: {injected:?}");
+    let scaled = |count: u64| usize::try_from(count * seconds.min(LONG) / LONG).unwrap();
+    assert!(
+        ended.len() > scaled(50) && figures.confirmed_writes > scaled(20),
+        "too little was done to show anything: {figures:#?}"
+    );
 }
 
 impl Figures {
     /// Compares what the dashboard shows with the logs. A fault may cost a count: the process dies between the commit and the
     /// counter, or the answer to a commit is lost.
     #[expect(clippy::cast_precision_loss, reason = "a few thousand turns")]
-    #[expect(clippy::print_stdout, reason = "the figures are what a soak is for")]
+    #[expect(clippy::print_stdout, reason = "the figures are the result of the test")]
     fn check_dashboard(&self, faults: usize) {
         let missing = self.completed as f64 - self.counted.completed;
         println!("the dashboard lacks {missing} of {} completed turns", self.completed);
@@ -103,33 +108,33 @@ impl Figures {
     }
 }
 
-fn told(name: &str) -> Option<u64> {
-    let told = std::env::var(name).ok()?;
-    Some(told.parse().unwrap_or_else(|_| panic!("{name} is a number, and not {told:?}")))
+fn number_of(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} is a number, and not {value:?}")))
 }
 
 async fn check(engine: &Engine, ended: &[Ended]) -> Figures {
     let mut figures = Figures { threads: ended.len(), ..Figures::default() };
-    let mut books = books::applied(engine.folder());
+    let mut ledgers = ledgers::applied(engine.folder());
     for (nth, Ended { thread, turns, status }) in ended.iter().enumerate() {
         if status != "completed" {
             figures.lost.push(format!("the last turn of {thread} is {status}"));
         }
         figures.turns += turns;
         let events = engine.events(thread).await;
-        let of_kind = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+        let of_kind = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
         figures.events += events.len();
         figures.node_steps += of_kind("decided");
         figures.doubted += of_kind("in_doubt");
-        if events.iter().enumerate().any(|(nth, it)| it["seq"] != nth) {
+        if events.iter().enumerate().any(|(nth, event)| event["seq"] != nth) {
             figures.broken.push(format!("{thread} has a gap"));
         }
-        for key in books::confirmed(thread, &events) {
+        for key in ledgers::confirmed(thread, &events) {
             figures.confirmed_writes += 1;
-            match books.remove(&key) {
+            match ledgers.remove(&key) {
                 Some(1) => (),
                 Some(times) => figures.duplicates.push(format!("{key} happened {times} times")),
-                None => figures.lost.push(format!("{key} is confirmed, and in no book")),
+                None => figures.lost.push(format!("{key} is confirmed, and in no ledger")),
             }
         }
         for check in ["verify", "replay"] {
@@ -142,7 +147,7 @@ async fn check(engine: &Engine, ended: &[Ended]) -> Figures {
             figures.broken.push(format!("`turnfold thread verify {thread}` finds something"));
         }
     }
-    figures.duplicates.extend(books.into_iter().map(|(key, times)| format!("{key}: {times}, in no log")));
+    figures.duplicates.extend(ledgers.into_iter().map(|(key, times)| format!("{key}: {times}, in no log")));
     let rows = |sql: &str| engine.postgres.query(sql).swap_remove(0).swap_remove(0);
     let kept = format!("{} threads, {} turns", figures.threads, figures.turns);
     figures.completed = rows("SELECT count(*) FROM turns WHERE status = 'completed'").parse().unwrap();

@@ -33,35 +33,35 @@ const REST: &str = "is high.";
 const PLAN: &str = r#"{"decision":"replace","plan":[],"next_task":0,"clarification":null}"#;
 
 /// A model that plans nothing and answers in two pieces.
-struct Teller {
+struct ScriptedModel {
     /// True until the next answer begins. That one is held; a repetition is not.
     is_next_held: AtomicBool,
     first_sent: Mutex<Option<Instant>>,
     release: Semaphore,
 }
 
-impl Teller {
+impl ScriptedModel {
     /// Starts the endpoint. Returns it with the configuration that uses it.
     async fn serve() -> (Arc<Self>, String) {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let teller = Arc::new(Self {
+        let model = Arc::new(Self {
             is_next_held: AtomicBool::new(true),
             first_sent: Mutex::default(),
             release: Semaphore::new(0),
         });
-        let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::clone(&teller));
+        let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::clone(&model));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = json!(format!("http://{}/v1", listener.local_addr().unwrap()));
         tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
         (
-            teller,
+            model,
             format!("[providers.slow]\nbase_url = {url}\n[strategies.planner]\nmodel = \"slow/teller\"\n"),
         )
     }
 
     /// Returns the time since the first words of the last answer were sent.
     fn since_first(&self) -> Duration {
-        self.first_sent.lock().unwrap().expect("an answer has begun").elapsed()
+        self.first_sent.lock().unwrap().expect("the first part was sent").elapsed()
     }
 
     /// Sends the rest of the answer that is held.
@@ -70,7 +70,7 @@ impl Teller {
     }
 }
 
-async fn complete(State(teller): State<Arc<Teller>>, Json(request): Json<Value>) -> Response {
+async fn complete(State(model): State<Arc<ScriptedModel>>, Json(request): Json<Value>) -> Response {
     let piece = |delta: Value, reason: Value| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
         Bytes::from(format!("data: {}\n\n", json!({"model": "teller", "choices": [choice]})))
@@ -81,22 +81,23 @@ async fn complete(State(teller): State<Arc<Teller>>, Json(request): Json<Value>)
     if request["response_format"].is_object() {
         return whole(Body::from([&text(PLAN)[..], &end()].concat()));
     }
-    let asked = request["messages"].as_array().unwrap().iter().rfind(|it| it["role"] == "user").unwrap();
+    let asked =
+        request["messages"].as_array().unwrap().iter().rfind(|message| message["role"] == "user").unwrap();
     let breaks = asked["content"].as_str().unwrap().contains("breaks");
     let changes = asked["content"].as_str().unwrap().contains("changes");
-    if !teller.is_next_held.swap(false, Ordering::Relaxed) {
-        let words = if changes { "Low water.".to_owned() } else { format!("{FIRST}{REST}") };
-        return whole(Body::from([&text(&words)[..], &end()].concat()));
+    if !model.is_next_held.swap(false, Ordering::Relaxed) {
+        let answer = if changes { "Low water.".to_owned() } else { format!("{FIRST}{REST}") };
+        return whole(Body::from([&text(&answer)[..], &end()].concat()));
     }
     let first = stream::once({
-        let teller = Arc::clone(&teller);
+        let model = Arc::clone(&model);
         async move {
-            *teller.first_sent.lock().unwrap() = Some(Instant::now());
+            *model.first_sent.lock().unwrap() = Some(Instant::now());
             Ok(text(FIRST))
         }
     });
     let rest = stream::once(async move {
-        teller.release.acquire().await.unwrap().forget();
+        model.release.acquire().await.unwrap().forget();
         match breaks || changes {
             true => Err(std::io::Error::other("the connection is cut")),
             false => Ok(Bytes::from([&text(REST)[..], &end()].concat())),
@@ -105,7 +106,7 @@ async fn complete(State(teller): State<Arc<Teller>>, Json(request): Json<Value>)
     whole(Body::from_stream(first.chain(rest)))
 }
 
-impl Teller {
+impl ScriptedModel {
     /// Holds the next answer.
     fn again(&self) {
         self.is_next_held.store(true, Ordering::Relaxed);
@@ -138,24 +139,24 @@ async fn read_rest(mut response: reqwest::Response) -> String {
 
 /// Returns the data of each event of a stream.
 fn data(body: &str) -> Vec<Value> {
-    let lines = body.lines().filter_map(|it| it.strip_prefix("data: "));
-    lines.filter(|it| *it != "[DONE]").map(|it| serde_json::from_str(it).unwrap()).collect()
+    let lines = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    lines.filter(|line| *line != "[DONE]").map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn content(body: &str) -> String {
     let data = data(body);
-    data.iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str()).collect()
+    data.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
 }
 
-async fn chat(http: &reqwest::Client, url: &str, words: &str) -> reqwest::Response {
-    let body = json!({"model": "planner", "stream": true, "messages": [{"role": "user", "content": words}]});
+async fn chat(http: &reqwest::Client, url: &str, text: &str) -> reqwest::Response {
+    let body = json!({"model": "planner", "stream": true, "messages": [{"role": "user", "content": text}]});
     let response = http.post(format!("{url}/v1/chat/completions")).json(&body).send().await.unwrap();
     response.error_for_status().unwrap()
 }
 
 /// Submits a turn and follows its thread with pieces of the answer.
-async fn follow(http: &reqwest::Client, url: &str, words: &str) -> reqwest::Response {
-    let body = json!({"strategy": "planner", "input": words});
+async fn follow(http: &reqwest::Client, url: &str, text: &str) -> reqwest::Response {
+    let body = json!({"strategy": "planner", "input": text});
     let turn = http.post(format!("{url}/v1/turns")).json(&body).send().await.unwrap();
     let turn: Value = turn.json().await.unwrap();
     let thread = turn["thread_id"].as_str().unwrap();
@@ -165,32 +166,32 @@ async fn follow(http: &reqwest::Client, url: &str, words: &str) -> reqwest::Resp
 
 /// Checks that each of the three ways delivers the first words while the endpoint holds the rest. Returns the times from the
 /// endpoint to the client.
-async fn first_words_arrive_first(teller: &Teller, url: &str, folder: &Path) -> [Duration; 3] {
+async fn first_words_arrive_first(model: &ScriptedModel, url: &str, folder: &Path) -> [Duration; 3] {
     let http = reqwest::Client::new();
-    teller.again();
+    model.again();
     let mut response = chat(&http, url, "How is the tide?").await;
     let mut body = read_until(&mut response, FIRST).await;
-    let over_chat = teller.since_first();
-    teller.release();
+    let over_chat = model.since_first();
+    model.release();
     body += &read_rest(response).await;
     assert_eq!(content(&body), format!("{FIRST}{REST}"));
     assert!(!body.contains("decision"), "the plan is not for the person: {body}");
 
-    teller.again();
+    model.again();
     let mut response = follow(&http, url, "How is the tide?").await;
     let mut body = read_until(&mut response, &format!("\"text\":\"{FIRST}\"")).await;
-    let over_events = teller.since_first();
-    teller.release();
+    let over_events = model.since_first();
+    model.release();
     body += &read_rest(response).await;
-    let pieces: Vec<Value> = data(&body).into_iter().filter(|it| it["text"].is_string()).collect();
-    let text: String = pieces.iter().filter_map(|it| it["text"].as_str()).collect();
+    let pieces: Vec<Value> = data(&body).into_iter().filter(|event| event["text"].is_string()).collect();
+    let text: String = pieces.iter().filter_map(|piece| piece["text"].as_str()).collect();
     assert!(
-        text == format!("{FIRST}{REST}") && pieces.iter().all(|it| it["node"] == "respond"),
+        text == format!("{FIRST}{REST}") && pieces.iter().all(|piece| piece["node"] == "respond"),
         "{pieces:?}"
     );
     assert!(!body.contains("event: reset"), "{body}");
 
-    teller.again();
+    model.again();
     let mut command = turnfold(folder);
     command.args(["--url", url, "turn", "send", "-g", "planner", "--follow", "How is the tide?"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -205,8 +206,8 @@ async fn first_words_arrive_first(teller: &Teller, url: &str, folder: &Path) -> 
     });
     let read = tokio::time::timeout(Duration::from_secs(30), read).await;
     let (mut stdout, mut text) = read.expect("the text is printed while the rest is held").unwrap();
-    let over_cli = teller.since_first();
-    teller.release();
+    let over_cli = model.since_first();
+    model.release();
     stdout.read_to_string(&mut text).unwrap();
     // The model plans nothing, so the request counts as declined.
     assert_eq!(child.wait().unwrap().code(), Some(10), "{text}");
@@ -215,19 +216,19 @@ async fn first_words_arrive_first(teller: &Teller, url: &str, folder: &Path) -> 
 }
 
 /// Checks what a client receives if the model is asked again after half of its answer.
-async fn an_answer_that_begins_again(teller: &Teller, url: &str) {
+async fn an_answer_that_begins_again(model: &ScriptedModel, url: &str) {
     let http = reqwest::Client::new();
-    teller.again();
+    model.again();
     let mut response = chat(&http, url, "It breaks.").await;
     let mut body = read_until(&mut response, FIRST).await;
-    teller.release();
+    model.release();
     body += &read_rest(response).await;
-    assert_eq!(content(&body), format!("{FIRST}{REST}"), "it goes on where it stopped");
+    assert_eq!(content(&body), format!("{FIRST}{REST}"), "the rest follows the first part");
 
-    teller.again();
+    model.again();
     let mut response = chat(&http, url, "It changes.").await;
     let mut body = read_until(&mut response, FIRST).await;
-    teller.release();
+    model.release();
     body += &read_rest(response).await;
     assert_eq!(content(&body), FIRST, "texts are never mixed: {body}");
     let error = data(&body).pop().unwrap();
@@ -237,16 +238,16 @@ async fn an_answer_that_begins_again(teller: &Teller, url: &str) {
     let shown = http.get(format!("{url}/v1/turns/{turn}?wait=20")).send().await.unwrap();
     assert_eq!(shown.json::<Value>().await.unwrap()["output"]["reply"], "Low water.");
 
-    teller.again();
+    model.again();
     let mut response = follow(&http, url, "It changes.").await;
     let mut body = read_until(&mut response, FIRST).await;
-    teller.release();
+    model.release();
     body += &read_rest(response).await;
     let (before, after) = body.split_once("event: reset").unwrap_or_else(|| panic!("no reset: {body}"));
     assert!(before.contains(FIRST.trim()) && after.contains(r#""text":"Low water.""#), "{body}");
 }
 
-#[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
+#[expect(clippy::print_stdout, reason = "the figure is the result of the test")]
 fn figures(setting: &str, [chat, events, cli]: [Duration; 3]) {
     println!(
         "first words over {setting}: chat completions {chat:.1?}, events {events:.1?}, command line {cli:.1?}"
@@ -255,7 +256,7 @@ fn figures(setting: &str, [chat, events, cli]: [Duration; 3]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_words_arrive_while_the_model_writes_the_rest() {
-    let (teller, config) = Teller::serve().await;
+    let (model, config) = ScriptedModel::serve().await;
     let folder = tempfile::tempdir().unwrap();
     let listen = format!("127.0.0.1:{}", test_servers::free_port());
     std::fs::write(folder.path().join("turnfold.toml"), config).unwrap();
@@ -267,15 +268,15 @@ async fn the_first_words_arrive_while_the_model_writes_the_rest() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let url = format!("http://{listen}");
-    figures("SQLite", first_words_arrive_first(&teller, &url, folder.path()).await);
-    an_answer_that_begins_again(&teller, &url).await;
+    figures("SQLite", first_words_arrive_first(&model, &url, folder.path()).await);
+    an_answer_that_begins_again(&model, &url).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_words_arrive_through_redis_while_the_model_writes_the_rest() {
-    let (teller, config) = Teller::serve().await;
+    let (model, config) = ScriptedModel::serve().await;
     let engine = Engine::start(&config).await;
     let _worker = engine.worker("one");
-    figures("PostgreSQL and Redis", first_words_arrive_first(&teller, &engine.url, engine.folder()).await);
-    an_answer_that_begins_again(&teller, &engine.url).await;
+    figures("PostgreSQL and Redis", first_words_arrive_first(&model, &engine.url, engine.folder()).await);
+    an_answer_that_begins_again(&model, &engine.url).await;
 }

@@ -29,13 +29,13 @@ fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-fn line(strategy: &str, words: &str) -> String {
-    let body = json!({"strategy": strategy, "input": words});
+fn line(strategy: &str, input: &str) -> String {
+    let body = json!({"strategy": strategy, "input": input});
     json!({"custom_id": "a", "method": "POST", "url": "/v1/turns", "body": body}).to_string()
 }
 
-fn id(told: &(i32, String, String)) -> String {
-    let batch: Value = serde_json::from_str(&told.1).unwrap_or_else(|_| panic!("{told:?}"));
+fn id(output: &(i32, String, String)) -> String {
+    let batch: Value = serde_json::from_str(&output.1).unwrap_or_else(|_| panic!("{output:?}"));
     batch["id"].as_str().unwrap().to_owned()
 }
 
@@ -52,19 +52,19 @@ fn a_file_with_an_abandoned_batch_is_submitted_again() {
     for _ in 0..2 {
         assert_eq!(batch(&["cancel", &before]).0, 0);
         let again = batch(&["submit", "f.jsonl"]);
-        let told = format!("{before} of the same file was cancelled; creating a new batch");
-        assert!(again.0 == 0 && id(&again) != before && again.2.contains(&told), "{again:?}");
+        let printed = format!("{before} of the same file was cancelled; creating a new batch");
+        assert!(again.0 == 0 && id(&again) != before && again.2.contains(&printed), "{again:?}");
         let same = batch(&["submit", "f.jsonl"]);
-        let told = format!("continuing {}, which was submitted before", id(&again));
-        assert!(id(&same) == id(&again) && same.2.contains(&told), "{same:?}");
+        let printed = format!("continuing {}, which was submitted before", id(&again));
+        assert!(id(&same) == id(&again) && same.2.contains(&printed), "{same:?}");
         before = id(&again);
     }
     let failed = batch(&["submit", "bad.jsonl", "--wait"]);
     assert_eq!(failed.0, 1, "{failed:?}");
     let again = batch(&["submit", "bad.jsonl", "--wait", "--reuse", "succeeded"]);
     assert!(again.0 == 1 && id(&again) != id(&failed), "{again:?}");
-    let told = format!("{} of the same file failed; creating a new batch", id(&failed));
-    assert!(again.2.contains(&told), "{again:?}");
+    let printed = format!("{} of the same file failed; creating a new batch", id(&failed));
+    assert!(again.2.contains(&printed), "{again:?}");
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn another_tenants_batch_is_not_continued() {
         let url = format!("http://{listen}");
         let args = [&["batch", "submit", "f.jsonl", "-o", "json", "--url", &url], more].concat();
         let output = turnfold(folder).args(args).env("TURNFOLD_KEY", key).output().unwrap();
-        let told = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
-        let [out, err] = told;
+        let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        let [out, err] = printed;
         id(&(output.status.code().unwrap(), out, err))
     };
     let acme = submit("acme's", &[]);
@@ -112,8 +112,8 @@ type Shared = Arc<Mutex<Seen>>;
 async fn api(seen: Shared, refused: StatusCode) -> String {
     let list = async |State(seen): State<Shared>, uri: Uri| {
         let query = uri.query().unwrap_or_default();
-        let after = query.split('&').find_map(|it| it.strip_prefix("after=batch_"));
-        let from: u64 = after.map_or(0, |it| it.parse::<u64>().unwrap() + 1);
+        let after = query.split('&').find_map(|part| part.strip_prefix("after=batch_"));
+        let from: u64 = after.map_or(0, |number| number.parse::<u64>().unwrap() + 1);
         let name = seen.lock().unwrap().name.clone();
         let of = |n: u64| json!({"turnfold_submission": if n == 249 { name.clone() } else { None }});
         let nth = |n: u64| {
@@ -174,7 +174,7 @@ async fn a_batch_is_found_among_many_and_a_refusal_leaves_no_file() {
         let deleted: &[&str] = if status.is_client_error() { &["file-1"] } else { &[] };
         assert_eq!(
             (seen.uploads, &seen.deleted[..]),
-            (1, &deleted.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()[..])
+            (1, &deleted.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>()[..])
         );
     }
 }

@@ -16,7 +16,7 @@ use crate::engine::{Process, TURNFOLD, fixtures, log, turnfold};
 struct Step {
     command: String,
     exit: i32,
-    /// Lines of the output. `…` stands for any text.
+    /// Lines of the output. `…` matches any text.
     prints: Vec<String>,
 }
 
@@ -63,12 +63,12 @@ fn walk(name: &str) {
             continue;
         }
         let output = run(folder, &listen, &command);
-        let told = [output.stdout, output.stderr].concat();
-        let told = String::from_utf8(told).unwrap();
-        assert_eq!(output.status.code(), Some(exit), "{command}: {told}");
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8(printed).unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{command}: {printed}");
         for line in prints {
-            let holds = line.split('…').all(|part| told.contains(part.trim_end()));
-            assert!(holds, "{command} does not print {line:?}, but\n{told}");
+            let holds = line.split('…').all(|part| printed.contains(part.trim_end()));
+            assert!(holds, "{command} does not print {line:?}, but\n{printed}");
         }
     }
     drop(engine);
@@ -101,10 +101,10 @@ fn read(text: &str) -> (String, Vec<Step>) {
             (Some(_), open) if !open.is_empty() => block = "",
             (Some(name), _) => block = name,
             (None, "toml") => configuration += &format!("{line}\n"),
-            (None, "text") => steps.last_mut().into_iter().for_each(|it| it.prints.push(line.to_owned())),
+            (None, "text") => steps.last_mut().into_iter().for_each(|step| step.prints.push(line.to_owned())),
             (None, "sh") if !line.is_empty() => {
                 let (command, remark) = line.split_once(" # ").unwrap_or((line, ""));
-                let exit = remark.trim().strip_prefix("exit ").map_or(0, |it| it.parse().unwrap());
+                let exit = remark.trim().strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
                 steps.push(Step { command: command.trim_end().to_owned(), exit, prints: Vec::new() });
             }
             (None, _) => {}

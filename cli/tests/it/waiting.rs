@@ -20,7 +20,7 @@ fn run(dev: &Dev, args: &[&str]) -> (i32, String, String) {
 
 fn ended(command: &mut Command) -> (i32, String, String) {
     let output = command.output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (output.status.code().unwrap(), out, err)
 }
 
@@ -50,7 +50,7 @@ fn showing_a_failed_turn_is_a_success() {
     assert_eq!(run(&dev, &["thread", "events", thread, "--from", "99"]).0, 2);
     let forked = run(&dev, &["thread", "fork", thread, "--at", "3", "--wait"]);
     assert_eq!(forked.0, 3, "it ends at the same question: {forked:?}");
-    assert!(forked.2.starts_with("turn 0"), "it says which turn is waited for: {forked:?}");
+    assert!(forked.2.starts_with("turn 0"), "it prints the turn that it waits for: {forked:?}");
     let forked = run(&dev, &["thread", "fork", thread, "--at", "0", "--wait"]);
     assert!(forked.0 == 0 && forked.1.contains("is idle"), "it has no turn to wait for: {forked:?}");
 
@@ -114,12 +114,12 @@ fn a_second_webhook_for_a_url_is_noted() {
 }
 
 /// A folder and a port for an engine that is restarted.
-struct Home {
+struct TestApi {
     folder: TempDir,
     listen: String,
 }
 
-impl Home {
+impl TestApi {
     fn start(&self) -> Process {
         let mut command = turnfold(self.folder.path());
         let command = command.args(["dev", "--listen", &self.listen]);
@@ -143,33 +143,33 @@ impl Home {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("nobody listens");
+        panic!("the API is not reachable");
     }
 }
 
 #[test]
 fn a_wait_tolerates_an_unreachable_api() {
-    let home = Home { folder: tempfile::tempdir().unwrap(), listen: format!("127.0.0.1:{}", free_port()) };
-    let dev = home.start();
-    home.ready();
-    let send = |how: &str| home.spawn(&["turn", "send", "-g", "probe", "wait 4; echo at last", how]);
+    let api = TestApi { folder: tempfile::tempdir().unwrap(), listen: format!("127.0.0.1:{}", free_port()) };
+    let dev = api.start();
+    api.ready();
+    let send = |how: &str| api.spawn(&["turn", "send", "-g", "probe", "wait 4; echo at last", how]);
     let (waits, follows) = (send("--wait"), send("--follow"));
-    let under_way = || home.run(&["turn", "list", "--status", "running", "-o", "json"]).1;
+    let running = || api.run(&["turn", "list", "--status", "running", "-o", "json"]).1;
     for nth in 0.. {
-        let all: Value = serde_json::from_str(&under_way()).unwrap();
+        let all: Value = serde_json::from_str(&running()).unwrap();
         if all.as_array().unwrap().len() == 2 {
             break;
         }
-        assert!(nth < 100, "they are not under way: {all}");
+        assert!(nth < 100, "the turns are not running: {all}");
         std::thread::sleep(Duration::from_millis(50));
     }
     dev.kill();
     std::thread::sleep(Duration::from_secs(1));
-    let _dev = home.start();
-    home.ready();
-    for it in [waits, follows] {
-        let output = it.wait_with_output().unwrap();
-        let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let _dev = api.start();
+    api.ready();
+    for process in [waits, follows] {
+        let output = process.wait_with_output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!(output.status.code(), Some(0), "{out}{err}");
         assert!(out.contains("at last") && err.starts_with("turn 0"), "{out}{err}");
     }

@@ -57,7 +57,7 @@ fn change_in_four_languages() {
 }
 
 #[test]
-fn doubt_is_never_a_yes() {
+fn doubt_is_never_an_approval() {
     #[rustfmt::skip]
     all(Answer::Unclear, &[
         "", " ", "...", "1", "2", "yes?", "ok?", "¿sí?", "yes or no", "yes no", "ja nein", "sí no", "maybe", "jein",
@@ -72,7 +72,7 @@ fn doubt_is_never_a_yes() {
 
 /// Look-alikes: letters of other alphabets, characters without width, and capitals whose small letter is another one.
 #[test]
-fn a_look_alike_is_never_a_yes() {
+fn look_alike_letters_are_never_an_approval() {
     #[rustfmt::skip]
     all(Answer::Unclear, &[
         "yеs", "уes", "yeѕ", "οk", "oк", "o\u{212a}", "о\u{43a}", "ｙｅｓ", "𝐲𝐞𝐬", "𝗒𝖾𝗌", "ⓨⓔⓢ", "y\u{200b}es", "yes\u{200d}",
@@ -83,7 +83,7 @@ fn a_look_alike_is_never_a_yes() {
 }
 
 #[test]
-fn an_open_question_is_dismissed_only_by_words_that_cannot_be_its_answer() {
+fn an_open_question_is_dismissed_only_by_a_text_that_cannot_answer_it() {
     for text in [
         "forget it",
         "Never mind!",
@@ -116,7 +116,7 @@ fn an_open_question_is_dismissed_only_by_words_that_cannot_be_its_answer() {
 }
 
 #[test]
-fn an_option_may_be_asked_for_politely() {
+fn polite_phrases_around_an_option_are_ignored() {
     let options = ["retry", "skip", "stop"].map(str::to_owned);
     let chosen = |text| Answer::option(&options, text);
     assert_eq!(chosen("Skip it, please"), Some("skip"));
@@ -128,7 +128,7 @@ fn an_option_may_be_asked_for_politely() {
 
 /// A phrase that is not written as texts are read would never be found; one with two meanings has the first.
 #[test]
-fn the_table_is_as_texts_are_read() {
+fn the_table_of_phrases_is_normalized() {
     let mut seen = Vec::new();
     for (tag, phrases) in PHRASES {
         for phrase in *phrases {

@@ -104,7 +104,7 @@ mod tests {
     use crate::context::estimated_tokens;
 
     fn numbered(lines: usize) -> String {
-        (0..lines).map(|it| format!("line {it} äöü 語 🙂\n")).collect()
+        (0..lines).map(|nth| format!("line {nth} äöü 語 🙂\n")).collect()
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
     const MIN: u64 = crate::context::MIN_SHOWN_TOKENS;
 
     #[test]
-    fn reading_on_reaches_the_end_and_leaves_nothing_out() {
+    fn reading_a_result_in_parts_returns_all_of_it() {
         let call = |arguments| ToolCall { id: "c".to_owned(), name: READ_MORE.to_owned(), arguments };
         let text = numbered(500);
         let messages = [Message::user("?"), Message::tool(&call(Value::Null), text.clone())];

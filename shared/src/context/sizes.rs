@@ -91,8 +91,8 @@ mod tests {
             Message::tool(&call, "short"),
         ];
         let mut sizes = Sizes::default();
-        messages.iter().for_each(|it| sizes.add(it));
-        let each: Vec<u64> = (0..4).map(|it| sizes.of_message(it)).collect();
+        messages.iter().for_each(|message| sizes.add(message));
+        let each: Vec<u64> = (0..4).map(|nth| sizes.of_message(nth)).collect();
         assert_eq!(sizes.of(&(0..4), u64::MAX), each.iter().sum::<u64>());
         assert!(MESSAGE_TOKENS + CALL_TOKENS < each[1] && each[3] < 10, "{each:?}");
         assert_eq!(sizes.of(&(1..3), u64::MAX), each[1] + each[2]);

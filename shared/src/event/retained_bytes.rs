@@ -85,7 +85,7 @@ fn of_value(value: &Value) -> usize {
 }
 
 #[test]
-fn what_is_long_weighs() {
+fn long_texts_count_as_retained_bytes() {
     let retained_bytes = |json: Value| serde_json::from_value::<Event>(json).unwrap().retained_bytes();
     let long = "x".repeat(10_000);
     let tool = serde_json::json!({"name": "a", "parameters": {"properties": {"b": {"description": long}}}});

@@ -5,10 +5,10 @@ use shared::Budget;
 
 /// Collects every number below a schema with its path.
 fn numbers(schema: &Value, root: &Value, path: &str, found: &mut Vec<(String, Value)>) {
-    let target = schema["$ref"].as_str().and_then(|it| root.pointer(it.trim_start_matches('#')));
+    let target = schema["$ref"].as_str().and_then(|path| root.pointer(path.trim_start_matches('#')));
     let schema = target.unwrap_or(schema);
-    let is = |it: &Value| it == "integer" || it == "number";
-    if is(&schema["type"]) || schema["type"].as_array().is_some_and(|it| it.iter().any(is)) {
+    let is = |kind: &Value| kind == "integer" || kind == "number";
+    if is(&schema["type"]) || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(is)) {
         found.push((path.to_owned(), schema.clone()));
     }
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
@@ -34,13 +34,16 @@ fn every_number_of_every_strategy_has_bounds() {
                 panic!("{name} needs a minimum and a maximum: {number}")
             };
             // A smaller integer would be a value of another type.
-            let is_unsigned = number["format"].as_str().is_some_and(|it| it.starts_with("uint"));
+            let is_unsigned = number["format"].as_str().is_some_and(|format| format.starts_with("uint"));
             let outside = [Some(most + 1.0), (!is_unsigned || 0.0 < least).then_some(least - 1.0)];
             for value in outside.into_iter().flatten() {
                 let value: Value = serde_json::from_str(&value.to_string()).unwrap();
                 let refused = graph.check_config(&only(&path, &value));
                 let key = path.rsplit('.').next().unwrap();
-                assert!(refused.as_ref().is_err_and(|it| it.contains(key)), "{name} = {value}: {refused:?}");
+                assert!(
+                    refused.as_ref().is_err_and(|error| error.contains(key)),
+                    "{name} = {value}: {refused:?}"
+                );
             }
             checked += 1;
         }

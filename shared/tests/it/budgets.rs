@@ -10,18 +10,21 @@ use shared::{
 use crate::fixtures::each_fixture;
 
 /// Usage of each answer in these runs, the same for every measure.
-const TOOK: u64 = 1;
+const USED_BY_A_REQUEST: u64 = 1;
 
 /// After a budget is exceeded, no model or tool is called, and the turn ends with a text.
 #[test]
-fn nothing_is_asked_once_a_budget_is_spent() {
+fn no_request_is_made_after_a_budget_is_spent() {
     let mut seen = BTreeSet::new();
     each_fixture(|graph, name, script| {
         for (scope, measure) in budgets() {
             for limit in 1..=6 {
-                let told = format!("{} {name}, {limit} {measure:?} for a {scope:?}", graph.name());
-                let ends = live(graph, &script, BudgetExceeded { scope, measure }, limit, &told);
-                assert!(ends.iter().all(|it| *it == BudgetExceeded { scope, measure }), "{told}: {ends:?}");
+                let case = format!("{} {name}, {limit} {measure:?} for a {scope:?}", graph.name());
+                let ends = run(graph, &script, BudgetExceeded { scope, measure }, limit, &case);
+                assert!(
+                    ends.iter().all(|exceeded| *exceeded == BudgetExceeded { scope, measure }),
+                    "{case}: {ends:?}"
+                );
                 if !ends.is_empty() {
                     seen.insert(format!("{} {scope:?} {measure:?}", graph.name()));
                 }
@@ -33,7 +36,7 @@ fn nothing_is_asked_once_a_budget_is_spent() {
 
 fn budgets() -> impl Iterator<Item = (Scope, Measure)> {
     let measures = [Measure::Tokens, Measure::Usd, Measure::Seconds];
-    [Scope::Turn, Scope::Thread].into_iter().flat_map(move |of| measures.map(move |it| (of, it)))
+    [Scope::Turn, Scope::Thread].into_iter().flat_map(move |of| measures.map(move |measure| (of, measure)))
 }
 
 fn budget(scope: Scope, measure: Measure, limit: u64) -> Budget {
@@ -52,46 +55,52 @@ fn budget(scope: Scope, measure: Measure, limit: u64) -> Budget {
 
 /// Runs a thread under a budget, skipping the parts of the script that are no longer requested. Returns the ends that
 /// the budget caused.
-fn live(
+fn run(
     graph: &dyn Graph,
     script: &[Event],
     BudgetExceeded { scope, measure }: BudgetExceeded,
     limit: u64,
-    told: &str,
+    case: &str,
 ) -> Vec<BudgetExceeded> {
     let budget = budget(scope, measure, limit);
-    let mut outside = script.iter().filter(|it| it.is_external()).map(|it| metered(it, &budget));
+    let mut outside = script.iter().filter(|event| event.is_external()).map(|event| metered(event, &budget));
     let mut thread = graph.begin();
     let (mut log, mut ends) = (Vec::new(), Vec::new());
-    let mut took = 0;
+    let mut used = 0;
     loop {
         let next = thread.next().unwrap();
         let asks = matches!(&next, Next::Perform(_) | Next::Append(Event::Asked(_) | Event::Attempted(_)));
-        assert!(!asks || took < limit, "{told}: asks for more\n{}", transcript(&log));
+        assert!(!asks || used < limit, "{case}: asks for more\n{}", transcript(&log));
         let event = match next {
             Next::Append(event) => event,
             Next::Wait | Next::Perform(_) => match outside.next() {
-                Some(Event::Answered(it)) => thread.receive(it.slot, Ok((it.response, it.usage)), 0),
+                Some(Event::Answered(answered)) => {
+                    thread.receive(answered.slot, Ok((answered.response, answered.usage)), 0)
+                }
                 Some(event) => event,
                 None => return ends,
             },
         };
         if thread.apply(&event).is_err() {
-            assert!(event.is_external(), "{told}: {event}");
+            assert!(event.is_external(), "{case}: {event}");
             continue;
         }
         match (&event, scope) {
-            (Event::TurnStarted(_), Scope::Turn) => took = 0,
-            (Event::Answered(_) | Event::AttemptFailed(_), _) => took += TOOK,
+            (Event::TurnStarted(_), Scope::Turn) => used = 0,
+            (Event::Answered(_) | Event::AttemptFailed(_), _) => used += USED_BY_A_REQUEST,
             (_, Scope::Turn | Scope::Thread) => (),
         }
-        if let Event::Decided(it) = &event
-            && let Some(spent) = it.budget_exceeded
+        if let Event::Decided(decision) = &event
+            && let Some(spent) = decision.budget_exceeded
         {
-            let last = it.messages.last().map(|it| (it.role, it.content.contains("is spent")));
-            assert_eq!(last, Some((Role::Assistant, true)), "{told}: {event}");
-            assert_eq!((&it.to, thread.status()), (&Goto::End, RunStatus::Idle), "{told}");
-            assert!(it.reason.as_ref().is_some_and(|it| it.contains("the budget of")), "{told}: {event}");
+            let last =
+                decision.messages.last().map(|message| (message.role, message.content.contains("is spent")));
+            assert_eq!(last, Some((Role::Assistant, true)), "{case}: {event}");
+            assert_eq!((&decision.to, thread.status()), (&Goto::End, RunStatus::Idle), "{case}");
+            assert!(
+                decision.reason.as_ref().is_some_and(|reason| reason.contains("the budget of")),
+                "{case}: {event}"
+            );
             ends.push(spent);
         }
         log.push(event);
@@ -102,19 +111,19 @@ fn live(
 fn metered(event: &Event, budget: &Budget) -> Event {
     let usage = Usage {
         model: "model".to_owned(),
-        input_tokens: TOOK,
-        micro_usd: Some(TOOK),
-        duration_ms: TOOK * 1_000,
+        input_tokens: USED_BY_A_REQUEST,
+        micro_usd: Some(USED_BY_A_REQUEST),
+        duration_ms: USED_BY_A_REQUEST * 1_000,
         ..Usage::default()
     };
     let mut event = event.clone();
-    if let Event::Opened(it) = &mut event {
-        it.budget = budget.clone();
+    if let Event::Opened(opened) = &mut event {
+        opened.budget = budget.clone();
     }
-    if let Event::Answered(Answered { usage: took, .. })
-    | Event::AttemptFailed(AttemptFailed { usage: took, .. }) = &mut event
+    if let Event::Answered(Answered { usage: used, .. })
+    | Event::AttemptFailed(AttemptFailed { usage: used, .. }) = &mut event
     {
-        *took = Some(usage);
+        *used = Some(usage);
     }
     event
 }

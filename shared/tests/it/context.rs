@@ -55,8 +55,9 @@ impl Simulated {
             Request::Chat { system, .. } => {
                 let messages = thread.messages_of(&due.request).into_owned();
                 let node = thread.node().unwrap();
-                let schema = thread.schema().map_or(0, |it| it.to_string().len());
-                let bytes: usize = messages.iter().map(|it| serde_json::to_string(it).unwrap().len()).sum();
+                let schema = thread.schema().map_or(0, |schema| schema.to_string().len());
+                let bytes: usize =
+                    messages.iter().map(|message| serde_json::to_string(message).unwrap().len()).sum();
                 let tokens = ((bytes + system.len() + schema) / 4) as u64;
                 if self.window < tokens {
                     self.refusals += 1;
@@ -77,7 +78,7 @@ impl Simulated {
             Request::ListTools { .. } => Ok((Response::Tools { tools: tools() }, None)),
             Request::CallTool { .. } => {
                 let text: String =
-                    (0..).map(|it| format!("line {it} of the file\n")).take(self.result / 12).collect();
+                    (0..).map(|nth| format!("line {nth} of the file\n")).take(self.result / 12).collect();
                 let text = text.chars().take(self.result).collect();
                 Ok((Response::Output(ToolOutput::Ok(text)), None))
             }
@@ -96,8 +97,9 @@ impl Simulated {
                     .to_string(),
             ),
             "orchestrate" => {
-                let own = thread.messages().iter().rposition(|it| it.role == Role::User).unwrap();
-                let round = thread.messages()[own..].iter().filter(|it| !it.tool_calls.is_empty()).count();
+                let own = thread.messages().iter().rposition(|message| message.role == Role::User).unwrap();
+                let round =
+                    thread.messages()[own..].iter().filter(|message| !message.tool_calls.is_empty()).count();
                 let Some(arguments) = self.rounds.get(round) else { return text("It is read.".to_owned()) };
                 let name = if arguments.get("from").is_some() { "read_more" } else { "read" };
                 let id = format!("call_{}_{round}", thread.messages().len());
@@ -105,8 +107,8 @@ impl Simulated {
                 Reply { tool_calls, ..Reply::default() }
             }
             "assess" => {
-                let done =
-                    messages.last().is_some_and(|it| it.role == Role::Assistant) || self.rounds.len() == 1;
+                let done = messages.last().is_some_and(|message| message.role == Role::Assistant)
+                    || self.rounds.len() == 1;
                 text(json!({"is_completed": done, "explanation": "", "confidence": 0.9}).to_string())
             }
             "respond" => text("The file has lines, and this is what they say. ".repeat(8)),
@@ -138,16 +140,16 @@ fn small() -> Value {
 }
 
 /// A thread, and its log.
-struct Live {
+struct RunningThread {
     thread: Box<dyn DynThread>,
     log: Vec<Event>,
 }
 
-impl Live {
+impl RunningThread {
     fn open(opened: Event) -> Self {
-        let mut live = Self { thread: planner().begin(), log: Vec::new() };
-        live.push(opened);
-        live
+        let mut running = Self { thread: planner().begin(), log: Vec::new() };
+        running.push(opened);
+        running
     }
 
     fn push(&mut self, event: Event) {
@@ -155,7 +157,7 @@ impl Live {
         self.log.push(event);
     }
 
-    fn say(&mut self, endpoint: &mut Simulated, messages: Vec<Message>) -> RunStatus {
+    fn send(&mut self, endpoint: &mut Simulated, messages: Vec<Message>) -> RunStatus {
         let event = self.thread.accept_message(uuid::Uuid::nil(), "", "", Policy::Auto, messages).unwrap();
         self.push(event);
         loop {
@@ -163,9 +165,9 @@ impl Live {
                 Next::Append(event) => self.push(event),
                 Next::Wait => return self.thread.status(),
                 Next::Perform(due) => {
-                    for it in due {
-                        let outcome = endpoint.answer(&*self.thread, &it);
-                        let event = self.thread.receive(it.slot, outcome, 0);
+                    for attempt in due {
+                        let outcome = endpoint.answer(&*self.thread, &attempt);
+                        let event = self.thread.receive(attempt.slot, outcome, 0);
                         self.push(event);
                     }
                 }
@@ -173,14 +175,15 @@ impl Live {
         }
     }
 
-    fn ask(&mut self, endpoint: &mut Simulated, words: &str) {
-        let status = self.say(endpoint, vec![Message::user(words)]);
-        assert_eq!(status, RunStatus::Idle, "{words}");
-        assert!(self.thread.reply().is_some_and(|it| it.starts_with("The file has lines")), "{words}");
+    fn ask(&mut self, endpoint: &mut Simulated, text: &str) {
+        let status = self.send(endpoint, vec![Message::user(text)]);
+        assert_eq!(status, RunStatus::Idle, "{text}");
+        assert!(self.thread.reply().is_some_and(|reply| reply.starts_with("The file has lines")), "{text}");
     }
 
     fn summaries(&self) -> Vec<usize> {
-        let upto = |it: &Event| if let Event::Summarised(it) = it { Some(it.upto) } else { None };
+        let upto =
+            |event: &Event| if let Event::Summarised(summary) = event { Some(summary.upto) } else { None };
         self.log.iter().filter_map(upto).collect()
     }
 
@@ -190,56 +193,62 @@ impl Live {
         assert_eq!(rerun(planner(), &self.log).unwrap().log, self.log);
         let folded = planner().fold(&self.log).unwrap();
         assert_eq!(folded.messages(), self.thread.messages());
-        let used = self.log.iter().filter_map(|it| match it {
-            Event::Answered(it) => it.usage.clone(),
-            Event::AttemptFailed(it) => it.usage.clone(),
+        let used = self.log.iter().filter_map(|event| match event {
+            Event::Answered(answered) => answered.usage.clone(),
+            Event::AttemptFailed(failed) => failed.usage.clone(),
             _ => None,
         });
         assert_eq!(
             folded.usage().micro_usd,
-            used.filter_map(|it| it.micro_usd).sum::<u64>(),
+            used.filter_map(|usage| usage.micro_usd).sum::<u64>(),
             "every call is paid for"
         );
         let summaries = self.summaries();
         assert!(summaries.is_sorted_by(|one, next| one < next), "{summaries:?}");
-        let asked = self.log.iter().filter_map(|it| if let Event::Asked(it) = it { Some(it) } else { None });
+        let asked = self
+            .log
+            .iter()
+            .filter_map(|event| if let Event::Asked(asked) = event { Some(asked) } else { None });
         let mut covered = 0;
-        for it in asked.filter(|it| it.node == SUMMARISE_NODE) {
-            let Request::Chat { context, .. } = &it.requests[0] else { panic!("{it:?}") };
+        for summary in asked.filter(|asked| asked.node == SUMMARISE_NODE) {
+            let Request::Chat { context, .. } = &summary.requests[0] else { panic!("{summary:?}") };
             assert!(context.start <= covered, "nothing is left out");
             covered = covered.max(context.end);
-            assert_ne!(self.thread.messages().get(context.end).map(|it| it.role), Some(Role::Tool));
+            assert_ne!(self.thread.messages().get(context.end).map(|message| message.role), Some(Role::Tool));
         }
     }
 }
 
 fn turns(default: usize) -> usize {
-    std::env::var("TURNFOLD_CONTEXT_TURNS").ok().and_then(|it| it.parse().ok()).unwrap_or(default)
+    std::env::var("TURNFOLD_CONTEXT_TURNS").ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
 /// Every tool result in a request follows its call.
 fn assert_paired(messages: &[Message]) {
     let mut open = Vec::new();
-    for it in messages {
-        match &it.tool_call_id {
-            Some(id) => assert!(open.iter().any(|it| it == id), "a result without its call"),
-            None => open = it.tool_calls.iter().map(|it| it.id.clone()).collect(),
+    for message in messages {
+        match &message.tool_call_id {
+            Some(id) => assert!(open.iter().any(|call| call == id), "a result without its call"),
+            None => open = message.tool_calls.iter().map(|call| call.id.clone()).collect(),
         }
     }
 }
 
 /// Runs a long thread and returns the tokens that each turn sent to models.
-fn long_thread(endpoint: &mut Simulated, live: &mut Live, turns: usize) -> Vec<u64> {
-    let words = "and please mind what was said about the margins of the second table before ".repeat(3);
+fn long_thread(endpoint: &mut Simulated, running: &mut RunningThread, turns: usize) -> Vec<u64> {
+    let text = "and please mind what was said about the margins of the second table before ".repeat(3);
     (0..turns)
         .map(|turn| {
             let from = endpoint.received.len();
-            let own = format!("Turn {turn}: read the notes, {words}");
-            live.ask(endpoint, &own);
+            let own = format!("Turn {turn}: read the notes, {text}");
+            running.ask(endpoint, &own);
             for (node, messages, _) in &endpoint.received[from..] {
                 assert_paired(messages);
-                let heard = messages.iter().any(|it| it.content == own);
-                assert!(heard || node == "assess" || node == SUMMARISE_NODE, "{node} does not receive {own}");
+                let receives = messages.iter().any(|message| message.content == own);
+                assert!(
+                    receives || node == "assess" || node == SUMMARISE_NODE,
+                    "{node} does not receive {own}"
+                );
             }
             let tokens = endpoint.received[from..].iter().map(|(_, _, tokens)| tokens).sum();
             // What was received is checked, and would fill the memory.
@@ -254,32 +263,32 @@ fn mean(tokens: &[u64]) -> u64 {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
+#[expect(clippy::print_stdout, reason = "the figure is the result of the test")]
 fn a_long_thread_stays_within_a_small_window_and_its_turns_cost_the_same() {
     let turns = turns(120);
     let mut endpoint = Simulated::default();
-    let mut live = Live::open(opened(window_of(8_000), small()));
-    let tokens = long_thread(&mut endpoint, &mut live, turns);
-    assert_eq!(endpoint.refusals, 0, "the endpoint never refuses what is counted before");
-    live.check();
+    let mut running = RunningThread::open(opened(window_of(8_000), small()));
+    let tokens = long_thread(&mut endpoint, &mut running, turns);
+    assert_eq!(endpoint.refusals, 0, "the endpoint refuses no request that was counted before");
+    running.check();
     let tenth = turns / 10;
     let (early, late) = (mean(&tokens[2 * tenth..4 * tenth]), mean(&tokens[turns - 2 * tenth..]));
     println!(
         "{turns} turns, {} summaries, {} messages",
-        live.summaries().len(),
-        live.thread.messages().len()
+        running.summaries().len(),
+        running.thread.messages().len()
     );
     println!("tokens of a turn: {early} early, {late} late, {} at most", tokens.iter().max().unwrap());
     assert!(late <= early * 11 / 10 && early <= late * 11 / 10, "{early} early and {late} late");
     assert!(
-        turns / 40 < live.summaries().len() && live.summaries().len() < turns / 3,
+        turns / 40 < running.summaries().len() && running.summaries().len() < turns / 3,
         "{:?}",
-        live.summaries()
+        running.summaries()
     );
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
+#[expect(clippy::print_stdout, reason = "the figure is the result of the test")]
 fn a_result_of_900_000_characters_is_shown_shortened_and_can_be_read_on() {
     let turns = turns(30);
     let mut endpoint = Simulated {
@@ -287,16 +296,16 @@ fn a_result_of_900_000_characters_is_shown_shortened_and_can_be_read_on() {
         result: 900_000,
         ..Simulated::default()
     };
-    let mut live = Live::open(opened(window_of(8_000), small()));
-    live.ask(&mut endpoint, "Read it all");
-    let results: Vec<&Message> = live.thread.messages().iter().filter(|it| it.role == Role::Tool).collect();
+    let mut running = RunningThread::open(opened(window_of(8_000), small()));
+    running.ask(&mut endpoint, "Read it all");
+    let results: Vec<&Message> =
+        running.thread.messages().iter().filter(|message| message.role == Role::Tool).collect();
     assert_eq!(results[0].content.chars().count(), 900_000, "the log keeps all of it");
     assert!(results[1].content.starts_with("[Characters 400000 to "), "{:.80}", results[1].content);
     let seen = |node: &str, text: &str| {
-        endpoint
-            .received
-            .iter()
-            .any(|(of, messages, _)| of == node && messages.iter().any(|it| it.content.contains(text)))
+        endpoint.received.iter().any(|(of, messages, _)| {
+            of == node && messages.iter().any(|message| message.content.contains(text))
+        })
     };
     assert!(seen(
         "orchestrate",
@@ -307,28 +316,30 @@ fn a_result_of_900_000_characters_is_shown_shortened_and_can_be_read_on() {
         seen("respond", "characters are left out here.]") && !seen("respond", "To read on"),
         "it has no tools"
     );
-    assert!(!live.log.iter().any(|it| matches!(it, Event::Answered(it) if matches!(&it.response, Response::Output(output) if output.model_text().starts_with("[Characters")))), "no copy in the log");
+    assert!(!running.log.iter().any(|event| matches!(event, Event::Answered(answered) if matches!(&answered.response, Response::Output(output) if output.model_text().starts_with("[Characters")))), "no copy in the log");
     endpoint.rounds = vec![json!({"path": "notes.txt"})];
     endpoint.received.clear();
-    let tokens = long_thread(&mut endpoint, &mut live, turns);
+    let tokens = long_thread(&mut endpoint, &mut running, turns);
     assert_eq!(endpoint.refusals, 0);
-    live.check();
+    running.check();
     println!("tokens of a turn with a result of 900,000 characters: {} on average", mean(&tokens));
 }
 
-/// A model of unknown size works until it refuses, and from then on within what it takes.
+/// A model of unknown size works until it refuses, and from then on within its window.
 #[test]
 fn a_refusal_makes_the_window_known() {
     for names_window in [true, false] {
         let mut endpoint = Simulated { names_window, ..Simulated::default() };
-        let mut live = Live::open(opened(ContextSettings::default(), small()));
-        long_thread(&mut endpoint, &mut live, 60);
-        live.check();
+        let mut running = RunningThread::open(opened(ContextSettings::default(), small()));
+        long_thread(&mut endpoint, &mut running, 60);
+        running.check();
         assert!((1..=3).contains(&endpoint.refusals), "{} refusals, named {names_window}", endpoint.refusals);
-        let learned: Vec<u64> = live
+        let learned: Vec<u64> = running
             .log
             .iter()
-            .filter_map(|it| if let Event::AttemptFailed(it) = it { it.context_tokens } else { None })
+            .filter_map(
+                |event| if let Event::AttemptFailed(failed) = event { failed.context_tokens } else { None },
+            )
             .collect();
         assert!(!names_window || learned == [8_000], "{learned:?}");
         assert!(learned.is_sorted_by(|one, next| next < one), "{learned:?}");
@@ -339,20 +350,20 @@ fn a_refusal_makes_the_window_known() {
 #[test]
 fn an_estimate_that_is_too_low_is_corrected() {
     let mut endpoint = Simulated { window: 2_500, ..Simulated::default() };
-    let mut live = Live::open(opened(window_of(8_000), small()));
-    long_thread(&mut endpoint, &mut live, 40);
-    live.check();
+    let mut running = RunningThread::open(opened(window_of(8_000), small()));
+    long_thread(&mut endpoint, &mut running, 40);
+    running.check();
     assert!((1..=4).contains(&endpoint.refusals), "{}", endpoint.refusals);
 }
 
 #[test]
 fn a_message_that_cannot_fit_fails_with_a_way_out_and_the_next_turn_goes_on() {
     let mut endpoint = Simulated::default();
-    let mut live = Live::open(opened(window_of(8_000), small()));
-    live.ask(&mut endpoint, "Read the notes");
-    let from = live.log.len();
+    let mut running = RunningThread::open(opened(window_of(8_000), small()));
+    running.ask(&mut endpoint, "Read the notes");
+    let from = running.log.len();
     let huge = "many words of a person who pastes a whole book ".repeat(2_000);
-    let status = live.say(&mut endpoint, vec![Message::user(huge.clone())]);
+    let status = running.send(&mut endpoint, vec![Message::user(huge.clone())]);
     let RunStatus::Failed { node, reason } = status else { panic!("{status:?}") };
     assert_eq!(node, "plan");
     assert!(
@@ -360,55 +371,60 @@ fn a_message_that_cannot_fit_fails_with_a_way_out_and_the_next_turn_goes_on() {
         "{reason}"
     );
     assert!(!reason.contains("say something new"), "{reason}");
-    assert_eq!(live.log.len(), from + 2, "nothing is asked: {:#?}", &live.log[from..].len());
+    assert_eq!(running.log.len(), from + 2, "nothing is asked: {:#?}", &running.log[from..].len());
     assert_eq!(endpoint.refusals, 0);
 
-    live.push(serde_json::from_value(json!({"event": "retried"})).unwrap());
+    running.push(serde_json::from_value(json!({"event": "retried"})).unwrap());
     assert!(
-        matches!(live.thread.next().unwrap(), Next::Append(Event::Failed(_))),
+        matches!(running.thread.next().unwrap(), Next::Append(Event::Failed(_))),
         "a retry comes to the same"
     );
-    let Next::Append(failed) = live.thread.next().unwrap() else { panic!() };
-    live.push(failed);
+    let Next::Append(failed) = running.thread.next().unwrap() else { panic!() };
+    running.push(failed);
 
-    live.ask(&mut endpoint, "Read the notes again");
-    assert!(!endpoint.received.iter().any(|(_, messages, _)| messages.iter().any(|it| it.content == huge)));
-    live.check();
+    running.ask(&mut endpoint, "Read the notes again");
+    assert!(
+        !endpoint
+            .received
+            .iter()
+            .any(|(_, messages, _)| messages.iter().any(|message| message.content == huge))
+    );
+    running.check();
 }
 
 /// A client may send a whole conversation as one turn. The last message is the person's own, and the rest is summarised.
 #[test]
 fn a_conversation_that_arrives_in_one_turn_is_summarised_too() {
     let mut endpoint = Simulated::default();
-    let mut live = Live::open(opened(window_of(8_000), small()));
+    let mut running = RunningThread::open(opened(window_of(8_000), small()));
     let mut messages = vec![Message::new(Role::System, "Answer in verse.")];
     for nth in 0..100 {
         messages.push(Message::user(format!("Question {nth} {}", "with more words ".repeat(20))));
         messages.push(Message::assistant("An answer of some length. ".repeat(10)));
     }
     messages.push(Message::user("The last question"));
-    assert_eq!(live.say(&mut endpoint, messages), RunStatus::Idle);
-    live.check();
-    assert!(!live.summaries().is_empty());
+    assert_eq!(running.send(&mut endpoint, messages), RunStatus::Idle);
+    running.check();
+    assert!(!running.summaries().is_empty());
     let (_, respond, _) = endpoint.received.last().unwrap();
-    let all: Vec<&str> = respond.iter().map(|it| it.content.as_str()).collect();
+    let all: Vec<&str> = respond.iter().map(|message| message.content.as_str()).collect();
     assert!(all[0].starts_with("[Summary of the "), "{all:?}");
     assert!(all.contains(&"Answer in verse.") && all.contains(&"The last question"), "{all:?}");
-    assert!(!all.iter().any(|it| it.starts_with("Question 0 ")), "{all:?}");
+    assert!(!all.iter().any(|text| text.starts_with("Question 0 ")), "{all:?}");
 }
 
 /// A turn of many calls is summarised between them, and keeps the person's own message.
 #[test]
 fn a_turn_that_is_longer_than_the_window_is_summarised_between_its_calls() {
-    let rounds = (0..50).map(|it| json!({"path": format!("{it}.txt")})).collect();
+    let rounds = (0..50).map(|nth| json!({"path": format!("{nth}.txt")})).collect();
     let mut endpoint = Simulated { rounds, result: 2_000, ..Simulated::default() };
-    let mut live = Live::open(opened(window_of(8_000), small()));
-    live.ask(&mut endpoint, "Read fifty files");
-    live.check();
-    assert!(1 < live.summaries().len());
+    let mut running = RunningThread::open(opened(window_of(8_000), small()));
+    running.ask(&mut endpoint, "Read fifty files");
+    running.check();
+    assert!(1 < running.summaries().len());
     for (node, messages, _) in &endpoint.received {
         assert_paired(messages);
-        let own = messages.iter().any(|it| it.content == "Read fifty files");
+        let own = messages.iter().any(|message| message.content == "Read fifty files");
         assert!(own || node == "assess" || node == SUMMARISE_NODE, "{node}");
     }
 }
@@ -418,19 +434,19 @@ fn a_turn_that_is_longer_than_the_window_is_summarised_between_its_calls() {
 fn results_of_one_message_are_shortened_until_all_fit() {
     struct Many(Simulated);
     let mut endpoint = Many(Simulated { result: 20_000, ..Simulated::default() });
-    let mut live = Live::open(opened(window_of(8_000), small()));
-    let event = live
+    let mut running = RunningThread::open(opened(window_of(8_000), small()));
+    let event = running
         .thread
         .accept_message(uuid::Uuid::nil(), "", "", Policy::Auto, vec![Message::user("All")])
         .unwrap();
-    live.push(event);
+    running.push(event);
     let status = loop {
-        match live.thread.next().unwrap() {
-            Next::Append(event) => live.push(event),
-            Next::Wait => break live.thread.status(),
+        match running.thread.next().unwrap() {
+            Next::Append(event) => running.push(event),
+            Next::Wait => break running.thread.status(),
             Next::Perform(due) => {
-                for it in due {
-                    let mut outcome = endpoint.0.answer(&*live.thread, &it);
+                for attempt in due {
+                    let mut outcome = endpoint.0.answer(&*running.thread, &attempt);
                     if let Ok((Response::Reply(reply), _)) = &mut outcome
                         && let Some(call) = reply.tool_calls.first().cloned()
                     {
@@ -441,22 +457,22 @@ fn results_of_one_message_are_shortened_until_all_fit() {
                         };
                         reply.tool_calls = (0..16).map(one).collect();
                     }
-                    let event = live.thread.receive(it.slot, outcome, 0);
-                    live.push(event);
+                    let event = running.thread.receive(attempt.slot, outcome, 0);
+                    running.push(event);
                 }
             }
         }
     };
     assert_eq!(status, RunStatus::Idle);
-    live.check();
-    let shown = |it: &Event| match it {
-        Event::Asked(it) => it.requests.iter().find_map(|it| {
-            if let Request::Chat { tool_result_tokens, .. } = it { *tool_result_tokens } else { None }
+    running.check();
+    let shown = |event: &Event| match event {
+        Event::Asked(asked) => asked.requests.iter().find_map(|request| {
+            if let Request::Chat { tool_result_tokens, .. } = request { *tool_result_tokens } else { None }
         }),
         _ => None,
     };
-    let shown: Vec<u64> = live.log.iter().filter_map(shown).collect();
-    assert!(!shown.is_empty() && shown.iter().all(|it| *it < 1_000), "{shown:?}");
+    let shown: Vec<u64> = running.log.iter().filter_map(shown).collect();
+    assert!(!shown.is_empty() && shown.iter().all(|bytes| *bytes < 1_000), "{shown:?}");
     assert_eq!(endpoint.0.refusals, 0);
 }
 
@@ -464,38 +480,38 @@ fn results_of_one_message_are_shortened_until_all_fit() {
 #[test]
 fn a_model_that_writes_no_summary_does_not_block_the_thread() {
     let mut endpoint = Simulated::default();
-    let mut live = Live::open(opened(window_of(8_000), small()));
+    let mut running = RunningThread::open(opened(window_of(8_000), small()));
     let mut empty = 0;
     for turn in 0..30 {
-        let words = format!("Turn {turn} {}", "and more words for it ".repeat(20));
-        let event = live
+        let text = format!("Turn {turn} {}", "and more words for it ".repeat(20));
+        let event = running
             .thread
-            .accept_message(uuid::Uuid::nil(), "", "", Policy::Auto, vec![Message::user(words)])
+            .accept_message(uuid::Uuid::nil(), "", "", Policy::Auto, vec![Message::user(text)])
             .unwrap();
-        live.push(event);
+        running.push(event);
         loop {
-            match live.thread.next().unwrap() {
-                Next::Append(event) => live.push(event),
+            match running.thread.next().unwrap() {
+                Next::Append(event) => running.push(event),
                 Next::Wait => break,
                 Next::Perform(due) => {
-                    for it in due {
-                        let mut outcome = endpoint.answer(&*live.thread, &it);
-                        if live.thread.node().as_deref() == Some(SUMMARISE_NODE)
+                    for attempt in due {
+                        let mut outcome = endpoint.answer(&*running.thread, &attempt);
+                        if running.thread.node().as_deref() == Some(SUMMARISE_NODE)
                             && let Ok((Response::Reply(reply), _)) = &mut outcome
                         {
                             empty += 1;
                             reply.content = " \n".to_owned();
                         }
-                        let event = live.thread.receive(it.slot, outcome, 0);
-                        live.push(event);
+                        let event = running.thread.receive(attempt.slot, outcome, 0);
+                        running.push(event);
                     }
                 }
             }
         }
-        assert_eq!(live.thread.status(), RunStatus::Idle);
+        assert_eq!(running.thread.status(), RunStatus::Idle);
     }
-    live.check();
-    assert_eq!(empty, live.summaries().len() * 4);
+    running.check();
+    assert_eq!(empty, running.summaries().len() * 4);
     assert!(
         endpoint
             .received
@@ -518,12 +534,15 @@ fn the_summary_has_a_model_and_a_prompt_of_its_own() {
     assert!(refused.contains("nodes.engine.summarise.prompt") && refused.contains("plan"), "{refused}");
 
     let mut endpoint = Simulated::default();
-    let mut live = Live::open(opened(window_of(8_000), config));
-    long_thread(&mut endpoint, &mut live, 30);
-    live.check();
-    let asked = live.log.iter().filter_map(|it| if let Event::Asked(it) = it { Some(it) } else { None });
+    let mut running = RunningThread::open(opened(window_of(8_000), config));
+    long_thread(&mut endpoint, &mut running, 30);
+    running.check();
+    let asked = running
+        .log
+        .iter()
+        .filter_map(|event| if let Event::Asked(asked) = event { Some(asked) } else { None });
     let summaries: Vec<&Request> =
-        asked.filter(|it| it.node == SUMMARISE_NODE).map(|it| &it.requests[0]).collect();
+        asked.filter(|asked| asked.node == SUMMARISE_NODE).map(|asked| &asked.requests[0]).collect();
     assert!(!summaries.is_empty());
     for request in summaries {
         let Request::Chat { model, system, prompt, parameters, .. } = request else { panic!("{request:?}") };
@@ -535,18 +554,18 @@ fn the_summary_has_a_model_and_a_prompt_of_its_own() {
 }
 
 #[test]
-fn what_fits_is_not_changed() {
+fn a_conversation_that_fits_is_not_changed() {
     for context in [ContextSettings::default(), window_of(200_000)] {
         let mut endpoint = Simulated { window: 200_000, ..Simulated::default() };
-        let mut live = Live::open(opened(context, small()));
-        long_thread(&mut endpoint, &mut live, 5);
-        for event in &live.log {
+        let mut running = RunningThread::open(opened(context, small()));
+        long_thread(&mut endpoint, &mut running, 5);
+        for event in &running.log {
             let Event::Asked(asked) = event else { continue };
             for request in &asked.requests {
                 let payload = serde_json::to_value(request).unwrap();
                 assert!(payload.get("summarised").is_none() && payload.get("tool_result_tokens").is_none());
             }
         }
-        assert!(live.summaries().is_empty());
+        assert!(running.summaries().is_empty());
     }
 }

@@ -21,7 +21,7 @@ fn forked(seq: usize) -> Forked {
     }
 }
 
-fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
+fn recorded(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
     let mut found = None;
     each_fixture(|graph, name, script| {
         if (graph.name(), name) == (strategy, fixture) {
@@ -33,7 +33,7 @@ fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
 
 /// A fork without changes continues like its source, and its log can be run again like any other.
 #[test]
-fn after_a_decision_or_its_answers_it_goes_on_as_before() {
+fn a_fork_after_a_decision_or_its_answers_continues_as_the_source() {
     let mut forks = 0;
     each_fixture(|graph, name, script| {
         let whole = rerun(graph, &script).unwrap().log;
@@ -55,15 +55,17 @@ fn after_a_decision_or_its_answers_it_goes_on_as_before() {
 
 /// A request without an answer is issued again, because a fork may change it. A request with an answer is not.
 #[test]
-fn a_question_is_asked_anew_until_it_has_an_answer() {
-    let (graph, log) = lived("planner", "two_tasks");
-    let asked = log.iter().position(|it| matches!(it, Event::Asked(_))).unwrap();
+fn a_fork_issues_unanswered_requests_again() {
+    let (graph, log) = recorded("planner", "two_tasks");
+    let asked = log.iter().position(|event| matches!(event, Event::Asked(_))).unwrap();
     let mut fork = forked(asked);
     fork.config = json!({"model": "openai/other"});
     fork.prompts = [("plan".to_owned(), "Be brief. {prompt}".to_owned())].into();
     let mut thread = graph.fold(&log[..=asked]).unwrap();
     thread.apply(&fork.clone().into()).unwrap();
-    let Next::Append(Event::Asked(anew)) = thread.next().unwrap() else { panic!("it is not asked anew") };
+    let Next::Append(Event::Asked(anew)) = thread.next().unwrap() else {
+        panic!("the request is not issued again")
+    };
     let (Request::Chat { model, system, .. }, Event::Asked(then)) = (&anew.requests[0], &log[asked]) else {
         panic!("no chat")
     };
@@ -72,13 +74,13 @@ fn a_question_is_asked_anew_until_it_has_an_answer() {
 
     let mut thread = graph.fold(&log[..=asked + 1]).unwrap();
     thread.apply(&fork.into()).unwrap();
-    assert!(matches!(thread.next().unwrap(), Next::Append(Event::Decided(_))), "the answer stands");
+    assert!(matches!(thread.next().unwrap(), Next::Append(Event::Decided(_))), "the answer is kept");
 }
 
 #[test]
-fn a_node_that_failed_asks_anew() {
-    let (graph, log) = lived("probe", "fails_for_good");
-    let failed = log.iter().position(|it| matches!(it, Event::Failed(_))).unwrap();
+fn a_fork_after_a_failure_runs_the_node_again() {
+    let (graph, log) = recorded("probe", "fails_for_good");
+    let failed = log.iter().position(|event| matches!(event, Event::Failed(_))).unwrap();
     let mut thread = graph.fold(&log[..=failed]).unwrap();
     thread.apply(&forked(failed).into()).unwrap();
     assert_eq!(thread.status(), RunStatus::Busy);
@@ -88,9 +90,10 @@ fn a_node_that_failed_asks_anew() {
 /// A turn that a budget ended continues under a larger one, and a turn that continued ends under a smaller one. Copied
 /// usage counts.
 #[test]
-fn a_budget_counts_from_there_on() {
-    let (graph, log) = lived("planner", "money_of_a_thread_is_spent");
-    let spent = |it: &Event| matches!(it, Event::Decided(it) if it.budget_exceeded.is_some());
+fn a_fork_has_a_budget_of_its_own() {
+    let (graph, log) = recorded("planner", "money_of_a_thread_is_spent");
+    let spent =
+        |event: &Event| matches!(event, Event::Decided(decision) if decision.budget_exceeded.is_some());
     let end = log.iter().position(spent).unwrap();
     let ends = |at: usize, budget: Option<Budget>| {
         let mut thread = graph.fold(&log[..=at]).unwrap();
@@ -100,7 +103,7 @@ fn a_budget_counts_from_there_on() {
     };
     assert!(ends(end - 1, None), "the budget is as it was");
     assert!(!ends(end - 1, Some(Budget::default())));
-    let first = log.iter().position(|it| matches!(it, Event::Decided(_))).unwrap();
+    let first = log.iter().position(|event| matches!(event, Event::Decided(_))).unwrap();
     assert!(!ends(first, None) && first < end);
     let little = Limits { usd: Some(0.000_001), ..Limits::default() };
     assert!(ends(first, Some(Budget { thread: little.clone(), ..Budget::default() })));
@@ -108,9 +111,12 @@ fn a_budget_counts_from_there_on() {
 }
 
 #[test]
-fn what_it_takes_for_concluded_is_remembered() {
-    let (graph, log) = lived("planner", "two_tasks");
-    let planned = log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == "plan")).unwrap();
+fn a_fork_records_what_it_regards_as_concluded() {
+    let (graph, log) = recorded("planner", "two_tasks");
+    let planned = log
+        .iter()
+        .position(|event| matches!(event, Event::Decided(decision) if decision.node == "plan"))
+        .unwrap();
     let mut thread = graph.fold(&log[..=planned]).unwrap();
     let Event::Decided(decided) = &log[planned] else { unreachable!() };
     let mut fact = decided.facts[0].clone();

@@ -40,7 +40,7 @@ fn reconciled(verdict: Verdict) -> Event {
 }
 
 #[test]
-fn a_late_answer_settles_a_doubt() {
+fn a_late_answer_reconciles_a_call_in_doubt() {
     let (mut thread, seq) = in_doubt();
     thread.apply(&answered()).unwrap();
     assert_eq!(thread.status(), RunStatus::Busy);
@@ -50,7 +50,7 @@ fn a_late_answer_settles_a_doubt() {
 }
 
 #[test]
-fn a_late_refusal_lets_the_call_be_made() {
+fn a_call_is_made_again_after_a_late_refusal() {
     let (mut thread, _) = in_doubt();
     thread.apply(&failed(false)).unwrap();
     let Next::Perform(due) = thread.next().unwrap() else { panic!("it calls again") };
@@ -67,7 +67,7 @@ fn a_task_that_was_started_late_is_polled() {
 }
 
 #[test]
-fn an_outcome_that_is_unknown_settles_nothing() {
+fn a_late_unknown_outcome_leaves_the_call_in_doubt() {
     let (mut thread, _) = in_doubt();
     let question = InputRequired { slot: 0, input_requests: BTreeMap::new(), request_state: None };
     for event in [failed(true), question.into()] {
@@ -79,11 +79,11 @@ fn an_outcome_that_is_unknown_settles_nothing() {
 /// A call whose repetitions are used up is in doubt because of an earlier attempt, of which a refusal of the last one says
 /// nothing.
 #[test]
-fn a_late_refusal_says_nothing_of_earlier_attempts() {
+fn a_late_refusal_does_not_reconcile_earlier_attempts() {
     let mut thread = strategies::find("planner").unwrap().begin();
     let log = include_str!("../../../fixtures/golden/v1/planner__repeats_of_a_write_run_out_in_doubt.jsonl");
-    let events = log.lines().map(|it| serde_json::from_str::<Event>(it).unwrap());
-    for event in events.take_while(|it| !matches!(it, Event::Reconciled(_))) {
+    let events = log.lines().map(|line| serde_json::from_str::<Event>(line).unwrap());
+    for event in events.take_while(|event| !matches!(event, Event::Reconciled(_))) {
         thread.apply(&event).unwrap();
     }
     thread.apply(&failed(false)).unwrap_err();
@@ -91,7 +91,7 @@ fn a_late_refusal_says_nothing_of_earlier_attempts() {
 }
 
 #[test]
-fn a_person_who_was_faster_has_decided() {
+fn a_late_answer_does_not_change_the_decision_of_a_person() {
     let (mut thread, _) = in_doubt();
     thread.apply(&reconciled(Verdict::Skip)).unwrap();
     thread.apply(&answered()).unwrap_err();

@@ -22,7 +22,7 @@ fn every_event_survives_the_store() {
 }
 
 #[test]
-fn what_a_newer_version_wrote_is_said_to_be_newer() {
+fn an_event_of_a_newer_version_is_reported_as_newer() {
     let says = |kind: &str, payload: &str| Event::decode(kind, payload).unwrap_err().to_string();
     assert!(says("teleported", "{}").contains("written by a newer version of turnfold"));
     assert!(says("opened", r#"{"format":2,"strategy":"probe"}"#).contains("format 2"));
@@ -31,7 +31,7 @@ fn what_a_newer_version_wrote_is_said_to_be_newer() {
 
 /// A model never receives a tool call without its result.
 #[test]
-fn every_tool_call_has_one_result_before_anyone_speaks_again() {
+fn every_tool_call_has_one_result_before_the_next_message() {
     each_fixture(|graph, name, script| {
         let thread = graph.fold(&rerun(graph, &script).unwrap().log).unwrap();
         let mut open = BTreeSet::new();
@@ -43,21 +43,21 @@ fn every_tool_call_has_one_result_before_anyone_speaks_again() {
                 }
                 Role::System | Role::User | Role::Assistant => assert!(open.is_empty(), "{name}: {open:?}"),
             }
-            open.extend(message.tool_calls.iter().map(|it| it.id.clone()));
+            open.extend(message.tool_calls.iter().map(|call| call.id.clone()));
         }
     });
 }
 
-/// A turn never ends in silence: a thread that waits for a person has a reply to read.
+/// A thread that is idle or waits for a person has a reply to read.
 #[test]
-fn no_turn_ends_in_silence() {
+fn every_turn_that_ends_or_asks_has_a_reply() {
     each_fixture(|graph, name, script| {
         let log = rerun(graph, &script).unwrap().log;
         let mut thread = graph.begin();
         for event in &log {
             thread.apply(event).unwrap();
             let ended = matches!(event, Event::Decided(_)) && thread.status() != RunStatus::Busy;
-            assert!(!ended || thread.reply().is_some_and(|it| !it.is_empty()), "{name}: {event}");
+            assert!(!ended || thread.reply().is_some_and(|reply| !reply.is_empty()), "{name}: {event}");
         }
     });
 }
@@ -70,16 +70,16 @@ fn every_preview_is_the_beginning_of_the_answer() {
         let log = rerun(graph, &script).unwrap().log;
         let mut thread = graph.begin();
         for (seq, event) in log.iter().enumerate() {
-            if let Some(words) =
-                reply(event).filter(|it| !it.trim().is_empty() && thread.preview("").is_some())
+            if let Some(text) =
+                reply(event).filter(|reply| !reply.trim().is_empty() && thread.preview("").is_some())
             {
                 let node = thread.node().unwrap();
                 let Some(Event::Decided(decided)) = log.get(seq + 1) else {
                     panic!("{name}: {node} decides")
                 };
-                let previews = words.char_indices().map(|(at, _)| at).chain([words.len()]);
-                let previews = previews.map(|at| thread.preview(&words[..at]).unwrap());
-                for preview in previews.filter(|it| !it.is_empty()) {
+                let previews = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+                let previews = previews.map(|at| thread.preview(&text[..at]).unwrap());
+                for preview in previews.filter(|preview| !preview.is_empty()) {
                     let answer = decided.messages.last().unwrap();
                     let begins = answer.content.starts_with(&*preview);
                     assert!(begins, "{name}, {node}: {preview:?} does not begin {:?}", answer.content);
@@ -115,23 +115,23 @@ fn reply(event: &Event) -> Option<&str> {
 }
 
 #[test]
-fn a_message_is_heard_when_it_can_be() {
+fn a_message_is_accepted_unless_the_thread_is_busy() {
     let probe = strategies::find("probe").unwrap();
     let script =
-        |lines: &str| lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Event>>();
-    let hear = |thread: &dyn DynThread, policy| {
+        |lines: &str| lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Event>>();
+    let accept = |thread: &dyn DynThread, policy| {
         thread
             .accept_message(uuid::Uuid::nil(), "", "", policy, Vec::new())
-            .map(|it| it.to_string().trim().to_owned())
+            .map(|event| event.to_string().trim().to_owned())
     };
     let opened = r#"{"event":"opened","strategy":"probe"}"#;
     let asks = r#"{"event":"turn_started","messages":[{"role":"user","content":"ask Well?"}]}"#;
     let idle = probe.fold(&rerun(probe, &script(opened)).unwrap().log).unwrap();
-    assert_eq!(hear(&*idle, Policy::Answer), Err(MessageRejected::NothingAsked));
-    assert_eq!(hear(&*idle, Policy::Auto).as_deref(), Ok("turn started"));
+    assert_eq!(accept(&*idle, Policy::Answer), Err(MessageRejected::NothingAsked));
+    assert_eq!(accept(&*idle, Policy::Auto).as_deref(), Ok("turn started"));
     let waiting = probe.fold(&rerun(probe, &script(&format!("{opened}\n{asks}"))).unwrap().log).unwrap();
-    assert_eq!(hear(&*waiting, Policy::Auto).as_deref(), Ok("turn started      answer ·"));
-    assert_eq!(hear(&*waiting, Policy::Replan).as_deref(), Ok("turn started"));
+    assert_eq!(accept(&*waiting, Policy::Auto).as_deref(), Ok("turn started      answer ·"));
+    assert_eq!(accept(&*waiting, Policy::Replan).as_deref(), Ok("turn started"));
     let busy = probe.fold(&script(&format!("{opened}\n{asks}"))).unwrap();
-    assert_eq!(hear(&*busy, Policy::Auto), Err(MessageRejected::Busy));
+    assert_eq!(accept(&*busy, Policy::Auto), Err(MessageRejected::Busy));
 }

@@ -1,6 +1,6 @@
 //! Integration tests, in one binary.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test matches one variant among many")]
 #![expect(clippy::disallowed_methods, reason = "fixtures are files, and cargo is a program")]
 
 mod approvals;

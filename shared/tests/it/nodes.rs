@@ -9,9 +9,9 @@ use crate::fixtures::each_fixture;
 
 /// Configuration of every node that asks a model: a model of its own, all of its placeholders, and its own parameters.
 fn of_every_node(graph: &dyn Graph) -> Map<String, Value> {
-    let asking = graph.nodes().into_iter().filter(|it| it.asks_model);
+    let asking = graph.nodes().into_iter().filter(|node| node.asks_model);
     let node = |name: &str, template: &str| {
-        let all: Vec<String> = placeholders(template).iter().map(|it| format!("<{{{it}}}>")).collect();
+        let all: Vec<String> = placeholders(template).iter().map(|name| format!("<{{{name}}}>")).collect();
         json!({
             "model": format!("own/{name}"),
             "prompt": format!("{name}: {}", all.join(" ")),
@@ -21,7 +21,7 @@ fn of_every_node(graph: &dyn Graph) -> Map<String, Value> {
             "extra": {"seed": name.len()},
         })
     };
-    asking.map(|it| (it.name.clone(), node(&it.name, it.prompt.unwrap()))).collect()
+    asking.map(|asking| (asking.name.clone(), node(&asking.name, asking.prompt.unwrap()))).collect()
 }
 
 fn configured(script: &[Event], nodes: Map<String, Value>) -> Vec<Event> {
@@ -41,8 +41,9 @@ fn every_key_of_every_node_takes_effect() {
     each_fixture(|graph, name, script| {
         // Other prompts have other sizes, so a thread that outgrows its context window is summarised elsewhere.
         let Some(Event::Opened(opened)) = script.first() else { return };
-        let learns =
-            script.iter().any(|it| matches!(it, Event::AttemptFailed(it) if it.context_tokens.is_some()));
+        let learns = script
+            .iter()
+            .any(|event| matches!(event, Event::AttemptFailed(failed) if failed.context_tokens.is_some()));
         if name == "nodes_are_configured" || learns || !opened.context.is_default() {
             return;
         }
@@ -63,8 +64,8 @@ fn every_key_of_every_node_takes_effect() {
                 let node = &nodes[&after.node];
                 assert_eq!(*model, node["model"], "{name}");
                 assert!(system.starts_with(&format!("{}: <{own}>", after.node)), "{name}: {system}");
-                let template = graph.nodes().into_iter().find(|it| it.name == after.node).unwrap().prompt;
-                let unfilled = |it: &&str| system.contains(&format!("{{{it}}}"));
+                let template = graph.nodes().into_iter().find(|node| node.name == after.node).unwrap().prompt;
+                let unfilled = |placeholder: &&str| system.contains(&format!("{{{placeholder}}}"));
                 assert_eq!(placeholders(template.unwrap()).into_iter().find(unfilled), None, "{system}");
                 assert_eq!(*prompt, Some(prompt_hash(node["prompt"].as_str().unwrap())));
                 let sent = serde_json::to_value(parameters).unwrap();
@@ -76,20 +77,21 @@ fn every_key_of_every_node_takes_effect() {
         }
     });
     let known = strategies::all().into_iter().flat_map(|graph| {
-        let asking = graph.nodes().into_iter().filter(|it| it.asks_model);
-        asking.map(|it| (graph.name(), it.name))
+        let asking = graph.nodes().into_iter().filter(|node| node.asks_model);
+        asking.map(|node| (graph.name(), node.name))
     });
     assert_eq!(asked, known.collect(), "every node that asks a model is reached by a fixture");
 }
 
 /// A request of a thread without this configuration has no field for it.
 #[test]
-fn what_is_not_configured_is_not_in_the_log() {
+fn defaults_add_nothing_to_the_log() {
     each_fixture(|graph, name, script| {
         // Other prompts have other sizes, so a thread that outgrows its context window is summarised elsewhere.
         let Some(Event::Opened(opened)) = script.first() else { return };
-        let learns =
-            script.iter().any(|it| matches!(it, Event::AttemptFailed(it) if it.context_tokens.is_some()));
+        let learns = script
+            .iter()
+            .any(|event| matches!(event, Event::AttemptFailed(failed) if failed.context_tokens.is_some()));
         if name == "nodes_are_configured" || learns || !opened.context.is_default() {
             return;
         }
@@ -180,7 +182,7 @@ fn a_wrong_configuration_is_refused_with_a_hint() {
 fn a_thread_is_limited_to_its_servers() {
     let graph = strategies::find("planner").unwrap();
     let opened = |config: Value| {
-        let servers = ["a", "b", "c"].map(|it| (it.to_owned(), String::new())).into();
+        let servers = ["a", "b", "c"].map(|name| (name.to_owned(), String::new())).into();
         let (strategy, tenant) = ("planner".to_owned(), "t".to_owned());
         let budget = shared::Budget::default();
         Event::from(Opened {
@@ -252,9 +254,14 @@ fn the_schema_of_a_strategy_has_its_nodes() {
 #[test]
 fn the_model_key_of_every_node_exists() {
     for graph in strategies::all() {
-        for node in graph.nodes().into_iter().filter(|it| it.asks_model) {
+        for node in graph.nodes().into_iter().filter(|node| node.asks_model) {
             let default = &graph.defaults()[node.model_key];
-            assert!(default.as_str().is_some_and(|it| it.contains('/')), "{}.{}", graph.name(), node.name);
+            assert!(
+                default.as_str().is_some_and(|text| text.contains('/')),
+                "{}.{}",
+                graph.name(),
+                node.name
+            );
         }
     }
 }

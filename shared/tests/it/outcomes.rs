@@ -98,14 +98,16 @@ const ENDS: [(&str, &[&str]); 7] = [
 
 /// The decisions of a strategy that add to the outcome, before the engine adds causes of its own.
 #[test]
-fn every_end_that_is_no_answer_has_a_fixture_and_a_place_in_the_book() {
+fn every_outcome_without_a_full_answer_has_a_fixture_and_a_line_in_the_book() {
     let mut seen = BTreeMap::<&str, BTreeSet<String>>::new();
     each_fixture(|graph, _, script| {
         let ends = seen.entry(graph.name()).or_default();
         for event in rerun(graph, &script).unwrap().log {
-            let Event::Decided(it) = event else { continue };
-            let ends_turn = it.to == Goto::End;
-            let Some(outcome) = it.outcome.filter(|_| it.budget_exceeded.is_none()) else { continue };
+            let Event::Decided(decision) = event else { continue };
+            let ends_turn = decision.to == Goto::End;
+            let Some(outcome) = decision.outcome.filter(|_| decision.budget_exceeded.is_none()) else {
+                continue;
+            };
             // Only some strategies add a cause in the decision that ends the turn; it has those of earlier ones too.
             let of_engine = |text: &str| text.starts_with("budget") || ENGINE_REASONS.contains(&text);
             let own = |cause: &&Cause| matches!(cause, Cause::Reason(text) if !of_engine(text));
@@ -115,10 +117,10 @@ fn every_end_that_is_no_answer_has_a_fixture_and_a_place_in_the_book() {
             }
         }
     });
-    let expected = ENDS.map(|(name, ends)| (name, ends.iter().map(|it| (*it).to_owned()).collect()));
+    let expected = ENDS.map(|(name, ends)| (name, ends.iter().map(|end| (*end).to_owned()).collect()));
     assert_eq!(seen, BTreeMap::from(expected));
     let book = include_str!("../../../docs/outcomes.md");
-    let causes = ENDS.iter().flat_map(|(_, ends)| *ends).filter_map(|it| it.split_once(": "));
+    let causes = ENDS.iter().flat_map(|(_, ends)| *ends).filter_map(|end| end.split_once(": "));
     for (kind, cause) in causes.filter(|(_, cause)| !["told to", "nothing fits"].contains(cause)) {
         assert!(book.contains(&format!("`{cause}`")), "docs/outcomes.md does not explain {kind}: {cause}");
     }
@@ -135,14 +137,14 @@ fn the_engine_adds_the_causes_that_it_knows() {
         for event in &log {
             thread.apply(event).unwrap();
             match event {
-                Event::TurnStarted(it) if it.kind == TurnKind::New => abandoned = 0,
+                Event::TurnStarted(started) if started.kind == TurnKind::New => abandoned = 0,
                 Event::Abandoned(_) => abandoned += 1,
-                Event::Decided(it) if it.to == Goto::End => {
-                    let outcome = it.outcome.clone().unwrap_or_default();
-                    assert_eq!(*thread.outcome(), outcome, "{name}: the fold returns what is recorded");
+                Event::Decided(decision) if decision.to == Goto::End => {
+                    let outcome = decision.outcome.clone().unwrap_or_default();
+                    assert_eq!(*thread.outcome(), outcome, "{name}: the fold returns the recorded outcome");
                     assert_eq!(outcome.is_answered(), outcome.causes.is_empty(), "{name}: {event}");
-                    let is_budget = |it: &Cause| it.to_string().starts_with("budget");
-                    if it.budget_exceeded.is_some() {
+                    let is_budget = |cause: &Cause| cause.to_string().starts_with("budget");
+                    if decision.budget_exceeded.is_some() {
                         assert!(outcome.causes.iter().any(is_budget), "{name}: {event}");
                     }
                     // The probe takes its causes from its input.
@@ -154,14 +156,14 @@ fn the_engine_adds_the_causes_that_it_knows() {
                             .causes
                             .into_iter()
                             .filter(|_| graph.name() != "probe")
-                            .filter(|it| !matches!(it, Cause::Reason(text) if text != "reply cut off")),
+                            .filter(|cause| !matches!(cause, Cause::Reason(text) if text != "reply cut off")),
                     );
                 }
                 _ => {}
             }
         }
     });
-    let seen: Vec<String> = seen.iter().map(|it| it.to_string()).collect();
+    let seen: Vec<String> = seen.iter().map(|cause| cause.to_string()).collect();
     let expected = [
         "reply cut off",
         "mcp unreachable: amber",
@@ -186,10 +188,10 @@ fn the_engine_adds_the_causes_that_it_knows() {
 /// A server that answers later in the turn is no cause. One that is unreachable in a turn that asks a person is still
 /// a cause when the answer ends the request, and none of the next request.
 #[test]
-fn a_server_is_a_cause_until_it_answers() {
+fn an_unreachable_server_is_a_cause_until_it_answers() {
     let planner = strategies::find("action_plan").unwrap();
     let log = |lines: &[&str]| {
-        lines.iter().map(|it| serde_json::from_str::<Event>(it).unwrap()).collect::<Vec<_>>()
+        lines.iter().map(|line| serde_json::from_str::<Event>(line).unwrap()).collect::<Vec<_>>()
     };
     let opened = r#"{"event":"opened","strategy":"action_plan","servers":{"calendar":"dates"}}"#;
     let started = r#"{"event":"turn_started","messages":[{"role":"user","content":"Book"}]}"#;
@@ -197,23 +199,27 @@ fn a_server_is_a_cause_until_it_answers() {
     let tools = r#"{"event":"answered","slot":0,"response":{"response":"tools","tools":[{"name":"book","safety":"read"}]}}"#;
     let none =
         r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"{\"action_plan\":[]}"}}"#;
-    let words = r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"Sorry."}}"#;
+    let text = r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"Sorry."}}"#;
     let ends = |lines: &[&str]| {
         let log = rerun(planner, &log(lines)).unwrap().log;
         log.iter()
-            .filter_map(|it| if let Event::Decided(it) = it { Some(it) } else { None })
-            .filter(|it| it.to == Goto::End)
-            .map(|it| it.outcome.as_ref().map(ToString::to_string).unwrap_or_default())
+            .filter_map(|event| if let Event::Decided(decided) = event { Some(decided) } else { None })
+            .filter(|decision| decision.to == Goto::End)
+            .map(|decision| decision.outcome.as_ref().map(ToString::to_string).unwrap_or_default())
             .collect::<Vec<_>>()
     };
     let unreachable = "partial: mcp unreachable: calendar";
-    assert_eq!(ends(&[opened, started, refused, words]), [unreachable]);
-    let then = [opened, started, refused, words, started, tools, none, words];
-    assert_eq!(ends(&then), [unreachable, "declined: no command fits"], "the next request begins anew");
+    assert_eq!(ends(&[opened, started, refused, text]), [unreachable]);
+    let then = [opened, started, refused, text, started, tools, none, text];
+    assert_eq!(
+        ends(&then),
+        [unreachable, "declined: no command fits"],
+        "the next request starts without causes"
+    );
     let ask = r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"{\"action_plan\":[],\"missing_information\":[\"When?\"]}"}}"#;
     let two = opened.replace("\"calendar\":\"dates\"", "\"calendar\":\"dates\",\"contacts\":\"people\"");
     let dead = r#"{"event":"attempt_failed","slot":1,"error":"connection refused"}"#;
     let answer = started.replace("\"messages\"", "\"kind\":\"answer\",\"messages\"");
-    let asked = [two.as_str(), started, tools, dead, ask, &answer, none, words];
+    let asked = [two.as_str(), started, tools, dead, ask, &answer, none, text];
     assert_eq!(ends(&asked), ["declined: no command fits; mcp unreachable: contacts"]);
 }

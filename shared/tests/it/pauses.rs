@@ -3,8 +3,8 @@
 use shared::{Event, Fault, FaultKind, Next, Response};
 
 #[test]
-fn no_pause_that_is_named_is_shorter_than_the_one_that_grows() {
-    let probe = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
+fn a_retry_after_never_shortens_the_growing_delay() {
+    let probe = strategies::all().into_iter().find(|graph| graph.name() == "probe").unwrap();
     let mut thread = probe.begin();
     let fixture = include_str!("../../../fixtures/probe/flaky_then_succeeds.jsonl");
     for line in fixture.lines().take(2) {
@@ -15,8 +15,10 @@ fn no_pause_that_is_named_is_shorter_than_the_one_that_grows() {
     }
     let pause = |outcome| {
         let event = thread.receive(0, outcome, 500);
-        let Event::AttemptFailed(it) = event else { panic!("it faltered, and yet: {event}") };
-        it.retry_after_ms
+        let Event::AttemptFailed(failed) = event else {
+            panic!("the attempt failed, but recorded was {event}")
+        };
+        failed.retry_after_ms
     };
     let fault = |remedy| pause(Err(Fault::new("away", remedy)));
     for (named, is) in [(None, 500), (Some(0), 500), (Some(499), 500), (Some(3_000), 3_000)] {
@@ -27,6 +29,6 @@ fn no_pause_that_is_named_is_shorter_than_the_one_that_grows() {
     assert_eq!(
         pause(Ok((Response::ToolsUnchanged, None))),
         Some(0),
-        "an answer of no use is asked for anew at once"
+        "the request is repeated at once after a useless answer"
     );
 }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 #[test]
-fn every_prompt_of_a_strategys_folder_is_said() {
+fn every_prompt_file_is_used() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/strategies");
     let mut read = 0;
     for strategy in strategies::all() {
@@ -22,5 +22,5 @@ fn every_prompt_of_a_strategys_folder_is_said() {
 #[test]
 fn a_planner_with_prompts_has_those_of_the_planner() {
     let of = |name| strategies::find(name).unwrap().prompts();
-    assert!(of("planner").iter().all(|it| of("planner_with_prompts").contains(it)));
+    assert!(of("planner").iter().all(|prompt| of("planner_with_prompts").contains(prompt)));
 }

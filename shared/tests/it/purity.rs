@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn nothing_in_the_tree_can_touch_the_world() {
+fn no_dependency_does_io() {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let tree = Command::new(cargo)
         .args([
@@ -22,7 +22,7 @@ fn nothing_in_the_tree_can_touch_the_world() {
         .expect("cargo runs");
     assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let tree = String::from_utf8(tree.stdout).expect("cargo speaks UTF-8");
-    let names: Vec<&str> = tree.lines().filter_map(|it| it.split_whitespace().next()).collect();
+    let names: Vec<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert!(names.contains(&"serde_json"), "this is the tree: {tree}");
     for banned in
         ["tokio", "sea-orm", "sqlx", "redis", "reqwest", "hyper", "rmcp", "async-openai", "rand", "getrandom"]

@@ -6,7 +6,7 @@ use shared::{Decided, Divergence, Event, Field, Graph, Request, replay, rerun};
 use crate::fixtures::each_fixture;
 
 /// Returns the log that the current code writes for this fixture.
-fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
+fn recorded(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
     let mut found = None;
     each_fixture(|graph, name, script| {
         if (graph.name(), name) == (strategy, fixture) {
@@ -19,8 +19,11 @@ fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
 /// Replays a log whose first decision of `node` has been changed by `then`.
 #[track_caller]
 fn decided(node: &str, then: impl Fn(&mut Decided)) -> Divergence {
-    let (graph, mut log) = lived("planner", "two_tasks");
-    let seq = log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == node)).unwrap();
+    let (graph, mut log) = recorded("planner", "two_tasks");
+    let seq = log
+        .iter()
+        .position(|event| matches!(event, Event::Decided(decision) if decision.node == node))
+        .unwrap();
     let Event::Decided(decision) = &mut log[seq] else { unreachable!() };
     then(decision);
     // Events after the changed decision may not follow from it, so the log ends there.
@@ -31,39 +34,42 @@ fn decided(node: &str, then: impl Fn(&mut Decided)) -> Divergence {
 }
 
 #[test]
-fn another_route_is_named_before_what_else_differs() {
-    let it = decided("assess", |it| {
-        it.to = shared::Goto::End;
-        it.reason = None;
+fn another_route_is_reported_before_other_differences() {
+    let difference = decided("assess", |decision| {
+        decision.to = shared::Goto::End;
+        decision.reason = None;
     });
-    assert_eq!((it.field.path(), it.then.as_str(), it.today.as_str()), ("to", "end", "advance"));
+    assert_eq!(
+        (difference.field.path(), difference.then.as_str(), difference.today.as_str()),
+        ("to", "end", "advance")
+    );
 }
 
 #[test]
-fn what_is_remembered_is_named_by_its_path() {
-    let it = decided("plan", |it| {
-        let task = it.facts[0].pointer_mut("/planned/tasks/1/task").unwrap();
+fn a_difference_in_the_state_is_named_by_its_path() {
+    let difference = decided("plan", |decision| {
+        let task = decision.facts[0].pointer_mut("/planned/tasks/1/task").unwrap();
         *task = json!("something else");
     });
-    assert_eq!(it.field, Field::Decision("state.plan.tasks.1.task".to_owned()));
-    assert_eq!(it.then, "“something else”");
-    assert_ne!(it.today, it.then);
+    assert_eq!(difference.field, Field::Decision("state.plan.tasks.1.task".to_owned()));
+    assert_eq!(difference.then, "“something else”");
+    assert_ne!(difference.today, difference.then);
 }
 
 #[test]
-fn what_is_said_and_why_are_named_last() {
-    let it = decided("respond", |it| it.messages[0].content += "!");
-    assert_eq!(it.field.path(), "messages.0.content");
-    let it = decided("assess", |it| it.reason = Some("the dice".to_owned()));
-    assert_eq!((it.field.path(), it.then.as_str()), ("reason", "“the dice”"));
+fn messages_and_reasons_are_reported_last() {
+    let difference = decided("respond", |decision| decision.messages[0].content += "!");
+    assert_eq!(difference.field.path(), "messages.0.content");
+    let difference = decided("assess", |decision| decision.reason = Some("the dice".to_owned()));
+    assert_eq!((difference.field.path(), difference.then.as_str()), ("reason", "“the dice”"));
 }
 
 #[test]
-fn a_prompt_is_named_by_its_line_and_only_if_nothing_else_differs() {
-    let (graph, log) = lived("planner", "two_tasks");
+fn a_changed_prompt_is_named_by_its_line_if_nothing_else_differs() {
+    let (graph, log) = recorded("planner", "two_tasks");
     let reworded = |also: fn(&mut Request)| {
         let mut log = log.clone();
-        let Some(Event::Asked(asked)) = log.iter_mut().find(|it| matches!(it, Event::Asked(_))) else {
+        let Some(Event::Asked(asked)) = log.iter_mut().find(|event| matches!(event, Event::Asked(_))) else {
             panic!("nothing is asked")
         };
         let Request::Chat { system, .. } = &mut asked.requests[0] else { panic!("no prompt") };
@@ -72,28 +78,28 @@ fn a_prompt_is_named_by_its_line_and_only_if_nothing_else_differs() {
         also(&mut asked.requests[0]);
         replay(graph, &log).unwrap().remove(0)
     };
-    let it = reworded(|_| ());
-    assert_eq!(it.field, Field::Prompt("requests.0.system".to_owned()));
-    assert_eq!((it.node.as_str(), it.then.as_str()), ("plan", "line 3: “Mumble.”"));
-    let it = reworded(|it| {
-        let Request::Chat { model, .. } = it else { return };
+    let difference = reworded(|_| ());
+    assert_eq!(difference.field, Field::Prompt("requests.0.system".to_owned()));
+    assert_eq!((difference.node.as_str(), difference.then.as_str()), ("plan", "line 3: “Mumble.”"));
+    let difference = reworded(|request| {
+        let Request::Chat { model, .. } = request else { return };
         *model = "openai/old".to_owned();
     });
-    assert_eq!(it.field, Field::Request("requests.0.model".to_owned()));
-    assert_eq!(it.then, "“openai/old”");
+    assert_eq!(difference.field, Field::Request("requests.0.model".to_owned()));
+    assert_eq!(difference.then, "“openai/old”");
 }
 
 /// A changed decision is reported at its own event and nowhere else, in every strategy.
 #[test]
-fn every_decision_that_is_changed_is_found() {
+fn every_changed_decision_is_found() {
     let mut found = 0;
     each_fixture(|graph, name, script| {
         let log = rerun(graph, &script).unwrap().log;
         for seq in 0..log.len() {
             let mut then = log[..=seq].to_vec();
-            let Event::Decided(it) = &mut then[seq] else { continue };
-            it.reason = Some("because I say so".to_owned());
-            let node = it.node.clone();
+            let Event::Decided(decision) = &mut then[seq] else { continue };
+            decision.reason = Some("because I say so".to_owned());
+            let node = decision.node.clone();
             let divergences = replay(graph, &then).unwrap();
             let [one] = divergences.as_slice() else { panic!("{name} {seq}: {divergences:?}") };
             assert_eq!((one.seq, one.field.path(), &one.node), (seq, "reason", &node), "{name}");
@@ -104,9 +110,9 @@ fn every_decision_that_is_changed_is_found() {
 }
 
 #[test]
-fn where_another_event_would_follow_both_are_told_whole() {
-    let (graph, log) = lived("planner", "dead_server");
-    let seq = log.iter().position(|it| matches!(it, Event::Abandoned(_))).unwrap();
+fn a_different_event_is_reported_with_both_events() {
+    let (graph, log) = recorded("planner", "dead_server");
+    let seq = log.iter().position(|event| matches!(event, Event::Abandoned(_))).unwrap();
     let mut then = log[..seq].to_vec();
     let (node, reason) = ("equip".to_owned(), "the server is dead".to_owned());
     then.push(shared::Failed { node, reason, worker: None }.into());

@@ -9,8 +9,8 @@ use shared::{
 fn working() -> Box<dyn DynThread> {
     let mut thread = strategies::find("retriever").unwrap().begin();
     let log = include_str!("../../../fixtures/golden/v1/retriever__write_in_doubt.jsonl");
-    let events = log.lines().map(|it| serde_json::from_str::<Event>(it).unwrap());
-    for event in events.take_while(|it| !matches!(it, Event::InDoubt(_))) {
+    let events = log.lines().map(|line| serde_json::from_str::<Event>(line).unwrap());
+    for event in events.take_while(|event| !matches!(event, Event::InDoubt(_))) {
         thread.apply(&event).unwrap();
     }
     thread.apply(&started("t1")).unwrap();
@@ -69,7 +69,7 @@ fn a_task_is_abandoned_with_its_turn() {
     assert!(result.starts_with("it is unknown whether this call took effect"), "{result}");
     let turn = serde_json::json!({"messages": [{"role": "user", "content": "And now?"}]});
     thread.apply(&serde_json::from_value::<shared::TurnStarted>(turn).unwrap().into()).unwrap();
-    assert_eq!(thread.abandoned_tasks(), [task()], "a worker that starts the next turn learns of it");
+    assert_eq!(thread.abandoned_tasks(), [task()], "a worker that starts the next turn sees the task");
     let Next::Append(asked) = thread.next().unwrap() else { panic!("it asks nothing") };
     thread.apply(&asked).unwrap();
     assert_eq!(thread.abandoned_tasks(), []);
@@ -77,7 +77,7 @@ fn a_task_is_abandoned_with_its_turn() {
 
 /// The task belongs to the source thread: a fork neither polls it nor cancels it.
 #[test]
-fn a_fork_has_no_part_in_a_task() {
+fn a_fork_neither_polls_nor_cancels_a_task() {
     let mut thread = working();
     let json = serde_json::json!({"thread": uuid::Uuid::nil(), "seq": thread.seq() - 1, "hash": ""});
     thread.apply(&serde_json::from_value::<Forked>(json).unwrap().into()).unwrap();

@@ -6,27 +6,27 @@ use shared::{Abandoned, Decided, Event, Shape, Upcast};
 /// The oldest shape has `code`, the next one `motive`, and the current one `reason`.
 const STEPS: &[Upcast] = &[motive_of_code, why_of_motive, gave_up_of_dropped];
 
-fn motive_of_code(it: &mut Shape) -> bool {
-    let Some(code) = (it.kind == "decided").then(|| it.payload.remove("code")).flatten() else {
+fn motive_of_code(event: &mut Shape) -> bool {
+    let Some(code) = (event.kind == "decided").then(|| event.payload.remove("code")).flatten() else {
         return false;
     };
-    it.payload.insert("motive".to_owned(), Value::String(format!("for code {code}")));
+    event.payload.insert("motive".to_owned(), Value::String(format!("for code {code}")));
     true
 }
 
-fn why_of_motive(it: &mut Shape) -> bool {
-    let Some(why) = (it.kind == "decided").then(|| it.payload.remove("motive")).flatten() else {
+fn why_of_motive(event: &mut Shape) -> bool {
+    let Some(why) = (event.kind == "decided").then(|| event.payload.remove("motive")).flatten() else {
         return false;
     };
-    it.payload.insert("reason".to_owned(), why);
+    event.payload.insert("reason".to_owned(), why);
     true
 }
 
 /// Renames a kind to its current name.
-fn gave_up_of_dropped(it: &mut Shape) -> bool {
-    let known = it.kind == "dropped";
+fn gave_up_of_dropped(event: &mut Shape) -> bool {
+    let known = event.kind == "dropped";
     if known {
-        it.kind = "abandoned".to_owned();
+        event.kind = "abandoned".to_owned();
     }
     known
 }
@@ -40,7 +40,7 @@ fn why(steps: &[Upcast], payload: &str) -> Result<Option<String>, String> {
 }
 
 #[test]
-fn each_shape_is_lifted_through_all_that_came_after_it() {
+fn each_old_shape_is_upgraded_through_all_later_steps() {
     let oldest = r#"{"node":"plan","code":7,"to":"end"}"#;
     let older = r#"{"node":"plan","motive":"for code 7","to":"end"}"#;
     let today = r#"{"node":"plan","reason":"for code 7","to":"end"}"#;
@@ -52,7 +52,7 @@ fn each_shape_is_lifted_through_all_that_came_after_it() {
 }
 
 #[test]
-fn a_link_that_is_taken_out_breaks_the_chain_and_says_where() {
+fn a_missing_upgrade_step_is_named() {
     let oldest = r#"{"node":"plan","code":7,"to":"end"}"#;
     assert!(why(&STEPS[..1], oldest).unwrap_err().contains("unknown field `motive`"));
     assert!(why(&[], oldest).unwrap_err().contains("unknown field `code`"));
@@ -62,9 +62,9 @@ fn a_link_that_is_taken_out_breaks_the_chain_and_says_where() {
 
 /// A payload that can be read unchanged is never upgraded, whatever a step would do to it.
 #[test]
-fn what_is_of_today_is_left_alone() {
-    fn spoils(it: &mut Shape) -> bool {
-        it.payload.clear();
+fn a_current_payload_is_not_changed() {
+    fn spoils(event: &mut Shape) -> bool {
+        event.payload.clear();
         true
     }
     let today = r#"{"node":"plan","reason":"because","to":"end"}"#;

@@ -4,7 +4,7 @@ use shared::{Message, Role, Thread};
 use strategies::probe::Probe;
 
 #[test]
-fn only_messages_of_the_turn_count() {
+fn only_messages_of_the_turn_are_read() {
     let messages = vec![Message::user("yes"), Message::assistant("Shall I?")];
     let mut thread = Thread::<Probe> { messages, ..Thread::default() };
     thread.turn.from = thread.messages.len();

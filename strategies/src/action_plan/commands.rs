@@ -91,7 +91,7 @@ pub(super) fn detail(Command { server, tool }: &Command<'_>) -> String {
 }
 
 #[test]
-fn a_command_takes_nothing_only_if_it_says_so() {
+fn a_command_without_parameters_declares_it() {
     let takes_nothing = |parameters: serde_json::Value| {
         let tool = Tool { parameters, ..serde_json::from_str(r#"{"name":"ping","safety":"read"}"#).unwrap() };
         Command { server: "contacts", tool: &tool }.takes_nothing()

@@ -189,7 +189,7 @@ pub(super) fn json(payload: &Payload) -> String {
 }
 
 #[test]
-fn the_hash_names_all_that_a_plan_says() {
+fn the_hash_of_a_plan_covers_all_of_its_fields() {
     let step = |description: &str| Step {
         id: 0,
         server: "calendar".to_owned(),

@@ -263,7 +263,7 @@ mod tests {
 
     /// The planner's fields are flattened beside the strategy's own, and an unknown field is still reported.
     #[test]
-    fn the_configuration_is_flat_and_closed() {
+    fn the_configuration_is_flat_and_refuses_unknown_keys() {
         let config: Config =
             serde_json::from_value(json!({"rounds": 2, "confidence_threshold": 0.9})).unwrap();
         assert_eq!((config.planner.rounds, config.planner.model_calls), (2, 60));

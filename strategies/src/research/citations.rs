@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn drops(answer: &str, expected: &str, strange: &[&str]) {
-        let strange = strange.iter().map(|it| (*it).to_owned()).collect();
+        let strange = strange.iter().map(|url| (*url).to_owned()).collect();
         assert_eq!(resolved(answer), Resolved { text: expected.to_owned(), strange }, "{answer}");
     }
 
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_stays_whatever_follows() {
+    fn the_beginning_of_a_text_does_not_depend_on_its_end() {
         let sources = sources(3);
         let mut written = 0;
         for answer in awkward() {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_itself_and_not_the_beginning_of_another() {
+    fn a_token_is_not_a_prefix_of_another() {
         is(
             "Ten [s10]. One [s1]. Ten again [s10].",
             "Ten [1](https://e.example/10). One [2](https://e.example/1). Ten again [1](https://e.example/10).\n\n\
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_may_stand_together() {
+    fn several_tokens_may_be_adjacent() {
         let list = "\n\nSources:\n1. [Page 1](https://e.example/1)\n2. [Page 2](https://e.example/2)";
         let (one, two) = ("[1](https://e.example/1)", "[2](https://e.example/2)");
         is("A [s1][s2].", &format!("A {one}{two}.{list}"));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_source_is_taken_out() {
+    fn tokens_without_a_source_are_removed() {
         drops("A [s13], B [s0].", "A, B.", &["[s13]", "[s0]"]);
         drops(
             "A [s1, s99].",
@@ -379,9 +379,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_stays() {
-        for it in ["a[0], a[i], [], [s], [sx1], [note], [ ] todo, s1, [s1", "", "[[a](b)]"] {
-            is(it, it);
+    fn other_brackets_are_kept() {
+        for text in ["a[0], a[i], [], [s], [sx1], [note], [ ] todo, s1, [s1", "", "[[a](b)]"] {
+            is(text, text);
         }
     }
 
@@ -409,8 +409,8 @@ mod tests {
 
     #[test]
     fn an_address_of_the_readers_own_machine_needs_no_source() {
-        for it in ["Open http://localhost:8080/map.", "[here](http://127.0.0.1/)", "http://localhost"] {
-            is(it, it);
+        for text in ["Open http://localhost:8080/map.", "[here](http://127.0.0.1/)", "http://localhost"] {
+            is(text, text);
         }
         drops(
             "http://localhost.example/x",
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn code_stays_byte_for_byte() {
-        for it in [
+        for text in [
             "Run `curl http://localhost:8080/health`.",
             "```sh\ncurl http://localhost:8080 # [s1]\n```",
             "a\n\n~~~\nx[s1] = [s2, s3]\nhttps://e.example/3\n~~~\n\nb",
@@ -429,7 +429,7 @@ mod tests {
             "    [a] stays indented, as `[s1]` does",
             "`[see`](http://known.example/x)",
         ] {
-            is(it, it);
+            is(text, text);
         }
         is(
             "Call `f[s1]` as in [s2], [`f`](https://known.example/x) and ```[s3]```.",

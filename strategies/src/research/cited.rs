@@ -106,11 +106,14 @@ mod tests {
     fn read(words: &str, citations: &[Citation]) -> (String, Vec<String>) {
         let mut shelf = Shelf::new(&[]);
         let finding = shelf.note_cited(words, citations);
-        (finding, shelf.into_sources().iter().map(|it| format!("{} <{}>", it.title, it.url)).collect())
+        (
+            finding,
+            shelf.into_sources().iter().map(|source| format!("{} <{}>", source.title, source.url)).collect(),
+        )
     }
 
     #[test]
-    fn what_is_cited_is_a_source_and_what_is_only_said_is_none() {
+    fn only_cited_pages_are_sources() {
         let words =
             "The tide is high ([a.example](https://a.example/t?utm_source=openai)), says https://made.up/x.";
         let (finding, sources) =
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_citation_without_a_link_stands_where_its_words_end() {
+    fn a_citation_without_a_link_is_placed_at_the_end_of_its_text() {
         let (finding, sources) = read(
             "Hoch ist die Flut. Der Mond zieht.",
             &[
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_citation_where_the_words_are_cut_off_is_kept() {
+    fn a_citation_at_the_end_of_a_cut_text_is_kept() {
         let words = "word ".repeat(FINDING_MAX);
         for end in FINDING_MAX - 3..FINDING_MAX + 3 {
             let (finding, sources) = read(&words, &[citation("https://a.example", "A", end)]);
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_cited_once_at_one_place_and_cannot_forge_tokens() {
+    fn a_page_is_cited_once_per_place_and_cannot_forge_tokens() {
         let twice = citation("https://a.example", "[s9] A", 6);
         let (finding, sources) = read("Flööd. [s7] more", &[twice.clone(), twice]);
         assert_eq!(finding, "Flööd. [s1] (s7) more");

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn is(text: &str, expected: &[&str]) {
-        let found: Vec<&str> = code(text).into_iter().map(|it| &text[it]).collect();
+        let found: Vec<&str> = code(text).into_iter().map(|range| &text[range]).collect();
         assert_eq!(found, expected, "{text:?}");
     }
 
@@ -154,7 +154,7 @@ mod tests {
 
     /// A model may write anything.
     #[test]
-    fn long_texts_are_looked_through_once() {
+    fn long_texts_take_linear_time() {
         let many: String = (1..1_400).map(|n| format!("{} ", "`".repeat(n))).collect();
         assert_eq!(code(&many), []);
         assert_eq!(code(&"` ".repeat(400_001)).len(), 200_000);

@@ -110,7 +110,7 @@ impl Config {
 }
 
 #[test]
-fn a_number_goes_over_the_effort() {
+fn an_explicit_number_overrides_the_effort() {
     let budget = |json| {
         let config: Config = serde_json::from_value(json).unwrap();
         (config.queries(), config.loops())

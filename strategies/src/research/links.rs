@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Vec<(String, String, Option<String>)> {
-        links(text).into_iter().map(|it| (text[it.at].to_owned(), it.url, it.label)).collect()
+        links(text).into_iter().map(|link| (text[link.at].to_owned(), link.url, link.label)).collect()
     }
 
     fn one(text: &str, at: &str, url: &str, label: Option<&str>) {
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(links("![p](https://a.example/p.png)")[0].kind, Kind::Picture);
         let both = told("[A](https://a.example) [B](https://b.example)");
         assert_eq!(
-            both.iter().map(|it| &*it.0).collect::<Vec<_>>(),
+            both.iter().map(|pair| &*pair.0).collect::<Vec<_>>(),
             ["[A](https://a.example)", "[B](https://b.example)"]
         );
     }
@@ -212,7 +212,7 @@ mod tests {
 
     /// A page may be hostile. Each of these texts once took seconds.
     #[test]
-    fn long_texts_are_looked_through_once() {
+    fn long_texts_take_linear_time() {
         for (piece, many) in [("http://a ", 100_000), ("](http://a) ", 80_000), ("[](http://a \"", 80_000)] {
             let found = links(&piece.repeat(many)).len();
             assert!(many / 2 <= found, "{found} of {piece:?}");
@@ -221,7 +221,7 @@ mod tests {
 
     /// Tries eight pieces of markdown in every order, enough for a link that begins in the title of another.
     #[test]
-    fn no_two_links_overlap_whatever_the_text() {
+    fn links_never_overlap() {
         const PARTS: [&str; 8] =
             ["[", "](http://a", "](<http://b>", " \"![", "é\"", "\")", ")", "<http://c>"];
         for nth in 0..PARTS.len().pow(6) {
@@ -244,7 +244,7 @@ mod tests {
             "https://a.example/b?utm_source=x&gclid=1",
             "https://ann@a.example/b#:~:text=x",
         ];
-        assert!(same.iter().all(|it| key(it) == key(same[0])), "{:?}", same.map(key));
+        assert!(same.iter().all(|url| key(url) == key(same[0])), "{:?}", same.map(key));
         let others = [
             "https://a.example/bc",
             "https://a.example/B",
@@ -252,6 +252,6 @@ mod tests {
             "https://a.example/b#/c",
             "https://a.example:8080/b",
         ];
-        assert!(others.iter().all(|it| key(it) != key(same[0])), "{:?}", others.map(key));
+        assert!(others.iter().all(|url| key(url) != key(same[0])), "{:?}", others.map(key));
     }
 }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_read_or_refused_in_words() {
+    fn a_plan_is_read_or_refused_with_a_reason() {
         let read = |arguments| submitted([&call(arguments)], 2);
         let plan = read(json!({"queries": [" tide\n times ", "moon"], "rationale": "two angles"})).unwrap();
         assert_eq!(
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn several_plans_are_one() {
+    fn several_plans_are_merged() {
         let calls =
             [call(json!({"queries": ["a", "b"]})), call(json!({"queries": ["B", "c"], "rationale": "why"}))];
         let plan = submitted(&calls, 3).unwrap();
@@ -185,14 +185,15 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_understood() {
+    fn answers_of_a_person_to_a_plan_are_recognized() {
         for yes in ["yes", " Yes. ", "OK!", "go ahead", "Yes, please", "ja, bitte", "vale"] {
             assert_eq!(approval(yes, 2), Approval::Yes, "{yes}");
         }
         for no in ["no", "No.", "STOP", "No, thanks!", "forget it", "non merci"] {
             assert_eq!(approval(no, 2), Approval::No, "{no}");
         }
-        let rather = |it: &[&str]| Approval::Rather(it.iter().map(|it| (*it).to_owned()).collect());
+        let rather =
+            |queries: &[&str]| Approval::Rather(queries.iter().map(|query| (*query).to_owned()).collect());
         for line in ["no man's sky review", "2026 tides", " tak\n", "make it about the moon", "-"] {
             assert_eq!(approval(line, 2), Approval::Line, "{line}");
         }

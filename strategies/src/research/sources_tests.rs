@@ -6,7 +6,10 @@ use super::*;
 fn read(output: &str) -> (String, Vec<String>) {
     let mut shelf = Shelf::new(&[]);
     let finding = shelf.note(output, 3);
-    (finding, shelf.into_sources().iter().map(|it| format!("{} <{}>", it.title, it.url)).collect())
+    (
+        finding,
+        shelf.into_sources().iter().map(|source| format!("{} <{}>", source.title, source.url)).collect(),
+    )
 }
 
 const TIDES: &str = "[s1] Tides (a.example)\nTwice a day.\n\n[s2] Moon (b.example)\nIt pulls.";
@@ -27,11 +30,11 @@ fn json_is_read_wherever_its_addresses_are() {
 }
 
 #[test]
-fn words_keep_their_shape_and_get_tokens() {
+fn texts_keep_their_layout_and_get_tokens() {
     let is = |output: &str, finding: &str, sources: &[&str]| {
         assert_eq!(
             read(output),
-            (finding.to_owned(), sources.iter().map(|it| (*it).to_owned()).collect()),
+            (finding.to_owned(), sources.iter().map(|url| (*url).to_owned()).collect()),
             "{output}"
         );
     };
@@ -56,14 +59,14 @@ fn words_keep_their_shape_and_get_tokens() {
 }
 
 #[test]
-fn what_holds_nothing_is_nothing() {
+fn an_empty_result_gives_no_finding() {
     for output in ["", " \n", "[]", "{}", r#"{"results":[],"count":0}"#] {
         assert_eq!(read(output), (String::new(), vec![]), "{output}");
     }
 }
 
 #[test]
-fn a_page_has_one_token_whoever_finds_it() {
+fn a_page_has_one_token_in_all_results() {
     let mut shelf = Shelf::new(&[Source { url: "https://a.example/t".into(), title: "Tides".into() }]);
     let again = r#"[{"url":"https://b.example/","title":"B"},{"url":"http://www.a.example/t/?utm_source=x","title":"Other"}]"#;
     assert_eq!(shelf.note(again, 5), "[s2] B (b.example)\n\n[s1] Other (a.example)");
@@ -79,7 +82,7 @@ fn a_page_cannot_give_itself_another_pages_token() {
 }
 
 #[test]
-fn much_is_cut() {
+fn long_results_are_cut() {
     let many: Vec<Value> =
         (0..9).map(|n| serde_json::json!({"url": format!("https://a.example/{n}"), "title": "T"})).collect();
     assert_eq!(read(&Value::from(many).to_string()).1.len(), 3);

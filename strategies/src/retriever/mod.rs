@@ -181,7 +181,7 @@ impl Strategy for Retriever {
 
 /// Experts are pinned when a thread opens, so only a state from another source can name an unavailable one.
 #[test]
-fn a_server_that_is_no_longer_at_hand_is_routed_anew() {
+fn a_thread_whose_server_was_removed_is_routed_again() {
     let messages = ["Find Ann", "ann@example.org", "And Bo?"].map(shared::Message::user).to_vec();
     let mut thread = Thread::<Retriever> { messages, ..Thread::default() };
     thread.state.server = Some("contacts".to_owned());

@@ -81,7 +81,7 @@ async fn a_thread_that_cannot_go_on_is_parked() {
     let hands = hands(&parts, Arc::new(Echo));
     assert_eq!(hands.run_job(thread, &Notify::new()).await.unwrap(), StepOutcome::Idle);
     let turn = parts.store.turns(store::TurnFilter::default(), None, 1).await.unwrap().remove(0);
-    assert_eq!(turn.status, store::TurnStatus::Failed);
+    assert_eq!(turn.status, shared::TurnStatus::Failed);
     let error = turn.error.unwrap();
     assert!(
         error.contains("this build has no strategy \"gone\"; its strategies are: ")
@@ -117,8 +117,8 @@ async fn an_answer_that_the_database_refuses_fails_the_turn() {
     let of = |thread| turns.iter().find(|it| it.thread == thread).unwrap();
     let error = of(thread).error.clone().unwrap_or_default();
     assert!(error.contains("refuses what is to be stored: this rule refuses it"), "{error}");
-    assert_eq!(of(thread).status, store::TurnStatus::Failed);
-    assert_eq!(of(neighbour).status, store::TurnStatus::Completed);
+    assert_eq!(of(thread).status, shared::TurnStatus::Failed);
+    assert_eq!(of(neighbour).status, shared::TurnStatus::Completed);
     assert_eq!(*world.asked.lock().unwrap(), 1);
 }
 
@@ -156,13 +156,13 @@ async fn a_thread_of_another_version_is_left_to_its_workers() {
     let held = async || format!("{:?}", parts.queue.list(10).await.unwrap());
     let turn = async || parts.store.turns(TurnFilter::default(), None, 1).await.unwrap().remove(0);
     while !held().await.contains("this build has no strategy") {
-        assert_eq!(turn().await.status, store::TurnStatus::Queued, "{:?}", turn().await.error);
+        assert_eq!(turn().await.status, shared::TurnStatus::Queued, "{:?}", turn().await.error);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
     let new = tokio::spawn(Worker::new(hands(&parts, Arc::new(Echo)), limits).run(stop.clone()));
-    while turn().await.status != store::TurnStatus::Completed {
-        assert_ne!(turn().await.status, store::TurnStatus::Failed, "{:?}", turn().await.error);
+    while turn().await.status != shared::TurnStatus::Completed {
+        assert_ne!(turn().await.status, shared::TurnStatus::Failed, "{:?}", turn().await.error);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     stop.drain();
@@ -186,7 +186,7 @@ async fn a_parked_turn_stays_as_it_was_reported() {
         (turns.iter().map(of).collect::<Vec<_>>(), parts.store.head(thread).await.unwrap().seq)
     };
     let (turns, seq) = stands().await;
-    assert_eq!(turns.iter().map(|it| it.0).collect::<Vec<_>>(), [store::TurnStatus::Failed]);
+    assert_eq!(turns.iter().map(|it| it.0).collect::<Vec<_>>(), [shared::TurnStatus::Failed]);
 
     let next = new_turn(Opening::Existing(thread), vec![Message::user("echo three")]);
     let Submitted::New(turn) = parts.store.submit(next).await.unwrap() else { panic!("it is not under way") };
@@ -200,13 +200,13 @@ async fn a_parked_turn_stays_as_it_was_reported() {
         drain_timeout: minute,
     };
     let worker = tokio::spawn(Worker::new(all, limits).run(stop.clone()));
-    while parts.store.turn(turn.id).await.unwrap().unwrap().status == store::TurnStatus::Queued {
+    while parts.store.turn(turn.id).await.unwrap().unwrap().status == shared::TurnStatus::Queued {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     stop.drain();
     worker.await.unwrap();
     let (turns, after) = stands().await;
-    assert_eq!(turns.iter().map(|it| it.0).collect::<Vec<_>>(), [store::TurnStatus::Failed; 2]);
+    assert_eq!(turns.iter().map(|it| it.0).collect::<Vec<_>>(), [shared::TurnStatus::Failed; 2]);
     assert!(turns[0].1.contains("the thread is parked"), "{turns:?}");
     assert_eq!(after, seq, "nothing more has happened");
 }
@@ -235,8 +235,8 @@ async fn an_answer_is_heard_to_its_own_question_or_not_at_all() {
         turns.push(parts.store.turn(id).await.unwrap().unwrap());
     }
     let [first, second] = [&turns[0], &turns[1]].map(|it| (it.status, it.error.as_deref().unwrap_or("")));
-    assert_eq!(first, (store::TurnStatus::Interrupted, ""), "it goes on to the second question");
-    assert_eq!(second.0, store::TurnStatus::Failed);
+    assert_eq!(first, (shared::TurnStatus::Interrupted, ""), "it goes on to the second question");
+    assert_eq!(second.0, shared::TurnStatus::Failed);
     assert!(second.1.contains("settled"), "{second:?}");
 }
 
@@ -265,7 +265,7 @@ async fn an_answer_to_what_a_late_worker_has_not_seen_is_left_to_be_heard() {
     let late = Worker::new(hands(&parts, Arc::new(Echo)), limits);
     let late = tokio::spawn(late.run(stop.clone()));
     let rests = async |turns: usize| {
-        let filter = TurnFilter { status: Some(store::TurnStatus::Interrupted), ..TurnFilter::default() };
+        let filter = TurnFilter { status: Some(shared::TurnStatus::Interrupted), ..TurnFilter::default() };
         while parts.store.turns(filter, None, 9).await.unwrap().len() < turns {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -284,9 +284,9 @@ async fn an_answer_to_what_a_late_worker_has_not_seen_is_left_to_be_heard() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let turn = parts.store.turn(second).await.unwrap().unwrap();
-    assert_eq!((turn.status, turn.error), (store::TurnStatus::Queued, None));
+    assert_eq!((turn.status, turn.error), (shared::TurnStatus::Queued, None));
     ring(Schedule::Now).await;
-    while parts.store.turn(second).await.unwrap().unwrap().status != store::TurnStatus::Completed {
+    while parts.store.turn(second).await.unwrap().unwrap().status != shared::TurnStatus::Completed {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     stop.drain();

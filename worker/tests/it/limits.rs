@@ -333,7 +333,7 @@ async fn until_interrupted(parts: &Backends, thread: ThreadId) {
 /// Counts the running turns, over and over.
 async fn count_running(store: Store, most: Arc<AtomicUsize>) {
     loop {
-        let filter = store::TurnFilter { status: Some(store::TurnStatus::Running), ..Default::default() };
+        let filter = store::TurnFilter { status: Some(shared::TurnStatus::Running), ..Default::default() };
         most.fetch_max(store.turns(filter, None, 50).await.unwrap().len(), Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(3)).await;
     }

@@ -224,7 +224,7 @@ pub(super) mod tests {
 
     #[test]
     fn each_kind_of_result_is_a_row() {
-        let rows = lines().map(|result| Row::of(&result).csv());
+        let rows = lines().map(|line| Row::of(&line).csv());
         assert_eq!(
             rows,
             [

@@ -190,7 +190,8 @@ mod tests {
         let hangs = Check::new("slow", std::future::pending());
         let quick = Check::new("quick", async { vec![Finding::ok("quick", "fine")] });
         let findings = all(vec![hangs.within(Duration::from_secs(5)), quick]).await;
-        let texts: Vec<(&str, Status)> = findings.iter().map(|it| (it.detail.as_str(), it.status)).collect();
+        let texts: Vec<(&str, Status)> =
+            findings.iter().map(|finding| (finding.detail.as_str(), finding.status)).collect();
         assert_eq!(texts, [("no result within 5 s", Status::Fail), ("fine", Status::Ok)]);
     }
 }

@@ -138,7 +138,7 @@ mod tests {
             ..of(PendingCause::Worker, turns, detail)
         };
         let due = clock::rfc3339(now + 12_900_000);
-        for (it, text) in [
+        for (row, text) in [
             (of(PendingCause::Behind, 12, ""), "12 behind another turn of their thread"),
             (placed(1, 5, 5, "tenant acme, normal"), "5 wait for a worker (tenant acme, normal: 1st to 5th)"),
             (placed(22, 22, 1, "tenant acme, low"), "1 wait for a worker (tenant acme, low: 22nd)"),
@@ -159,7 +159,7 @@ mod tests {
             (of(PendingCause::NotDue, 2, ""), format!("2 not due before {due}").as_str()),
             (of(PendingCause::Person, 7, ""), "7 wait for a person"),
         ] {
-            assert_eq!(group(&it, now), text);
+            assert_eq!(group(&row, now), text);
         }
         let ordinals: Vec<String> =
             [1, 2, 3, 4, 11, 12, 13, 21, 111, 1_003].into_iter().map(ordinal).collect();

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use shared::Safety;
 use turnfold::config::{ProviderSettings, Settings};
-use worker::world::{Method, Structured};
+use world::{Method, Structured};
 
 use super::{error_of, refusal, shown, sources, toml};
 
@@ -14,7 +14,7 @@ fn a_provider_may_choose_its_method_for_structured_answers() {
     let chosen = |text: &str| {
         let (_folder, sources) = sources(&[("turnfold.toml", text)]);
         match &Settings::load(sources).unwrap().0.providers["x"] {
-            ProviderSettings::Http(it) => it.structured,
+            ProviderSettings::Http(http) => http.structured,
             ProviderSettings::Script { .. } => panic!("an endpoint was expected"),
         }
     };

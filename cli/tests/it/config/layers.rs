@@ -141,7 +141,7 @@ fn a_stronger_layer_may_change_the_kind_of_a_provider() {
 
     let (settings, _) = Settings::load(sources.set("providers.openai.base_url=http://x/v1")).unwrap();
     let openai = &settings.providers["openai"];
-    assert!(matches!(openai, ProviderSettings::Http(it) if it.timeout_seconds == 120), "{openai:?}");
+    assert!(matches!(openai, ProviderSettings::Http(http) if http.timeout_seconds == 120), "{openai:?}");
 }
 
 #[test]

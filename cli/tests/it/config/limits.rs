@@ -6,7 +6,7 @@ use turnfold::config::{LimitSettings, ModelLimits, PriceSettings, ProviderSettin
 use super::{error_of, toml};
 
 #[test]
-fn budgets_and_prices_are_read_and_held_to_sense() {
+fn budgets_and_prices_are_validated() {
     let (settings, _) = toml(
         "budget.turn = { tokens = 9, usd = 0.5 }\nbudget.thread.seconds = 60\n\
          [providers.x]\nbase_url = 'http://x'\nprices = { 'a-1.5' = { input = 2.5, output = 10 } }",
@@ -33,7 +33,7 @@ fn budgets_and_prices_are_read_and_held_to_sense() {
 }
 
 #[test]
-fn limits_are_read_and_held_to_sense() {
+fn limits_are_validated() {
     let (settings, _) = toml(
         "[limits.models.'x/a-1.5']\nconcurrency = 2\nrequests_per_minute = 3\ntokens_per_minute = 4\nusd_per_day = 0.5\n\
          [limits.providers.x]\nusd_per_day = 40\n[limits.servers]\nmail.concurrency = 5\ncommands.requests_per_minute = 6\n\
@@ -102,9 +102,9 @@ fn limits_are_read_and_held_to_sense() {
     );
 }
 
-/// A section holds for one tenant, and `*` for what it does not set.
+/// A section applies to one tenant, and `*` to the keys that it does not set.
 #[test]
-fn limits_of_tenants_are_read_and_held_to_sense() {
+fn limits_of_tenants_are_validated() {
     let prices = "[providers.x]\nbase_url = 'http://x'\nprices = { m = { input = 1, output = 1 } }\n";
     let (settings, _) = toml(&format!(
         "{prices}[tenants.acme]\nweight = 3\nusd_per_day = 0.5\nmax_waiting_turns = 9\n\

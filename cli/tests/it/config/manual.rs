@@ -11,7 +11,7 @@ use super::sources;
 fn reference_enabled() -> String {
     let example = |line: &str| {
         line.strip_prefix('#')
-            .filter(|it| it.starts_with(|c: char| c.is_alphabetic() || c == '['))
+            .filter(|line| line.starts_with(|c: char| c.is_alphabetic() || c == '['))
             .map(str::to_owned)
     };
     MANUAL.lines().map(|line| example(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
@@ -81,7 +81,7 @@ fn the_reference_states_the_defaults_of_the_strategies() {
     let mut actual = serde_json::to_value(&text["strategies"]).unwrap();
     let own: Json = strategies::all()
         .iter()
-        .map(|it| (it.name().to_owned(), it.defaults()))
+        .map(|strategy| (strategy.name().to_owned(), strategy.defaults()))
         .collect::<serde_json::Map<_, _>>()
         .into();
     for (strategy, section) in actual.as_object_mut().unwrap() {
@@ -94,8 +94,9 @@ fn the_reference_states_the_defaults_of_the_strategies() {
 #[test]
 fn the_reference_explains_every_key() {
     let lines: Vec<&str> = MANUAL.lines().collect();
-    let block =
-        |i: usize| lines[..i].iter().rev().take_while(|it| !it.is_empty()).any(|it| it.starts_with("# "));
+    let block = |i: usize| {
+        lines[..i].iter().rev().take_while(|line| !line.is_empty()).any(|line| line.starts_with("# "))
+    };
     for (i, line) in lines.iter().enumerate() {
         let active = line.starts_with(|c: char| c.is_alphabetic());
         assert!(!active || block(i), "line {} of the reference sets {line} without an explanation", i + 1);

@@ -73,7 +73,7 @@ fn the_error_of_a_secret_names_its_setting() {
     ];
     let settings: Vec<_> = errors
         .into_iter()
-        .map(|it| it.unwrap_err().to_string().split(": ").next().unwrap().to_owned())
+        .map(|result| result.unwrap_err().to_string().split(": ").next().unwrap().to_owned())
         .collect();
     let expected = [
         "store.url",
@@ -87,7 +87,7 @@ fn the_error_of_a_secret_names_its_setting() {
 }
 
 #[test]
-fn nothing_secret_is_shown() {
+fn secrets_are_never_shown() {
     let (settings, origins) = toml(
         "store.url = 'postgres://ann:hunter2@db/x?sslmode=require&password=hunter2'\n\
          queue.url = 'redis://:hunter2@redis:6379'\nproviders.openai.base_url = 'https://hunter2@y/v1?sig=hunter2&hunter2'\n\
@@ -134,7 +134,7 @@ fn a_key_with_two_owners_is_refused_at_start() {
         let done = dev.current_dir(folder.path()).arg("dev").output().unwrap();
         let message = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(2), "{message}");
-        let named = [one, other].map(|it| message.contains(&format!("{it}.keys")));
+        let named = [one, other].map(|tenant| message.contains(&format!("{tenant}.keys")));
         assert!(
             named == [true; 2] && message.contains("a key of its own") && !message.contains("sesame"),
             "{message}"

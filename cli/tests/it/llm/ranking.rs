@@ -52,7 +52,7 @@ async fn real_vectors_find_the_server() {
     // The text also serves as its hash.
     let offer = |text: String| Description { hash: text.clone(), text };
     let servers: BTreeMap<_, _> =
-        routing.servers.into_iter().map(|(name, it)| (name, Some(offer(it)))).collect();
+        routing.servers.into_iter().map(|(name, server)| (name, Some(offer(server)))).collect();
     match ask(&world, Request::Index { servers, held: BTreeMap::new() }).await {
         Response::Indexed { written, .. } => assert_eq!(written.len(), 12),
         other => panic!("an index was expected: {other:?}"),
@@ -93,7 +93,7 @@ async fn ask(world: &LiveWorld, request: Request) -> Response {
 }
 
 /// Counts the questions whose server is among the first three results, and prints each result.
-#[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
+#[expect(clippy::print_stdout, reason = "the figure is the result of the test")]
 async fn among_three(world: &LiveWorld, which: &str, questions: &[Question]) -> usize {
     let (mut first, mut among_three) = (0, 0);
     for Question { asks, wants } in questions {
@@ -106,12 +106,12 @@ async fn among_three(world: &LiveWorld, which: &str, questions: &[Question]) -> 
             Response::SearchResults { hits, ranking: by } if by == BY => hits,
             other => panic!("servers were expected, ranked by {BY}: {other:?}"),
         };
-        let place = hits.iter().position(|it| it.server == *wants);
+        let place = hits.iter().position(|hit| hit.server == *wants);
         first += usize::from(place == Some(0));
         among_three += usize::from(place.is_some());
-        let told = place.map_or("-".to_owned(), |it| (it + 1).to_string());
-        let names: Vec<&str> = hits.iter().map(|it| it.server.as_str()).collect();
-        println!("{told} {asks} -> {wants}: {names:?}");
+        let printed = place.map_or("-".to_owned(), |place| (place + 1).to_string());
+        let names: Vec<&str> = hits.iter().map(|hit| hit.server.as_str()).collect();
+        println!("{printed} {asks} -> {wants}: {names:?}");
     }
     println!("{BY}, {which}: {among_three} of {} among the first three, {first} the first", questions.len());
     among_three

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use crate::engine::TURNFOLD;
 
 /// The messages of a person on one thread, one for each turn.
-pub(super) struct Talk {
+pub(super) struct Conversation {
     pub(super) strategy: &'static str,
     /// Configuration with low limits, so that a model that makes no progress ends soon.
     pub(super) config: Value,
-    pub(super) says: &'static [&'static str],
+    pub(super) messages: &'static [&'static str],
 }
 
 /// Parts of error messages by which faults of the model are recognized.
-pub(super) const FALTERS: [&str; 6] = [
+pub(super) const FAILURES: [&str; 6] = [
     "cut off at the length limit",
     "does not fit its schema",
     "a function other than the required one",
@@ -31,12 +31,12 @@ pub(super) fn config(chat: &str, vectors: &str) -> String {
         json!(chat),
         json!(vectors)
     );
-    let experts = demo_servers::Expert::ALL.iter().map(|it| {
+    let experts = demo_servers::Expert::ALL.iter().map(|expert| {
         format!(
             "[mcp.{0}]\ndescription = {1}\ncommand = {2}\nargs = [\"expert\", \"{0}\", \"--data\", \"{0}.json\"]\n\
              connect_timeout_seconds = 60\n",
-            it.name(),
-            json!(it.description()),
+            expert.name(),
+            json!(expert.description()),
             json!(TURNFOLD)
         )
     });
@@ -45,29 +45,29 @@ pub(super) fn config(chat: &str, vectors: &str) -> String {
 
 /// Returns all conversations; the index is built before the conversations that search it. One of them forces structured
 /// output through a function, which is not the default for this model's endpoint.
-pub(super) fn talks() -> Vec<Talk> {
-    let talk = |strategy, config, says| Talk { strategy, config, says };
+pub(super) fn conversations() -> Vec<Conversation> {
+    let conversation = |strategy, config, messages| Conversation { strategy, config, messages };
     let search = json!({"server": "notes", "tool": "search", "argument": "query"});
     vec![
-        talk("probe", json!({}), &["echo hello", "call 2; echo done"]),
-        talk("index_builder", json!({}), &["Bring it up to date", "Once more"]),
-        talk(
+        conversation("probe", json!({}), &["echo hello", "call 2; echo done"]),
+        conversation("index_builder", json!({}), &["Bring it up to date", "Once more"]),
+        conversation(
             "planner",
             planner("local"),
             &["What time is it in Tokyo?", "Add Ada, ada@example.org, to my contacts."],
         ),
-        talk("planner", planner("forced"), &["Write a note called shopping: milk and bread."]),
-        talk(
+        conversation("planner", planner("forced"), &["Write a note called shopping: milk and bread."]),
+        conversation(
             "planner_with_prompts",
             planner("local"),
             &["How is the weather in Oslo?", "Plan my day in the calendar."],
         ),
-        talk(
+        conversation(
             "action_plan",
             json!({"model": "local/smollm2", "model_calls": 6, "steps_max": 3}),
             &["Write a note called plan that says: first things first.", "Cancel everything on Friday."],
         ),
-        talk(
+        conversation(
             "research",
             json!({
                 "model": "local/smollm2", "search": search, "effort": "low", "iterations": 3, "model_calls": 6,
@@ -75,7 +75,7 @@ pub(super) fn talks() -> Vec<Talk> {
             }),
             &["What did Ada Lovelace write of?", "And where did she live?"],
         ),
-        talk(
+        conversation(
             "retriever",
             json!({"model": "local/smollm2", "reroutes": 1, "rounds": 3}),
             &["What time is it in Tokyo?", "And in Oslo?"],

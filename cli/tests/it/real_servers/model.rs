@@ -26,47 +26,47 @@ pub(super) struct Rule {
     shape: &'static str,
     system: Vec<String>,
     last: String,
-    says: Says,
+    replies: Reply,
 }
 
 #[derive(Clone)]
-enum Says {
-    Words(String),
+enum Reply {
+    Text(String),
     Calls(Vec<(String, Value)>),
 }
 
 /// Matches requests without structured output whose system prompt contains `system` and whose last message is from the
 /// role `last` or contains that text. An empty text matches every message.
-pub(super) fn hears(system: &str, last: &str) -> Rule {
+pub(super) fn matching(system: &str, last: &str) -> Rule {
     Rule {
         shape: "",
         system: vec![system.to_owned()],
         last: last.to_owned(),
-        says: Says::Words(String::new()),
+        replies: Reply::Text(String::new()),
     }
 }
 
 /// Matches requests for structured output of this shape.
 pub(super) fn shaped(shape: &'static str, answer: &Value) -> Rule {
-    Rule { shape, ..hears("", "") }.says(&answer.to_string())
+    Rule { shape, ..matching("", "") }.replies(&answer.to_string())
 }
 
 impl Rule {
     /// Restricts the rule to requests whose system prompt also contains this text.
-    pub(super) fn told(mut self, system: &str) -> Self {
+    pub(super) fn with_system(mut self, system: &str) -> Self {
         self.system.push(system.to_owned());
         self
     }
 
-    /// Replies with this text, in which `{heard}` stands for all tool results so far.
-    pub(super) fn says(self, words: &str) -> Self {
-        Self { says: Says::Words(words.to_owned()), ..self }
+    /// Replies with this text, in which `{results}` is replaced by all tool results so far.
+    pub(super) fn replies(self, text: &str) -> Self {
+        Self { replies: Reply::Text(text.to_owned()), ..self }
     }
 
     /// Replies with concurrent calls of these tools.
     pub(super) fn calls<'a>(self, calls: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         let calls = calls.into_iter().map(|(name, arguments)| (name.to_owned(), arguments));
-        Self { says: Says::Calls(calls.collect()), ..self }
+        Self { replies: Reply::Calls(calls.collect()), ..self }
     }
 
     fn fits(&self, request: &Value) -> bool {
@@ -75,10 +75,10 @@ impl Rule {
         let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
         let shape = request["response_format"]["json_schema"]["name"].as_str().unwrap_or_default();
         shape == self.shape
-            && self.system.iter().all(|it| text(&messages[0]).contains(it))
+            && self.system.iter().all(|part| text(&messages[0]).contains(part))
             && match &*self.last {
                 role @ ("user" | "assistant" | "tool") => last["role"] == *role,
-                words => text(last).contains(words),
+                part => text(last).contains(part),
             }
     }
 }
@@ -86,11 +86,11 @@ impl Rule {
 /// A running endpoint with its scripted models.
 pub(super) struct Model {
     pub(super) base_url: String,
-    shelf: Arc<Shelf>,
+    script: Arc<Script>,
 }
 
 #[derive(Default)]
-struct Shelf {
+struct Script {
     rules: Mutex<BTreeMap<&'static str, Vec<Rule>>>,
     refused: Mutex<Vec<String>>,
     calls: AtomicUsize,
@@ -98,61 +98,62 @@ struct Shelf {
 
 impl Model {
     pub(super) async fn serve() -> Self {
-        let shelf = Arc::new(Shelf::default());
+        let script = Arc::new(Script::default());
         let app = Router::new()
             .route("/v1/chat/completions", post(complete))
             .layer(DefaultBodyLimit::disable())
-            .with_state(Arc::clone(&shelf));
+            .with_state(Arc::clone(&script));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
-        Self { base_url, shelf }
+        Self { base_url, script }
     }
 
     /// Sets the rules of the model with this name.
-    pub(super) fn learns(&self, name: &'static str, rules: Vec<Rule>) {
-        self.shelf.rules.lock().unwrap().insert(name, rules);
+    pub(super) fn set_rules(&self, name: &'static str, rules: Vec<Rule>) {
+        self.script.rules.lock().unwrap().insert(name, rules);
     }
 
     /// Returns the requests that OpenAI would reject or that no rule matches.
     pub(super) fn refused(&self) -> Vec<String> {
-        self.shelf.refused.lock().unwrap().clone()
+        self.script.refused.lock().unwrap().clone()
     }
 }
 
-async fn complete(State(shelf): State<Arc<Shelf>>, Json(request): Json<Value>) -> Response {
-    match strictness::check(&request).and_then(|()| said(&shelf, &request)) {
+async fn complete(State(script): State<Arc<Script>>, Json(request): Json<Value>) -> Response {
+    match strictness::check(&request).and_then(|()| reply(&script, &request)) {
         Ok(pieces) => {
-            let events = pieces.iter().map(|it| format!("data: {it}\n\n"));
+            let events = pieces.iter().map(|piece| format!("data: {piece}\n\n"));
             let body: String = events.chain(["data: [DONE]\n\n".to_owned()]).collect();
             ([("content-type", "text/event-stream")], body).into_response()
         }
-        Err(words) => {
-            shelf.refused.lock().unwrap().push(format!("{}: {words}", request["model"]));
-            let error = json!({"error": {"message": words, "type": "invalid_request_error", "code": null}});
+        Err(problem) => {
+            script.refused.lock().unwrap().push(format!("{}: {problem}", request["model"]));
+            let error = json!({"error": {"message": problem, "type": "invalid_request_error", "code": null}});
             (StatusCode::BAD_REQUEST, Json(error)).into_response()
         }
     }
 }
 
 /// Returns the chunks of the reply by the first matching rule.
-fn said(shelf: &Shelf, request: &Value) -> Result<Vec<Value>, String> {
+fn reply(script: &Script, request: &Value) -> Result<Vec<Value>, String> {
     let name = request["model"].as_str().unwrap_or_default();
-    let rules = shelf.rules.lock().unwrap().get(name).cloned().unwrap_or_default();
-    let rule = rules.into_iter().find(|it| it.fits(request));
+    let rules = script.rules.lock().unwrap().get(name).cloned().unwrap_or_default();
+    let rule = rules.into_iter().find(|rule| rule.fits(request));
     let rule = rule.ok_or_else(|| format!("no rule fits {}", cut(&request.to_string())))?;
     let piece = |delta: Value| json!({"model": name, "choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
-    let (mut pieces, reason) = match rule.says {
-        Says::Words(words) => {
-            let words = words.replace("{heard}", &heard(request));
-            let said = words.split_inclusive(' ').map(|it| piece(json!({"content": it}))).collect::<Vec<_>>();
-            (said, "stop")
+    let (mut pieces, reason) = match rule.replies {
+        Reply::Text(text) => {
+            let text = text.replace("{results}", &tool_results(request));
+            let reply =
+                text.split_inclusive(' ').map(|word| piece(json!({"content": word}))).collect::<Vec<_>>();
+            (reply, "stop")
         }
-        Says::Calls(calls) => {
+        Reply::Calls(calls) => {
             let mut pieces = Vec::new();
             for (index, (name, arguments)) in calls.into_iter().enumerate() {
                 offered(request, &name)?;
-                let id = format!("call_{}", shelf.calls.fetch_add(1, Ordering::Relaxed));
+                let id = format!("call_{}", script.calls.fetch_add(1, Ordering::Relaxed));
                 let arguments = arguments.to_string();
                 // The arguments arrive in two chunks, as from real endpoints.
                 let (one, other) = arguments.split_at(1);
@@ -172,14 +173,20 @@ fn said(shelf: &Shelf, request: &Value) -> Result<Vec<Value>, String> {
 
 /// Checks that a tool was offered: a model can call no other tool.
 fn offered(request: &Value, name: &str) -> Result<(), String> {
-    let mut tools = request["tools"].as_array().into_iter().flatten().map(|it| &it["function"]["name"]);
-    if tools.any(|it| it == name) { Ok(()) } else { Err(format!("the tool {name} was not offered")) }
+    let mut tools = request["tools"].as_array().into_iter().flatten().map(|tool| &tool["function"]["name"]);
+    if tools.any(|offered| offered == name) {
+        Ok(())
+    } else {
+        Err(format!("the tool {name} was not offered"))
+    }
 }
 
 /// Returns the beginning of every tool result.
-fn heard(request: &Value) -> String {
+fn tool_results(request: &Value) -> String {
     let messages = request["messages"].as_array().into_iter().flatten();
-    let tools = messages.filter(|it| it["role"] == "tool").filter_map(|it| it["content"].as_str());
+    let tools = messages
+        .filter(|message| message["role"] == "tool")
+        .filter_map(|message| message["content"].as_str());
     tools.map(cut).collect::<Vec<_>>().join("\n")
 }
 

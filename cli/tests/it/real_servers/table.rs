@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Row,
-    model::{Rule, hears, shaped},
+    model::{Rule, matching, shaped},
 };
 
 /// Parts of each strategy's system prompts, by which rules recognize its requests.
@@ -85,7 +85,7 @@ fn ada() -> Value {
 }
 
 fn row(name: &'static str, strategy: &'static str, input: &str, rules: Vec<Rule>, logged: &[&str]) -> Row {
-    let logged: Vec<String> = logged.iter().map(|it| (*it).to_owned()).collect();
+    let logged: Vec<String> = logged.iter().map(|text| (*text).to_owned()).collect();
     let reply = logged.clone();
     Row { name, strategy, config: json!({}), input: input.to_owned(), rules, answers: &[], logged, reply }
 }
@@ -101,8 +101,9 @@ fn planned(tasks: &[Task<'_>]) -> Vec<Rule> {
     let done = json!({"is_completed": true, "explanation": "it is there", "confidence": 0.9});
     let work = tasks
         .iter()
-        .map(|(_, task, calls)| hears(&format!("The task: {task}"), "").calls(calls.iter().cloned()));
-    let frame = [shaped("PlanReply", &plan), shaped("Assessment", &done), hears(RESPOND, "").says("{heard}")];
+        .map(|(_, task, calls)| matching(&format!("The task: {task}"), "").calls(calls.iter().cloned()));
+    let frame =
+        [shaped("PlanReply", &plan), shaped("Assessment", &done), matching(RESPOND, "").replies("{results}")];
     frame.into_iter().chain(work).collect()
 }
 
@@ -121,12 +122,12 @@ fn with_prompts() -> Row {
     // Only a model that receives the text of the prompt makes the call.
     rules.pop();
     rules.push(shaped("Ratings", &ratings));
-    let guided = hears("The task: how is the weather", "").told("weather in Oslo");
+    let guided = matching("The task: how is the weather", "").with_system("weather in Oslo");
     rules.push(guided.calls([("echo", json!({"message": "it rains"}))]));
-    let said = ["What's weather in Oslo?", "Echo: it rains"];
+    let texts = ["What's weather in Oslo?", "Echo: it rains"];
     Row {
-        reply: vec![said[1].to_owned()],
-        ..row("prompts", "planner_with_prompts", "How is it in Oslo?", rules, &said)
+        reply: vec![texts[1].to_owned()],
+        ..row("prompts", "planner_with_prompts", "How is it in Oslo?", rules, &texts)
     }
 }
 
@@ -145,7 +146,7 @@ fn action_plan(home: &Path) -> Row {
         shaped("Gathered", &json!({"action_plan": steps, "missing_information": []})),
         shaped("Confirmation", &confirmed),
         shaped("Prepared", &json!({"payload": {"path": path}, "obstacle": null})),
-        hears(REPORT, "").says("{heard}"),
+        matching(REPORT, "").replies("{results}"),
     ];
     let logged = ["Successfully wrote", "first things first"];
     Row { answers: &["yes"], ..row("action", "action_plan", "Write the plan down", rules, &logged) }
@@ -164,9 +165,9 @@ fn retriever() -> Row {
     let time = json!({"outcome": "server", "server": "time", "question": null, "between": []});
     let convert = json!({"source_timezone": "UTC", "time": "06:30", "target_timezone": "Asia/Kolkata"});
     let rules = vec![
-        shaped("Routing", &time).told("convert_time"),
-        hears(ORCHESTRATE, "user").calls([("convert_time", convert)]),
-        hears(ORCHESTRATE, "tool").says("{heard}"),
+        shaped("Routing", &time).with_system("convert_time"),
+        matching(ORCHESTRATE, "user").calls([("convert_time", convert)]),
+        matching(ORCHESTRATE, "tool").replies("{results}"),
     ];
     row("retriever", "retriever", "Convert a time to another timezone", rules, &["Asia/Kolkata", "12:00"])
 }
@@ -175,13 +176,13 @@ fn retriever() -> Row {
 fn research(repo: &Value) -> Row {
     let plan = json!({"queries": ["engine"], "rationale": "that is what she wrote of"});
     let rules = vec![
-        hears(RESEARCH, "user").calls([
+        matching(RESEARCH, "user").calls([
             ("everything__echo", json!({"message": "hm"})),
             ("git__git_status", json!({"repo_path": repo})),
         ]),
-        hears(RESEARCH, "tool").calls([("submit_plan", plan)]),
+        matching(RESEARCH, "tool").calls([("submit_plan", plan)]),
         shaped("Reflection", &json!({"is_sufficient": true, "knowledge_gap": "", "follow_up_queries": []})),
-        hears(ANSWER, "").says("She wrote of it [s1]."),
+        matching(ANSWER, "").replies("She wrote of it [s1]."),
     ];
     let search = json!({"server": "memory", "tool": "search_nodes", "argument": "query"});
     Row {

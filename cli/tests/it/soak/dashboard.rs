@@ -67,11 +67,14 @@ impl Dashboard {
 
     /// Returns what all workers counted together.
     pub(super) fn counted(&self) -> Counted {
-        self.workers.values().map(|it| *it.last.lock().unwrap()).fold(Counted::default(), |sum, it| Counted {
-            completed: sum.completed + it.completed,
-            others: sum.others + it.others,
-            steps: sum.steps + it.steps,
-        })
+        self.workers.values().map(|worker| *worker.last.lock().unwrap()).fold(
+            Counted::default(),
+            |sum, counted| Counted {
+                completed: sum.completed + counted.completed,
+                others: sum.others + counted.others,
+                steps: sum.steps + counted.steps,
+            },
+        )
     }
 }
 
@@ -83,14 +86,14 @@ async fn read(url: &str, last: &Mutex<Counted>) {
     let total = sum(&text, "turnfold_turns_total", "");
     let others: f64 = ["interrupted", "failed", "cancelled"]
         .iter()
-        .map(|it| sum(&text, "turnfold_turns_total", &format!("outcome=\"{it}\"")))
+        .map(|outcome| sum(&text, "turnfold_turns_total", &format!("outcome=\"{outcome}\"")))
         .sum();
     *last.lock().unwrap() =
         Counted { completed: total - others, others, steps: sum(&text, "turnfold_steps_total", "") };
 }
 
 /// Waits until the gauges of the API show a deployment at rest: no turn waits, and all workers report.
-pub(super) async fn rest(engine: &Engine, workers: usize) {
+pub(super) async fn until_idle(engine: &Engine, workers: usize) {
     let began = Instant::now();
     loop {
         let text =

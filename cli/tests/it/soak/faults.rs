@@ -136,28 +136,28 @@ impl Deployment {
     }
 
     /// Injects a fault and waits until it is over.
-    pub(super) async fn strike(&mut self, fault: Fault, dice: &mut fastrand::Rng) {
-        let while_ = Duration::from_millis(dice.u64(100..3_000));
+    pub(super) async fn inject(&mut self, fault: Fault, random: &mut fastrand::Rng) {
+        let lasting = Duration::from_millis(random.u64(100..3_000));
         let Engine { redis, postgres, .. } = &mut self.engine;
         match fault {
             Fault::KillWorker => {
-                self.kill_worker(dice.usize(..WORKERS)).await;
+                self.kill_worker(random.usize(..WORKERS)).await;
                 self.start_worker(None);
             }
             Fault::StepClock => {
-                self.kill_worker(dice.usize(..WORKERS)).await;
-                self.start_worker(Some(if dice.bool() { HOUR } else { -HOUR }));
+                self.kill_worker(random.usize(..WORKERS)).await;
+                self.start_worker(Some(if random.bool() { HOUR } else { -HOUR }));
             }
             Fault::StallWorker => {
-                let worker = &self.workers[dice.usize(..WORKERS)].1;
+                let worker = &self.workers[random.usize(..WORKERS)].1;
                 worker.signal("STOP");
-                sleep(Duration::from_millis(LEASE) + while_).await;
+                sleep(Duration::from_millis(LEASE) + lasting).await;
                 worker.signal("CONT");
             }
             Fault::KillApi => self.engine.kill_api().await,
             Fault::KillRedis => {
                 redis.kill();
-                sleep(while_).await;
+                sleep(lasting).await;
                 block_in_place(|| redis.restart());
             }
             Fault::WipeRedis => {
@@ -166,40 +166,41 @@ impl Deployment {
             }
             Fault::KillPostgres => {
                 block_in_place(|| postgres.kill());
-                sleep(while_).await;
+                sleep(lasting).await;
                 block_in_place(|| postgres.restart());
             }
             Fault::FillDisk => {
                 postgres.fill_disk();
-                sleep(while_).await;
+                sleep(lasting).await;
                 block_in_place(|| postgres.restart());
             }
             Fault::CutRedis | Fault::CutPostgres => {
                 let wire = if fault == Fault::CutRedis { &self.redis } else { &self.postgres };
                 wire.cut();
-                sleep(while_).await;
+                sleep(lasting).await;
                 wire.mend();
             }
             Fault::SilenceRedis | Fault::SilencePostgres => {
                 let wire = if fault == Fault::SilenceRedis { &self.redis } else { &self.postgres };
                 wire.silence();
-                sleep(Duration::from_millis(LEASE) + while_).await;
+                sleep(Duration::from_millis(LEASE) + lasting).await;
                 wire.mend();
             }
         }
-        self.look_after(fault);
+        self.replace_ended_workers(fault);
     }
 
     /// Records processes that ended without being killed, and starts other workers in their place.
-    fn look_after(&mut self, fault: Fault) {
+    fn replace_ended_workers(&mut self, fault: Fault) {
         if !self.engine.api_lives() {
-            self.ended_by_themselves.push(format!("after {fault:?} the api: {}", self.engine.told("api")));
+            self.ended_by_themselves
+                .push(format!("after {fault:?} the api: {}", self.engine.stderr_of("api")));
         }
         for nth in (0..self.workers.len()).rev() {
             if !self.workers[nth].1.lives() {
                 let (name, _) = self.workers.remove(nth);
-                let words = self.engine.told(&name);
-                let last: Vec<&str> = words.lines().rev().take(5).collect();
+                let stderr = self.engine.stderr_of(&name);
+                let last: Vec<&str> = stderr.lines().rev().take(5).collect();
                 self.ended_by_themselves.push(format!("after {fault:?} {name}: {last:#?}"));
                 self.start_worker(None);
             }

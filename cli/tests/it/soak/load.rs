@@ -13,12 +13,12 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::sleep};
 
-use crate::{books, engine::Engine};
+use crate::{engine::Engine, ledgers};
 
 const CLIENTS: usize = 12;
 
 /// Maximum duration of a client's retries, and of a turn.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Timeout of one request, which includes the time it waits for a turn.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ impl Load {
             clients.spawn(async move {
                 let mut ended = Vec::new();
                 while !over.load(Ordering::SeqCst) {
-                    ended.push(client.live(submitted.fetch_add(1, Ordering::SeqCst)).await);
+                    ended.push(client.run_turn(submitted.fetch_add(1, Ordering::SeqCst)).await);
                 }
                 ended
             });
@@ -72,8 +72,8 @@ struct Client {
 
 impl Client {
     /// Submits the turn with this number and answers its questions until it ends.
-    async fn live(&self, nth: usize) -> Ended {
-        let (strategy, input) = words(nth);
+    async fn run_turn(&self, nth: usize) -> Ended {
+        let (strategy, input) = request(nth);
         let body = json!({"strategy": strategy, "input": input});
         let (_, mut turn) = self.ask(Method::POST, "/v1/turns", Some((&body, format!("soak-{nth}")))).await;
         let thread = turn["thread_id"].as_str().unwrap().to_owned();
@@ -83,7 +83,7 @@ impl Client {
             turn = self.get(&format!("/v1/turns/{id}?wait=5")).await;
             let status = turn["status"].as_str().unwrap().to_owned();
             let waits = matches!(status.as_str(), "queued" | "running" | "interrupted");
-            if !waits || PATIENCE < began.elapsed() {
+            if !waits || TIMEOUT < began.elapsed() {
                 return Ended { thread, turns, status: format!("{status}{}", error(&turn)) };
             }
             if status != "interrupted" {
@@ -102,7 +102,7 @@ impl Client {
 
     async fn reconcile(&self, thread: &str) {
         let page = self.get(&format!("/v1/threads/{thread}/events?limit=1000")).await;
-        let verdict = books::verdict(&self.folder, thread, page["data"].as_array().unwrap());
+        let verdict = ledgers::verdict(&self.folder, thread, page["data"].as_array().unwrap());
         // If the response to the first of two attempts was lost, the second finds nothing in doubt.
         self.ask(Method::POST, &format!("/v1/threads/{thread}/reconcile"), Some((&verdict, String::new())))
             .await;
@@ -126,7 +126,7 @@ impl Client {
                     request = request.header("Idempotency-Key", key);
                 }
             }
-            let told = match request.send().await {
+            let problem = match request.send().await {
                 Ok(response) => {
                     let status = response.status();
                     match response.text().await {
@@ -142,20 +142,20 @@ impl Client {
                 }
                 Err(err) => err.to_string(),
             };
-            assert!(began.elapsed() < PATIENCE, "{method} {path} has no answer: {told}");
+            assert!(began.elapsed() < TIMEOUT, "{method} {path} has no answer: {problem}");
             sleep(Duration::from_millis(100)).await;
         }
     }
 }
 
 fn error(turn: &Value) -> String {
-    turn["error"].as_str().map(|it| format!(": {it}")).unwrap_or_default()
+    turn["error"].as_str().map(|error| format!(": {error}")).unwrap_or_default()
 }
 
 /// Returns the strategy and the message of the turn with this number; no two turns write the same text.
-fn words(nth: usize) -> (&'static str, String) {
+fn request(nth: usize) -> (&'static str, String) {
     let day = format!("{}-{:02}-{:02}", 2027 + nth / 336, nth / 28 % 12 + 1, nth % 28 + 1);
-    let planner = |words: String| ("planner", words);
+    let planner = |request: String| ("planner", request);
     match nth % 12 {
         0 => planner(format!("Note under soak {nth}: line {nth}")),
         1 => ("probe", "call 4; nested; steps 3; echo done".to_owned()),

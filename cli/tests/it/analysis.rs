@@ -8,12 +8,12 @@ use crate::engine::{TURNFOLD, fixtures, turnfold};
 
 fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
     let output = turnfold(folder).args(["-o", "json"]).args(args).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(told)))
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(printed)))
 }
 
 /// Returns a folder with a database that holds the thread of a fixture.
-fn home(fixture: &str) -> (tempfile::TempDir, String) {
+fn imported(fixture: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(run(folder.path(), &["migrate"]).0, 0);
     let id = import(folder.path(), fixture);
@@ -29,7 +29,7 @@ fn import(folder: &Path, fixture: &str) -> String {
 
 #[test]
 fn an_exported_log_is_imported_byte_for_byte() {
-    let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
+    let (folder, id) = imported("planner/confidence_at_the_threshold.jsonl");
     let (folder, elsewhere) = (folder.path(), tempfile::tempdir().unwrap());
     let elsewhere = elsewhere.path();
     assert_eq!(run(elsewhere, &["migrate"]).0, 0);
@@ -53,20 +53,23 @@ fn an_exported_log_is_imported_byte_for_byte() {
     ] {
         assert_eq!(run(elsewhere, command).0, 0, "{command:?}");
     }
-    let (exit, told) = import(&[]);
-    assert!(exit == 2 && told.as_str().unwrap().contains("--new"), "{told}");
+    let (exit, printed) = import(&[]);
+    assert!(exit == 2 && printed.as_str().unwrap().contains("--new"), "{printed}");
     let (exit, other) = import(&["--new"]);
     assert!(exit == 0 && other["id"] != json!(id), "{other}");
-    assert_eq!(run(elsewhere, &["thread", "diff", &id, "last"]).0, 0, "but for its names it is the same");
+    assert_eq!(run(elsewhere, &["thread", "diff", &id, "last"]).0, 0, "it differs only in its names");
 
     fs::write(&file, exported.replace("0.69", "0.96")).unwrap();
-    let (exit, told) = import(&["--new"]);
-    assert!(exit == 2 && told.as_str().unwrap().contains("line 17: the hash chain breaks here"), "{told}");
+    let (exit, printed) = import(&["--new"]);
+    assert!(
+        exit == 2 && printed.as_str().unwrap().contains("line 17: the hash chain breaks here"),
+        "{printed}"
+    );
     // A log that ends within a turn is refused by default.
     let lines: Vec<&str> = exported.lines().collect();
     fs::write(&file, lines[..15].join("\n")).unwrap();
-    let (exit, told) = import(&["--new"]);
-    assert!(exit == 2 && told.as_str().unwrap().contains("--go-on"), "{told}");
+    let (exit, printed) = import(&["--new"]);
+    assert!(exit == 2 && printed.as_str().unwrap().contains("--go-on"), "{printed}");
     assert_eq!(import(&["--new", "--go-on"]).0, 0);
     assert_eq!(run(elsewhere, &["thread", "show", "last"]).1["node"], "assess");
     fs::write(&file, "{}\n").unwrap();
@@ -75,14 +78,14 @@ fn an_exported_log_is_imported_byte_for_byte() {
 
 #[test]
 fn a_decision_is_explained() {
-    let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
+    let (folder, id) = imported("planner/confidence_at_the_threshold.jsonl");
     let (exit, why) = run(folder.path(), &["thread", "why", &id, "--at", "17"]);
     assert_eq!((exit, &why["decision"]["reason"]), (0, &json!("done with confidence 0.69 < 0.7")));
     assert_eq!(run(folder.path(), &["thread", "why", &id]).1["status"], "idle");
-    let (exit, told) = run(folder.path(), &["thread", "why", &id, "--at", "99"]);
+    let (exit, printed) = run(folder.path(), &["thread", "why", &id, "--at", "99"]);
     assert!(
-        exit == 2 && told.as_str().unwrap().contains("the thread has no event 99: its last event is 27"),
-        "{told}"
+        exit == 2 && printed.as_str().unwrap().contains("the thread has no event 99: its last event is 27"),
+        "{printed}"
     );
     assert_eq!(
         run(folder.path(), &["queue", "pause", "--strategy", "planner", "--reason", "rest"]).0,
@@ -93,30 +96,30 @@ fn a_decision_is_explained() {
 
 #[test]
 fn bisect_finds_the_first_event() {
-    let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
+    let (folder, id) = imported("planner/confidence_at_the_threshold.jsonl");
     let folder = folder.path();
     let (exit, found) = run(folder, &["thread", "bisect", &id, "--where", "state.plan.rounds > 0"]);
     assert_eq!((exit, &found["seq"]), (0, &json!(17)), "{found}");
     assert_eq!(run(folder, &["thread", "bisect", &id, "--where", "status = failed"]), (1, Value::Null));
     assert_eq!(run(folder, &["thread", "bisect", &id, "--diverges"]), (0, Value::Null));
-    let told = |words: &str| {
-        let output = turnfold(folder).args(["thread", "bisect", &id, "--where", words]).output().unwrap();
+    let printed = |filter: &str| {
+        let output = turnfold(folder).args(["thread", "bisect", &id, "--where", filter]).output().unwrap();
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(
-        told("state.plan.nope > 0").contains("state.plan.nope exists after no event"),
-        "a typo is told of"
+        printed("state.plan.nope > 0").contains("state.plan.nope exists after no event"),
+        "a typo is reported"
     );
-    assert_eq!(told("state.plan.rounds > 99"), "", "and what is there is none");
-    let (exit, told) = run(folder, &["thread", "bisect", &id, "--where", "standing = failed"]);
-    assert!(exit == 2 && told.as_str().unwrap().contains("there is no field standing"), "{told}");
-    assert_eq!(run(folder, &["thread", "bisect", &id]).0, 2, "something must be looked for");
+    assert_eq!(printed("state.plan.rounds > 99"), "", "an existing field is no typo");
+    let (exit, printed) = run(folder, &["thread", "bisect", &id, "--where", "standing = failed"]);
+    assert!(exit == 2 && printed.as_str().unwrap().contains("there is no field standing"), "{printed}");
+    assert_eq!(run(folder, &["thread", "bisect", &id]).0, 2, "a condition is required");
 }
 
 /// Scripts stand in for other builds; only their output of `thread replay` matters.
 #[test]
 fn bisect_finds_the_first_build_that_decides_differently() {
-    let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
+    let (folder, id) = imported("planner/confidence_at_the_threshold.jsonl");
     let folder = folder.path();
     let build = |name: &str, script: &str| {
         let file = folder.join(name);
@@ -124,15 +127,15 @@ fn bisect_finds_the_first_build_that_decides_differently() {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         file.to_str().unwrap().to_owned()
     };
-    let said = json!({"chain": "intact", "divergences": [
+    let difference = json!({"chain": "intact", "divergences": [
         {"seq": 17, "node": "assess", "field": "to", "then": "orchestrate", "today": "advance"}
     ]});
-    let (b, c) = (build("b", &format!("echo '{said}'; exit 1")), build("c", "touch asked; exit 1"));
+    let (b, c) = (build("b", &format!("echo '{difference}'; exit 1")), build("c", "touch asked; exit 1"));
     let (exit, found) = run(folder, &["thread", "bisect", &id, "--builds", TURNFOLD, &b, &c]);
     assert_eq!((exit, &found["first"]), (1, &json!(b)), "{found}");
     assert_eq!(found["builds"][0]["verdict"], "same");
     assert_eq!(found["builds"][1]["what"], "event 17, assess, to");
-    assert!(!folder.join("asked").exists(), "nobody is asked after the first");
+    assert!(!folder.join("asked").exists(), "no build after the first is asked");
     let broken = build("d", "echo 'no such strategy' >&2; exit 6");
     let (exit, found) = run(folder, &["thread", "bisect", &id, "--builds", &broken, TURNFOLD]);
     assert_eq!((exit, &found["first"]), (6, &Value::Null), "{found}");
@@ -142,7 +145,7 @@ fn bisect_finds_the_first_build_that_decides_differently() {
 
 #[test]
 fn tokens_and_cost_are_summed_up_by_every_grouping() {
-    let (folder, id) = home("planner/money_of_a_turn_is_spent.jsonl");
+    let (folder, id) = imported("planner/money_of_a_turn_is_spent.jsonl");
     let folder = folder.path();
     import(folder, "probe/all_words.jsonl");
     let of_thread = run(folder, &["thread", "show", &id]).1["usage"].clone();
@@ -153,11 +156,11 @@ fn tokens_and_cost_are_summed_up_by_every_grouping() {
         let (exit, cost) = run(folder, &["thread", "cost", "--by", by]);
         assert_eq!((exit, &cost["threads"], &cost["all"]["usd"]), (0, &json!(2), &of_thread["usd"]), "{by}");
         let groups = cost["groups"].as_array().unwrap();
-        let sum: u64 = groups.iter().map(|it| it["input_tokens"].as_u64().unwrap()).sum();
+        let sum: u64 = groups.iter().map(|group| group["input_tokens"].as_u64().unwrap()).sum();
         assert_eq!(json!(sum), of_thread["input_tokens"], "{by}: {cost}");
     }
     assert_eq!(run(folder, &["thread", "cost", "--by", "batch"]).1["groups"][0]["batch"], "(no batch)");
-    let of = |words: &str| run(folder, &["thread", "cost", "--where", words]).1;
+    let of = |filter: &str| run(folder, &["thread", "cost", "--where", filter]).1;
     assert_eq!(of("strategy = probe")["all"]["usd"], 0.0);
     assert_eq!(of("strategy = planner")["all"]["usd"], of_thread["usd"]);
     assert_eq!(of("created > 2099-01-01")["threads"], 0);
@@ -168,9 +171,9 @@ fn tokens_and_cost_are_summed_up_by_every_grouping() {
     let id = import(folder, "action_plan/a_command_that_was_withheld_runs_later.jsonl");
     let calls = |cost: &Value| cost["all"]["model_calls"].as_u64().unwrap();
     let all = calls(&run(folder, &["thread", "cost", "--thread", &id]).1);
-    let [asked, done] =
-        ["interrupted", "completed"].map(|it| calls(&of(&format!("thread = {id} and status = {it}"))));
+    let [asked, done] = ["interrupted", "completed"]
+        .map(|status| calls(&of(&format!("thread = {id} and status = {status}"))));
     assert!(0 < asked && 0 < done && asked + done == all, "{asked} and {done} of {all}");
-    let (exit, told) = run(folder, &["thread", "cost", "--where", "nonsense"]);
-    assert!(exit == 2 && told.as_str().unwrap().contains("operators are"), "{told}");
+    let (exit, printed) = run(folder, &["thread", "cost", "--where", "nonsense"]);
+    assert!(exit == 2 && printed.as_str().unwrap().contains("operators are"), "{printed}");
 }

@@ -45,7 +45,7 @@ impl Dev {
     /// Returns the lines of the engine's log with this message.
     fn logged(&self, message: &str) -> Vec<String> {
         let text = fs::read_to_string(self.folder.path().join("dev.log")).unwrap();
-        text.lines().filter(|it| it.contains(message)).map(str::to_owned).collect()
+        text.lines().filter(|line| line.contains(message)).map(str::to_owned).collect()
     }
 
     async fn post(&self, path: &str, body: Value) -> Value {
@@ -54,8 +54,8 @@ impl Dev {
     }
 
     /// Sends a message and waits until the turn ends.
-    async fn says(&self, thread: Option<&Value>, words: &str) -> Value {
-        let mut body = json!({"input": words});
+    async fn send(&self, thread: Option<&Value>, expected: &str) -> Value {
+        let mut body = json!({"input": expected});
         match thread {
             Some(turn) => body["thread_id"] = turn["thread_id"].clone(),
             None => body["strategy"] = json!("planner"),
@@ -64,8 +64,8 @@ impl Dev {
     }
 
     /// Checks that another turn on the thread completes.
-    async fn goes_on(&self, turn: &Value) {
-        let next = self.says(Some(turn), "hello").await;
+    async fn check_next_turn(&self, turn: &Value) {
+        let next = self.send(Some(turn), "hello").await;
         assert_eq!(next["status"], "completed", "{next}");
         assert_eq!(next["output"]["reply"], "Hello!", "{next}");
     }
@@ -84,56 +84,56 @@ fn script(lines: impl IntoIterator<Item = Value>) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_model_that_answers_malformed_json_four_times() {
+async fn malformed_json_four_times_fails_the_turn() {
     let dev = dev(&script([json!({"shape": "PlanReply", "says": "Sure, I'll plan that!"})])).await;
-    let turn = dev.says(None, "plan it").await;
+    let turn = dev.send(None, "plan it").await;
     assert_eq!(turn["status"], "failed", "{turn}");
     let error = turn["error"].as_str().unwrap();
-    for words in ["plan", "does not fit its schema", "tried 4 times", "retry the turn"] {
-        assert!(error.contains(words), "{words:?} in {error}");
+    for expected in ["plan", "does not fit its schema", "tried 4 times", "retry the turn"] {
+        assert!(error.contains(expected), "{expected:?} in {error}");
     }
-    let warned = dev.logged("turn failed");
-    assert_eq!(warned.len(), 1, "{warned:?}");
-    for words in ["WARN", "node=plan", "does not fit its schema", turn["id"].as_str().unwrap()] {
-        assert!(warned[0].contains(words), "{words:?} in {warned:?}");
+    let warnings = dev.logged("turn failed");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for expected in ["WARN", "node=plan", "does not fit its schema", turn["id"].as_str().unwrap()] {
+        assert!(warnings[0].contains(expected), "{expected:?} in {warnings:?}");
     }
-    dev.goes_on(&turn).await;
+    dev.check_next_turn(&turn).await;
 }
 
 #[tokio::test]
-async fn a_dead_server() {
+async fn an_unreachable_server_gives_a_partial_answer() {
     let dev = dev(&script([
         json!({"shape": "PlanReply", "says": plan("dead")}),
         json!({"system": "The work stopped before its end: (?<why>.+)\\.", "says": "Not done: {why}"}),
     ]))
     .await;
-    let turn = dev.says(None, "plan it").await;
+    let turn = dev.send(None, "plan it").await;
     assert_eq!(turn["status"], "completed", "{turn}");
     let reply = turn["output"]["reply"].as_str().unwrap();
-    for words in ["Not done", "dead", "[mcp.dead]", "does not exist"] {
-        assert!(reply.contains(words), "{words:?} in {reply}");
+    for expected in ["Not done", "dead", "[mcp.dead]", "does not exist"] {
+        assert!(reply.contains(expected), "{expected:?} in {reply}");
     }
     assert_eq!(
         (&turn["outcome"], &turn["cause"]),
         (&json!("partial"), &json!("mcp unreachable: dead")),
         "{turn}"
     );
-    let warned = dev.logged("turn ended without a full answer");
-    assert_eq!(warned.len(), 1, "{warned:?}");
-    for words in [
+    let warnings = dev.logged("turn ended without a full answer");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for expected in [
         "WARN",
         "node=respond",
         "outcome=partial",
         "mcp unreachable: dead",
         turn["thread_id"].as_str().unwrap(),
     ] {
-        assert!(warned[0].contains(words), "{words:?} in {warned:?}");
+        assert!(warnings[0].contains(expected), "{expected:?} in {warnings:?}");
     }
-    dev.goes_on(&turn).await;
+    dev.check_next_turn(&turn).await;
 }
 
 #[tokio::test]
-async fn a_tool_that_errors() {
+async fn an_error_of_a_tool_reaches_the_model() {
     let dev = dev(&script([
         json!({"shape": "PlanReply", "says": plan("notes")}),
         json!({"shape": "Assessment", "says": {"is_completed": false, "explanation": "no such note", "confidence": 1.0}}),
@@ -141,21 +141,24 @@ async fn a_tool_that_errors() {
         json!({"system": "The work stopped before its end: (?<why>.+)\\.", "says": "Not done: {why}"}),
     ]))
     .await;
-    let turn = dev.says(None, "read nowhere").await;
+    let turn = dev.send(None, "read nowhere").await;
     assert_eq!(turn["status"], "completed", "{turn}");
-    let said = turn["output"]["messages"].to_string();
-    assert!(said.contains("error: ") && said.contains("nowhere"), "the tool's own words are heard: {said}");
+    let messages = turn["output"]["messages"].to_string();
+    assert!(
+        messages.contains("error: ") && messages.contains("nowhere"),
+        "the tool's own message is passed on: {messages}"
+    );
     assert!(turn["output"]["reply"].as_str().unwrap().contains("2 rounds"), "{turn}");
-    dev.goes_on(&turn).await;
+    dev.check_next_turn(&turn).await;
 }
 
 #[tokio::test]
-async fn an_unknown_expert_an_empty_plan_and_an_index_out_of_range() {
-    let far = json!({"decision": "replace", "plan": [{"expert": "notes", "task": "do it"}], "next_task": 9, "clarification": null});
+async fn an_invalid_plan_of_the_model_gives_a_clear_reply() {
+    let out_of_range = json!({"decision": "replace", "plan": [{"expert": "notes", "task": "do it"}], "next_task": 9, "clarification": null});
     let none = json!({"decision": "replace", "plan": [], "next_task": 0, "clarification": null});
     let dev = dev(&script([
         json!({"shape": "PlanReply", "hears": "nobody", "says": plan("nobody")}),
-        json!({"shape": "PlanReply", "hears": "far", "says": far}),
+        json!({"shape": "PlanReply", "hears": "far", "says": out_of_range}),
         json!({"shape": "PlanReply", "says": none}),
         json!({"shape": "Assessment", "says": {"is_completed": true, "explanation": "said", "confidence": 1.0}}),
         json!({"system": "at work on one task", "says": "It is done."}),
@@ -164,14 +167,14 @@ async fn an_unknown_expert_an_empty_plan_and_an_index_out_of_range() {
         json!({"system": "Every task is done", "says": "All done."}),
     ]))
     .await;
-    let turn = dev.says(None, "ask nobody").await;
+    let turn = dev.send(None, "ask nobody").await;
     let reply = turn["output"]["reply"].as_str().unwrap();
     assert!(reply.contains("no expert called \"nobody\"") && reply.contains("dead, notes"), "{reply}");
-    dev.goes_on(&turn).await;
-    let turn = dev.says(None, "anything").await;
+    dev.check_next_turn(&turn).await;
+    let turn = dev.send(None, "anything").await;
     assert_eq!(turn["output"]["reply"], "Nobody can.", "{turn}");
-    dev.goes_on(&turn).await;
-    let turn = dev.says(None, "far").await;
+    dev.check_next_turn(&turn).await;
+    let turn = dev.send(None, "far").await;
     assert_eq!(turn["output"]["reply"], "All done.", "{turn}");
-    dev.goes_on(&turn).await;
+    dev.check_next_turn(&turn).await;
 }

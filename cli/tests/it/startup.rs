@@ -16,10 +16,10 @@ async fn real_worker_that_starts_before_its_servers_waits_for_them() {
     let turn = engine.post("/v1/turns", &json!({"strategy": "probe", "input": "echo hi"})).await;
     engine.redis.kill();
     let mut worker = engine.worker("before_redis");
-    wait_until(|| engine.told("before_redis").contains("waiting for a server")).await;
+    wait_until(|| engine.stderr_of("before_redis").contains("waiting for a server")).await;
     engine.postgres.kill();
     let mut other = engine.worker("before_both");
-    wait_until(|| engine.told("before_both").contains("waiting for a server")).await;
+    wait_until(|| engine.stderr_of("before_both").contains("waiting for a server")).await;
     assert!(worker.lives() && other.lives());
     engine.postgres.restart();
     engine.redis.restart();

@@ -75,10 +75,10 @@ pub(super) fn server(name: &str, description: &str, command: &str, args: &[&str]
 fn repository(folder: &Path) {
     fs::create_dir(folder).unwrap();
     fs::write(folder.join("kept.txt"), "kept\n").unwrap();
-    let git = |words: &[&str]| {
-        let output = Command::new("git").current_dir(folder).args(words).output();
+    let git = |args: &[&str]| {
+        let output = Command::new("git").current_dir(folder).args(args).output();
         let output = output.expect("`git` is missing: install it with `apt-get install -y git`");
-        assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     };
     git(&["init", "--quiet", "--initial-branch", "trunk"]);
     git(&["add", "kept.txt"]);

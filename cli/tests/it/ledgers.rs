@@ -32,19 +32,24 @@ pub(crate) fn confirmed(thread: &str, events: &[Value]) -> Vec<String> {
 
 /// Returns how often each write was applied, by key, according to the ledgers of all servers with data in `folder`.
 pub(crate) fn applied(folder: &Path) -> BTreeMap<String, u64> {
-    let book = |it: Expert| Ledger::read(&folder.join(format!("{}.json", it.name()))).unwrap().applied;
-    Expert::ALL.into_iter().flat_map(book).collect()
+    let ledger =
+        |expert: Expert| Ledger::read(&folder.join(format!("{}.json", expert.name()))).unwrap().applied;
+    Expert::ALL.into_iter().flat_map(ledger).collect()
 }
 
 /// Returns the decision of a person about a call in doubt, after a look into the server's ledger.
 pub(crate) fn verdict(folder: &Path, thread: &str, events: &[Value]) -> Value {
-    let kind = |it: &&Value, kind: &str| it["kind"] == kind;
-    let asked = events.iter().rfind(|it| kind(it, "asked")).unwrap();
-    let slot = events.iter().rfind(|it| kind(it, "in_doubt")).unwrap()["event"]["slot"].as_u64().unwrap();
+    let kind = |event: &&Value, kind: &str| event["kind"] == kind;
+    let asked = events.iter().rfind(|event| kind(event, "asked")).unwrap();
+    let slot =
+        events.iter().rfind(|event| kind(event, "in_doubt")).unwrap()["event"]["slot"].as_u64().unwrap();
     let server = asked["event"]["requests"][slot as usize]["server"].as_str().unwrap();
-    let books = Ledger::read(&folder.join(format!("{server}.json"))).unwrap();
-    let happened = books.applied.contains_key(&format!("{thread}:{}:{slot}", asked["seq"]));
-    let verdict =
-        if happened { json!({"happened": {"result": "as the books say"}}) } else { json!("did_not_happen") };
+    let ledger = Ledger::read(&folder.join(format!("{server}.json"))).unwrap();
+    let happened = ledger.applied.contains_key(&format!("{thread}:{}:{slot}", asked["seq"]));
+    let verdict = if happened {
+        json!({"happened": {"result": "as the ledger says"}})
+    } else {
+        json!("did_not_happen")
+    };
     json!({"slot": slot, "verdict": verdict})
 }

@@ -12,11 +12,11 @@ use crate::engine::turnfold;
 
 fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
     let output = turnfold(folder).args(["-o", "json"]).args(args).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(told)))
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(printed)))
 }
 
-fn words(folder: &Path, args: &[&str]) -> String {
+fn printed_by(folder: &Path, args: &[&str]) -> String {
     let Output { stdout, stderr, .. } = turnfold(folder).args(args).output().unwrap();
     String::from_utf8([stdout, stderr].concat()).unwrap()
 }
@@ -29,7 +29,7 @@ async fn submitted(store: &Store) -> (ThreadId, store::TurnId) {
     (turn.thread, turn.id)
 }
 
-fn home() -> (tempfile::TempDir, String) {
+fn database() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(run(folder.path(), &["migrate"]).0, 0);
     let url = format!("sqlite:{}", folder.path().join(".turnfold/turnfold.db").display());
@@ -38,13 +38,15 @@ fn home() -> (tempfile::TempDir, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_is_verified_and_rebuilt() {
-    let (folder, url) = home();
+    let (folder, url) = database();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
     let (thread, _) = submitted(&store).await;
     let (exit, verified) = run(folder, &["store", "verify", "--jobs", "2"]);
     assert_eq!((exit, &verified["threads"], &verified["found"]), (0, &json!(1), &json!(0)), "{verified}");
-    assert!(words(folder, &["store", "verify", "--thread", "last"]).contains("every hash chain is intact"));
+    assert!(
+        printed_by(folder, &["store", "verify", "--thread", "last"]).contains("every hash chain is intact")
+    );
     assert_eq!(run(folder, &["store", "rebuild"]).0, 0);
 
     store::testing::corrupt_read_models(&store).await.unwrap();
@@ -54,7 +56,7 @@ async fn a_store_is_verified_and_rebuilt() {
     let (exit, found) = run(folder, &["store", "rebuild"]);
     assert_eq!((exit, &found["found"]["thread_missing"]), (0, &json!(1)), "{found}");
     assert!(store.thread(thread).await.unwrap().is_some());
-    assert!(words(folder, &["store", "rebuild"]).contains("every row matches its log"));
+    assert!(printed_by(folder, &["store", "rebuild"]).contains("every row matches its log"));
 
     // An event of a newer version.
     let head = store.head(thread).await.unwrap();
@@ -68,20 +70,23 @@ async fn a_store_is_verified_and_rebuilt() {
         (&finding["thread"], &finding["seq"], &finding["wrong"]),
         (&json!(thread), &json!(1), &json!("broken"))
     );
-    assert!(words(folder, &["store", "verify"]).contains("events 1 to 2 are missing"));
+    assert!(printed_by(folder, &["store", "verify"]).contains("events 1 to 2 are missing"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_held_released_and_pruned() {
-    let (folder, url) = home();
+    let (folder, url) = database();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
     let (thread, turn) = submitted(&store).await;
     let id = thread.to_string();
     store.cancel_queued(turn).await.unwrap();
 
-    let untold = words(folder, &["store", "prune"]);
-    assert!(untold.contains("--older-than 90d") && untold.contains("retention.after_days"), "{untold}");
+    let unconfirmed = printed_by(folder, &["store", "prune"]);
+    assert!(
+        unconfirmed.contains("--older-than 90d") && unconfirmed.contains("retention.after_days"),
+        "{unconfirmed}"
+    );
     assert_eq!(run(folder, &["store", "prune", "--older-than", "soon"]).0, 2);
     assert_eq!(run(folder, &["store", "prune", "--set", "retention.after_days=1"]).1["threads"], 0);
 
@@ -99,29 +104,33 @@ async fn a_thread_is_held_released_and_pruned() {
         run(folder, &["store", "prune", "--older-than", "0s", "--strategy", "planner"]).1["threads"],
         0
     );
-    let (exit, untold) = run(folder, &["store", "prune", "--older-than", "0s"]);
-    let untold = untold.as_str().unwrap();
+    let (exit, unconfirmed) = run(folder, &["store", "prune", "--older-than", "0s"]);
+    let unconfirmed = unconfirmed.as_str().unwrap();
     assert!(
-        exit == 2 && untold.contains("delete 1 threads") && untold.contains("--yes"),
-        "nobody is asked: {untold}"
+        exit == 2 && unconfirmed.contains("delete 1 threads") && unconfirmed.contains("--yes"),
+        "no confirmation is requested: {unconfirmed}"
     );
     assert!(store.thread(thread).await.unwrap().is_some());
-    let told = words(folder, &["store", "prune", "--older-than", "0s", "--yes"]);
-    assert!(told.contains("deleted 1 threads") && told.contains("pruned"), "the trace tells too: {told}");
+    let printed = printed_by(folder, &["store", "prune", "--older-than", "0s", "--yes"]);
+    assert!(
+        printed.contains("deleted 1 threads") && printed.contains("pruned"),
+        "the log records it: {printed}"
+    );
     assert_eq!(store.thread(thread).await.unwrap(), None);
     assert_eq!(run(folder, &["store", "verify"]).1["events"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ended_batch_is_pruned_with_its_lines_and_files() {
-    let (folder, url) = home();
+    let (folder, url) = database();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
     let over = batch(&store, 3).await;
     assert!(store.advance_batch(&over, "test", BatchStatus::Failed, None).await.unwrap());
     let open = batch(&store, 2).await;
-    let numbers =
-        |told: &Value| ["batches", "lines", "files", "threads"].map(|it| told[it].as_u64().unwrap());
+    let numbers = |printed: &Value| {
+        ["batches", "lines", "files", "threads"].map(|field| printed[field].as_u64().unwrap())
+    };
 
     let prune = ["store", "prune", "--older-than", "0s"];
     let with = |more: &[&'static str]| [&prune[..], more].concat();
@@ -131,12 +140,21 @@ async fn an_ended_batch_is_pruned_with_its_lines_and_files() {
     assert_eq!(numbers(&narrowed), [0; 4], "a batch has no strategy");
     let (_, counted) = run(folder, &with(&["--dry-run"]));
     assert_eq!((numbers(&counted), &counted["deleted"]), ([1, 3, 1, 0], &json!(false)));
-    let (exit, untold) = run(folder, &prune);
-    assert!(exit == 2 && untold.as_str().unwrap().contains("1 batches"), "nobody is asked: {untold}");
+    let (exit, unconfirmed) = run(folder, &prune);
+    assert!(
+        exit == 2 && unconfirmed.as_str().unwrap().contains("1 batches"),
+        "no confirmation is requested: {unconfirmed}"
+    );
     assert!(store.batch(over.id).await.unwrap().is_some());
-    let told = words(folder, &with(&["--yes"]));
-    assert!(told.contains("deleted 0 threads") && told.contains("with 3 lines; and 1 files"), "{told}");
-    assert!(told.contains("pruned") && told.contains(&over.id.to_string()), "the trace tells which: {told}");
+    let printed = printed_by(folder, &with(&["--yes"]));
+    assert!(
+        printed.contains("deleted 0 threads") && printed.contains("with 3 lines; and 1 files"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("pruned") && printed.contains(&over.id.to_string()),
+        "the log names the batch: {printed}"
+    );
     assert_eq!(store.batch(over.id).await.unwrap(), None);
     assert_eq!(store.results(over.id, 0, 9).await.unwrap(), []);
     assert_eq!(store.file(over.input_file).await.unwrap(), None);
@@ -186,18 +204,18 @@ async fn batch(store: &Store, lines: u64) -> Batch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_queue_is_rebuilt() {
-    let (folder, url) = home();
+    let (folder, url) = database();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
     submitted(&store).await;
     submitted(&store).await;
-    assert!(words(folder, &["queue", "rebuild"]).contains("queue.url is memory"));
+    assert!(printed_by(folder, &["queue", "rebuild"]).contains("queue.url is memory"));
 
     let redis = test_servers::Redis::start();
     let queue = format!("queue.url={}", redis.url());
     let rebuild = |more: &[&str]| {
-        let (exit, told) = run(folder, &[&["queue", "rebuild", "--set", &queue], more].concat());
-        (exit, told["missing"].as_u64(), told["enqueued"].as_u64())
+        let (exit, printed) = run(folder, &[&["queue", "rebuild", "--set", &queue], more].concat());
+        (exit, printed["missing"].as_u64(), printed["enqueued"].as_u64())
     };
     assert_eq!(rebuild(&["--dry-run"]), (0, Some(2), Some(0)));
     assert_eq!(rebuild(&[]), (0, Some(2), Some(2)));

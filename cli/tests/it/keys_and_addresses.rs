@@ -11,7 +11,7 @@ use crate::{
 
 fn run(command: &mut Command) -> (i32, String, String) {
     let output = command.output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (output.status.code().unwrap(), out, err)
 }
 
@@ -31,24 +31,27 @@ fn the_key_is_the_callers_or_the_first_configured_one() {
         let url = format!("http://{listen}");
         let args = [&["turn", "list", "--url", &url], more].concat();
         for _ in 0..200 {
-            let told = run(turnfold(folder).args(&args).envs(keys.iter().copied()));
-            if told.0 != 4 {
-                return told;
+            let output = run(turnfold(folder).args(&args).envs(keys.iter().copied()));
+            if output.0 != 4 {
+                return output;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("nobody answers: {}", fs::read_to_string(folder.join("dev.log")).unwrap_or_default());
+        panic!(
+            "the API is not reachable: {}",
+            fs::read_to_string(folder.join("dev.log")).unwrap_or_default()
+        );
     };
     for (keys, more) in
         [([("TURNFOLD_KEY", "acme")], &[][..]), ([("TURNFOLD_KEY", "alice")], &["--tenant", "acme"])]
     {
-        let told = ls(elsewhere.path(), &keys, more);
-        assert_eq!(told.0, 0, "{told:?}");
+        let output = ls(elsewhere.path(), &keys, more);
+        assert_eq!(output.0, 0, "{output:?}");
     }
-    let refused = |code: i32, told: (i32, String, String), words: &[&str]| {
-        assert_eq!(told.0, code, "{told:?}");
-        words.iter().for_each(|it| assert!(told.2.contains(it), "{it:?} in {told:?}"));
-        assert!(!told.2.contains("mallory"), "a key is never told: {told:?}");
+    let refused = |code: i32, output: (i32, String, String), expected: &[&str]| {
+        assert_eq!(output.0, code, "{output:?}");
+        expected.iter().for_each(|text| assert!(output.2.contains(text), "{text:?} in {output:?}"));
+        assert!(!output.2.contains("mallory"), "a key is never printed: {output:?}");
     };
     refused(8, ls(elsewhere.path(), &[], &[]), &["no key was sent; set TURNFOLD_KEY"]);
     let wrong = [("TURNFOLD_KEY", "mallory")];
@@ -66,7 +69,7 @@ fn the_key_is_the_callers_or_the_first_configured_one() {
 #[test]
 fn keys_are_read_again_on_sighup() {
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let [old, new] = ["o", "n"].map(|it| it.repeat(40));
+    let [old, new] = ["o", "n"].map(|letter| letter.repeat(40));
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write("turnfold.toml", "[api]\nkeys = ['file:key']\n");
     write("key", &old);
@@ -78,15 +81,15 @@ fn keys_are_read_again_on_sighup() {
     let code = |key: &str| {
         run(turnfold(elsewhere.path()).args(["turn", "list", "--url", &url]).env("TURNFOLD_KEY", key)).0
     };
-    let until = |words: &str, times: usize| {
+    let until = |expected: &str, times: usize| {
         for _ in 0..600 {
             let text = fs::read_to_string(folder.path().join("dev.log")).unwrap();
-            if text.matches(words).count() == times {
+            if text.matches(expected).count() == times {
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("{words:?} is not logged: {}", fs::read_to_string(folder.path().join("dev.log")).unwrap());
+        panic!("{expected:?} is not logged: {}", fs::read_to_string(folder.path().join("dev.log")).unwrap());
     };
     assert_eq!((code(&old), code(&new)), (0, 8));
     write("key", &new);
@@ -94,14 +97,14 @@ fn keys_are_read_again_on_sighup() {
     until("API keys read again", 1);
     assert_eq!((code(&old), code(&new)), (8, 0));
     // The configuration itself is read again as well, but the last key is never removed.
-    for (text, words) in [
+    for (text, expected) in [
         ("[api]\nkeys = ['file:gone']\n", "cannot read the file gone"),
         ("", "no key is configured any more"),
         ("[api]\nlisten = 7\n", "api.listen"),
     ] {
         write("turnfold.toml", text);
         dev.signal("HUP");
-        until(words, 1);
+        until(expected, 1);
         assert_eq!((code(&old), code(&new)), (8, 0), "{text:?}");
     }
     write("other", &old);
@@ -122,12 +125,12 @@ fn a_key_that_can_be_guessed_is_refused_beyond_loopback() {
         command.args(["dev", "--listen", listen]).envs([("LONG", &long), ("SHORT", &short)]);
         command
     };
-    let told = run(&mut dev(&format!("0.0.0.0:{}", free_port())));
+    let output = run(&mut dev(&format!("0.0.0.0:{}", free_port())));
     assert!(
-        told.0 == 2 && told.2.contains("tenants.acme.keys[0]: the key has less than 22 characters"),
-        "{told:?}"
+        output.0 == 2 && output.2.contains("tenants.acme.keys[0]: the key has less than 22 characters"),
+        "{output:?}"
     );
-    assert!(!told.2.contains(&short), "{told:?}");
+    assert!(!output.2.contains(&short), "{output:?}");
     let listen = format!("127.0.0.1:{}", free_port());
     let _dev = Process::start(dev(&listen).stderr(log(folder.path(), "dev")));
     line_of(&folder.path().join("dev.log"), "turnfold is ready at ");
@@ -139,14 +142,14 @@ fn a_key_that_can_be_guessed_is_refused_beyond_loopback() {
 #[test]
 fn an_invalid_address_is_answered_with_a_valid_one() {
     let folder = tempfile::tempdir().unwrap();
-    for (url, mend) in [
+    for (url, remedy) in [
         ("localhost:21926", "use --url http://localhost:21926"),
         ("127.0.0.1:21926/", "use --url http://127.0.0.1:21926"),
         ("redis://127.0.0.1:1", "use --url http://127.0.0.1:1"),
         ("http://127.0.0.1:1/v1/", "use --url http://127.0.0.1:1"),
     ] {
-        let told = run(turnfold(folder.path()).args(["turn", "list", "--url", url]));
-        assert!(told.0 == 2 && told.2.trim_end().ends_with(mend), "{url}: {told:?}");
+        let output = run(turnfold(folder.path()).args(["turn", "list", "--url", url]));
+        assert!(output.0 == 2 && output.2.trim_end().ends_with(remedy), "{url}: {output:?}");
     }
 }
 
@@ -163,8 +166,8 @@ fn a_reading_command_creates_no_database() {
         &["fixture", "suggest"],
         &["mcp", "pins"],
     ] {
-        let told = at(args);
-        assert!(told.0 == 9 && told.2.contains("there is no database at "), "{args:?}: {told:?}");
+        let output = at(args);
+        assert!(output.0 == 9 && output.2.contains("there is no database at "), "{args:?}: {output:?}");
     }
     assert!(
         at(&["thread", "list", "--set", nowhere])
@@ -175,9 +178,9 @@ fn a_reading_command_creates_no_database() {
 
     let empty = folder.path().join("empty.db");
     fs::write(&empty, "").unwrap();
-    let told = at(&["thread", "list", "--set", "store.url=sqlite:empty.db"]);
-    assert!(told.0 == 9 && told.2.starts_with("error: the database lacks "), "{told:?}");
-    assert!(told.2.contains(" migrations; hint: run `turnfold migrate`"), "{told:?}");
+    let output = at(&["thread", "list", "--set", "store.url=sqlite:empty.db"]);
+    assert!(output.0 == 9 && output.2.starts_with("error: the database lacks "), "{output:?}");
+    assert!(output.2.contains(" migrations; hint: run `turnfold migrate`"), "{output:?}");
     assert_eq!(at(&["migrate", "--set", nowhere]).0, 0);
     assert_eq!(at(&["thread", "list", "--set", nowhere]).0, 0);
 }
@@ -189,8 +192,8 @@ fn a_queue_is_rebuilt_from_the_database_without_the_api() {
     fs::write(folder.path().join("turnfold.toml"), "[api]\nkeys = ['env:ALICE_KEY']\n").unwrap();
     for more in [&[][..], &["--url", "nowhere"]] {
         let at = |args: &[&str]| run(turnfold(folder.path()).args(more).args(args));
-        let told = at(&["queue", "rebuild"]);
-        assert!(told.0 == 0 && told.1.contains("nothing to rebuild"), "{told:?}");
+        let output = at(&["queue", "rebuild"]);
+        assert!(output.0 == 0 && output.1.contains("nothing to rebuild"), "{output:?}");
         for verb in ["list", "pauses"] {
             assert_eq!(at(&["queue", verb]).0, 2, "{verb} asks the api");
         }
@@ -200,8 +203,8 @@ fn a_queue_is_rebuilt_from_the_database_without_the_api() {
 #[test]
 fn a_variable_with_too_few_underscores_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();
-    let told = run(turnfold(folder.path()).args(["strategy", "list"]).env("TURNFOLD_WORKER_SLOTS", "3"));
-    assert!(told.0 == 0 && told.2.contains("did you mean TURNFOLD__WORKER__SLOTS,"), "{told:?}");
+    let output = run(turnfold(folder.path()).args(["strategy", "list"]).env("TURNFOLD_WORKER_SLOTS", "3"));
+    assert!(output.0 == 0 && output.2.contains("did you mean TURNFOLD__WORKER__SLOTS,"), "{output:?}");
 }
 
 #[test]
@@ -209,10 +212,13 @@ fn commands_without_fixtures_explain_how_to_create_one() {
     let folder = tempfile::tempdir().unwrap();
     let at = |args: &[&str]| run(turnfold(folder.path()).args(args));
     assert_eq!(at(&["migrate"]).0, 0);
-    let told = at(&["fixture", "suggest", "--since", "7d"]);
-    assert!(told.0 == 0 && told.2.contains("there is no folder fixtures yet"), "{told:?}");
+    let output = at(&["fixture", "suggest", "--since", "7d"]);
+    assert!(output.0 == 0 && output.2.contains("there is no folder fixtures yet"), "{output:?}");
     for verb in ["check", "coverage", "refresh"] {
-        let told = at(&["fixture", verb]);
-        assert!(told.0 == 2 && told.2.contains("there is no folder fixtures\nhint: create it"), "{told:?}");
+        let output = at(&["fixture", verb]);
+        assert!(
+            output.0 == 2 && output.2.contains("there is no folder fixtures\nhint: create it"),
+            "{output:?}"
+        );
     }
 }

@@ -17,12 +17,12 @@ fn run(folder: &Path, args: &[&str]) -> Output {
 }
 
 #[track_caller]
-fn fails(output: &Output, code: i32, words: &[&str]) {
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{told}");
+fn fails(output: &Output, code: i32, expected: &[&str]) {
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{printed}");
     assert!(output.stdout.is_empty(), "data only on stdout: {}", String::from_utf8_lossy(&output.stdout));
-    for word in words {
-        assert!(told.contains(word), "{word:?} in {told}");
+    for text in expected {
+        assert!(printed.contains(text), "{text:?} in {printed}");
     }
 }
 
@@ -104,8 +104,8 @@ fn a_log_of_a_newer_version_is_not_checked() {
         let store = store::Store::connect(&url).await.unwrap();
         let opened: shared::Opened =
             serde_json::from_value(json!({"format": 2, "strategy": "probe"})).unwrap();
-        let words = vec![shared::Message::user("hello")];
-        let new = store::NewTurn::of(store::Opening::New(opened), words, String::new());
+        let expected = vec![shared::Message::user("hello")];
+        let new = store::NewTurn::of(store::Opening::New(opened), expected, String::new());
         match store.submit(new).await.unwrap() {
             store::Submitted::New(turn) | store::Submitted::Behind(turn) | store::Submitted::Known(turn) => {
                 turn.thread.to_string()
@@ -122,11 +122,11 @@ fn missing_threads_and_invalid_options_have_their_exit_codes() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     assert!(run(folder, &["migrate"]).status.success());
-    let nobody = "01990000-0000-7000-8000-000000000000";
+    let missing = "01990000-0000-7000-8000-000000000000";
     for verb in ["verify", "events", "show"] {
-        fails(&run(folder, &["thread", verb, nobody]), 7, &["there is no thread", nobody]);
+        fails(&run(folder, &["thread", verb, missing]), 7, &["there is no thread", missing]);
     }
-    fails(&run(folder, &["store", "verify", "--thread", nobody]), 7, &["there is no thread", nobody]);
+    fails(&run(folder, &["store", "verify", "--thread", missing]), 7, &["there is no thread", missing]);
     fails(&run(folder, &["thread", "list", "--set", "store.url=mysql://h/d"]), 2, &["neither `sqlite:` nor"]);
     for flag in ["--junit", "--sarif"] {
         let replay = run(folder, &["audit", "replay", flag, "nowhere/x.xml"]);
@@ -165,7 +165,7 @@ fn an_unreachable_server_is_reported_in_plain_words() {
     )
     .unwrap();
     let output = run(folder.path(), &["mcp", "list"]);
-    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert_eq!((output.status.code(), err.as_str()), (Some(5), ""), "{out}");
     assert!(out.contains("refused") && !out.contains("rmcp") && !out.contains("Transport"), "{out}");
 }
@@ -173,15 +173,15 @@ fn an_unreachable_server_is_reported_in_plain_words() {
 #[test]
 fn an_invalid_id_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let said = |args: &[&str]| run(folder.path(), &[args, &["--url", "http://127.0.0.1:1"]].concat());
-    fails(&said(&["turn", "show", "abc"]), 2, &["\"abc\" is not the id of a turn", "turnfold turn list"]);
+    let run_with = |args: &[&str]| run(folder.path(), &[args, &["--url", "http://127.0.0.1:1"]].concat());
+    fails(&run_with(&["turn", "show", "abc"]), 2, &["\"abc\" is not the id of a turn", "turnfold turn list"]);
     fails(
-        &said(&["turn", "list", "--thread", "abc"]),
+        &run_with(&["turn", "list", "--thread", "abc"]),
         2,
         &["\"abc\" is not the id of a thread", "turnfold thread list"],
     );
     fails(
-        &said(&["webhook", "remove", "nope"]),
+        &run_with(&["webhook", "remove", "nope"]),
         2,
         &["\"nope\" is not the id of a webhook", "turnfold webhook list"],
     );
@@ -190,7 +190,7 @@ fn an_invalid_id_is_refused() {
         &["thread", "reconcile", "last", "--skip"],
         &["inbox", "show", "last"],
     ] {
-        fails(&said(command), 4, &["cannot reach the API"]);
+        fails(&run_with(command), 4, &["cannot reach the API"]);
     }
 }
 
@@ -198,10 +198,10 @@ fn an_invalid_id_is_refused() {
 #[test]
 fn a_negative_number_is_reported_as_a_value() {
     let folder = tempfile::tempdir().unwrap();
-    let said = run(folder.path(), &["thread", "state", "last", "--at", "-1"]);
-    fails(&said, 2, &["invalid value '-1' for '--at <SEQ>'"]);
-    let said = run(folder.path(), &["batch", "submit", "x.jsonl", "--max-usd", "-1"]);
-    fails(&said, 2, &["--max-usd", "above 0"]);
+    let command = run(folder.path(), &["thread", "state", "last", "--at", "-1"]);
+    fails(&command, 2, &["invalid value '-1' for '--at <SEQ>'"]);
+    let command = run(folder.path(), &["batch", "submit", "x.jsonl", "--max-usd", "-1"]);
+    fails(&command, 2, &["--max-usd", "above 0"]);
     fails(&run(folder.path(), &["store", "prune", "--older-than", "1y"]), 2, &["w, d, h, m or s"]);
 }
 
@@ -219,9 +219,9 @@ fn help_lists_the_commands_own_options_first() {
 fn unsendable_values_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let send = ["turn", "send", "-g", "probe", "--url", "http://127.0.0.1:1"];
-    let said = |more: &[&str]| run(folder.path(), &[&send, more].concat());
-    fails(&said(&["hello", "--idempotency-key", "a\nb"]), 2, &["--idempotency-key"]);
-    fails(&said(&["hello", "--tenant", "a\nb"]), 2, &["--tenant"]);
+    let run_with = |more: &[&str]| run(folder.path(), &[&send, more].concat());
+    fails(&run_with(&["hello", "--idempotency-key", "a\nb"]), 2, &["--idempotency-key"]);
+    fails(&run_with(&["hello", "--tenant", "a\nb"]), 2, &["--tenant"]);
     let nowhere = run(folder.path(), &["turn", "send", "hello", "--url", "nowhere"]);
     fails(&nowhere, 2, &["--url \"nowhere\"", "use --url http://nowhere"]);
     let mut command = turnfold(folder.path());
