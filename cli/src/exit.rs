@@ -110,6 +110,13 @@ pub(crate) fn of_store(error: &store::Error) -> Exit {
         | Error::IndexUnavailable(_)
         | Error::IndexRefused(_) => Exit::Database,
         Error::TooNew { .. } | Error::Unreadable { .. } => Exit::Unchecked,
-        _ => Exit::Finding,
+        Error::Stale { .. }
+        | Error::CancelRequested { .. }
+        | Error::ThreadExists(_)
+        | Error::KeyReused
+        | Error::BatchLost(_)
+        | Error::UnknownStrategy { .. }
+        | Error::Stuck { .. }
+        | Error::Corrupt { .. } => Exit::Finding,
     }
 }

@@ -198,10 +198,11 @@ async fn check_rows(app: &AppState, id: ThreadId) -> Result<RowCheck, ApiError> 
     let one = ThreadScan::of(Conditions::default(), 1).only(Some(id));
     let rebuilt = ::threads::rebuild(&app.parts.store, &app.strategies, &one, DryRun::Yes).await?;
     let mut rows = RowCheck::default();
-    for it in rebuilt.differences {
-        match it.differs {
-            Differs::Unfolded | Differs::Moving => rows.not_checked = Some(it.what),
-            _ => rows.differences.push(it.what),
+    for difference in rebuilt.differences {
+        if matches!(difference.differs, Differs::Unfolded | Differs::Moving) {
+            rows.not_checked = Some(difference.what);
+        } else {
+            rows.differences.push(difference.what);
         }
     }
     Ok(rows)

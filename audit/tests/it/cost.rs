@@ -79,6 +79,6 @@ fn a_fork_takes_nothing_for_what_was_copied() {
     let before = sum(&log[..cut], &|_, _| None);
     log.insert(cut, forked.into());
     let fork = sum(&log, &|_, _| None);
-    assert!(0 < before.micro_usd && 0 < fork.micro_usd, "{before:?} {fork:?}");
-    assert_eq!(before.micro_usd + fork.micro_usd, whole.micro_usd);
+    assert!(0 < before.usage.micro_usd && 0 < fork.usage.micro_usd, "{before:?} {fork:?}");
+    assert_eq!(before.usage.micro_usd + fork.usage.micro_usd, whole.usage.micro_usd);
 }

@@ -420,14 +420,14 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
                     base_url,
                     api_key: keys.api_key,
                     headers,
-                    query: it.query.unwrap_or_default(),
-                    stream: it.stream.unwrap_or(true),
-                    timeout_seconds: it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS),
-                    structured: it.structured.unwrap_or_default(),
-                    dialect: it.dialect.flatten(),
-                    prices: it.prices,
-                    accepts: it.accepts,
-                    retry: it.retry,
+                    query: keys.query.unwrap_or_default(),
+                    stream: keys.stream.unwrap_or(true),
+                    timeout_seconds: keys.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS),
+                    structured: keys.structured.unwrap_or_default(),
+                    dialect: keys.dialect.flatten(),
+                    prices: keys.prices,
+                    accepts: keys.accepts,
+                    retry: keys.retry,
                 }))
             }
             (None, Some(_))

@@ -21,7 +21,7 @@ use api_types::{OpenAiList, ResumeBatch};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
-pub(super) use self::row::COLUMNS_HELP;
+pub(crate) use self::row::COLUMNS_HELP;
 use self::{local::LocalEngine, signals::Signals, submit::Submission, watch::WatchOutcome};
 use super::Context;
 use crate::{

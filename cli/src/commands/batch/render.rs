@@ -132,8 +132,8 @@ fn causes(batch: &Batch) -> Option<String> {
 
 /// Renders a batch in full, with the commands that continue it.
 pub(super) fn batch(batch: &Batch) -> String {
-    let (id, it) = (&batch.id, Counts::of(batch));
-    let mut text = format!("{id} is {}: {} of {} ended", batch.status.as_str(), it.ended(), it.total);
+    let (id, counts) = (&batch.id, Counts::of(batch));
+    let mut text = format!("{id} is {}: {} of {} ended", batch.status.as_str(), counts.ended(), counts.total);
     let progress = progress(batch);
     if !progress.is_empty() {
         text += &format!("; {progress}");
@@ -176,7 +176,7 @@ pub(super) fn list(batches: &[Batch]) -> String {
     let row = |batch: &Batch| {
         let counts = Counts::of(batch);
         let ended = format!("{}/{}", counts.ended(), counts.total);
-        vec![it.id.clone(), it.status.as_str().to_owned(), ended, progress(it)]
+        vec![batch.id.clone(), batch.status.as_str().to_owned(), ended, progress(batch)]
     };
     output::table(&["batch", "status", "ended", ""], batches.iter().map(row))
 }

@@ -13,7 +13,6 @@ use threads::Predicate;
 use tokio::process::Command;
 
 use crate::{
-    client::name,
     commands::{Context, source::Source},
     exit::{CliError, Exit},
     output,
@@ -152,4 +151,9 @@ async fn replayed_by(ctx: &Context, id: ThreadId, build: &Path) -> anyhow::Resul
             json!({"build": path, "verdict": "not_checked", "what": format!("{code}: {}", message.trim())})
         }
     })
+}
+
+/// Returns a text field, or an empty text.
+fn name<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
 }
