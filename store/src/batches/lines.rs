@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::FutureExt as _;
 use queue::Priority;
 use sea_orm::{ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _};
+use shared::BatchResult;
 
 use super::{
     Batch, BatchStatus, ItemState,
