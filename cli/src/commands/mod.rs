@@ -35,7 +35,7 @@ pub(crate) use self::batch::COLUMNS_HELP;
 use std::ffi::OsString;
 
 use shared::Graph;
-use store::StrategyRegistry;
+use threads::StrategyRegistry;
 
 use crate::{
     args::{Args, Audit, Command, Fixture, Global, Queue, Store, Worker},

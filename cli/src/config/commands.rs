@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use shared::Safety;
-use worker::world::Method;
+use world::Method;
 
 use super::secret::{Address, MaybeSecret};
 
@@ -66,7 +66,7 @@ impl TryFrom<CommandKeys> for CommandSettings {
             .filter(|description| !description.trim().is_empty())
             .ok_or("needs a description: one line that tells the model what the command does")?;
         let parameters = keys.parameters.map_or_else(|| json!({"type": "object"}), Json::Object);
-        worker::world::check_parameters(&parameters)
+        world::check_parameters(&parameters)
             .map_err(|why| format!("has parameters that are not a JSON Schema: {why}"))?;
         Ok(Self {
             description,

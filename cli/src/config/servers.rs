@@ -10,7 +10,7 @@ use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::json;
 use shared::{AttachmentKind, Safety};
-use worker::world::{Dialect, Structured};
+use world::{Dialect, Structured};
 
 use super::secret::{Address, MaybeSecret, SecretError, SecretRef};
 

@@ -6,12 +6,12 @@ use queue::rate_limits::RateLimit;
 use secrecy::{ExposeSecret as _, SecretString};
 use shared::Accepts;
 use store::{Store, VectorIndex};
-use worker::world::{
+use worker::{Backoff, RetryPolicies, RetryPolicy};
+use world::{
     COMMANDS, Command, Commands, Confinement, Index, LiveWorld, Models, OpenAi, Price, Provider, Providers,
     RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, TenantLimit, TenantLimits,
     ToolFilter, ToolRule, Transport, describe_commands,
 };
-use worker::{Backoff, RetryPolicies, RetryPolicy};
 
 use crate::{
     config::{

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use shared::{Event, OutcomeKind, Request, Usage, UsageTotal};
+use shared::{OutcomeKind, Usage, UsageTotal};
 
 use super::CountedEnd;
 use crate::{
@@ -86,14 +86,14 @@ impl ResponseSums {
 
 /// Counts by minute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub struct Tally {
     pub(crate) ends: BTreeMap<(i64, Ends), u64>,
     pub(crate) responses: BTreeMap<(i64, Responses), ResponseSums>,
 }
 
 impl Tally {
     /// Adds what an append recorded.
-    pub(crate) fn add(&mut self, counted: &Counted<'_>) {
+    pub fn add(&mut self, counted: &Counted<'_>) {
         let Counted { at, tenant, strategy, ended, responses } = counted;
         let minute = at - at.rem_euclid(MINUTE);
         let (tenant, strategy) = (|| plain(tenant), || plain(strategy));
@@ -137,38 +137,6 @@ fn end_of(turn: &TurnUpdate) -> Option<CountedEnd> {
         TurnStatus::Failed => CountedEnd::Failed,
         TurnStatus::Cancelled => CountedEnd::Cancelled,
     })
-}
-
-/// The models of the requests of the last node, by slot.
-#[derive(Debug, Default)]
-pub(crate) struct AskedModels(Vec<Option<String>>);
-
-impl AskedModels {
-    /// Reads the next event of a log, and returns the response of a model that it records.
-    pub(crate) fn see(&mut self, event: &Event) -> Option<ModelResponse> {
-        if let Event::Asked(asked) = event {
-            self.0.clear();
-            self.0.extend(asked.requests.iter().map(model_of));
-        }
-        let (slot, usage) = event.spent()?;
-        let model = self.0.get(slot)?.clone()?;
-        Some(ModelResponse { model, usage: usage.into_owned() })
-    }
-}
-
-fn model_of(request: &Request) -> Option<String> {
-    match request {
-        Request::Chat { model, .. } => Some(model.clone()),
-        Request::ListTools { .. }
-        | Request::CallTool { .. }
-        | Request::ReadMore { .. }
-        | Request::ListPrompts { .. }
-        | Request::GetPrompt { .. }
-        | Request::Describe { .. }
-        | Request::Search { .. }
-        | Request::Index { .. }
-        | Request::Simulate(_) => None,
-    }
 }
 
 /// Counts of this process that are not yet written.

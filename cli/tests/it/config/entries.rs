@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use shared::Safety;
 use turnfold::config::{ProviderSettings, Settings};
-use worker::world::{Method, Structured};
+use world::{Method, Structured};
 
 use super::{error_of, refusal, shown, sources, toml};
 
