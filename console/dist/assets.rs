@@ -1,12 +1,12 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-CBTi48p1.js",
+        path: "/assets/index-BPGP0nXr.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "c6640f5b3d64812d74f65a34aff61d96",
-        content: include_bytes!("assets/index-CBTi48p1.js"),
-        brotli: include_bytes!("assets/index-CBTi48p1.js.br"),
+        hash: "0b4b41f360d11d9af48d1337618e8d1e",
+        content: include_bytes!("assets/index-BPGP0nXr.js"),
+        brotli: include_bytes!("assets/index-BPGP0nXr.js.br"),
     },
     Asset {
         path: "/assets/index-DVMvQahQ.css",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "237280ba01762ba5e67542d17a86a179",
+        hash: "37acacdc01c3a876720087fa3a59c63c",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

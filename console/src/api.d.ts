@@ -1611,6 +1611,20 @@ export interface components {
              */
             usd: number;
         };
+        /** @description Result of a line of a batch. */
+        BatchResult: {
+            /** @description Client's name for the line; null if it has none. */
+            custom_id?: string | null;
+            error?: components["schemas"]["ResultError"] | null;
+            /** @description `batch_req_BATCH_LINE`, with the number of the line in its file. */
+            id: string;
+            /**
+             * Format: int64
+             * @description Number of the result, counted from 1 without gaps. Absent in the files of a batch.
+             */
+            n?: number | null;
+            response?: components["schemas"]["ResultResponse"] | null;
+        };
         /**
          * @description Status of a batch.
          * @enum {string}
@@ -3810,6 +3824,28 @@ export interface components {
              */
             partial: number;
         };
+        /** @description Error of a line of a batch. */
+        ResultError: {
+            /** @description Kind of error, for programs. */
+            code: string;
+            /** @description Explanation for people. */
+            message: string;
+        };
+        /** @description Response to a line of a batch. */
+        ResultResponse: {
+            /** @description Body of the response. */
+            body: unknown;
+            /**
+             * Format: uuid
+             * @description Id of the turn.
+             */
+            request_id: string;
+            /**
+             * Format: int32
+             * @description HTTP status of the response.
+             */
+            status_code: number;
+        };
         /** @description Request to resume a batch. */
         ResumeBatch: {
             /**
@@ -5159,7 +5195,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/x-ndjson": string;
+                    "application/x-ndjson": components["schemas"]["BatchResult"];
                 };
             };
             /** @description A valid key is required. */

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use shared::BlockReason;
+use uuid::Uuid;
 
 use crate::lane::Lane;
 

@@ -7,7 +7,6 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait as _, EntityTrait, ExprTrait, FromQueryResult, QueryFilter, QueryOrder,
     QuerySelect, QueryTrait, Value,
 };
-
 use shared::{ThreadStatus, TurnStatus};
 
 use crate::{

@@ -9,7 +9,6 @@ use sea_orm::{
     ActiveValue::{NotSet, Set, Unchanged},
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter,
 };
-
 use shared::{ThreadStatus, TurnStatus};
 
 use crate::{
