@@ -197,7 +197,7 @@ pub(crate) async fn verify(
 /// Compares the rows of a thread with its log.
 async fn check_rows(app: &AppState, id: ThreadId) -> Result<RowCheck, ApiError> {
     let one = ThreadScan::of(Conditions::default(), 1).only(Some(id));
-    let rebuilt = app.parts.store.rebuild(&app.strategies, &one, DryRun::Yes).await?;
+    let rebuilt = ::threads::rebuild(&app.parts.store, &app.strategies, &one, DryRun::Yes).await?;
     let mut rows = RowCheck::default();
     for it in rebuilt.differences {
         match it.differs {

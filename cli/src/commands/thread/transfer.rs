@@ -10,7 +10,8 @@ use queue::clock;
 use reqwest::Method;
 use serde_json::json;
 use shared::{Event, Graph, RunStatus, check_json, rerun};
-use store::{AttachmentContent, ImportedEvent, Store, ThreadId, integrity::hash_chain, rename_turns};
+use store::{AttachmentContent, Store, ThreadId, integrity::hash_chain};
+use threads::{ImportedEvent, rename_turns};
 use tokio::io::AsyncBufReadExt as _;
 use tokio_util::io::StreamReader;
 use uuid::Uuid;
@@ -88,7 +89,7 @@ pub(super) async fn import(
             "the log ends within a turn\nhint: --go-on imports it, and workers continue the turn".to_owned(),
         ));
     }
-    let head = match store.import_thread(&ctx.strategies, id, log, attachments).await {
+    let head = match threads::import_thread(store, &ctx.strategies, id, log, attachments).await {
         Err(store::Error::ThreadExists(id)) => {
             return Err(usage(format!("thread {id} already exists\nhint: --new imports it as a new thread")));
         }
