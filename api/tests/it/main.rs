@@ -22,6 +22,7 @@ mod faithful;
 mod files;
 mod fork;
 mod health;
+mod holds;
 mod inbox;
 mod inbox_action;
 mod keys;

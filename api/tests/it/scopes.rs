@@ -105,6 +105,7 @@ fn body(route: &Route, ids: &Ids) -> Value {
         ("POST", "/v1/batches") => {
             json!({"input_file_id": ids.file, "endpoint": "/v1/turns", "completion_window": "24h"})
         }
+        ("PUT", "/v1/threads/{id}/hold") => json!({"reason": "no"}),
         ("POST", "/v1/threads/{id}/answer") => json!({"text": "no"}),
         ("POST", "/v1/threads/{id}/reconcile") => json!({"slot": 0, "verdict": "skip"}),
         ("POST", "/v1/inbox/{thread_id}") => json!({"type": "respond", "args": "no"}),
@@ -164,7 +165,7 @@ async fn keys(room: &Room, tenant: &str, expires: Option<u64>) -> Vec<(Scope, St
 async fn every_route_admits_the_keys_that_it_should() {
     let room = locked().await;
     let (ids, unknown, routes) = (furnish(&room).await, Ids::unknown(), routes());
-    assert_eq!(routes.len(), 65);
+    assert_eq!(routes.len(), 69);
     let (own, other) = (keys(&room, "acme", None).await, keys(&room, "bell", None).await);
     let (revoked, expired) = (keys(&room, "acme", None).await, keys(&room, "acme", Some(1)).await);
     for (_, key) in &revoked {
