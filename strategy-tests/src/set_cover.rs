@@ -64,10 +64,10 @@ impl<K: Ord + Clone> Cover<K> {
             }
             return;
         }
-        if self.kept.keys().any(|it| shows.is_subset(it)) {
+        if self.kept.keys().any(|set| shows.is_subset(set)) {
             return;
         }
-        self.kept.retain(|it, _| !it.is_subset(&shows));
+        self.kept.retain(|set, _| !set.is_subset(&shows));
         self.kept.insert(shows, candidate);
         if self.most < self.kept.len() {
             self.drop_one();
@@ -77,9 +77,9 @@ impl<K: Ord + Clone> Cover<K> {
     /// Drops the candidate with the fewest points among those that show no point alone.
     fn drop_one(&mut self) {
         let mut shown = vec![0_usize; self.wanted.len()];
-        self.kept.keys().flatten().for_each(|it| shown[*it] += 1);
-        let spare = self.kept.keys().filter(|it| it.iter().all(|it| 1 < shown[*it]));
-        if let Some(least) = spare.min_by_key(|it| it.len()).cloned() {
+        self.kept.keys().flatten().for_each(|point| shown[*point] += 1);
+        let spare = self.kept.keys().filter(|set| set.iter().all(|point| 1 < shown[*point]));
+        if let Some(least) = spare.min_by_key(|set| set.len()).cloned() {
             self.kept.remove(&least);
         }
     }
@@ -94,19 +94,19 @@ impl<K: Ord + Clone> Cover<K> {
         let mut open: BTreeSet<usize> = (0..self.wanted.len()).collect();
         let mut chosen = Vec::new();
         loop {
-            let new = |it: &BTreeSet<usize>| it.intersection(&open).count();
+            let new = |set: &BTreeSet<usize>| set.intersection(&open).count();
             let most = self
                 .kept
                 .iter()
-                .max_by_key(|(it, of)| (new(it), std::cmp::Reverse((of.events, of.key.clone()))));
-            let Some((set, _)) = most.filter(|(it, _)| 0 < new(it)) else { break };
+                .max_by_key(|(set, of)| (new(set), std::cmp::Reverse((of.events, of.key.clone()))));
+            let Some((set, _)) = most.filter(|(set, _)| 0 < new(set)) else { break };
             let set = set.clone();
             let Some(thread) = self.kept.remove(&set) else { break };
-            let shows = set.intersection(&open).map(|it| self.wanted[*it].clone()).collect();
-            open.retain(|it| !set.contains(it));
+            let shows = set.intersection(&open).map(|point| self.wanted[*point].clone()).collect();
+            open.retain(|point| !set.contains(point));
             chosen.push(Chosen { thread, shows });
         }
-        (chosen, open.into_iter().map(|it| self.wanted[it].clone()).collect())
+        (chosen, open.into_iter().map(|point| self.wanted[point].clone()).collect())
     }
 }
 
@@ -119,14 +119,14 @@ mod tests {
     }
 
     fn wanted(n: u32) -> BTreeSet<(String, Point)> {
-        (0..n).map(|it| ("s".to_owned(), point(it))).collect()
+        (0..n).map(|number| ("s".to_owned(), point(number))).collect()
     }
 
     fn seen(points: &[u32], events: usize) -> Seen {
         Seen {
             strategy: Some("s".to_owned()),
             events,
-            points: points.iter().map(|it| point(*it)).collect(),
+            points: points.iter().map(|point| point(*point)).collect(),
             ..Seen::default()
         }
     }
@@ -146,7 +146,7 @@ mod tests {
         }
         assert_eq!(cover.kept(), 3);
         let (chosen, rest) = cover.choose();
-        let told: Vec<_> = chosen.iter().map(|it| (it.thread.key, it.shows.len())).collect();
+        let told: Vec<_> = chosen.iter().map(|chosen| (chosen.thread.key, chosen.shows.len())).collect();
         assert_eq!(told, [("short", 3), ("other", 1), ("last", 1)]);
         assert_eq!(rest, [("s".to_owned(), point(5))]);
     }
@@ -166,6 +166,6 @@ mod tests {
             }
         }
         let (chosen, rest) = cover.choose();
-        assert!(rest.is_empty() && chosen.iter().any(|it| it.thread.key == 0), "{rest:?}");
+        assert!(rest.is_empty() && chosen.iter().any(|chosen| chosen.thread.key == 0), "{rest:?}");
     }
 }

@@ -14,7 +14,7 @@ use worker::{
     world::{Outcome, RequestContext, World},
 };
 
-use crate::test_api::{Room, id_of, known, parts, thread_of};
+use crate::test_api::{TestApi, backends, id_of, known_strategies, thread_of};
 
 const TURNS: usize = 100;
 
@@ -37,7 +37,7 @@ impl World for Echo {
 fn worker(parts: &Backends, slots: usize) -> Worker {
     let steps = StepRunner {
         parts: parts.clone(),
-        strategies: known(),
+        strategies: known_strategies(),
         world: Arc::new(Echo),
         backoff: Backoff::default(),
         admission: RequestAdmission::default(),
@@ -53,55 +53,59 @@ fn worker(parts: &Backends, slots: usize) -> Worker {
     Worker::new(steps, config)
 }
 
-async fn cancel_a_busy_turn(room: &Room) {
-    let turn = room.probe(SCRIPT).await;
+async fn cancel_a_busy_turn(api: &TestApi) {
+    let turn = api.submit(SCRIPT).await;
     let thread = thread_of(&turn);
-    while room.parts.store.head(thread).await.unwrap().seq < 20 {
+    while api.backends.store.head(thread).await.unwrap().seq < 20 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let reply = room.post(&format!("/v1/turns/{}/cancel", id_of(&turn)), Value::Null).await;
+    let reply = api.post(&format!("/v1/turns/{}/cancel", id_of(&turn)), Value::Null).await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
     assert_eq!(reply.json()["status"], "cancelled");
-    let log = room.log_of(thread).await;
+    let log = api.log_of(thread).await;
     assert!(matches!(log.last(), Some(Event::Cancelled(_))), "{:?}", log.last());
 }
 
 /// The API stored the request and died before it could obey it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_obeys_a_request_to_cancel_whose_api_died() {
-    let parts = parts().await;
-    let room = Room::with(|door| door.parts = parts.clone()).await;
+    let parts = backends().await;
+    let api = TestApi::with(|config| config.parts = parts.clone()).await;
     let running = tokio::spawn(worker(&parts, 1).run(Shutdown::default()));
-    let turn = room.probe(SCRIPT).await;
+    let turn = api.submit(SCRIPT).await;
     let (thread, id) = (thread_of(&turn), id_of(&turn).parse().unwrap());
     let request = CancelRequest { thread, turn: id, actor: "ada".to_owned(), caller: None };
     let is_cancelled = async {
-        while room.parts.store.head(thread).await.unwrap().seq < 20 {
+        while api.backends.store.head(thread).await.unwrap().seq < 20 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        room.parts.store.request_cancel(&request).await.unwrap();
-        while room.parts.store.turn(id).await.unwrap().unwrap().status != TurnStatus::Cancelled {
+        api.backends.store.request_cancel(&request).await.unwrap();
+        while api.backends.store.turn(id).await.unwrap().unwrap().status != TurnStatus::Cancelled {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
     let obeyed = tokio::time::timeout(Duration::from_secs(60), is_cancelled).await;
     obeyed.expect("the worker cancels the turn");
-    let log = room.log_of(thread).await;
-    assert!(matches!(log.last(), Some(Event::Cancelled(it)) if it.actor == "ada"), "{:?}", log.last());
+    let log = api.log_of(thread).await;
+    assert!(
+        matches!(log.last(), Some(Event::Cancelled(cancelled)) if cancelled.actor == "ada"),
+        "{:?}",
+        log.last()
+    );
     running.abort();
 }
 
 async fn every_busy_turn_is_cancelled(parts: Backends) {
-    let room = Room::with(|door| door.parts = parts.clone()).await;
+    let api = TestApi::with(|config| config.parts = parts.clone()).await;
     let stop = Shutdown::default();
     let running = tokio::spawn(worker(&parts, AT_ONCE).run(stop.clone()));
-    let cancelled = stream::iter((0..TURNS).map(|_| cancel_a_busy_turn(&room)));
+    let cancelled = stream::iter((0..TURNS).map(|_| cancel_a_busy_turn(&api)));
     cancelled.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
 
     // A thread whose turn was cancelled takes the next one.
-    let turn = room.probe("echo hi").await;
+    let turn = api.submit("echo hi").await;
     let body = json!({"thread_id": thread_of(&turn), "input": "echo again"});
-    let next = room.post("/v1/turns?wait=60", body).await.json();
+    let next = api.post("/v1/turns?wait=60", body).await.json();
     assert_eq!(next["status"], "completed", "{next}");
     stop.drain();
     running.await.unwrap();
@@ -109,7 +113,7 @@ async fn every_busy_turn_is_cancelled(parts: Backends) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_one_process() {
-    every_busy_turn_is_cancelled(parts().await).await;
+    every_busy_turn_is_cancelled(backends().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

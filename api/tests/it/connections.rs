@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::test_api::{door, parts};
+use crate::test_api::{backends, config};
 
 /// Beginnings of requests, after which a client sends nothing more: nothing at all, a part of the request line, of the
 /// headers, of the body, and a whole request whose connection it keeps.
@@ -26,7 +26,7 @@ async fn serve(limits: ConnectionLimits) -> (SocketAddr, JoinHandle<()>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let config = api::ApiConfig { connections: limits, ..door(&parts().await) };
+    let config = api::ApiConfig { connections: limits, ..config(&backends().await) };
     (address, tokio::spawn(api::serve(listener, config, CancellationToken::new())))
 }
 

@@ -10,7 +10,7 @@ use store::ThreadId;
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::test_api::{Room, door, parts};
+use crate::test_api::{TestApi, backends, config};
 
 /// Notifications that count their subscribers.
 struct Counted(Arc<dyn Notifications>, Arc<Semaphore>);
@@ -32,12 +32,12 @@ impl Notifications for Counted {
 async fn the_server_ends_streams_and_long_polls_on_shutdown() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listeners = Arc::new(Semaphore::new(0));
-    let mut parts = parts().await;
+    let mut parts = backends().await;
     parts.notifications = Arc::new(Counted(parts.notifications, Arc::clone(&listeners)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(api::serve(listener, door(&parts), stop.clone()));
+    let serving = tokio::spawn(api::serve(listener, config(&parts), stop.clone()));
     let client = reqwest::Client::new();
 
     let body = json!({"strategy": "probe", "input": "echo hi"});
@@ -55,8 +55,8 @@ async fn the_server_ends_streams_and_long_polls_on_shutdown() {
 
     stop.cancel();
     let end = async {
-        while let Some(it) = events.next().await {
-            it.unwrap();
+        while let Some(event) = events.next().await {
+            event.unwrap();
         }
         let turn: Value = poll.await.unwrap().unwrap().json().await.unwrap();
         assert_eq!(turn["status"], "queued");
@@ -76,33 +76,33 @@ async fn a_waiting_chat_completion_asks_for_a_retry_that_finds_the_same_turn() {
         (Some(("idempotency-key", "mine", "mine")), 503, true),
         (None, 504, false),
     ] {
-        let parts = parts().await;
+        let parts = backends().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let path = "/v1/chat/completions";
         let url = format!("http://{}{path}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(api::serve(listener, door(&parts), stop.clone()));
+        let serving = tokio::spawn(api::serve(listener, config(&parts), stop.clone()));
         let mut request = client.post(url).json(&said);
         if let Some((name, first, _)) = headers {
             request = request.header(name, first);
         }
         let asked = tokio::spawn(request.send());
-        let room = Room::with(|door| door.parts = parts.clone()).await;
-        while room.rung().await.is_empty() {
+        let api = TestApi::with(|config| config.parts = parts.clone()).await;
+        while api.enqueued().await.is_empty() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         stop.cancel();
-        let told = asked.await.unwrap().unwrap();
-        assert_eq!(told.status(), status, "{told:?}");
-        assert_eq!(told.headers().get("x-should-retry").is_none(), is_known, "{told:?}");
+        let reported = asked.await.unwrap().unwrap();
+        assert_eq!(reported.status(), status, "{reported:?}");
+        assert_eq!(reported.headers().get("x-should-retry").is_none(), is_known, "{reported:?}");
         serving.await.unwrap();
 
         // Another API process over the same store.
-        room.live(room.rung().await[0]).await;
+        api.run_until_idle(api.enqueued().await[0]).await;
         let again: Vec<_> = headers.into_iter().map(|(name, _, again)| (name, again)).collect();
         let asked =
-            tokio::time::timeout(Duration::from_millis(500), room.post_with(path, &again, said.clone()));
-        let turn = asked.await.ok().map(|it| it.headers["x-turnfold-turn"].clone());
-        assert_eq!(turn.as_ref() == told.headers().get("x-turnfold-turn"), is_known, "{turn:?}");
+            tokio::time::timeout(Duration::from_millis(500), api.post_with(path, &again, said.clone()));
+        let turn = asked.await.ok().map(|reply| reply.headers["x-turnfold-turn"].clone());
+        assert_eq!(turn.as_ref() == reported.headers().get("x-turnfold-turn"), is_known, "{turn:?}");
     }
 }

@@ -10,7 +10,7 @@ use audit::checkpoints::{Gone, Key, Place, checkpoint, export};
 use serde_json::{Value, json};
 use store::testing::tamper::rehash;
 
-use crate::scene::{Scene, round};
+use crate::audit_test::{AuditTest, scan};
 
 /// Pinned, so that the test does not change with a release.
 const PACKAGES: [(&str, &str); 1] = [("cryptography", "50.0.2")];
@@ -29,7 +29,7 @@ impl Bundle {
     fn said(&self, command: &mut Command) -> (Option<i32>, String) {
         let output = command.output().unwrap();
         let said =
-            [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         (output.status.code(), said)
     }
 
@@ -50,110 +50,110 @@ impl Bundle {
 }
 
 fn lines(text: &str, change: impl FnOnce(&mut Vec<Value>)) -> String {
-    let mut all: Vec<Value> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let mut all: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     change(&mut all);
-    all.iter().map(|it| format!("{it}\n")).collect()
+    all.iter().map(|line| format!("{line}\n")).collect()
 }
 
 fn proof(text: &str, change: impl FnOnce(&mut Value)) -> String {
-    let mut it = serde_json::from_str(text).unwrap();
-    change(&mut it);
-    it.to_string()
+    let mut proof = serde_json::from_str(text).unwrap();
+    change(&mut proof);
+    proof.to_string()
 }
 
 #[tokio::test]
 async fn real_python_checks_a_bundle() {
-    let scene = Scene::new("sqlite::memory:").await;
+    let test = AuditTest::new("sqlite::memory:").await;
     let python = test_servers::pip(&PACKAGES).join("bin/python");
-    for (nth, thread) in scene.threads.iter().enumerate() {
-        let folder = scene.folder.path().join(format!("bundle-{nth}"));
-        export(&scene.store, *thread, Some(&scene.place), &folder).await.unwrap();
+    for (nth, thread) in test.threads.iter().enumerate() {
+        let folder = test.folder.path().join(format!("bundle-{nth}"));
+        export(&test.store, *thread, Some(&test.place), &folder).await.unwrap();
         let bundle = Bundle { folder, python: python.clone() };
-        let (exit, said) = bundle.says(&[scene.key.vkey()]);
+        let (exit, said) = bundle.says(&[test.key.vkey()]);
         assert!(exit == Some(0) && said.starts_with("intact: events 0 to "), "{said}");
         assert_eq!(said.contains("not checked against it"), nth == 0, "the first has gone on: {said}");
         if nth == 0 {
-            tampered(&bundle, &scene).await;
-            not_checked(&bundle, scene.key.vkey());
+            tampered(&bundle, &test).await;
+            not_checked(&bundle, test.key.vkey());
         }
     }
     // A name with letters that the terminal cannot show.
-    let key = Key::make(&scene.folder.path().join("foreign"), "ключ.org/turnfold").unwrap();
-    let place = Place::of(&scene.folder.path().join("foreign.note"));
-    checkpoint(&scene.store, &round(None), &place, &key, Gone::Found).await.unwrap();
-    let foreign = Bundle { folder: scene.folder.path().join("foreign-bundle"), python: python.clone() };
-    export(&scene.store, scene.threads[0], Some(&place), &foreign.folder).await.unwrap();
+    let key = Key::make(&test.folder.path().join("foreign"), "ключ.org/turnfold").unwrap();
+    let place = Place::of(&test.folder.path().join("foreign.note"));
+    checkpoint(&test.store, &scan(None), &place, &key, Gone::Found).await.unwrap();
+    let foreign = Bundle { folder: test.folder.path().join("foreign-bundle"), python: python.clone() };
+    export(&test.store, test.threads[0], Some(&place), &foreign.folder).await.unwrap();
     let mut command = Command::new(&foreign.python);
     command.env("PYTHONIOENCODING", "ascii").arg(foreign.file("verify.py")).arg(key.vkey());
     let (exit, said) = foreign.said(&mut command);
     assert!(exit == Some(0) && said.starts_with("intact: "), "{said}");
-    let alone = Bundle { folder: scene.folder.path().join("alone"), python };
-    export(&scene.store, scene.threads[0], None, &alone.folder).await.unwrap();
-    let (exit, said) = alone.says(&[scene.key.vkey()]);
+    let alone = Bundle { folder: test.folder.path().join("alone"), python };
+    export(&test.store, test.threads[0], None, &alone.folder).await.unwrap();
+    let (exit, said) = alone.says(&[test.key.vkey()]);
     assert!(exit == Some(6) && said.contains("nothing here attests"), "{said}");
 }
 
-async fn tampered(bundle: &Bundle, scene: &Scene) {
-    let vkey = scene.key.vkey();
+async fn tampered(bundle: &Bundle, test: &AuditTest) {
+    let vkey = test.key.vkey();
     let (exit, said) = bundle.says(&[]);
     assert!(exit == Some(6) && said.contains("who signed it"), "{said}");
     let (exit, said) = bundle.says(&["nonsense"]);
     assert!(exit == Some(6) && said.contains("NAME+ID+KEY"), "{said}");
 
-    let attested = usize::try_from(scene.then[1][0]).unwrap();
-    let anew = anew(scene).await;
-    let cut = |many: usize| move |it: String| lines(&it, |all| all.truncate(many));
-    let found = |found: (Option<i32>, String), words: &str| {
+    let attested = usize::try_from(test.then[1][0]).unwrap();
+    let anew = anew(test).await;
+    let cut = |many: usize| move |file: String| lines(&file, |all| all.truncate(many));
+    let found = |found: (Option<i32>, String), message: &str| {
         assert!(
-            found.0 == Some(1) && found.1.starts_with("tampered: ") && found.1.contains(words),
+            found.0 == Some(1) && found.1.starts_with("tampered: ") && found.1.contains(message),
             "{found:?}"
         );
     };
     let events = "events.jsonl";
-    let edit = |it: String| lines(&it, |all| all[3]["payload"] = json!("{}"));
+    let edit = |file: String| lines(&file, |all| all[3]["payload"] = json!("{}"));
     found(bundle.with(events, edit, vkey), "event 3 does not fit the events before it");
-    let delete = |it: String| lines(&it, |all| drop(all.remove(4)));
+    let delete = |file: String| lines(&file, |all| drop(all.remove(4)));
     found(bundle.with(events, delete, vkey), "event 4 is missing");
-    let swap = |it: String| lines(&it, |all| all.swap(2, 3));
+    let swap = |file: String| lines(&file, |all| all.swap(2, 3));
     found(bundle.with(events, swap, vkey), "event 2 is missing");
     found(bundle.with(events, cut(attested - 1), vkey), "are cut off");
     found(bundle.with(events, |_| anew, vkey), "changed, and hashed anew");
-    let codec = |it: String| lines(&it, |all| all[1]["codec"] = json!("zstd"));
+    let codec = |file: String| lines(&file, |all| all[1]["codec"] = json!("zstd"));
     found(bundle.with(events, codec, vkey), "not stored as json");
-    found(bundle.with(events, |it| it[..it.len() / 2].to_owned(), vkey), "not as it was exported");
+    found(bundle.with(events, |file| file[..file.len() / 2].to_owned(), vkey), "not as it was exported");
     for (field, value) in
         [("payload", json!(5)), ("at", json!(1e30)), ("at", json!(u64::MAX)), ("kind", json!(null))]
     {
-        let change = |it: String| lines(&it, |all| all[3][field] = value);
+        let change = |file: String| lines(&file, |all| all[3][field] = value);
         found(bundle.with(events, change, vkey), "not as it was exported");
     }
-    let deep = |it: String| format!("{}\n{it}", "[".repeat(100_000));
+    let deep = |file: String| format!("{}\n{file}", "[".repeat(100_000));
     found(bundle.with(events, deep, vkey), "not as it was exported");
     // Events that no checkpoint attests may be missing.
     assert_eq!(bundle.with(events, cut(attested), vkey).0, Some(0));
 
-    let other = scene.threads[1].to_string();
-    let thread = |it: String| proof(&it, |it| it["thread"] = json!(other));
+    let other = test.threads[1].to_string();
+    let thread = |file: String| proof(&file, |proof| proof["thread"] = json!(other));
     found(bundle.with("proof.json", thread, vkey), "does not attest this head of this thread");
-    let leaf = |it: String| proof(&it, |it| it["leaf"] = json!(1));
+    let leaf = |file: String| proof(&file, |proof| proof["leaf"] = json!(1));
     found(bundle.with("proof.json", leaf, vkey), "");
-    let path = |it: String| proof(&it, |it| drop(it["path"].as_array_mut().unwrap().pop()));
+    let path = |file: String| proof(&file, |proof| drop(proof["path"].as_array_mut().unwrap().pop()));
     found(bundle.with("proof.json", path, vkey), "");
-    let size = |it: String| it.replace("\n5\n", "\n6\n");
+    let size = |note: String| note.replace("\n5\n", "\n6\n");
     found(bundle.with("checkpoint", size, vkey), "");
-    let origin = |it: String| it.replacen("example.org/turnfold", "example.org/another", 1);
+    let origin = |note: String| note.replacen("example.org/turnfold", "example.org/another", 1);
     found(bundle.with("checkpoint", origin, vkey), "not signed by that key");
 
-    let thief = Key::make(&scene.folder.path().join("thief"), "example.org/turnfold").unwrap();
+    let thief = Key::make(&test.folder.path().join("thief"), "example.org/turnfold").unwrap();
     let (exit, said) = bundle.says(&[thief.vkey()]);
     assert!(exit == Some(1) && said.contains("not signed by that key"), "{said}");
 }
 
 /// An obstacle to the script is not reported as tampering.
 fn not_checked(bundle: &Bundle, vkey: &str) {
-    let not_checked = |(exit, said): (Option<i32>, String), words: &str| {
+    let not_checked = |(exit, said): (Option<i32>, String), message: &str| {
         assert!(
-            exit == Some(6) && said.starts_with("not checked: ") && said.contains(words),
+            exit == Some(6) && said.starts_with("not checked: ") && said.contains(message),
             "{exit:?} {said}"
         );
     };
@@ -174,17 +174,17 @@ fn not_checked(bundle: &Bundle, vkey: &str) {
 }
 
 /// The events with one changed, and all hashes recomputed.
-async fn anew(scene: &Scene) -> String {
-    let mut log = scene.log(0).await;
+async fn anew(test: &AuditTest) -> String {
+    let mut log = test.log(0).await;
     log[2].at += 1;
     rehash(&mut log);
-    let line = |it: &store::Stored| {
-        let hash: String = it.hash.iter().map(|it| format!("{it:02x}")).collect();
+    let line = |event: &store::Stored| {
+        let hash: String = event.hash.iter().map(|byte| format!("{byte:02x}")).collect();
         json!({
-            "seq": it.seq, "at": it.at, "kind": it.kind, "codec": it.codec, "payload": it.payload, "hash": hash,
+            "seq": event.seq, "at": event.at, "kind": event.kind, "codec": event.codec, "payload": event.payload, "hash": hash,
         })
     };
-    log.iter().map(|it| format!("{}\n", line(it))).collect()
+    log.iter().map(|event| format!("{}\n", line(event))).collect()
 }
 
 #[test]
@@ -195,9 +195,11 @@ fn the_script_is_short_and_needs_one_package() {
     let imports: Vec<&str> = script
         .lines()
         .map(str::trim)
-        .filter(|it| it.starts_with("import ") || it.starts_with("from "))
+        .filter(|line| line.starts_with("import ") || line.starts_with("from "))
         .collect();
-    let foreign =
-        imports.iter().filter(|it| it.starts_with("from ")).all(|it| it.starts_with("from cryptography."));
+    let foreign = imports
+        .iter()
+        .filter(|import| import.starts_with("from "))
+        .all(|import| import.starts_with("from cryptography."));
     assert!(foreign, "{imports:?}");
 }

@@ -3,41 +3,42 @@
 use audit::{Row, Side, ThreadDiff, diff};
 use shared::{Event, rerun};
 
-use crate::fixtures::{Lived, all, lived};
+use crate::fixtures::{FixtureLog, all, fixture_log};
 
-fn beside(left: &Lived, right: &Lived) -> ThreadDiff {
+fn beside(left: &FixtureLog, right: &FixtureLog) -> ThreadDiff {
     diff(Side { graph: left.graph, log: &left.log }, Side { graph: right.graph, log: &right.log }).unwrap()
 }
 
 #[test]
 fn a_log_is_the_same_as_itself_under_other_names() {
-    for it in all() {
-        let mut other = Lived { graph: it.graph, name: it.name.clone(), log: it.log.clone() };
+    for fixture in all() {
+        let mut other =
+            FixtureLog { graph: fixture.graph, name: fixture.name.clone(), log: fixture.log.clone() };
         store::rename_turns(&mut other.log);
-        let same = beside(&it, &other);
-        assert_eq!((same.same, same.rows, same.split), (it.log.len(), vec![], None), "{}", it.name);
+        let same = beside(&fixture, &other);
+        assert_eq!((same.same, same.rows, same.split), (fixture.log.len(), vec![], None), "{}", fixture.name);
     }
 }
 
 /// The length of the pause after a failure is random; its presence is not.
 #[test]
 fn how_long_a_fault_made_it_wait_is_no_difference() {
-    let one = lived("probe", "flaky_then_succeeds");
+    let one = fixture_log("probe", "flaky_then_succeeds");
     let with = |pause: fn(u64) -> Option<u64>| {
         let mut log = one.log.clone();
         for event in &mut log {
-            if let Event::AttemptFailed(it) = event {
-                it.retry_after_ms = it.retry_after_ms.and_then(pause);
+            if let Event::AttemptFailed(failed) = event {
+                failed.retry_after_ms = failed.retry_after_ms.and_then(pause);
             }
         }
-        beside(&one, &Lived { graph: one.graph, name: String::new(), log })
+        beside(&one, &FixtureLog { graph: one.graph, name: String::new(), log })
     };
     let other = with(|ms| Some(ms + 41));
     assert_eq!((other.same, other.rows, other.split), (one.log.len(), vec![], None));
-    let short = Lived { graph: one.graph, name: String::new(), log: one.log[..6].to_vec() };
-    let mut never = Lived { graph: one.graph, name: String::new(), log: short.log.clone() };
-    let Some(Event::AttemptFailed(it)) = never.log.last_mut() else { panic!("it does not falter there") };
-    it.retry_after_ms = None;
+    let short = FixtureLog { graph: one.graph, name: String::new(), log: one.log[..6].to_vec() };
+    let mut never = FixtureLog { graph: one.graph, name: String::new(), log: short.log.clone() };
+    let Some(Event::AttemptFailed(failed)) = never.log.last_mut() else { panic!("it does not falter there") };
+    failed.retry_after_ms = None;
     let never = beside(&short, &never);
     assert!(matches!(&never.rows[..], [Row::Changed { left: 5, .. }]), "{never:?}");
 }
@@ -59,28 +60,26 @@ fn every_event_is_told_once() {
 
 #[test]
 fn a_changed_threshold_parts_two_threads_where_it_decides() {
-    let left = lived("planner", "confidence_at_the_threshold");
+    let left = fixture_log("planner", "confidence_at_the_threshold");
     let mut script = left.log.clone();
     let Event::Opened(opened) = &mut script[0] else { panic!("no beginning") };
     opened.config["confidence"] = 0.6.into();
     let right =
-        Lived { graph: left.graph, name: String::new(), log: rerun(left.graph, &script).unwrap().log };
+        FixtureLog { graph: left.graph, name: String::new(), log: rerun(left.graph, &script).unwrap().log };
     let diffed = beside(&left, &right);
     assert!(
         matches!(&diffed.rows[0], Row::Changed { left: 0, differs, .. } if differs[0].path == "event.config.confidence")
     );
-    let route = diffed.rows.iter().find_map(|it| match it {
+    let route = diffed.rows.iter().find_map(|row| match row {
         Row::Changed { left: 17, right: 17, step, differs } => Some((step.as_str(), differs)),
         Row::Changed { .. } | Row::Left { .. } | Row::Right { .. } => None,
     });
     let (step, differs) = route.unwrap();
     assert_eq!(step, "decided assess");
-    assert!(
-        differs
-            .iter()
-            .any(|it| it.path == "event.to.node" && it.left == "“orchestrate”" && it.right == "“advance”")
-    );
-    assert!(diffed.rows.iter().any(|it| matches!(it, Row::Left { .. })), "the left one worked on");
+    assert!(differs.iter().any(|difference| difference.path == "event.to.node"
+        && difference.left == "“orchestrate”"
+        && difference.right == "“advance”"));
+    assert!(diffed.rows.iter().any(|row| matches!(row, Row::Left { .. })), "the left one worked on");
     let split = diffed.split.unwrap();
     assert_eq!((split.left, split.right, split.before.left), (0, 0, split.before.right));
 }

@@ -35,40 +35,41 @@ async fn replays(url: &str) {
     let events: u64 = stream::iter(0..THREADS)
         .map(kept)
         .buffer_unordered(64)
-        .try_fold(0, |sum, it| async move { Ok(sum + it) })
+        .try_fold(0, |sum, events| async move { Ok(sum + events) })
         .await
         .unwrap();
 
     let today = StrategyRegistry::new(strategies::all());
-    let report = replay(&store, &today, &round(Conditions::default()), true).await.unwrap();
+    let report = replay(&store, &today, &scan(Conditions::default()), true).await.unwrap();
     assert_eq!((report.threads, report.events), (THREADS, events));
     assert_eq!(report.strategies.len(), today.names().len(), "{:?}", report.strategies);
     assert_eq!((report.clusters.as_slice(), report.not_checked.as_slice()), (&[][..], &[][..]));
 
     let planner = strategies::find("planner").unwrap();
     let broken = today.clone().with(Box::leak(Box::new(Mutant(planner, "assess"))));
-    let report = replay(&store, &broken, &round(Conditions::default()), true).await.unwrap();
+    let report = replay(&store, &broken, &scan(Conditions::default()), true).await.unwrap();
     let [cluster] = report.clusters.as_slice() else { panic!("not one cluster: {report:#?}") };
     assert_eq!(cluster.place(), "planner/assess/to");
     assert!(0 < report.diverged && report.diverged < report.strategies["planner"].threads, "{report:?}");
     assert_eq!(cluster.example.divergence.today, "end");
-    told(&report);
+    reported(&report);
 
     // Only matching threads are read.
     let conditions = Conditions::parse("strategy = research", 0).unwrap();
-    let others = replay(&store, &broken, &round(conditions), true).await.unwrap();
+    let others = replay(&store, &broken, &scan(conditions), true).await.unwrap();
     assert_eq!((others.strategies.len(), others.threads), (1, report.strategies["research"].threads));
     assert_eq!(others.diverged, 0);
 
     // Unknown strategies are reported.
-    let fewer = StrategyRegistry::new(strategies::all().into_iter().filter(|it| it.name() != "planner"));
-    let report = replay(&store, &fewer, &round(Conditions::default()), true).await.unwrap();
+    let fewer =
+        StrategyRegistry::new(strategies::all().into_iter().filter(|strategy| strategy.name() != "planner"));
+    let report = replay(&store, &fewer, &scan(Conditions::default()), true).await.unwrap();
     assert_eq!(report.unchecked, report.strategies["planner"].threads);
     assert!(report.not_checked[0].why.contains("unknown strategy \"planner\""), "{report:?}");
 }
 
 /// The report as shown by CI systems.
-fn told(report: &Report) {
+fn reported(report: &Report) {
     let xml = junit(report).unwrap();
     assert!(xml.contains("<testcase name=\"assess/to\"") && xml.contains("type=\"diverged\""), "{xml}");
     let sarif = sarif(report, "0.1.0");
@@ -80,7 +81,7 @@ fn told(report: &Report) {
     assert_eq!(*line, example.divergence.seq + 1);
 }
 
-fn round(turns: Conditions) -> ThreadScan {
+fn scan(turns: Conditions) -> ThreadScan {
     ThreadScan::of(turns, 2)
 }
 

@@ -67,7 +67,7 @@ fn what_does_not_listen_is_refused() {
             r#"{"event":"turn_started","messages":[{"role":"user","content":"Hello"}]}"#,
             r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"Good day"}}"#,
         ];
-        let script: Vec<Event> = script.iter().map(|it| serde_json::from_str(it).unwrap()).collect();
+        let script: Vec<Event> = script.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         rerun(graph, &script).unwrap().log
     };
     let secrets = Secrets::and(Vec::new());

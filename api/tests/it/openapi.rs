@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use serde_json::Value;
 
-use crate::test_api::Room;
+use crate::test_api::TestApi;
 
 const ROUTES: [&str; 69] = [
     "delete /v1/files/{id}",
@@ -82,7 +82,10 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     let mut all: Vec<(String, &Value)> = paths
         .iter()
         .flat_map(|(path, item)| {
-            item.as_object().unwrap().iter().map(move |(method, it)| (format!("{method} {path}"), it))
+            item.as_object()
+                .unwrap()
+                .iter()
+                .map(move |(method, operation)| (format!("{method} {path}"), operation))
         })
         .collect();
     all.sort_by(|a, b| a.0.cmp(&b.0));
@@ -103,14 +106,15 @@ fn the_document_lists_and_describes_every_route() {
         let needed = usize::from(route != "get /v1/caller");
         assert_eq!(scopes, keyed.then_some(needed), "{route} needs one scope");
         assert_eq!(operation["responses"]["default"].is_object(), keyed, "{route}");
-        let dialect =
-            ["/files", "/batches", "/models", "/chat/"].iter().any(|it| route.contains(&format!("/v1{it}")));
+        let dialect = ["/files", "/batches", "/models", "/chat/"]
+            .iter()
+            .any(|prefix| route.contains(&format!("/v1{prefix}")));
         let shape = if dialect { "#/components/schemas/ErrorReply" } else { "#/components/schemas/Problem" };
         for (status, response) in operation["responses"].as_object().into_iter().flatten() {
             let content = response["content"].as_object().into_iter().flatten().next();
             let refused = status.as_str() >= "400" && route != "get /readyz";
             assert!(
-                !refused || content.is_some_and(|(_, it)| it["schema"]["$ref"] == shape),
+                !refused || content.is_some_and(|(_, content)| content["schema"]["$ref"] == shape),
                 "{route} {status}"
             );
             assert!(!dialect || status != "422", "{route}: OpenAI's dialect has 400 for it");
@@ -125,11 +129,11 @@ fn the_document_lists_and_describes_every_route() {
 fn every_referenced_schema_is_in_the_document() {
     fn pointed(at: &Value, names: &mut Vec<String>) {
         match at {
-            Value::Object(map) => map.iter().for_each(|(key, it)| match it.as_str() {
+            Value::Object(map) => map.iter().for_each(|(key, value)| match value.as_str() {
                 Some(name) if key == "$ref" => names.push(name.to_owned()),
-                _ => pointed(it, names),
+                _ => pointed(value, names),
             }),
-            Value::Array(items) => items.iter().for_each(|it| pointed(it, names)),
+            Value::Array(items) => items.iter().for_each(|item| pointed(item, names)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
         }
     }
@@ -144,11 +148,11 @@ fn every_referenced_schema_is_in_the_document() {
 
 #[tokio::test]
 async fn the_document_and_its_page_are_served() {
-    let room = Room::new().await;
-    let reply = room.get("/openapi.json").await;
+    let api = TestApi::new().await;
+    let reply = api.get("/openapi.json").await;
     assert_eq!(reply.headers[header::CONTENT_TYPE], "application/json");
     assert_eq!(reply.text(), api::openapi());
-    let reply = room.get("/docs").await;
+    let reply = api.get("/docs").await;
     assert_eq!(
         (reply.status, &reply.headers[header::LOCATION]),
         (StatusCode::SEE_OTHER, &"/docs/".parse().unwrap())
@@ -157,19 +161,19 @@ async fn the_document_and_its_page_are_served() {
 
 #[tokio::test]
 async fn the_page_loads_nothing_from_other_hosts() {
-    let room = Room::new().await;
-    let page = room.get("/docs/").await;
+    let api = TestApi::new().await;
+    let page = api.get("/docs/").await;
     assert_eq!(page.status, StatusCode::OK);
     assert!(page.headers[header::CONTENT_TYPE].to_str().unwrap().starts_with("text/html"));
     let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
     assert!(policy.contains("default-src 'self'") && !policy.contains("http"), "{policy}");
     assert!(!page.text().contains("http://") && !page.text().contains("https://"), "{}", page.text());
     assert!(!page.text().contains("<script>"), "the policy would refuse it");
-    let start = room.get("/docs/swagger-initializer.js").await;
+    let start = api.get("/docs/swagger-initializer.js").await;
     assert!(start.text().contains("\"/openapi.json\""), "{}", start.text());
     assert!(start.text().contains("\"validatorUrl\": \"none\""), "{}", start.text());
-    for file in page.text().split('"').filter(|it| it.ends_with(".js") || it.ends_with(".css")) {
+    for file in page.text().split('"').filter(|path| path.ends_with(".js") || path.ends_with(".css")) {
         let file = file.trim_start_matches("./");
-        assert_eq!(room.get(&format!("/docs/{file}")).await.status, StatusCode::OK, "{file}");
+        assert_eq!(api.get(&format!("/docs/{file}")).await.status, StatusCode::OK, "{file}");
     }
 }

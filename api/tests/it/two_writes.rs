@@ -7,7 +7,7 @@ use shared::{
     CallTool, Edge, Edges, Message, Node, Step, Strategy, Thread, ToolCall, ToolOutput, Transition,
 };
 
-pub(crate) struct InboxAction;
+pub(crate) struct TwoWrites;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,7 +29,7 @@ pub(crate) struct Tone {
     pub(crate) brief: bool,
 }
 
-impl Strategy for InboxAction {
+impl Strategy for TwoWrites {
     const NAME: &'static str = "deed";
     const VERSION: u32 = 3;
     const ABOUT: &'static str = "does two things that may change the world";
@@ -53,17 +53,17 @@ impl Strategy for InboxAction {
 
 struct Act;
 
-impl Node<InboxAction> for Act {
+impl Node<TwoWrites> for Act {
     type Effect = Vec<CallTool>;
 
-    fn ask(&self, _: &Thread<InboxAction>) -> Vec<CallTool> {
+    fn ask(&self, _: &Thread<TwoWrites>) -> Vec<CallTool> {
         let call =
             |n: usize| ToolCall { id: format!("c{n}"), name: "send".to_owned(), arguments: json!({"n": n}) };
         (0..2).map(|n| CallTool { server: "post".to_owned(), call: call(n) }).collect()
     }
 
-    fn learn(&self, _: &Thread<InboxAction>, outputs: Vec<ToolOutput>) -> Transition<InboxAction> {
-        let heard: Vec<String> = outputs.iter().map(ToolOutput::model_text).collect();
-        Transition::end().say(Message::assistant(heard.join(" / ")))
+    fn learn(&self, _: &Thread<TwoWrites>, outputs: Vec<ToolOutput>) -> Transition<TwoWrites> {
+        let received: Vec<String> = outputs.iter().map(ToolOutput::model_text).collect();
+        Transition::end().say(Message::assistant(received.join(" / ")))
     }
 }

@@ -49,7 +49,7 @@ impl Strategy for Leave {
 
     fn proposed_calls(thread: &Thread<Self>) -> Vec<ProposedCall> {
         let arguments = json!({"hour": 12}).as_object().cloned();
-        let text = |it: &str| it.to_owned();
+        let text = |text: &str| text.to_owned();
         let call = ProposedCall {
             server: text("calendar"),
             tool: text("book"),
@@ -68,7 +68,7 @@ impl Node<Leave> for Ask {
     fn ask(&self, _: &Thread<Leave>) {}
 
     fn learn(&self, thread: &Thread<Leave>, (): ()) -> Transition<Leave> {
-        let mut pieces = thread.user_message().split('|').map(|it| it.trim().to_owned());
+        let mut pieces = thread.user_message().split('|').map(|piece| piece.trim().to_owned());
         let question = pieces.next().unwrap_or_default();
         let question = Question {
             kind: InterruptKind::Approval,
@@ -81,7 +81,7 @@ impl Node<Leave> for Ask {
 }
 
 fn is_booking(thread: &Thread<Leave>) -> bool {
-    thread.messages.first().is_some_and(|it| it.content.starts_with("book"))
+    thread.messages.first().is_some_and(|message| message.content.starts_with("book"))
 }
 
 struct Hear;
