@@ -6,7 +6,7 @@ use shared::{Attempted, Event, Graph, InvalidLog, RunStatus};
 use crate::{
     mutate::{Flips, flips},
     redact::Redacted,
-    reproduce::parted,
+    reproduce::first_divergence,
     request_diff::Difference,
     secrets::Secrets,
 };
@@ -42,7 +42,7 @@ pub enum Refusal {
     /// Today's code decides differently.
     #[error(
         "today's code does not reproduce event {seq}\n  then:  {then}\n  today: {today}{}",
-        told(difference)
+        location(difference)
     )]
     Diverged {
         /// Sequence number of the first differing event.
@@ -58,7 +58,7 @@ pub enum Refusal {
     #[error(
         "without its secrets the log differs from event {seq} on\n  recorded: {then}\n  redacted: {today}{}\nthe \
          code depends on a text that looks like a secret, or on its length; hint: write this fixture by hand",
-        told(difference)
+        location(difference)
     )]
     Redaction {
         /// Sequence number of the first differing event.
@@ -113,11 +113,11 @@ pub fn fixture_lines(log: &[Event]) -> Result<String, serde_json::Error> {
     log.iter().map(|event| serde_json::to_string(event).map(|line| line + "\n")).collect()
 }
 
-fn words(event: &Option<Event>) -> String {
+fn event_text(event: &Option<Event>) -> String {
     event.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string)
 }
 
-fn told(difference: &Option<Box<Difference>>) -> String {
+fn location(difference: &Option<Box<Difference>>) -> String {
     difference.as_ref().map(|difference| format!("\n  at {difference}")).unwrap_or_default()
 }
 
@@ -136,16 +136,15 @@ pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> R
     }
     let mut redacted = Redacted::of(log, secrets)
         .map_err(|error| Refusal::Stuck { why: format!("without its secrets: {error}") })?;
-    if let Some(mut difference_point) = parted(graph, log).map_err(stuck)? {
+    if let Some(mut divergence) = first_divergence(graph, log).map_err(stuck)? {
         // The error message must not contain secrets either.
         let hidden = |event: Option<Event>| event.and_then(|event| redacted.hide(&event).ok());
-        (difference_point.then, difference_point.today) =
-            (hidden(difference_point.then), hidden(difference_point.today));
+        (divergence.then, divergence.today) = (hidden(divergence.then), hidden(divergence.today));
         let (seq, then, today, difference) = (
-            difference_point.seq,
-            words(&difference_point.then),
-            words(&difference_point.today),
-            difference_point.difference().map(Box::new),
+            divergence.seq,
+            event_text(&divergence.then),
+            event_text(&divergence.today),
+            divergence.difference().map(Box::new),
         );
         return Err(Refusal::Diverged { seq, then, today, difference });
     }
@@ -155,12 +154,12 @@ pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> R
             worker.clear();
         }
     }
-    if let Some(difference_point) = parted(graph, &redacted.log).map_err(stuck)? {
+    if let Some(divergence) = first_divergence(graph, &redacted.log).map_err(stuck)? {
         let (seq, then, today, difference) = (
-            difference_point.seq,
-            words(&difference_point.then),
-            words(&difference_point.today),
-            difference_point.difference().map(Box::new),
+            divergence.seq,
+            event_text(&divergence.then),
+            event_text(&divergence.today),
+            divergence.difference().map(Box::new),
         );
         return Err(Refusal::Redaction { seq, then, today, difference });
     }

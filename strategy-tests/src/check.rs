@@ -7,7 +7,7 @@ use shared::{Event, Graph, Next, Request, rerun};
 
 use crate::{
     redact::{Hit, KEPT, hits},
-    reproduce::{Parted, parted},
+    reproduce::{FirstDivergence, first_divergence},
     request_diff::nearest,
     secrets::Secrets,
     suite::{Broken, Fixture, files, within},
@@ -71,13 +71,15 @@ pub fn check(
         count += fixtures.len();
         if let Some(graph) = graph {
             let answered = recorded(*graph, &fixtures);
-            findings.extend(fixtures.iter().flat_map(|fixture| look(*graph, fixture, secrets, &answered)));
+            findings.extend(
+                fixtures.iter().flat_map(|fixture| check_fixture(*graph, fixture, secrets, &answered)),
+            );
         }
     }
     Ok((count, findings))
 }
 
-fn look(
+fn check_fixture(
     graph: &'static dyn Graph,
     fixture: &Fixture,
     secrets: &Secrets,
@@ -103,26 +105,26 @@ fn look(
             ));
         }
     }
-    let told = match fixture.is_whole() {
-        true => parts(graph, fixture),
-        false => loose_ends(graph, fixture, answered),
+    let problems = match fixture.is_whole() {
+        true => divergences(graph, fixture),
+        false => unmatched_requests(graph, fixture, answered),
     };
-    match told {
-        Ok(told) => findings.extend(told.into_iter().map(|(n, what)| finding(n, what))),
+    match problems {
+        Ok(problems) => findings.extend(problems.into_iter().map(|(n, what)| finding(n, what))),
         Err(why) => findings.push(finding(0, why)),
     }
     findings
 }
 
 /// Differences between a captured log and the log that today's code writes.
-fn parts(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Vec<(usize, String)>, String> {
-    let parted = parted(graph, &fixture.script).map_err(|error| error.to_string())?;
-    let told = |parted: Parted| {
-        let at = parted
+fn divergences(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Vec<(usize, String)>, String> {
+    let first_divergence = first_divergence(graph, &fixture.script).map_err(|error| error.to_string())?;
+    let problems = |first_divergence: FirstDivergence| {
+        let at = first_divergence
             .difference()
             .map(|difference| format!("\n  first difference at {difference}"))
             .unwrap_or_default();
-        let Parted { seq, then, today } = parted;
+        let FirstDivergence { seq, then, today } = first_divergence;
         let last = fixture.script.len().saturating_sub(1);
         let what = match (then, today) {
             (Some(then), None) if then.is_external() => unasked(&then),
@@ -140,29 +142,29 @@ fn parts(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Vec<(usize, Str
         };
         (seq.min(last), what)
     };
-    Ok(parted.map(told).into_iter().collect())
+    Ok(first_divergence.map(problems).into_iter().collect())
 }
 
 /// Answers that no request of a fixture asks for any more, and requests that are left without an answer.
-fn loose_ends(
+fn unmatched_requests(
     graph: &'static dyn Graph,
     fixture: &Fixture,
     answered: &[Request],
 ) -> Result<Vec<(usize, String)>, String> {
-    let lived = rerun(graph, &fixture.script).map_err(|error| error.to_string())?;
+    let result = rerun(graph, &fixture.script).map_err(|error| error.to_string())?;
     let outside: Vec<usize> =
         (0..fixture.script.len()).filter(|n| fixture.script[*n].is_external()).collect();
-    let lines = &outside[outside.len().saturating_sub(lived.unused.len())..];
-    let told = |n: &usize| (*n, unasked(&fixture.script[*n]));
-    let mut told: Vec<_> = lines.iter().map(told).collect();
-    let thread = graph.fold(&lived.log).map_err(|error| error.to_string())?;
+    let lines = &outside[outside.len().saturating_sub(result.unused.len())..];
+    let problems = |n: &usize| (*n, unasked(&fixture.script[*n]));
+    let mut problems: Vec<_> = lines.iter().map(problems).collect();
+    let thread = graph.fold(&result.log).map_err(|error| error.to_string())?;
     if let Next::Perform(due) = thread.next().map_err(|error| error.to_string())? {
         let last = lines.first().copied().unwrap_or(fixture.script.len()).saturating_sub(1);
-        told.extend(
+        problems.extend(
             due.iter().map(|due| (last, format!("no answer for a request{}", near(&due.request, answered)))),
         );
     }
-    Ok(told)
+    Ok(problems)
 }
 
 /// The problem of an answer that no request asks for. An answer is displayed with an indent, which a message leaves out.
@@ -184,9 +186,9 @@ fn near<'a>(wanted: &Request, recorded: impl IntoIterator<Item = &'a Request>) -
 fn recorded(graph: &'static dyn Graph, fixtures: &[Fixture]) -> Vec<Request> {
     let mut answered = Vec::new();
     for fixture in fixtures {
-        let Ok(lived) = rerun(graph, &fixture.script) else { continue };
+        let Ok(result) = rerun(graph, &fixture.script) else { continue };
         let mut asked = Vec::new();
-        for event in &lived.log {
+        for event in &result.log {
             if let Event::Asked(today) = event {
                 asked.clone_from(&today.requests);
             }
@@ -208,7 +210,7 @@ fn recorded(graph: &'static dyn Graph, fixtures: &[Fixture]) -> Vec<Request> {
 /// The reason why the log must be captured anew: today's code no longer makes all recorded requests, or makes more.
 pub fn refreshed(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Option<Vec<Event>>, Finding> {
     let broken = |why: String| Finding::from(fixture.broken(0, why));
-    let ends = loose_ends(graph, fixture, &[]).map_err(broken)?;
+    let ends = unmatched_requests(graph, fixture, &[]).map_err(broken)?;
     if let Some((n, what)) = ends.into_iter().next() {
         return Err(fixture
             .broken(n, format!("{what}; hint: delete the line, or capture the thread again"))
@@ -218,5 +220,5 @@ pub fn refreshed(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Option<
         return Ok(None);
     }
     let log = rerun(graph, &fixture.script).map_err(|error| broken(error.to_string()))?.log;
-    Ok(parted(graph, &fixture.script).map_err(|error| broken(error.to_string()))?.map(|_| log))
+    Ok(first_divergence(graph, &fixture.script).map_err(|error| broken(error.to_string()))?.map(|_| log))
 }

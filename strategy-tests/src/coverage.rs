@@ -6,7 +6,7 @@ use serde::Serialize;
 use shared::{Edge, Event, FORMAT, Graph, InputResponse, Response, SUMMARISE_NODE, Scope, ToolOutput};
 
 use crate::{
-    generic::{edges, told, walk},
+    generic::{edge_text, edges, taken_edge},
     suite::{Broken, Suite},
 };
 
@@ -43,8 +43,8 @@ pub enum Aspect {
 
 /// Errors that can happen in every strategy.
 const TROUBLES: &[&str] = &[
-    FALTERED,
-    FALTERED_FOR_GOOD,
+    ATTEMPT_RETRIED,
+    ATTEMPT_FAILED,
     GAVE_UP,
     FAILED,
     CANCELLED,
@@ -56,13 +56,13 @@ const TROUBLES: &[&str] = &[
     THREAD_SPENT,
 ];
 
-const FALTERED: &str = "faltered, to be asked again";
-const FALTERED_FOR_GOOD: &str = "faltered for good";
-const GAVE_UP: &str = "a request was given up";
+const ATTEMPT_RETRIED: &str = "an attempt failed and was retried";
+const ATTEMPT_FAILED: &str = "an attempt failed and was not retried";
+const GAVE_UP: &str = "a request was abandoned";
 const FAILED: &str = "a node failed";
-const CANCELLED: &str = "a turn was called off";
+const CANCELLED: &str = "a turn was cancelled";
 const DOUBTED: &str = "a write was in doubt";
-const DECLINED: &str = "a person would not say what a tool wanted";
+const DECLINED: &str = "a person declined to give input";
 const TOOL_ERROR: &str = "a tool returned an error";
 const TOOL_REFUSED: &str = "arguments did not fit a tool";
 const TURN_SPENT: &str = "the budget of a turn was spent";
@@ -85,7 +85,7 @@ impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Point::Node(name) => write!(f, "{name}"),
-            Point::Edge(from, to) => write!(f, "{}", told(from, to)),
+            Point::Edge(from, to) => write!(f, "{}", edge_text(from, to)),
             Point::Trouble(what) => write!(f, "{what}"),
             Point::Event(kind, format) => write!(f, "{kind} v{format}"),
             Point::Version(version) => write!(f, "v{version}"),
@@ -117,7 +117,7 @@ pub struct Seen {
 
 impl Seen {
     /// Reads the next event.
-    pub fn look(&mut self, event: &Event) {
+    pub fn observe(&mut self, event: &Event) {
         self.events += 1;
         if let Event::Opened(opened) = event {
             self.strategy = Some(opened.strategy.clone());
@@ -125,7 +125,7 @@ impl Seen {
             self.points.insert(Point::Version(opened.version));
         }
         self.points.insert(Point::Event(event.kind(), self.format));
-        self.points.extend(walk(event).map(|(from, to)| Point::Edge(from, to)));
+        self.points.extend(taken_edge(event).map(|(from, to)| Point::Edge(from, to)));
         self.points.extend(trouble(event).map(Point::Trouble));
         let node = match event {
             // The engine's own node is on no strategy's map.
@@ -155,8 +155,8 @@ impl Seen {
 
 fn trouble(event: &Event) -> Option<&'static str> {
     match event {
-        Event::AttemptFailed(failed) if failed.retry_after_ms.is_none() => Some(FALTERED_FOR_GOOD),
-        Event::AttemptFailed(_) => Some(FALTERED),
+        Event::AttemptFailed(failed) if failed.retry_after_ms.is_none() => Some(ATTEMPT_FAILED),
+        Event::AttemptFailed(_) => Some(ATTEMPT_RETRIED),
         Event::Abandoned(_) => Some(GAVE_UP),
         Event::Failed(_) => Some(FAILED),
         Event::Cancelled(_) => Some(CANCELLED),
@@ -228,7 +228,7 @@ impl Coverage {
         let mut coverage = Self { fixtures: suite.fixtures.len(), ..Self::none(suite.graph) };
         for fixture in &suite.fixtures {
             let mut seen = Seen::default();
-            suite.live(fixture)?.log.iter().for_each(|event| seen.look(event));
+            suite.rerun(fixture)?.log.iter().for_each(|event| seen.observe(event));
             coverage.seen.extend(seen.points.into_iter().filter(|point| coverage.known.contains(point)));
         }
         Ok(coverage)

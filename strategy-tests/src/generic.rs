@@ -17,7 +17,8 @@ impl Suite {
     /// [`Broken`] if today's code rejects a fixture.
     pub fn transcripts(&self) -> Result<Vec<Snapshot>, Broken> {
         let one = |fixture: &Fixture| {
-            let contents = lived(self.graph, &fixture.script).map_err(|why| fixture.broken(0, why))?;
+            let contents =
+                final_transcript(self.graph, &fixture.script).map_err(|why| fixture.broken(0, why))?;
             Ok(Snapshot { folder: self.folder.clone(), name: fixture.name.clone(), contents })
         };
         self.fixtures.iter().map(one).collect()
@@ -31,7 +32,7 @@ impl Suite {
     /// [`Broken`] at the first event where this fails.
     pub fn crash_anywhere(&self) -> Result<(), Broken> {
         for fixture in &self.fixtures {
-            let log = self.live(fixture)?.log;
+            let log = self.rerun(fixture)?.log;
             let mut thread = self.graph.begin();
             for (cut, event) in log.iter().enumerate() {
                 let stuck = |error: shared::InvalidLog| fixture.broken(0, error.to_string());
@@ -74,7 +75,7 @@ impl Suite {
     pub fn dashed(&self) -> Result<Vec<String>, Broken> {
         let walked = self.walked()?;
         let dashed = edges(self.graph).into_iter().filter(|edge| !walked.contains(edge));
-        Ok(dashed.map(|(from, to)| format!("{}: {}", self.graph.name(), told(&from, &to))).collect())
+        Ok(dashed.map(|(from, to)| format!("{}: {}", self.graph.name(), edge_text(&from, &to))).collect())
     }
 
     /// Returns in full what models and operators read: of each node its own tools, the schema of the answer and every
@@ -87,7 +88,7 @@ impl Suite {
         let mut read = BTreeMap::<String, BTreeSet<(&str, String)>>::new();
         for fixture in &self.fixtures {
             let mut thread = self.graph.begin();
-            for event in self.live(fixture)?.log {
+            for event in self.rerun(fixture)?.log {
                 thread.apply(&event).map_err(|error| fixture.broken(0, error.to_string()))?;
                 let Event::Asked(asked) = event else { continue };
                 let texts = read.entry(asked.node).or_default();
@@ -115,9 +116,9 @@ impl Suite {
     fn walked(&self) -> Result<Walked, Broken> {
         let (known, mut walked) = (edges(self.graph), Walked::new());
         for fixture in &self.fixtures {
-            for edge in self.live(fixture)?.log.iter().filter_map(walk) {
+            for edge in self.rerun(fixture)?.log.iter().filter_map(taken_edge) {
                 if !known.contains(&edge) {
-                    let why = format!("the fixture leaves the map: {}", told(&edge.0, &edge.1));
+                    let why = format!("the fixture leaves the map: {}", edge_text(&edge.0, &edge.1));
                     return Err(fixture.broken(0, why));
                 }
                 walked.insert(edge);
@@ -132,16 +133,16 @@ fn json(value: &impl serde::Serialize) -> String {
 }
 
 /// Transcript of a script run by today's code, with the final state.
-pub(crate) fn lived(graph: &'static dyn Graph, script: &[Event]) -> Result<String, String> {
-    let told = |error: shared::InvalidLog| error.to_string();
-    let lived = rerun(graph, script).map_err(told)?;
-    let left = lived
+pub(crate) fn final_transcript(graph: &'static dyn Graph, script: &[Event]) -> Result<String, String> {
+    let text = |error: shared::InvalidLog| error.to_string();
+    let result = rerun(graph, script).map_err(text)?;
+    let left = result
         .unused
         .iter()
         .map(|request| format!("     no longer asked for: {request}\n"))
         .collect::<String>();
-    let state = graph.fold(&lived.log).map_err(told)?.state().map_err(|error| error.to_string())?;
-    Ok(format!("{}{left}\nstate {state:#}", transcript(&lived.log)))
+    let state = graph.fold(&result.log).map_err(text)?.state().map_err(|error| error.to_string())?;
+    Ok(format!("{}{left}\nstate {state:#}", transcript(&result.log)))
 }
 
 fn follows(next: &Next, event: &Event) -> bool {
@@ -158,7 +159,7 @@ fn follows(next: &Next, event: &Event) -> bool {
 }
 
 /// The edge that an event takes. The end by a budget belongs to the engine and is on no strategy's map.
-pub(crate) fn walk(event: &Event) -> Option<(String, Edge<String>)> {
+pub(crate) fn taken_edge(event: &Event) -> Option<(String, Edge<String>)> {
     let Event::Decided(decided) = event else { return None };
     decided.budget_exceeded.is_none().then(|| (decided.node.clone(), Edge::taken(&decided.to)))
 }
@@ -169,7 +170,7 @@ pub(crate) fn edges(graph: &'static dyn Graph) -> Walked {
 }
 
 /// An edge as text.
-pub(crate) fn told(from: &str, to: &Edge<String>) -> String {
+pub(crate) fn edge_text(from: &str, to: &Edge<String>) -> String {
     match to {
         Edge::To(node) => format!("{from} → {node}"),
         Edge::Ask(node) => format!("{from} → a person → {node}"),

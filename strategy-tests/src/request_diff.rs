@@ -73,10 +73,10 @@ fn differ(then: &Value, today: &Value, path: &str, found: &mut Vec<Difference>) 
             found.push(Difference { path, then: around(then, same), today: around(today, same) });
         }
         _ => {
-            let told = |value: &Value| {
+            let text = |value: &Value| {
                 if value.is_null() { "nothing".to_owned() } else { around(&value.to_string(), 0) }
             };
-            found.push(Difference { path: path.to_owned(), then: told(then), today: told(today) });
+            found.push(Difference { path: path.to_owned(), then: text(then), today: text(today) });
         }
     }
 }
@@ -96,22 +96,22 @@ mod tests {
 
     use super::*;
 
-    fn told(then: Value, today: Value) -> Option<String> {
+    fn text(then: Value, today: Value) -> Option<String> {
         difference(&then, &today).map(|difference| difference.to_string())
     }
 
     #[test]
     fn the_first_difference_is_named_by_its_path() {
-        assert_eq!(told(json!({"a": [1, {"b": "x"}]}), json!({"a": [1, {"b": "x"}]})), None);
+        assert_eq!(text(json!({"a": [1, {"b": "x"}]}), json!({"a": [1, {"b": "x"}]})), None);
         assert_eq!(
-            told(json!({"a": [1, {"b": "one day"}]}), json!({"a": [1, {"b": "one night"}]})).as_deref(),
+            text(json!({"a": [1, {"b": "one day"}]}), json!({"a": [1, {"b": "one night"}]})).as_deref(),
             Some("a[1].b, character 5: then “one day”, today “one night”")
         );
-        assert_eq!(told(json!({"a": 1}), json!({})).as_deref(), Some("a: then “1”, today nothing"));
-        assert_eq!(told(json!([1]), json!([1, 2])).as_deref(), Some("[1]: then nothing, today “2”"));
+        assert_eq!(text(json!({"a": 1}), json!({})).as_deref(), Some("a: then “1”, today nothing"));
+        assert_eq!(text(json!([1]), json!([1, 2])).as_deref(), Some("[1]: then nothing, today “2”"));
         let long = "y".repeat(50);
-        let told = told(json!(format!("{long}a{long}")), json!(format!("{long}b{long}"))).unwrap();
-        assert!(told.starts_with(", character 51: then “…yyyyyyyyyya"), "{told}");
+        let difference = text(json!(format!("{long}a{long}")), json!(format!("{long}b{long}"))).unwrap();
+        assert!(difference.starts_with(", character 51: then “…yyyyyyyyyya"), "{difference}");
     }
 
     #[test]

@@ -126,7 +126,7 @@ mod tests {
         Seen {
             strategy: Some("s".to_owned()),
             events,
-            points: points.iter().map(|point| point(*point)).collect(),
+            points: points.iter().map(|number| point(*number)).collect(),
             ..Seen::default()
         }
     }
@@ -146,8 +146,8 @@ mod tests {
         }
         assert_eq!(cover.kept(), 3);
         let (chosen, rest) = cover.choose();
-        let told: Vec<_> = chosen.iter().map(|chosen| (chosen.thread.key, chosen.shows.len())).collect();
-        assert_eq!(told, [("short", 3), ("other", 1), ("last", 1)]);
+        let found: Vec<_> = chosen.iter().map(|chosen| (chosen.thread.key, chosen.shows.len())).collect();
+        assert_eq!(found, [("short", 3), ("other", 1), ("last", 1)]);
         assert_eq!(rest, [("s".to_owned(), point(5))]);
     }
 

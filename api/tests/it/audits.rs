@@ -43,7 +43,7 @@ async fn an_audit_names_broken_chains() {
 #[tokio::test]
 async fn checkpoints_are_listed_for_operators() {
     let api = TestApi::new().await;
-    let made = CheckpointRecord {
+    let checkpoint = CheckpointRecord {
         origin: "turnfold/host".to_owned(),
         file: "/audit/checkpoint".to_owned(),
         heads: 7,
@@ -51,7 +51,7 @@ async fn checkpoints_are_listed_for_operators() {
         findings: 1,
         made_at: 0,
     };
-    api.backends.store.record_checkpoint(&made).await.unwrap();
+    api.backends.store.record_checkpoint(&checkpoint).await.unwrap();
     let listed = api.get("/v1/audit/checkpoints").await.json();
     let row = json!({
         "origin": "turnfold/host", "file": "/audit/checkpoint", "heads": 7, "threads": 3, "findings": 1,

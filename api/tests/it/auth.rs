@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::test_api::{Reply, TestApi, key_ring};
 
-async fn locked() -> TestApi {
+async fn api_with_keys() -> TestApi {
     TestApi::with(|config| config.keys = key_ring(&["first-key", "second-key"], &[])).await
 }
 
@@ -23,7 +23,7 @@ async fn show(api: &TestApi, path: &str, key: Option<&str>) -> Reply {
 
 #[tokio::test]
 async fn only_configured_keys_are_accepted() {
-    let api = locked().await;
+    let api = api_with_keys().await;
     for key in ["Bearer first-key", "bearer second-key"] {
         assert_eq!(show(&api, "/v1/turns", Some(key)).await.status, StatusCode::OK, "{key}");
     }
@@ -37,20 +37,20 @@ async fn only_configured_keys_are_accepted() {
         Some("Basic first-key"),
         Some("first-key"),
     ];
-    let mut message = Vec::new();
+    let mut details = Vec::new();
     for key in wrong {
         let reply = show(&api, "/v1/turns", key).await;
-        message.push(reply.problem(401, "unauthorized"));
+        details.push(reply.problem(401, "unauthorized"));
         assert_eq!(reply.headers[header::WWW_AUTHENTICATE], "Bearer");
         assert!(!reply.text().contains("first-key"));
     }
-    message.dedup();
-    assert_eq!(message.len(), 1, "a missing key and a wrong one are told apart: {message:?}");
+    details.dedup();
+    assert_eq!(details.len(), 1, "a missing key is distinguishable from a wrong one: {details:?}");
 }
 
 #[tokio::test]
 async fn every_route_under_v1_requires_a_key() {
-    let api = locked().await;
+    let api = api_with_keys().await;
     let document: serde_json::Value = serde_json::from_str(&api::openapi()).unwrap();
     let mut guarded = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -81,7 +81,7 @@ async fn every_route_under_v1_requires_a_key() {
 
 #[tokio::test]
 async fn the_documentation_needs_no_key() {
-    let api = locked().await;
+    let api = api_with_keys().await;
     for path in ["/", "/livez", "/readyz", "/openapi.json", "/docs/", "/docs/swagger-ui.css"] {
         assert_eq!(show(&api, path, None).await.status, StatusCode::OK, "{path}");
     }
@@ -107,15 +107,15 @@ async fn without_configured_keys_no_key_is_required() {
 
 #[test]
 fn a_public_address_requires_a_key() {
-    for here in ["127.0.0.1:80", "127.8.0.1:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
-        assert_eq!(check_bind(here.parse().unwrap(), 0), Ok(()), "{here}");
+    for loopback in ["127.0.0.1:80", "127.8.0.1:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+        assert_eq!(check_bind(loopback.parse().unwrap(), 0), Ok(()), "{loopback}");
     }
-    for there in ["0.0.0.0:80", "[::]:80", "192.168.1.4:80", "[::ffff:10.0.0.1]:80", "8.8.8.8:80"] {
-        let addr = there.parse().unwrap();
-        assert_eq!(check_bind(addr, 0), Err(UnprotectedBind { addr }), "{there}");
-        assert_eq!(check_bind(addr, 1), Ok(()), "{there}");
+    for public in ["0.0.0.0:80", "[::]:80", "192.168.1.4:80", "[::ffff:10.0.0.1]:80", "8.8.8.8:80"] {
+        let addr = public.parse().unwrap();
+        assert_eq!(check_bind(addr, 0), Err(UnprotectedBind { addr }), "{public}");
+        assert_eq!(check_bind(addr, 1), Ok(()), "{public}");
         let message = check_bind(addr, 0).unwrap_err().to_string();
-        assert!(message.contains(there) && message.contains("`keys` under `[api]`"), "{message}");
+        assert!(message.contains(public) && message.contains("`keys` under `[api]`"), "{message}");
     }
 }
 

@@ -1,11 +1,12 @@
 //! Batches through the API, with a real worker and a real coordinator.
 
 mod cost;
+mod early_results;
 mod endings;
-mod endpoint;
-mod expiry;
+mod openai_clients;
 mod rerun;
 mod resumable;
+mod suspended_coordinator;
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
@@ -27,13 +28,13 @@ pub(crate) fn assert_numbered(results: &[Value]) {
     assert_eq!(numbers, (1..=results.len() as u64).collect::<Vec<_>>(), "without gaps, in order");
 }
 
-fn said(value: &Value) -> &str {
+fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
 }
 
 /// A thousand valid lines, of which a tenth ask a person and a tenth fail, and ten lines that are invalid in ten
 /// different ways. One of those is fifty megabytes long.
-fn mixed() -> (Vec<u8>, Vec<(u64, &'static str)>) {
+fn valid_and_invalid_lines() -> (Vec<u8>, Vec<(u64, &'static str)>) {
     let mut file = Vec::new();
     for nth in 1..=1000 {
         let input = match nth % 10 {
@@ -58,7 +59,7 @@ fn mixed() -> (Vec<u8>, Vec<(u64, &'static str)>) {
         (with("c-1", &|_| ()), "duplicate_custom_id"),
         (with("bad-5", &|line| line["method"] = json!("GET")), "invalid_method"),
         (with("bad-6", &|line| line["url"] = json!("/v1/chat/completions")), "invalid_url"),
-        (with("bad-7", &|line| line["body"]["strategy"] = json!("nobody")), "unknown_model"),
+        (with("bad-7", &|line| line["body"]["strategy"] = json!("unknown")), "unknown_model"),
         (with("bad-8", &|line| line["body"]["thread_id"] = json!(uuid::Uuid::nil())), "invalid_body"),
         (with("bad-9", &|line| line["body"]["input"] = json!("")), "invalid_body"),
         ([vec![b'x'; 50 << 20], b"\n".to_vec()].concat(), "line_too_long"),
@@ -77,10 +78,10 @@ fn mixed() -> (Vec<u8>, Vec<(u64, &'static str)>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_line_ends_once_and_invalid_lines_do_not_stop_the_others() {
     let test = BatchTest::new().await;
-    let (file, wrong) = mixed();
+    let (file, wrong) = valid_and_invalid_lines();
     let file = test.upload(file).await;
     let batch = test.batch(&file, json!({"metadata": {"night": "first"}})).await;
-    let rested = test
+    let waiting = test
         .wait_until(&batch, |batch| {
             batch["request_counts"]["completed"] == 800
                 && batch["turnfold"]["awaiting_input"] == 100
@@ -88,32 +89,38 @@ async fn every_line_ends_once_and_invalid_lines_do_not_stop_the_others() {
                 && batch["status"] == "in_progress"
         })
         .await;
-    assert_eq!(rested["request_counts"]["total"], 1010);
-    assert_eq!(rested["metadata"]["night"], "first");
-    let ours = &rested["turnfold"];
+    assert_eq!(waiting["request_counts"]["total"], 1010);
+    assert_eq!(waiting["metadata"]["night"], "first");
+    let progress = &waiting["turnfold"];
     assert_eq!(
-        (&ours["queued"], &ours["running"], &ours["invalid"]),
+        (&progress["queued"], &progress["running"], &progress["invalid"]),
         (&json!(0), &json!(0), &json!(10)),
-        "{ours:#}"
+        "{progress:#}"
     );
-    assert_eq!(ours["usd"].as_f64().unwrap(), 800.0 * PRICE as f64 / 1e6);
-    assert_eq!(ours["tokens"], 800 * 5);
-    let paced = (&ours["rate_per_s"], &ours["eta_s"]);
-    assert_eq!(paced, (&Value::Null, &Value::Null), "nobody knows when people answer: {ours:#}");
-    let first = &ours["top_causes"][0];
+    assert_eq!(progress["usd"].as_f64().unwrap(), 800.0 * PRICE as f64 / 1e6);
+    assert_eq!(progress["tokens"], 800 * 5);
+    let prediction = (&progress["rate_per_s"], &progress["eta_s"]);
+    assert_eq!(
+        prediction,
+        (&Value::Null, &Value::Null),
+        "the time of a person's answer cannot be predicted: {progress:#}"
+    );
+    let first = &progress["top_causes"][0];
     assert_eq!((&first["code"], &first["count"]), (&json!("turn_failed"), &json!(100)));
     assert!(first["message"].as_str().unwrap().contains("third kind"), "{first}");
     assert!(first["example_custom_id"].as_str().unwrap().ends_with('9'), "{first}");
-    let reported = rested["errors"]["data"].as_array().unwrap();
-    let reported: Vec<_> =
-        reported.iter().map(|error| (error["line"].as_u64().unwrap(), error["code"].as_str().unwrap())).collect();
+    let reported = waiting["errors"]["data"].as_array().unwrap();
+    let reported: Vec<_> = reported
+        .iter()
+        .map(|error| (error["line"].as_u64().unwrap(), error["code"].as_str().unwrap()))
+        .collect();
     assert_eq!(reported, wrong);
 
     // Half of the questions are answered; the other turns are cancelled.
     let inbox = test.api.get("/v1/threads?status=interrupted&limit=1000").await.json();
-    let asking = inbox["data"].as_array().unwrap();
-    assert_eq!(asking.len(), 100);
-    for thread in &asking[..50] {
+    let threads = inbox["data"].as_array().unwrap();
+    assert_eq!(threads.len(), 100);
+    for thread in &threads[..50] {
         let path = format!("/v1/threads/{}/answer", thread["id"].as_str().unwrap());
         test.api.post(&path, json!({"text": "red"})).await;
     }
@@ -129,17 +136,17 @@ async fn every_line_ends_once_and_invalid_lines_do_not_stop_the_others() {
 
     let results = test.results(&batch).await;
     assert_numbered(&results);
-    assert_eq!(results[..960], seen[..], "what was read stays");
+    assert_eq!(results[..960], seen[..], "results that were read before stay the same");
     let names = by_name(&results);
     assert!((1..=1000).all(|nth| names[format!("c-{nth}").as_str()] == 1 + usize::from(nth == 1)));
     let output = test.file(&ended["output_file_id"]).await;
     let errors = test.file(&ended["error_file_id"]).await;
     assert_eq!((output.len(), errors.len()), (850, 160));
-    let said = output.iter().find(|line| line["custom_id"] == "c-7").unwrap();
-    assert_eq!((&said["response"]["status_code"], &said["error"]), (&json!(200), &Value::Null));
-    let reply = said["response"]["body"]["output"]["reply"].as_str().unwrap();
+    let succeeded = output.iter().find(|line| line["custom_id"] == "c-7").unwrap();
+    assert_eq!((&succeeded["response"]["status_code"], &succeeded["error"]), (&json!(200), &Value::Null));
+    let reply = succeeded["response"]["body"]["output"]["reply"].as_str().unwrap();
     assert!(reply.contains("said 7"), "{reply}");
-    let turn = said["response"]["request_id"].as_str().unwrap();
+    let turn = succeeded["response"]["request_id"].as_str().unwrap();
     assert_eq!(test.api.get(&format!("/v1/turns/{turn}")).await.json()["status"], "completed");
     let failed = errors.iter().find(|line| line["custom_id"] == "c-9").unwrap();
     assert_eq!(
@@ -148,7 +155,7 @@ async fn every_line_ends_once_and_invalid_lines_do_not_stop_the_others() {
     );
     let cancelled = errors.iter().filter(|line| line["error"]["code"] == "batch_cancelled").count();
     assert_eq!(cancelled, 50);
-    assert_eq!(test.calls(), 900, "each was asked once");
+    assert_eq!(test.calls(), 900, "each line was sent once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,7 +167,7 @@ async fn a_batch_is_paused_and_resumed() {
     assert_eq!(paused.json()["turnfold"]["stopped"], "paused", "{paused:?}");
     test.act(&batch, "resume", json!({"only": "failed", "max_usd": 7})).await.openai_error(409, "not_now");
     let cap = &test.show(&batch).await["turnfold"]["max_usd"];
-    assert_eq!(cap, &Value::Null, "what is refused changes nothing");
+    assert_eq!(cap, &Value::Null, "a refused request changes nothing");
     let mut before = test.wait_for_status(&batch, "in_progress").await["turnfold"]["results"].clone();
     let still = loop {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -199,11 +206,11 @@ async fn only_failed_lines_run_again() {
     test.act(&batch, "resume", json!({"only": "expired"})).await.openai_error(409, "not_now");
 
     test.world.is_fixed.store(true, Ordering::Relaxed);
-    let asked = test.calls();
+    let before = test.calls();
     assert_eq!(test.act(&batch, "resume", json!({"only": "failed"})).await.json()["status"], "in_progress");
     let ended = test.wait_for_status(&batch, "completed").await;
     assert_eq!(ended["request_counts"], json!({"total": 41, "completed": 40, "failed": 1}));
-    assert_eq!(test.calls(), asked + 10);
+    assert_eq!(test.calls(), before + 10);
     let output = test.file(&ended["output_file_id"]).await;
     let names = by_name(&output);
     assert_eq!((output.len(), names.len()), (40, 40), "each once, with its last result");
@@ -249,8 +256,8 @@ async fn a_coordinator_that_dies_anywhere_loses_and_repeats_nothing() {
     assert!(by_name(&results).values().all(|count| *count == 1) && results.len() == 600);
     let output = test.file(&ended["output_file_id"]).await;
     assert!(by_name(&output).values().all(|count| *count == 1) && output.len() == 600);
-    let said = test.world.answers.lock().unwrap();
-    assert!(said.values().all(|count| *count == 1) && said.len() == 600, "each was run once");
+    let answers = test.world.answers.lock().unwrap();
+    assert!(answers.values().all(|count| *count == 1) && answers.len() == 600, "each was run once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,7 +286,7 @@ async fn expired_lines_name_what_they_were_waiting_for() {
     let errors = test.file(&ended["error_file_id"]).await;
     assert_eq!(codes(&errors), [("expired_waiting_for_a_person".to_owned(), 1)].into());
     let inbox = test.api.get("/v1/inbox").await.json();
-    assert_eq!(inbox["data"], json!([]), "nobody is asked any more");
+    assert_eq!(inbox["data"], json!([]), "the question was withdrawn");
     assert_eq!(test.act(&batch, "resume", json!({"only": "expired"})).await.status, 200);
     let asked = test.wait_until(&batch, |batch| batch["turnfold"]["awaiting_input"] == 1).await;
     assert_eq!(asked["request_counts"]["completed"], 3);
@@ -369,9 +376,9 @@ async fn a_line_with_high_priority_is_submitted_first() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let mut first: Vec<String> =
-        turns().await.iter().map(|turn| said(&turn["priority"]).to_owned()).collect();
+        turns().await.iter().map(|turn| text(&turn["priority"]).to_owned()).collect();
     first.sort();
-    assert_eq!(first, ["high", "normal"], "the others are low, as nobody says");
+    assert_eq!(first, ["high", "normal"], "lines without a priority have a low one");
     test.start_worker();
     let ended = test.wait_for_status(&batch, "completed").await;
     assert_eq!(ended["request_counts"], json!({"total": 23, "completed": 22, "failed": 1}));

@@ -34,9 +34,9 @@ impl World for Echo {
     }
 }
 
-fn worker(parts: &Backends, slots: usize) -> Worker {
+fn worker(backends: &Backends, slots: usize) -> Worker {
     let steps = StepRunner {
-        parts: parts.clone(),
+        parts: backends.clone(),
         strategies: known_strategies(),
         world: Arc::new(Echo),
         backoff: Backoff::default(),
@@ -66,12 +66,12 @@ async fn cancel_a_busy_turn(api: &TestApi) {
     assert!(matches!(log.last(), Some(Event::Cancelled(_))), "{:?}", log.last());
 }
 
-/// The API stored the request and died before it could obey it.
+/// The API stored the request and died before it could carry it out.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_obeys_a_request_to_cancel_whose_api_died() {
-    let parts = backends().await;
-    let api = TestApi::with(|config| config.parts = parts.clone()).await;
-    let running = tokio::spawn(worker(&parts, 1).run(Shutdown::default()));
+async fn a_worker_carries_out_a_cancellation_whose_api_died() {
+    let backends = backends().await;
+    let api = TestApi::with(|config| config.parts = backends.clone()).await;
+    let running = tokio::spawn(worker(&backends, 1).run(Shutdown::default()));
     let turn = api.submit(SCRIPT).await;
     let (thread, id) = (thread_of(&turn), id_of(&turn).parse().unwrap());
     let request = CancelRequest { thread, turn: id, actor: "ada".to_owned(), caller: None };
@@ -84,8 +84,8 @@ async fn a_worker_obeys_a_request_to_cancel_whose_api_died() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let obeyed = tokio::time::timeout(Duration::from_secs(60), is_cancelled).await;
-    obeyed.expect("the worker cancels the turn");
+    let cancelled = tokio::time::timeout(Duration::from_secs(60), is_cancelled).await;
+    cancelled.expect("the worker cancels the turn");
     let log = api.log_of(thread).await;
     assert!(
         matches!(log.last(), Some(Event::Cancelled(cancelled)) if cancelled.actor == "ada"),
@@ -95,10 +95,10 @@ async fn a_worker_obeys_a_request_to_cancel_whose_api_died() {
     running.abort();
 }
 
-async fn every_busy_turn_is_cancelled(parts: Backends) {
-    let api = TestApi::with(|config| config.parts = parts.clone()).await;
+async fn assert_every_busy_turn_is_cancelled(backends: Backends) {
+    let api = TestApi::with(|config| config.parts = backends.clone()).await;
     let stop = Shutdown::default();
-    let running = tokio::spawn(worker(&parts, AT_ONCE).run(stop.clone()));
+    let running = tokio::spawn(worker(&backends, AT_ONCE).run(stop.clone()));
     let cancelled = stream::iter((0..TURNS).map(|_| cancel_a_busy_turn(&api)));
     cancelled.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
 
@@ -112,16 +112,16 @@ async fn every_busy_turn_is_cancelled(parts: Backends) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_one_process() {
-    every_busy_turn_is_cancelled(backends().await).await;
+async fn one_process_cancels_busy_turns() {
+    assert_every_busy_turn_is_cancelled(backends().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_postgres_and_redis() {
+async fn real_postgres_and_redis_cancel_busy_turns() {
     let (postgres, redis) = (test_servers::Postgres::shared(), test_servers::Redis::start());
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
     let queue = RedisQueue::connect(&redis.url(), Duration::from_secs(30), "fast").await.unwrap();
     let notifications = Arc::new(RedisNotifications::connect(&redis.url()).await.unwrap());
-    every_busy_turn_is_cancelled(Backends { store, queue: Arc::new(queue), notifications }).await;
+    assert_every_busy_turn_is_cancelled(Backends { store, queue: Arc::new(queue), notifications }).await;
 }

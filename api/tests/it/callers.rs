@@ -8,7 +8,7 @@ use shared::{CallerId, Event};
 use uuid::Uuid;
 
 use crate::{
-    approval_strategy::Leave,
+    approval_strategy::Approval,
     batch_test::{BatchTest, form},
     keys::{ask, create, secret},
     test_api::{Reply, TestApi, id_of, key_ring, known_strategies, thread_of},
@@ -17,12 +17,13 @@ use crate::{
 async fn api(strict: bool) -> TestApi {
     TestApi::with(|config| {
         config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])]);
-        config.strategies = known_strategies().with(&Leave);
+        config.strategies = known_strategies().with(&Approval);
         config.tenant_rules.others.require_other_approver = strict;
     })
     .await
 }
 
+/// The author and the key of an event that has them.
 fn caller(event: &Event) -> Option<(&str, Option<&CallerId>)> {
     let (actor, caller) = match event {
         Event::Opened(opened) => (&opened.actor, &opened.caller),
@@ -60,7 +61,7 @@ async fn the_log_keeps_the_key_its_name_and_the_claimed_user_apart() {
         assert!(reply.status.is_success(), "{reply:?}");
         reply.json()
     };
-    let of = async |thread: Uuid| {
+    let callers_of = async |thread: Uuid| {
         let log = api.log_of(thread).await;
         log.iter()
             .filter_map(|event| Some((event.kind(), caller(event)?.0.to_owned(), caller(event)?.1.cloned())))
@@ -73,31 +74,31 @@ async fn the_log_keeps_the_key_its_name_and_the_claimed_user_apart() {
     api.run_until_idle(thread).await;
     post(&format!("/v1/inbox/{thread}"), json!({"type": "respond", "args": "no"})).await;
     api.run_until_idle(thread).await;
-    assert_eq!(of(thread).await, [by("opened"), by("turn_started"), by("turn_started")]);
+    assert_eq!(callers_of(thread).await, [by("opened"), by("turn_started"), by("turn_started")]);
 
-    let turn = post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await;
+    let turn = post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await;
     api.run_until_idle(thread_of(&turn)).await;
     let verdict = json!({"slot": 0, "verdict": "skip"});
     let reconciled =
         api.post_with(&format!("/v1/threads/{}/reconcile", thread_of(&turn)), &headers, verdict).await;
     assert_eq!(reconciled.status, 200, "{reconciled:?}");
     post(&format!("/v1/turns/{}/cancel", id_of(&turn)), json!({})).await;
-    let events = of(thread_of(&turn)).await;
+    let events = callers_of(thread_of(&turn)).await;
     assert_eq!(events[2..], [by("reconciled"), by("cancelled")]);
 
     let turn = post("/v1/turns", json!({"strategy": "probe", "input": "fail broken"})).await;
     api.run_until_idle(thread_of(&turn)).await;
     post(&format!("/v1/turns/{}/retry", id_of(&turn)), json!({})).await;
-    assert_eq!(of(thread_of(&turn)).await.last(), Some(&by("retried")));
+    assert_eq!(callers_of(thread_of(&turn)).await.last(), Some(&by("retried")));
     let fork = post(&format!("/v1/threads/{thread}/fork"), json!({"at": 1})).await;
     let fork = id_of(&fork).parse().unwrap();
-    assert_eq!(of(fork).await.last(), Some(&by("forked")));
+    assert_eq!(callers_of(fork).await.last(), Some(&by("forked")));
 
     // A configured key has an id as well, which is not the key.
     let headers = [("authorization", "Bearer acme-key")];
     let turn =
         api.post_with("/v1/turns", &headers, json!({"strategy": "probe", "input": "echo hi"})).await.json();
-    let events = of(thread_of(&turn)).await;
+    let events = callers_of(thread_of(&turn)).await;
     let key = events[0].2.as_ref().unwrap().key.as_deref().unwrap();
     assert!(key.starts_with("config-") && key.len() == 19 && events[0].1 == "api", "{events:?}");
     let open = TestApi::new().await;
@@ -115,7 +116,7 @@ async fn an_approval_may_need_another_key() {
         let post = async |key: &Value, path: &str, body: Value| -> Reply {
             ask(&api, Some(secret(key)), "POST", path, &body).await
         };
-        let new = json!({"strategy": "leave", "input": "Go? | yes | no"});
+        let new = json!({"strategy": "approval", "input": "Go? | yes | no"});
         let turn = post(&one, "/v1/turns", new).await.json();
         let thread = thread_of(&turn);
         api.run_until_idle(thread).await;
@@ -155,19 +156,19 @@ async fn an_approval_may_need_another_key() {
 async fn the_approvals_of_one_tenant_may_need_another_key() {
     let api = TestApi::with(|config| {
         config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"]), ("bell", &["bell-key"])]);
-        config.strategies = known_strategies().with(&Leave);
+        config.strategies = known_strategies().with(&Approval);
         let strict = TenantRule { require_other_approver: true, ..TenantRule::default() };
         config.tenant_rules.named = [("acme".to_owned(), strict)].into();
     })
     .await;
     let post = async |key: &str, path: &str, body: Value| ask(&api, Some(key), "POST", path, &body).await;
-    let asked = async |key: &str| {
-        let turn = post(key, "/v1/turns", json!({"strategy": "leave", "input": "Go? | yes | no"})).await;
+    let ask_for_approval = async |key: &str| {
+        let turn = post(key, "/v1/turns", json!({"strategy": "approval", "input": "Go? | yes | no"})).await;
         let thread = thread_of(&turn.json());
         api.run_until_idle(thread).await;
         thread
     };
-    let [acme, bell] = [asked("acme-key").await, asked("bell-key").await];
+    let [acme, bell] = [ask_for_approval("acme-key").await, ask_for_approval("bell-key").await];
     let inbox = |thread: Uuid| format!("/v1/inbox/{thread}");
     let accept = json!({"type": "accept"});
     post("acme-key", &inbox(acme), accept.clone()).await.problem(403, "forbidden");
@@ -178,7 +179,7 @@ async fn the_approvals_of_one_tenant_may_need_another_key() {
     assert_eq!(post("bell-key", "/v1/turns", message).await.status, 202);
     // An operator's key that acts for the tenant is bound by the rule of the tenant.
     let headers = [("authorization", "Bearer operator-key"), ("x-turnfold-tenant", "acme")];
-    let new = json!({"strategy": "leave", "input": "Go? | yes | no"});
+    let new = json!({"strategy": "approval", "input": "Go? | yes | no"});
     let thread = thread_of(&api.post_with("/v1/turns", &headers, new).await.json());
     api.run_until_idle(thread).await;
     api.post_with(&inbox(thread), &headers, accept).await.problem(403, "forbidden");
@@ -189,7 +190,7 @@ async fn the_approvals_of_one_tenant_may_need_another_key() {
 async fn the_log_of_a_line_keeps_the_key_that_created_the_batch() {
     let mut test = BatchTest::idle(|config| {
         config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])]);
-        config.strategies = known_strategies().with(&Leave);
+        config.strategies = known_strategies().with(&Approval);
         config.tenant_rules.others.require_other_approver = true;
     })
     .await;
@@ -199,8 +200,11 @@ async fn the_log_of_a_line_keeps_the_key_that_created_the_batch() {
     let bearer = format!("Bearer {}", secret(&key));
     let headers = [("authorization", bearer.as_str()), ("x-turnfold-user", "ada")];
     for (endpoint, body) in [
-        ("/v1/turns", json!({"strategy": "leave", "input": "Go? | yes | no"})),
-        ("/v1/chat/completions", json!({"model": "leave", "messages": [{"role": "user", "content": "Go?"}]})),
+        ("/v1/turns", json!({"strategy": "approval", "input": "Go? | yes | no"})),
+        (
+            "/v1/chat/completions",
+            json!({"model": "approval", "messages": [{"role": "user", "content": "Go?"}]}),
+        ),
     ] {
         let line = json!({"custom_id": "c-1", "method": "POST", "url": endpoint, "body": body}).to_string();
         let mut upload = form("batch", line.as_bytes());

@@ -7,8 +7,8 @@ use store::ThreadId;
 
 use crate::test_api::{TestApi, id_of, thread_of};
 
-async fn act(api: &TestApi, turn: &Value, what: &str) -> crate::test_api::Reply {
-    let path = format!("/v1/turns/{}/{what}", id_of(turn));
+async fn act(api: &TestApi, turn: &Value, action: &str) -> crate::test_api::Reply {
+    let path = format!("/v1/turns/{}/{action}", id_of(turn));
     api.post_with(&path, &[("X-Turnfold-User", "Ada")], Value::Null).await
 }
 
@@ -53,7 +53,7 @@ async fn a_running_turn_is_cancelled_with_an_event() {
     assert_eq!(cancelled["output"]["messages"], json!([]));
     let Event::Cancelled(event) = last(&api, thread).await else { panic!("no cancellation") };
     assert_eq!(event.actor, "Ada");
-    assert_eq!(api.enqueued().await, [thread], "others wait for the thread");
+    assert_eq!(api.enqueued().await, [thread], "another turn waits for the thread");
     api.run_until_idle(thread).await;
     assert_eq!(api.get(&format!("/v1/turns/{}", id_of(&next))).await.json()["status"], "completed");
     act(&api, &turn, "cancel").await.problem(409, "already-ended");
@@ -79,14 +79,14 @@ async fn a_turn_cannot_be_cancelled_after_its_thread_has_continued() {
     api.start_turn(thread).await;
     act(&api, &asked, "cancel").await.problem(409, "already-ended");
     let now = api.get(&format!("/v1/turns/{}", id_of(&answer))).await.json();
-    assert_eq!(now["status"], "running", "the turn that is under way is another, and stays");
+    assert_eq!(now["status"], "running", "the running turn is another one and is not cancelled");
     api.run_until_idle(thread).await;
     act(&api, &asked, "cancel").await.problem(409, "already-ended");
     let done = api.run_turn("echo hi").await;
     act(&api, &done, "cancel").await.problem(409, "already-ended");
-    let nobody = json!({"id": "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d"});
-    act(&api, &nobody, "cancel").await.problem(404, "unknown-turn");
-    act(&api, &nobody, "retry").await.problem(404, "unknown-turn");
+    let unknown = json!({"id": "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d"});
+    act(&api, &unknown, "cancel").await.problem(404, "unknown-turn");
+    act(&api, &unknown, "retry").await.problem(404, "unknown-turn");
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn an_answer_requires_an_open_question() {
 }
 
 async fn in_doubt(api: &TestApi) -> ThreadId {
-    let turn = api.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
+    let turn = api.post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await.json();
     api.run_until_idle(thread_of(&turn)).await;
     api.ack_all_jobs().await;
     thread_of(&turn)
@@ -230,7 +230,7 @@ async fn a_call_that_did_not_take_effect_is_attempted_again() {
     let path = format!("/v1/threads/{thread}/reconcile");
     let reply = api.post(&path, json!({"slot": 1, "verdict": "did_not_happen"})).await;
     assert_eq!(reply.json()["log_status"], "busy");
-    assert!(api.step(thread).await, "it is attempted, and lost again");
+    assert!(api.step(thread).await, "it is attempted, and its answer is lost again");
     assert_eq!(api.get(&format!("/v1/threads/{thread}")).await.json()["log_status"], "waiting");
     for nonsense in
         [json!({"slot": 1, "verdict": "maybe"}), json!({"slot": 1}), json!({"slot": -1, "verdict": "skip"})]
@@ -248,5 +248,5 @@ async fn concurrent_verdicts_are_all_recorded() {
         api.post(&path, json!({"slot": 0, "verdict": "skip"})),
         api.post(&path, json!({"slot": 1, "verdict": "skip"}))
     );
-    assert_eq!((one.status, two.status), (StatusCode::OK, StatusCode::OK), "who is not first looks again");
+    assert_eq!((one.status, two.status), (StatusCode::OK, StatusCode::OK), "the second one tries again");
 }

@@ -8,7 +8,7 @@ use shared::{Event, Opened};
 
 use crate::test_api::{TestApi, thread_of};
 
-async fn office() -> TestApi {
+async fn api_with_three_servers() -> TestApi {
     TestApi::with(|config| {
         config.experts = ["calendar", "contacts", "mail"].map(|server| (server.to_owned(), format!("the {server}"))).into();
         let planner = json!({
@@ -41,7 +41,7 @@ fn names(opened: &Opened) -> Vec<&str> {
 /// Key by key, a request's configuration lies over the operator's, and null takes a key back to the strategy's default.
 #[tokio::test]
 async fn the_nodes_of_a_request_lie_over_those_of_the_operator() {
-    let api = office().await;
+    let api = api_with_three_servers().await;
     let nodes = json!({"plan": {"temperature": 0.9, "prompt": null}, "respond": {"max_tokens": 90}});
     let opened =
         opened(&api, json!({"strategy": "planner", "input": "hi", "config": {"nodes": nodes}})).await;
@@ -58,7 +58,7 @@ async fn the_nodes_of_a_request_lie_over_those_of_the_operator() {
 
 #[tokio::test]
 async fn a_request_narrows_the_servers_and_cannot_widen_them() {
-    let api = office().await;
+    let api = api_with_three_servers().await;
     let of = |strategy: &str, servers: Value| json!({"strategy": strategy, "input": "hi", "config": {"servers": servers}});
     let narrow = opened(&api, of("planner", json!(["contacts"]))).await;
     assert_eq!((names(&narrow), &narrow.config["servers"]), (vec!["contacts"], &json!(["contacts"])));
@@ -76,7 +76,7 @@ async fn a_request_narrows_the_servers_and_cannot_widen_them() {
 /// A tenant's limit applies in addition to that of the strategy, and servers outside of it do not exist for the tenant.
 #[tokio::test]
 async fn a_tenant_is_limited_to_its_servers() {
-    let api = office().await;
+    let api = api_with_three_servers().await;
     let acme = [("x-turnfold-tenant", "acme")];
     let of = |strategy: &str, config: Value| json!({"strategy": strategy, "input": "hi", "config": config});
     for (strategy, config, expected) in [
@@ -108,7 +108,7 @@ async fn a_tenant_is_limited_to_its_servers() {
 
 #[tokio::test]
 async fn a_wrong_node_is_refused_before_a_thread_opens() {
-    let api = office().await;
+    let api = api_with_three_servers().await;
     for (nodes, why) in [
         (json!({"pln": {}}), "config: nodes: there is no node \"pln\"; did you mean \"plan\"?"),
         (
@@ -128,7 +128,7 @@ async fn a_wrong_node_is_refused_before_a_thread_opens() {
 /// A fork changes nodes by its configuration and by `prompts`, and uses only servers of its source.
 #[tokio::test]
 async fn a_fork_configures_nodes_and_narrows_servers() {
-    let api = office().await;
+    let api = api_with_three_servers().await;
     let turn = api.post("/v1/turns", json!({"strategy": "planner", "input": "hi"})).await.json();
     let source = thread_of(&turn);
     api.start_turn(source).await;

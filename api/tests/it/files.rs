@@ -52,7 +52,7 @@ async fn a_downloaded_file_equals_the_upload() {
     let delete = || Request::delete(format!("/v1/files/{name}")).body(Body::empty()).unwrap();
     assert_eq!(test.api.send(delete()).await.json()["deleted"], true);
     let rest = test.api.get(&format!("/v1/files?limit=10000&after={name}")).await;
-    assert_eq!(rest.json()["data"], serde_json::json!([]), "a page goes on after what is gone: {rest:?}");
+    assert_eq!(rest.json()["data"], serde_json::json!([]), "a page continues after a deleted row: {rest:?}");
     let first = Request::delete(format!("/v1/files/{second}")).body(Body::empty()).unwrap();
     let third = test.upload("y").await;
     assert_eq!(test.api.send(first).await.status, 200);
@@ -71,7 +71,8 @@ async fn an_invalid_upload_is_rejected_and_not_stored() {
     let test = BatchTest::idle(|config| config.bulk.file_max = 1 << 20).await;
     let message = test.api.send(form("assistants", b"x")).await.openai_error(400, "invalid");
     assert!(message.contains("purpose"), "{message}");
-    let message = test.api.send(form("batch", &vec![b'x'; (1 << 20) + 1])).await.openai_error(413, "too_large");
+    let message =
+        test.api.send(form("batch", &vec![b'x'; (1 << 20) + 1])).await.openai_error(413, "too_large");
     assert!(message.contains("1 MiB"), "{message}");
     let form = Request::post("/v1/files").header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x");
     let lacking = "--x-x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x-x--\r\n";
@@ -125,17 +126,17 @@ async fn no_more_of_a_form_is_read_than_is_consumed() {
         let message = test.api.send(endless(begin, &read)).await.openai_error(413, "too_large");
         assert!(message.contains("256 KiB other than the file"), "{message}");
         let read = read.load(Ordering::Relaxed);
-        assert!(read < 1 << 20, "{read} bytes were taken of {begin:?}");
+        assert!(read < 1 << 20, "{read} bytes were read of {begin:?}");
     }
-    // A longer file arrives complete, whatever the size of its pieces.
+    // A longer file arrives complete, whatever the size of its chunks.
     let sent: Vec<u8> = (0..20_000_000_u32).map(|number| b"line \r\n--x-"[(number % 11) as usize]).collect();
-    assert!(content(&test, form("batch", &sent)).await == sent, "at once");
+    assert!(content(&test, form("batch", &sent)).await == sent, "in one chunk");
     for size in [1_000_003, 70_001, 4_099] {
         let (head, body) = form("batch", &sent).into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-        let pieces: Vec<_> = body.chunks(size).map(|bytes| Ok::<_, std::io::Error>(bytes.to_vec())).collect();
-        let request = Request::from_parts(head, Body::from_stream(stream::iter(pieces)));
-        assert!(content(&test, request).await == sent, "in pieces of {size}");
+        let chunks: Vec<_> = body.chunks(size).map(|bytes| Ok::<_, std::io::Error>(bytes.to_vec())).collect();
+        let request = Request::from_parts(head, Body::from_stream(stream::iter(chunks)));
+        assert!(content(&test, request).await == sent, "in chunks of {size} bytes");
     }
 }
 
@@ -151,10 +152,10 @@ async fn content(test: &BatchTest, upload: Request<Body>) -> Vec<u8> {
 async fn a_file_is_kept_for_its_retention_period() {
     let test = BatchTest::idle(|_| ()).await;
     let form = |anchor: &[&'static str], seconds: &[&'static str]| {
-        let mut parts = vec![("purpose", "batch")];
-        parts.extend(anchor.iter().map(|anchor| ("expires_after[anchor]", *anchor)));
-        parts.extend(seconds.iter().map(|second| ("expires_after[seconds]", *second)));
-        form_with(&parts, b"x")
+        let mut fields = vec![("purpose", "batch")];
+        fields.extend(anchor.iter().map(|anchor| ("expires_after[anchor]", *anchor)));
+        fields.extend(seconds.iter().map(|seconds| ("expires_after[seconds]", *seconds)));
+        form_with(&fields, b"x")
     };
     for seconds in ["3600", "2592000"] {
         let made = test.api.send(form(&["created_at"], &[seconds])).await.json();
@@ -173,9 +174,9 @@ async fn a_file_is_kept_for_its_retention_period() {
         (&["uploaded_at"], &["3600"], "expires_after[anchor]: \"uploaded_at\" is not supported"),
     ] {
         let reported = test.api.send(form(anchor, seconds)).await.openai_error(400, "invalid");
-        assert!(reported.starts_with(message) && reported.ends_with(')'), "it says how to mend it: {reported}");
+        assert!(reported.starts_with(message) && reported.ends_with(')'), "it has a hint: {reported}");
     }
-    assert_eq!(test.api.get("/v1/files").await.json()["data"], listed, "nothing of these is kept");
+    assert_eq!(test.api.get("/v1/files").await.json()["data"], listed, "none of them is kept");
     let never = test.api.send(form(&[], &[])).await.json();
     assert_eq!(never["expires_at"], serde_json::Value::Null);
 }

@@ -34,12 +34,12 @@ async fn a_fork_can_give_another_answer() {
     assert_eq!(forked["forked"], json!({"thread_id": source, "seq": asked, "hash": hash}));
     api.run_until_idle(thread).await;
     let messages = |thread: &Value| thread["messages"].to_string();
-    let (there, here) = (
+    let (in_source, in_fork) = (
         api.get(&format!("/v1/threads/{source}")).await.json(),
         api.get(&format!("/v1/threads/{thread}")).await.json(),
     );
-    assert!(messages(&there).contains("red") && messages(&here).contains("green"), "{here}");
-    assert_eq!(api.backends.store.stored(source, 0, 99).await.unwrap(), before, "the source is as it was");
+    assert!(messages(&in_source).contains("red") && messages(&in_fork).contains("green"), "{in_fork}");
+    assert_eq!(api.backends.store.stored(source, 0, 99).await.unwrap(), before, "the source is unchanged");
     for check in ["verify", "replay"] {
         let checked = api.get(&format!("/v1/threads/{thread}/{check}")).await.json();
         assert_eq!(checked["ok"], true, "{check}: {checked}");
@@ -47,9 +47,9 @@ async fn a_fork_can_give_another_answer() {
     // The turns of the fork have their own ids, and its rows follow from its log.
     let turns = api.get(&format!("/v1/turns?thread_id={thread}")).await.json();
     assert_eq!(turns["data"].as_array().unwrap().len(), 2);
-    assert!(turns["data"].as_array().unwrap().iter().all(|turn| turn["id"] != id_of(&turn)));
-    let round = store::ThreadScan::of(store::Conditions::default(), 1).only(Some(thread));
-    assert!(api.backends.store.rebuild(&api.strategies, &round, DryRun::Yes).await.unwrap().found.is_empty());
+    assert!(turns["data"].as_array().unwrap().iter().all(|copy| copy["id"] != id_of(&turn)));
+    let scan = store::ThreadScan::of(store::Conditions::default(), 1).only(Some(thread));
+    assert!(api.backends.store.rebuild(&api.strategies, &scan, DryRun::Yes).await.unwrap().found.is_empty());
     // A fork of a fork names its direct source.
     let again = fork(&api, thread, json!({})).await;
     assert_eq!(again["forked"]["thread_id"], json!(thread));
@@ -63,7 +63,7 @@ async fn changes_apply_from_the_fork_on() {
     let decided =
         api.log_of(source).await.iter().position(|event| matches!(event, Event::Decided(_))).unwrap();
     let forked = fork(&api, source, json!({"at": decided, "config": {"padding": 3}})).await;
-    assert_eq!(forked["log_status"], "busy", "the turn that was under way there is under way here");
+    assert_eq!(forked["log_status"], "busy", "the turn that was running in the source is running here");
     assert!(api.enqueued().await.contains(&id(&forked)));
     let state = |at: usize| format!("/v1/threads/{}/state?at={at}", id(&forked));
     let config = |at: usize| {
@@ -79,7 +79,7 @@ async fn changes_apply_from_the_fork_on() {
 #[tokio::test]
 async fn a_write_in_progress_is_in_doubt_and_not_repeated() {
     let api = TestApi::new().await;
-    let turn = api.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
+    let turn = api.post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await.json();
     let source = thread_of(&turn);
     api.run_until_idle(source).await;
     let log = api.log_of(source).await;
@@ -126,7 +126,11 @@ async fn invalid_changes_are_named() {
     api.post(&path, busy).await.problem(409, "nothing-asked");
     let nowhere = format!("/v1/threads/{}/fork", uuid::Uuid::nil());
     api.post(&nowhere, json!({})).await.problem(404, "unknown-thread");
-    assert_eq!(api.get("/v1/threads").await.json()["data"].as_array().unwrap().len(), 1, "nothing was made");
+    assert_eq!(
+        api.get("/v1/threads").await.json()["data"].as_array().unwrap().len(),
+        1,
+        "nothing was created"
+    );
 }
 
 #[tokio::test]
@@ -150,10 +154,10 @@ async fn threads_are_compared_and_decisions_explained() {
     api.run_until_idle(id(&forked)).await;
     let diff = api.get(&format!("/v1/threads/{source}/diff?with={}", id(&forked))).await.json();
     let differ = |row: &Value| row["left"].as_u64().is_none_or(|left| asked < left);
-    assert!(diff["rows"].as_array().unwrap().iter().all(differ), "what was copied is the same: {diff}");
+    assert!(diff["rows"].as_array().unwrap().iter().all(differ), "copied events are the same: {diff}");
     assert_eq!((&diff["split"]["left"], &diff["split"]["right"]), (&json!(asked + 1), &json!(asked + 2)));
-    let received = diff["rows"].as_array().unwrap().iter().find(|row| row["text"] == "turn_started").unwrap();
-    assert!(received["differs"][0]["left"].as_str().unwrap().contains("red"), "{received}");
+    let started = diff["rows"].as_array().unwrap().iter().find(|row| row["text"] == "turn_started").unwrap();
+    assert!(started["differs"][0]["left"].as_str().unwrap().contains("red"), "{started}");
     let same = api.get(&format!("/v1/threads/{source}/diff?with={source}")).await.json();
     assert_eq!((&same["split"], &same["rows"]), (&Value::Null, &json!([])));
 }
@@ -174,22 +178,22 @@ async fn a_repeated_fork_request_returns_the_same_fork() {
     api.ack_all_jobs().await;
     let again = api.post_with(&path, &key, body.clone()).await;
     assert_eq!((again.headers["idempotency-replayed"].as_bytes(), id(&again.json())), (&b"true"[..], thread));
-    assert!(api.enqueued().await.is_empty(), "it was rung for when it was new");
+    assert!(api.enqueued().await.is_empty(), "it was enqueued when it was created");
     api.run_until_idle(thread).await;
     let again = api.post_with(&path, &key, body.clone()).await.json();
     assert_eq!(
         (id(&again), &again["log_status"]),
         (thread, &json!("idle")),
-        "it tells how far that one has come"
+        "the response shows the present state"
     );
     let turns = api.get(&format!("/v1/turns?thread_id={thread}")).await.json();
-    assert_eq!(turns["data"].as_array().unwrap().len(), 2, "the answer is heard once: {turns}");
+    assert_eq!(turns["data"].as_array().unwrap().len(), 2, "the answer is given once: {turns}");
 
     api.post_with(&path, &key, json!({"at": asked, "answer": "red"})).await.problem(409, "key-reused");
     let of_fork = format!("/v1/threads/{thread}/fork");
     api.post_with(&of_fork, &key, body.clone()).await.problem(409, "key-reused");
     api.post_with(&path, &[("idempotency-key", "")], body.clone()).await.problem(400, "malformed");
-    assert_ne!(id(&api.post(&path, body).await.json()), thread, "without a key it is another");
+    assert_ne!(id(&api.post(&path, body).await.json()), thread, "without a key it is another fork");
     assert_eq!(api.get("/v1/threads").await.json()["data"].as_array().unwrap().len(), 3);
 }
 
@@ -218,13 +222,13 @@ async fn a_changed_budget_is_completed_by_that_of_the_operator() {
             let thread = id(&fork(api, source, body).await);
             let log = api.log_of(thread).await;
             log.into_iter()
-                .find_map(|event| if let Event::Forked(event) = event { Some(event.budget) } else { None })
+                .find_map(|event| if let Event::Forked(forked) = event { Some(forked.budget) } else { None })
         }
     };
     let wider = forked(json!({"budget": {"turn": {"tokens": 5000, "usd": 1.0}}})).await.unwrap();
     assert_eq!(wider, Some(budget(json!({"turn": {"tokens": 5000, "usd": 1.0}, "thread": {"usd": 2.0}}))));
-    assert_eq!(forked(json!({"budget": {}})).await.unwrap(), Some(most.clone()), "as much as is allowed");
-    assert_eq!(forked(json!({})).await.unwrap(), None, "as it was");
+    assert_eq!(forked(json!({"budget": {}})).await.unwrap(), Some(most.clone()), "the operator's budget");
+    assert_eq!(forked(json!({})).await.unwrap(), None, "unchanged");
     let path = format!("/v1/threads/{source}/fork");
     api.post(&path, json!({"budget": {"turn": {"token": 5}}})).await.problem(422, "invalid");
 }

@@ -25,7 +25,7 @@ async fn an_unready_api_names_the_unavailable_backend() {
     assert!(detail.contains("the store") && detail.contains("turnfold migrate"), "{detail}");
     assert!(!detail.contains("the queue"), "{detail}");
     assert_eq!(reply.headers[header::RETRY_AFTER], "1");
-    assert_eq!(api.get("/livez").await.status, StatusCode::OK, "it lives all the same");
+    assert_eq!(api.get("/livez").await.status, StatusCode::OK, "it is alive all the same");
 
     let api = TestApi::with(|config| config.parts.queue = Arc::new(UnavailableQueue)).await;
     let detail = api.get("/readyz").await.problem(503, "unavailable");

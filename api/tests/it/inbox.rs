@@ -6,16 +6,16 @@ use shared::{Answered, Elicitation, Event, InputRequired, InputResponse, Respons
 use store::ThreadId;
 
 use crate::{
-    approval_strategy::Leave,
+    approval_strategy::Approval,
     test_api::{Reply, TestApi, id_of, thread_of},
 };
 
 async fn api() -> TestApi {
-    TestApi::with(|config| config.strategies = config.strategies.clone().with(&Leave)).await
+    TestApi::with(|config| config.strategies = config.strategies.clone().with(&Approval)).await
 }
 
 /// Starts a thread with this strategy and input, and runs it until it asks.
-async fn asking(api: &TestApi, strategy: &str, input: &str) -> ThreadId {
+async fn run_until_question(api: &TestApi, strategy: &str, input: &str) -> ThreadId {
     let turn = api.post("/v1/turns", json!({"strategy": strategy, "input": input})).await.json();
     api.run_until_idle(thread_of(&turn)).await;
     api.ack_all_jobs().await;
@@ -56,10 +56,10 @@ async fn last(api: &TestApi, thread: ThreadId) -> Event {
 #[tokio::test]
 async fn every_open_question_is_listed_newest_first() {
     let api = api().await;
-    let first = asking(&api, "probe", "ask Which? | red | green").await;
-    let open = asking(&api, "probe", "ask Well?").await;
-    let leave = asking(&api, "leave", "May I? | yes | no").await;
-    let doubt = asking(&api, "deed", "go").await;
+    let first = run_until_question(&api, "probe", "ask Which? | red | green").await;
+    let open = run_until_question(&api, "probe", "ask Well?").await;
+    let approval = run_until_question(&api, "approval", "May I? | yes | no").await;
+    let doubt = run_until_question(&api, "two_writes", "go").await;
     for at_rest in ["echo hi", "fail now"] {
         api.run_turn(at_rest).await;
     }
@@ -68,13 +68,15 @@ async fn every_open_question_is_listed_newest_first() {
         .await;
     api.run_until_idle(first).await;
 
-    let all = [first, doubt, leave, open].map(|thread| thread.to_string());
+    let all = [first, doubt, approval, open].map(|thread| thread.to_string());
     assert_eq!(inbox(&api, "").await, (all.to_vec(), false));
     assert_eq!(inbox(&api, "?limit=2").await, (all[..2].to_vec(), true));
     assert_eq!(inbox(&api, &format!("?limit=2&after={}", all[1])).await, (all[2..].to_vec(), false));
-    for (kind, thread) in [("choice", first), ("slot_fill", open), ("approval", leave), ("in_doubt", doubt)] {
+    for (kind, thread) in
+        [("choice", first), ("slot_fill", open), ("approval", approval), ("in_doubt", doubt)]
+    {
         let found = inbox(&api, &format!("?kind={kind}&limit=1")).await;
-        assert_eq!(found, (vec![thread.to_string()], false), "{kind}: other kinds take no room on a page");
+        assert_eq!(found, (vec![thread.to_string()], false), "{kind}: other kinds are not counted in a page");
     }
     assert_eq!(inbox(&api, "?kind=ambiguity").await, (Vec::new(), false));
     api.get("/v1/inbox?kind=riddle").await.problem(400, "malformed");
@@ -84,7 +86,7 @@ async fn every_open_question_is_listed_newest_first() {
 #[tokio::test]
 async fn a_question_has_the_format_of_agent_inboxes() {
     let api = api().await;
-    let thread = asking(&api, "probe", "ask Which? | red | green").await;
+    let thread = run_until_question(&api, "probe", "ask Which? | red | green").await;
     let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
     let view = api.get(&format!("/v1/threads/{thread}")).await.json();
     assert_eq!(
@@ -112,11 +114,11 @@ async fn a_question_has_the_format_of_agent_inboxes() {
 async fn an_option_is_chosen_by_number_or_text() {
     let api = api().await;
     for args in [json!("green"), json!("GREEN"), json!("2"), json!(2)] {
-        let thread = asking(&api, "probe", "ask Which? | red | green").await;
+        let thread = run_until_question(&api, "probe", "ask Which? | red | green").await;
         let detail = answer(&api, thread, json!({"type": "respond", "args": "blue"})).await;
         assert!(detail.problem(422, "not-an-option").contains("red, green"));
-        let said = reply(&api, thread, json!({"type": "respond", "args": args})).await;
-        assert_eq!(said, "Done: answered \"green\".", "{args}");
+        let answer = reply(&api, thread, json!({"type": "respond", "args": args})).await;
+        assert_eq!(answer, "Done: answered \"green\".", "{args}");
     }
 }
 
@@ -133,11 +135,11 @@ async fn a_question_without_options_accepts_text_or_json() {
             "{\"city\":\"Rome\"}",
         ),
     ] {
-        let thread = asking(&api, "probe", "ask Well?").await;
-        let said = reply(&api, thread, body.clone()).await;
-        assert_eq!(said, format!("Done: answered {received:?}."), "{body}");
+        let thread = run_until_question(&api, "probe", "ask Well?").await;
+        let answer = reply(&api, thread, body.clone()).await;
+        assert_eq!(answer, format!("Done: answered {received:?}."), "{body}");
     }
-    let thread = asking(&api, "probe", "ask Well?").await;
+    let thread = run_until_question(&api, "probe", "ask Well?").await;
     for nonsense in [
         json!({"type": "respond"}),
         json!({"type": "respond", "args": ""}),
@@ -155,19 +157,19 @@ async fn a_question_without_options_accepts_text_or_json() {
 async fn an_approval_is_given_by_accepting() {
     let api = api().await;
     let accept = json!({"type": "accept"});
-    let thread = asking(&api, "leave", "May I? | go ahead | stop").await;
+    let thread = run_until_question(&api, "approval", "May I? | go ahead | stop").await;
     assert_eq!(reply(&api, thread, accept.clone()).await, "answered \"go ahead\"");
-    let thread = asking(&api, "leave", "May I?").await;
+    let thread = run_until_question(&api, "approval", "May I?").await;
     let as_inboxes_do = json!({"type": "accept", "args": {"action": "approval", "args": {}}});
     assert_eq!(reply(&api, thread, as_inboxes_do).await, "answered \"yes\"");
-    let thread = asking(&api, "leave", "May I? | go ahead | stop").await;
+    let thread = run_until_question(&api, "approval", "May I? | go ahead | stop").await;
     assert_eq!(reply(&api, thread, json!({"type": "respond", "args": 2})).await, "answered \"2\"");
 }
 
 #[tokio::test]
-async fn an_approval_lists_its_calls_and_takes_the_words_of_the_person() {
+async fn an_approval_lists_its_calls_and_takes_a_text() {
     let api = api().await;
-    let thread = asking(&api, "leave", "book lunch? | yes | no").await;
+    let thread = run_until_question(&api, "approval", "book lunch? | yes | no").await;
     let calls =
         json!([{"server": "calendar", "tool": "book", "description": "lunch", "arguments": {"hour": 12}}]);
     let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
@@ -183,7 +185,7 @@ async fn an_approval_lists_its_calls_and_takes_the_words_of_the_person() {
     }
     let message = json!({"type": "respond", "args": "Yes, please"});
     assert_eq!(reply(&api, thread, message).await, "answered \"Yes, please\"");
-    let other = asking(&api, "leave", "May I? | yes").await;
+    let other = run_until_question(&api, "approval", "May I? | yes").await;
     let item = api.get(&format!("/v1/inbox/{other}")).await.json();
     assert_eq!((&item["calls"], &item["open_ended"]), (&Value::Null, &Value::Null));
 }
@@ -194,11 +196,11 @@ async fn an_answer_of_a_kind_that_is_not_accepted_lists_the_accepted_kinds() {
     for (strategy, input, ways, refused) in [
         ("probe", "ask Which? | red", "respond, ignore", vec!["accept", "edit"]),
         ("probe", "ask Well?", "edit, respond, ignore", vec!["accept"]),
-        ("leave", "May I? | yes", "accept, respond, ignore", vec!["edit"]),
-        ("leave", "May I?", "accept, edit, respond, ignore", vec![]),
-        ("deed", "go", "accept, respond, ignore", vec!["edit"]),
+        ("approval", "May I? | yes", "accept, respond, ignore", vec!["edit"]),
+        ("approval", "May I?", "accept, edit, respond, ignore", vec![]),
+        ("two_writes", "go", "accept, respond, ignore", vec!["edit"]),
     ] {
-        let thread = asking(&api, strategy, input).await;
+        let thread = run_until_question(&api, strategy, input).await;
         let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
         let mut names: Vec<&str> = ways.split(", ").collect();
         names.sort_unstable();
@@ -219,8 +221,8 @@ async fn an_answer_of_a_kind_that_is_not_accepted_lists_the_accepted_kinds() {
 #[tokio::test]
 async fn ignoring_a_question_cancels_its_turn() {
     let api = api().await;
-    for (strategy, input) in [("probe", "ask Well?"), ("leave", "May I? | yes"), ("deed", "go")] {
-        let thread = asking(&api, strategy, input).await;
+    for (strategy, input) in [("probe", "ask Well?"), ("approval", "May I? | yes"), ("two_writes", "go")] {
+        let thread = run_until_question(&api, strategy, input).await;
         let ignored = answer(&api, thread, json!({"type": "ignore"})).await;
         assert_eq!((ignored.status, &ignored.json()["status"]), (StatusCode::OK, &json!("cancelled")));
         let Event::Cancelled(event) = last(&api, thread).await else { panic!("no cancellation") };
@@ -237,7 +239,7 @@ async fn ignoring_a_question_cancels_its_turn() {
 #[tokio::test]
 async fn an_answer_is_not_used_for_a_later_question() {
     let api = api().await;
-    let thread = asking(&api, "probe", "ask One?; ask Two?").await;
+    let thread = run_until_question(&api, "probe", "ask One?; ask Two?").await;
     let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
     let bodies = ["turn_id", "seq"].map(|name| json!({"type": "respond", "args": "1", name: item[name]}));
     // Both answers arrive in time and one is used. The question of the other has been answered then.
@@ -264,7 +266,7 @@ async fn a_repeated_answer_is_the_same_turn() {
     for (path, body) in
         [("inbox/", json!({"type": "respond", "args": "x"})), ("threads/", json!({"text": "x"}))]
     {
-        let thread = asking(&api, "probe", "ask Well?").await;
+        let thread = run_until_question(&api, "probe", "ask Well?").await;
         let path = format!("/v1/{path}{thread}{}", if path == "threads/" { "/answer" } else { "" });
         let key = [("Idempotency-Key", path.as_str())];
         let first = api.post_with(&path, &key, body.clone()).await;
@@ -280,7 +282,7 @@ async fn a_repeated_answer_is_the_same_turn() {
 }
 
 /// Returns the last recorded verdict and its slot.
-async fn noted(api: &TestApi, thread: ThreadId) -> (usize, Verdict) {
+async fn last_verdict(api: &TestApi, thread: ThreadId) -> (usize, Verdict) {
     let Event::Reconciled(event) = last(api, thread).await else { panic!("no verdict") };
     assert_eq!(event.actor, "Ada");
     (event.slot, event.verdict)
@@ -289,7 +291,7 @@ async fn noted(api: &TestApi, thread: ThreadId) -> (usize, Verdict) {
 #[tokio::test]
 async fn a_call_in_doubt_is_settled_from_the_inbox() {
     let api = api().await;
-    let thread = asking(&api, "deed", "go").await;
+    let thread = run_until_question(&api, "two_writes", "go").await;
     let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
     assert_eq!(item["interrupt"]["action_request"], json!({"action": "send", "args": {"n": 0}}));
     assert_eq!((&item["kind"], &item["slot"]), (&json!("in_doubt"), &json!(0)));
@@ -301,7 +303,7 @@ async fn a_call_in_doubt_is_settled_from_the_inbox() {
 
     let settled = answer(&api, thread, json!({"type": "accept", "args": "sent"})).await;
     assert_eq!((settled.status, &settled.json()["status"]), (StatusCode::OK, &json!("interrupted")));
-    assert_eq!(noted(&api, thread).await, (0, Verdict::Happened { result: "sent".to_owned() }));
+    assert_eq!(last_verdict(&api, thread).await, (0, Verdict::Happened { result: "sent".to_owned() }));
     let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
     assert_eq!(item["interrupt"]["action_request"]["args"], json!({"n": 1}), "the other is still in doubt");
     let body = json!({"type": "respond", "args": {"slot": 0, "verdict": "skip"}});
@@ -309,7 +311,7 @@ async fn a_call_in_doubt_is_settled_from_the_inbox() {
 
     let settled = answer(&api, thread, json!({"type": "respond", "args": {"verdict": "skip"}})).await;
     assert_eq!((settled.status, &settled.json()["status"]), (StatusCode::ACCEPTED, &json!("running")));
-    assert_eq!(noted(&api, thread).await, (1, Verdict::Skip));
+    assert_eq!(last_verdict(&api, thread).await, (1, Verdict::Skip));
     api.run_until_idle(thread).await;
     let turn = api.get(&format!("/v1/turns/{}", id_of(&settled.json()))).await.json();
     assert!(turn["output"]["reply"].as_str().unwrap().starts_with("sent / "), "{turn}");
@@ -327,21 +329,23 @@ async fn a_text_can_be_a_verdict_on_a_call_in_doubt() {
             Verdict::Happened { result: "ok".to_owned() },
         ),
     ] {
-        let thread = asking(&api, "deed", "go").await;
+        let thread = run_until_question(&api, "two_writes", "go").await;
         answer(&api, thread, json!({"type": "respond", "args": args})).await;
-        assert_eq!(noted(&api, thread).await, (0, verdict), "{args}");
+        assert_eq!(last_verdict(&api, thread).await, (0, verdict), "{args}");
     }
     for body in [json!({"type": "accept"}), json!({"type": "respond", "args": "happened"})] {
-        let thread = asking(&api, "deed", "go").await;
+        let thread = run_until_question(&api, "two_writes", "go").await;
         answer(&api, thread, body).await;
-        let (0, Verdict::Happened { result }) = noted(&api, thread).await else { panic!("not happened") };
+        let (0, Verdict::Happened { result }) = last_verdict(&api, thread).await else {
+            panic!("not happened")
+        };
         assert!(result.contains("confirmed by a person"), "{result}");
     }
 }
 
 /// Returns a thread whose tool requests input; the other call is answered.
-async fn wanting(api: &TestApi) -> ThreadId {
-    let turn = api.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
+async fn thread_with_form(api: &TestApi) -> ThreadId {
+    let turn = api.post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await.json();
     let thread = thread_of(&turn);
     assert!(api.start_turn(thread).await && api.step(thread).await, "it asks");
     let schema = json!({
@@ -363,7 +367,7 @@ async fn wanting(api: &TestApi) -> ThreadId {
 #[tokio::test]
 async fn a_form_accepts_every_kind_of_answer() {
     let api = api().await;
-    let thread = wanting(&api).await;
+    let thread = thread_with_form(&api).await;
     let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
     assert_eq!((&item["kind"], &item["schema"]["required"]), (&json!("input"), &json!(["guests"])));
     assert_eq!(
@@ -390,13 +394,13 @@ async fn a_form_accepts_every_kind_of_answer() {
         (json!({"type": "respond", "args": "decline"}), InputResponse::Decline),
         (json!({"type": "ignore"}), InputResponse::Cancel),
     ] {
-        let thread = wanting(&api).await;
+        let thread = thread_with_form(&api).await;
         let taken = answer(&api, thread, body.clone()).await;
         assert_eq!(taken.status, StatusCode::ACCEPTED, "{body}: {taken:?}");
         assert_eq!(api.enqueued().await, [thread]);
         assert!(api.start_turn(thread).await, "{body}");
         let Event::InputProvided(event) = last(&api, thread).await else {
-            panic!("nothing is supplied: {body}")
+            panic!("no input was provided: {body}")
         };
         assert_eq!((event.response, event.actor.as_str()), (supplied, "Ada"), "{body}");
         let turn = api.get(&format!("/v1/turns/{}", id_of(&taken.json()))).await.json();

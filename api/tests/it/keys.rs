@@ -15,7 +15,8 @@ use crate::test_api::{Reply, TestApi, backends, config, id_of, key_ring, thread_
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) async fn locked() -> TestApi {
+/// An API with a key of an operator and a key of tenant acme.
+pub(crate) async fn api_with_keys() -> TestApi {
     TestApi::with(|config| config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])])).await
 }
 
@@ -53,7 +54,7 @@ async fn status_of(api: &TestApi, key: &str) -> u16 {
 
 #[tokio::test]
 async fn a_key_is_shown_once_and_stored_as_a_hash() {
-    let api = locked().await;
+    let api = api_with_keys().await;
     let made =
         create(&api, Some("acme"), json!({"name": "shop", "scopes": ["read", "submit", "read"]})).await;
     let (id, key) = (id_of(&made), secret(&made));
@@ -87,12 +88,12 @@ async fn a_key_is_shown_once_and_stored_as_a_hash() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, used()).await.expect("its use is noted");
+    tokio::time::timeout(PATIENCE, used()).await.expect("its use is recorded");
 }
 
 #[tokio::test]
 async fn a_key_of_any_scope_may_ask_what_it_may_do() {
-    let api = locked().await;
+    let api = api_with_keys().await;
     let made =
         create(&api, Some("acme"), json!({"name": "x", "scopes": ["answer"], "expires_in_seconds": 60}))
             .await;
@@ -108,7 +109,7 @@ async fn a_key_of_any_scope_may_ask_what_it_may_do() {
 
 #[tokio::test]
 async fn a_key_ends_when_it_expires_or_is_revoked() {
-    let api = locked().await;
+    let api = api_with_keys().await;
     let made = create(&api, Some("acme"), json!({"scopes": ["read"], "expires_in_seconds": 1})).await;
     assert_eq!(status_of(&api, secret(&made)).await, 200);
     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -132,7 +133,7 @@ async fn a_key_ends_when_it_expires_or_is_revoked() {
 
 #[tokio::test]
 async fn a_rotated_key_remains_valid_for_the_overlap() {
-    let api = locked().await;
+    let api = api_with_keys().await;
     let lifetime = json!({"name": "shop", "scopes": ["read"], "expires_in_seconds": 1000});
     let first = create(&api, Some("acme"), lifetime).await;
     let path = |key: &Value| format!("/v1/keys/{}/rotate", id_of(key));
@@ -151,7 +152,7 @@ async fn a_rotated_key_remains_valid_for_the_overlap() {
 
 #[tokio::test]
 async fn a_key_grants_nothing_that_it_lacks() {
-    let api = locked().await;
+    let api = api_with_keys().await;
     let admin =
         create(&api, Some("acme"), json!({"scopes": ["admin", "read"], "expires_in_seconds": 1000})).await;
     let admin = secret(&admin).to_owned();
@@ -206,22 +207,22 @@ async fn an_issued_key_keeps_its_limits_where_no_key_is_required() {
 #[tokio::test]
 async fn a_revoked_key_is_refused_by_every_api() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let parts = backends().await;
+    let backends = backends().await;
     let serve = async || {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let config = api::ApiConfig { keys: key_ring(&["operator-key"], &[]), ..config(&parts) };
+        let config = api::ApiConfig { keys: key_ring(&["operator-key"], &[]), ..config(&backends) };
         (url, tokio::spawn(api::serve(listener, config, CancellationToken::new())))
     };
-    let ((here, _a), (there, _b)) = (serve().await, serve().await);
+    let ((first, _a), (second, _b)) = (serve().await, serve().await);
     let client = reqwest::Client::new();
-    let create = client.post(format!("{here}/keys")).bearer_auth("operator-key");
+    let create = client.post(format!("{first}/keys")).bearer_auth("operator-key");
     let made: Value = create.json(&json!({"scopes": ["read"]})).send().await.unwrap().json().await.unwrap();
     let show = async || {
-        client.get(format!("{there}/turns")).bearer_auth(secret(&made)).send().await.unwrap().status()
+        client.get(format!("{second}/turns")).bearer_auth(secret(&made)).send().await.unwrap().status()
     };
     assert_eq!(show().await, 200);
-    let revoke = client.delete(format!("{here}/keys/{}", id_of(&made))).bearer_auth("operator-key");
+    let revoke = client.delete(format!("{first}/keys/{}", id_of(&made))).bearer_auth("operator-key");
     assert_eq!(revoke.send().await.unwrap().status(), 200);
     let refused = async {
         while show().await != 401 {
@@ -233,7 +234,7 @@ async fn a_revoked_key_is_refused_by_every_api() {
 
 #[tokio::test]
 async fn without_the_scope_answer_no_message_answers_a_question() {
-    let api = locked().await;
+    let api = api_with_keys().await;
     let made = create(&api, Some("acme"), json!({"scopes": ["submit", "read"]})).await;
     let post = async |path: &str, body: Value| ask(&api, Some(secret(&made)), "POST", path, &body).await;
     let asking = post("/v1/turns", json!({"strategy": "probe", "input": "ask Pay? | yes | no"})).await.json();

@@ -13,7 +13,6 @@ mod callers;
 mod cancel_retry;
 mod config;
 mod connections;
-mod delayed;
 mod events;
 mod exact_values;
 mod exports;

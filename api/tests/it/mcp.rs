@@ -33,7 +33,7 @@ fn offer() -> McpOffer {
     }
 }
 
-async fn shown(api: &TestApi) -> Value {
+async fn show_server(api: &TestApi) -> Value {
     api.get("/v1/mcp/servers/desk").await.json()
 }
 
@@ -47,7 +47,7 @@ async fn a_server_is_shown_as_a_worker_last_found_it() {
 
     let store = &api.backends.store;
     store.record_mcp_offer("desk", "w1", &offer(), Some(&definitions("books"))).await.unwrap();
-    let server = shown(&api).await;
+    let server = show_server(&api).await;
     assert_eq!((&server["state"], &server["tool_count"]), (&json!("reachable"), &json!(1)));
     assert_eq!((&server["server"], &server["worker"]), (&json!("desk 1.0"), &json!("w1")));
     let tool =
@@ -57,9 +57,9 @@ async fn a_server_is_shown_as_a_worker_last_found_it() {
     assert_eq!(server["resources"][0]["uri"], "desk://days/{n}");
 
     store.record_mcp_failure("desk", "w2", "it does not answer").await.unwrap();
-    let server = shown(&api).await;
+    let server = show_server(&api).await;
     assert_eq!((&server["state"], &server["error"]), (&json!("unreachable"), &json!("it does not answer")));
-    assert_eq!(server["tools"], json!([tool]), "what it offered is still shown");
+    assert_eq!(server["tools"], json!([tool]), "its last offer is still shown");
     api.get("/v1/mcp/servers/post").await.problem(404, "unknown-server");
 }
 
@@ -69,16 +69,16 @@ async fn exactly_the_shown_tools_are_approved() {
     let store = &api.backends.store;
     store.approve(Pin::new("desk", &definitions("books"), "first use")).await.unwrap();
     store.record_mcp_offer("desk", "w1", &offer(), Some(&definitions("books"))).await.unwrap();
-    assert_eq!(shown(&api).await["pin_state"], "approved");
+    assert_eq!(show_server(&api).await["pin_state"], "approved");
 
     store
         .record_mcp_offer("desk", "w1", &offer(), Some(&definitions("books, and mails keys")))
         .await
         .unwrap();
-    let seen = shown(&api).await;
+    let changed = show_server(&api).await;
     let place = json!({"path": "description", "before": "books", "after": "books, and mails keys"});
-    assert_eq!(seen["pin_state"], "changed");
-    assert_eq!(seen["changes"], json!([{"tool": "book", "change": "changed", "places": [place]}]));
+    assert_eq!(changed["pin_state"], "changed");
+    assert_eq!(changed["changes"], json!([{"tool": "book", "change": "changed", "places": [place]}]));
 
     // The server changes again before the person approves.
     store.record_mcp_offer("desk", "w1", &offer(), Some(&definitions("mails keys"))).await.unwrap();
@@ -86,10 +86,10 @@ async fn exactly_the_shown_tools_are_approved() {
         let user = [("x-turnfold-user", "ada")];
         api.post_with("/v1/mcp/servers/desk/pins", &user, json!({"hash": hash})).await
     };
-    approve(&seen["hash"]).await.problem(409, "tools-changed");
+    approve(&changed["hash"]).await.problem(409, "tools-changed");
     assert_eq!(store.pin("desk").await.unwrap().unwrap().definitions, definitions("books"));
 
-    let approved = approve(&shown(&api).await["hash"]).await.json();
+    let approved = approve(&show_server(&api).await["hash"]).await.json();
     assert_eq!((&approved["pin_state"], &approved["changes"]), (&json!("approved"), &json!([])));
     assert_eq!(approved["pin"]["approved_by"], "ada");
     assert_eq!(store.pin("desk").await.unwrap().unwrap().definitions, definitions("mails keys"));
@@ -102,7 +102,7 @@ async fn tools_that_are_not_shown_are_not_approved() {
     let withheld = McpOffer { tools_withheld: Some("they are too large".to_owned()), ..offer() };
     store.approve(Pin::new("desk", "[]", "first use")).await.unwrap();
     store.record_mcp_offer("desk", "w1", &withheld, None).await.unwrap();
-    let server = shown(&api).await;
+    let server = show_server(&api).await;
     assert_eq!(
         (&server["tools_withheld"], &server["pin_state"]),
         (&json!("they are too large"), &json!("unknown"))

@@ -12,7 +12,7 @@ use crate::test_api::{Reply, TestApi, key_ring, thread_of};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Sends a chat completion and plays the worker until it returns.
+/// Sends a chat completion and runs all threads until it returns.
 async fn chat_with(api: &TestApi, headers: &[(&str, &str)], body: Value) -> Reply {
     let work = async {
         loop {
@@ -25,7 +25,7 @@ async fn chat_with(api: &TestApi, headers: &[(&str, &str)], body: Value) -> Repl
     let asked = tokio::time::timeout(Duration::from_secs(30), api.post_with(CHAT, headers, body));
     tokio::select! {
         reply = asked => reply.unwrap(),
-        () = work => panic!("nobody stops working"),
+        () = work => panic!("the worker does not stop"),
     }
 }
 
@@ -33,8 +33,8 @@ async fn chat(api: &TestApi, body: Value) -> Reply {
     chat_with(api, &[], body).await
 }
 
-fn say(message: &str) -> Value {
-    json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": message}]})
+fn say(text: &str) -> Value {
+    json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": text}]})
 }
 
 /// Asserts an error with this status, code and parameter, and returns its message.
@@ -65,9 +65,9 @@ async fn every_strategy_is_a_model() {
     for path in ["turnfold/probe", "turnfold%2Fprobe", "probe"] {
         let model = api.get(&format!("/v1/models/{path}")).await.json();
         assert_eq!((&model["id"], &model["object"]), (&json!("turnfold/probe"), &json!("model")), "{path}");
-        assert!(model["created"].as_i64().unwrap() > 1_700_000_000, "it is not of 1970: {model}");
+        assert!(model["created"].as_i64().unwrap() > 1_700_000_000, "the time is not zero: {model}");
     }
-    for path in ["turnfold/nobody", "nobody", "openai/probe"] {
+    for path in ["turnfold/unknown", "unknown", "openai/probe"] {
         let reply = api.get(&format!("/v1/models/{path}")).await;
         let message = error(&reply, 404, "model_not_found", Some("model"));
         assert!(message.contains("turnfold/probe"), "{message}");
@@ -91,19 +91,24 @@ async fn a_conversation_starts_a_thread_and_the_response_names_it() {
     });
     let reply = chat(&api, body).await;
     assert_eq!(reply.status, 200, "{reply:?}");
-    let said = reply.json();
-    assert_eq!((&said["object"], &said["model"]), (&json!("chat.completion"), &json!("turnfold/probe")));
+    let completion = reply.json();
     assert_eq!(
-        said["choices"][0]["message"],
+        (&completion["object"], &completion["model"]),
+        (&json!("chat.completion"), &json!("turnfold/probe"))
+    );
+    assert_eq!(
+        completion["choices"][0]["message"],
         json!({"role": "assistant", "content": "Done: two.", "refusal": null})
     );
-    assert_eq!(said["choices"][0]["finish_reason"], "stop");
-    assert_eq!(said["usage"], json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}));
-    let (thread, turn) =
-        (said["turnfold"]["thread_id"].as_str().unwrap(), said["turnfold"]["turn_id"].as_str().unwrap());
+    assert_eq!(completion["choices"][0]["finish_reason"], "stop");
+    assert_eq!(completion["usage"], json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}));
+    let (thread, turn) = (
+        completion["turnfold"]["thread_id"].as_str().unwrap(),
+        completion["turnfold"]["turn_id"].as_str().unwrap(),
+    );
     assert_eq!(reply.headers["x-turnfold-thread"], thread);
     assert_eq!(reply.headers["x-turnfold-turn"], turn);
-    assert_eq!(said["id"], format!("chatcmpl-{turn}"));
+    assert_eq!(completion["id"], format!("chatcmpl-{turn}"));
 
     let row = api.get(&format!("/v1/turns/{turn}")).await.json();
     let roles: Vec<&str> =
@@ -125,21 +130,21 @@ async fn a_question_is_a_completion_and_the_next_message_answers_it() {
     let asked = chat(&api, say("ask Which colour? | red | green")).await.json();
     assert_eq!(asked["choices"][0]["message"]["content"], "Which colour?\n1. red\n2. green");
     assert_eq!(asked["choices"][0]["finish_reason"], "stop");
-    let ours = &asked["turnfold"];
+    let turnfold = &asked["turnfold"];
     assert_eq!(
-        (&ours["status"], &ours["interrupt"]["options"]),
+        (&turnfold["status"], &turnfold["interrupt"]["options"]),
         (&json!("interrupted"), &json!(["red", "green"]))
     );
-    let thread = thread_of(ours).to_string();
+    let thread = thread_of(turnfold).to_string();
 
     // Only the last user message is used: the thread contains the others.
     let mut more = say("ask Which colour? | red | green");
-    let said = json!([
+    let more_messages = json!([
         {"role": "assistant", "content": "Which colour?"},
         {"role": "user", "content": "green"},
         {"role": "assistant", "content": "(thinks)"},
     ]);
-    more["messages"].as_array_mut().unwrap().extend(said.as_array().unwrap().clone());
+    more["messages"].as_array_mut().unwrap().extend(more_messages.as_array().unwrap().clone());
     more["metadata"] = json!({"thread_id": thread});
     let answered = chat(&api, more).await;
     assert_eq!(
@@ -172,12 +177,12 @@ async fn a_thread_is_continued_with_its_configuration() {
     assert!(error(&other, 400, "invalid", Some("model")).contains("turnfold/probe"));
     let tuned = chat(&api, on(json!({"turnfold": {"config": {}}}))).await;
     error(&tuned, 400, "invalid", Some("turnfold"));
-    let nobody = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
-    let unknown = chat(&api, on(json!({"metadata": {"thread_id": nobody}}))).await;
+    let missing = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
+    let unknown = chat(&api, on(json!({"metadata": {"thread_id": missing}}))).await;
     error(&unknown, 404, "unknown_thread", Some("metadata.thread_id"));
     let none = chat(&api, on(json!({"metadata": {"thread_id": "x"}}))).await;
     error(&none, 400, "invalid", Some("metadata.thread_id"));
-    let two = chat_with(&api, &[("x-turnfold-thread", nobody)], on(json!({}))).await;
+    let two = chat_with(&api, &[("x-turnfold-thread", missing)], on(json!({}))).await;
     error(&two, 400, "invalid", Some("metadata.thread_id"));
 }
 
@@ -244,7 +249,10 @@ async fn a_failed_turn_is_an_error_with_its_cause_and_is_not_retried() {
     let reply = chat(&api, say("fail out of paper")).await;
     let reported = error(&reply, 500, "turn_failed", None);
     let turn = reply.headers["x-turnfold-turn"].to_str().unwrap();
-    assert!(reported.contains("out of paper") && reported.contains(&format!("/v1/turns/{turn}/retry")), "{reported}");
+    assert!(
+        reported.contains("out of paper") && reported.contains(&format!("/v1/turns/{turn}/retry")),
+        "{reported}"
+    );
     assert_eq!(reply.headers["x-should-retry"], "false");
 }
 
@@ -297,7 +305,7 @@ fn turn_of(reply: &Reply) -> &str {
 }
 
 /// Sends a request, disconnects before the response, and returns its turn.
-async fn hung_up(api: &TestApi, headers: &[(&str, &str)], body: Value) -> String {
+async fn disconnect_early(api: &TestApi, headers: &[(&str, &str)], body: Value) -> String {
     let asked = tokio::time::timeout(Duration::from_millis(50), api.post_with(CHAT, headers, body)).await;
     assert!(asked.is_err(), "{asked:?}");
     api.get("/v1/turns").await.json()["data"][0]["id"].as_str().unwrap().to_owned()
@@ -306,7 +314,7 @@ async fn hung_up(api: &TestApi, headers: &[(&str, &str)], body: Value) -> String
 #[tokio::test]
 async fn a_retry_without_a_response_is_the_same_turn() {
     let api = TestApi::new().await;
-    let first = hung_up(&api, &[FIRST], say("echo hi")).await;
+    let first = disconnect_early(&api, &[FIRST], say("echo hi")).await;
     let again = chat_with(&api, &[AGAIN], say("echo hi")).await;
     assert_eq!(again.json()["choices"][0]["message"]["content"], "Done: hi.");
     assert_eq!(
@@ -319,15 +327,15 @@ async fn a_retry_without_a_response_is_the_same_turn() {
     // The request has its response now, so an identical one is a new request. The key is released a moment later.
     let began = std::time::Instant::now();
     while turn_of(&chat_with(&api, &[AGAIN], say("echo hi")).await) == first {
-        assert!(began.elapsed() < Duration::from_secs(30), "an answer that was given is given for ever");
+        assert!(began.elapsed() < Duration::from_secs(30), "the response is repeated forever");
     }
 }
 
 #[tokio::test]
 async fn a_different_or_first_request_is_another_turn() {
     let api = TestApi::new().await;
-    let first = hung_up(&api, &[FIRST], say("echo hi")).await;
-    let by = ("x-turnfold-user", "somebody else");
+    let first = disconnect_early(&api, &[FIRST], say("echo hi")).await;
+    let by = ("x-turnfold-user", "another");
     let mut seen = vec![first.clone()];
     for (headers, message) in [
         (vec![FIRST], "echo hi"),
@@ -336,7 +344,7 @@ async fn a_different_or_first_request_is_another_turn() {
         (vec![AGAIN, by], "echo hi"),
         (vec![AGAIN, ("idempotency-key", "mine")], "echo hi"),
     ] {
-        let turn = hung_up(&api, &headers, say(message)).await;
+        let turn = disconnect_early(&api, &headers, say(message)).await;
         assert!(!seen.contains(&turn), "{headers:?} {message}");
         seen.push(turn);
     }
@@ -348,16 +356,16 @@ async fn a_different_or_first_request_is_another_turn() {
 async fn a_retry_finds_a_running_turn_but_not_one_that_ended_long_ago() {
     let wait = Duration::from_millis(200);
     let api = TestApi::with(|config| config.chat_wait = wait).await;
-    let first = hung_up(&api, &[FIRST], say("echo hi")).await;
+    let first = disconnect_early(&api, &[FIRST], say("echo hi")).await;
     // No worker is running.
     tokio::time::sleep(wait).await;
-    assert_eq!(hung_up(&api, &[AGAIN], say("echo hi")).await, first);
+    assert_eq!(disconnect_early(&api, &[AGAIN], say("echo hi")).await, first);
     let turns = api.get("/v1/turns").await.json();
     assert_eq!(turns["data"].as_array().unwrap().len(), 1, "{turns}");
 
     api.run_until_idle(thread_of(&turns["data"][0])).await;
     tokio::time::sleep(wait).await;
-    let second = hung_up(&api, &[AGAIN], say("echo hi")).await;
+    let second = disconnect_early(&api, &[AGAIN], say("echo hi")).await;
     assert_ne!(first, second);
     assert_eq!(turn_of(&chat_with(&api, &[AGAIN], say("echo hi")).await), second);
 }
@@ -386,10 +394,10 @@ async fn a_stream_is_the_completion_in_chunks() {
     );
     assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
     assert_eq!(chunks[0]["turnfold"]["thread_id"], reply.headers["x-turnfold-thread"].to_str().unwrap());
-    let message: Vec<&str> =
+    let pieces: Vec<&str> =
         chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
-    assert_eq!(message.concat(), format!("Done: {long}."));
-    assert!(message.len() > 3, "{message:?}");
+    assert_eq!(pieces.concat(), format!("Done: {long}."));
+    assert!(pieces.len() > 3, "{pieces:?}");
     let [.., last, usage] = chunks.as_slice() else { panic!("{chunks:?}") };
     assert_eq!(last["choices"][0]["finish_reason"], "stop");
     assert_eq!(last["turnfold"]["status"], "completed");
@@ -458,7 +466,7 @@ async fn images_and_files_are_kept_by_their_hash() {
 }
 
 #[tokio::test]
-async fn a_model_that_takes_no_images_refuses_them_at_the_door() {
+async fn images_for_a_model_that_takes_none_are_refused_at_once() {
     let api = TestApi::with(|config| {
         config.tuned = [("planner".to_owned(), json!({"model": "blind/m"}))].into();
         config.accepts = shared::Accepts([("blind".to_owned(), [].into())].into());

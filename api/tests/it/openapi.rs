@@ -101,23 +101,24 @@ fn the_document_lists_and_describes_every_route() {
     for (route, operation) in operations {
         assert!(operation["summary"].is_string() && operation["operationId"].is_string(), "{route}");
         assert!(operation["responses"]["200"].is_object(), "{route}");
-        let keyed = route.contains("/v1/") || route == "get /metrics";
+        let needs_key = route.contains("/v1/") || route == "get /metrics";
         let scopes = operation["security"][0]["bearer"].as_array().map(Vec::len);
-        let needed = usize::from(route != "get /v1/caller");
-        assert_eq!(scopes, keyed.then_some(needed), "{route} needs one scope");
-        assert_eq!(operation["responses"]["default"].is_object(), keyed, "{route}");
-        let dialect = ["/files", "/batches", "/models", "/chat/"]
+        let scopes_needed = usize::from(route != "get /v1/caller");
+        assert_eq!(scopes, needs_key.then_some(scopes_needed), "{route} needs one scope");
+        assert_eq!(operation["responses"]["default"].is_object(), needs_key, "{route}");
+        let is_openai = ["/files", "/batches", "/models", "/chat/"]
             .iter()
             .any(|prefix| route.contains(&format!("/v1{prefix}")));
-        let shape = if dialect { "#/components/schemas/ErrorReply" } else { "#/components/schemas/Problem" };
+        let shape =
+            if is_openai { "#/components/schemas/ErrorReply" } else { "#/components/schemas/Problem" };
         for (status, response) in operation["responses"].as_object().into_iter().flatten() {
             let content = response["content"].as_object().into_iter().flatten().next();
-            let refused = status.as_str() >= "400" && route != "get /readyz";
+            let is_error = status.as_str() >= "400" && route != "get /readyz";
             assert!(
-                !refused || content.is_some_and(|(_, content)| content["schema"]["$ref"] == shape),
+                !is_error || content.is_some_and(|(_, content)| content["schema"]["$ref"] == shape),
                 "{route} {status}"
             );
-            assert!(!dialect || status != "422", "{route}: OpenAI's dialect has 400 for it");
+            assert!(!is_openai || status != "422", "{route}: OpenAI's API has 400 for it");
         }
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             assert!(parameter["description"].is_string(), "{route}: {parameter}");
@@ -127,19 +128,19 @@ fn the_document_lists_and_describes_every_route() {
 
 #[test]
 fn every_referenced_schema_is_in_the_document() {
-    fn pointed(at: &Value, names: &mut Vec<String>) {
-        match at {
-            Value::Object(map) => map.iter().for_each(|(key, value)| match value.as_str() {
+    fn collect_references(value: &Value, names: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, field)| match field.as_str() {
                 Some(name) if key == "$ref" => names.push(name.to_owned()),
-                _ => pointed(value, names),
+                _ => collect_references(field, names),
             }),
-            Value::Array(items) => items.iter().for_each(|item| pointed(item, names)),
+            Value::Array(items) => items.iter().for_each(|item| collect_references(item, names)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
         }
     }
     let document: Value = serde_json::from_str(&api::openapi()).unwrap();
     let mut names = Vec::new();
-    pointed(&document, &mut names);
+    collect_references(&document, &mut names);
     assert!(10 < names.len());
     for name in names {
         assert!(document.pointer(name.trim_start_matches('#')).is_some(), "{name}");

@@ -21,15 +21,15 @@ async fn groups(api: &TestApi) -> BTreeMap<String, (u64, Value)> {
         )
     };
     let all: BTreeMap<_, _> = groups.iter().map(group).collect();
-    assert_eq!(all.len(), groups.len(), "a cause for each here: {page}");
+    assert_eq!(all.len(), groups.len(), "one group for each cause: {page}");
     all
 }
 
 /// Claims all jobs and blocks one thread for the given reason.
-async fn held(api: &TestApi, thread: ThreadId, why: BlockReason) {
+async fn block_thread(api: &TestApi, thread: ThreadId, why: BlockReason) {
     loop {
         let jobs = api.backends.queue.claim(1.into()).await.unwrap();
-        let job = jobs.first().unwrap_or_else(|| panic!("{thread} is not rung for"));
+        let job = jobs.first().unwrap_or_else(|| panic!("{thread} has no job"));
         if job.thread == thread {
             let next = Schedule::Blocked { after: MAX_PAUSE, reason: why.clone() };
             assert!(api.backends.queue.ack(job, Some(next)).await.unwrap());
@@ -58,10 +58,10 @@ async fn every_pending_turn_has_a_reason() {
         BlockedBy::Provider.because("model a/b limits its requests: slow down"),
         BlockedBy::Retry.because("the endpoint is overloaded"),
         BlockedBy::Pause.because("model a/b is paused by Ada: dear"),
-        BlockedBy::Worker.because("a worker is at it whose token was lost"),
+        BlockedBy::Worker.because("a worker whose token was lost has its job"),
     ] {
         let turn = api.submit("echo held").await;
-        held(&api, thread_of(&turn), why).await;
+        block_thread(&api, thread_of(&turn), why).await;
     }
     let lost = api.submit("echo lost").await;
     let job = api.backends.queue.claim(1.into()).await.unwrap().remove(0);
@@ -104,15 +104,15 @@ async fn every_pending_turn_has_a_reason() {
 #[tokio::test]
 async fn a_tenant_sees_only_its_own_turns() {
     let api = TestApi::new().await;
-    let of = async |tenant: &str| {
+    let queue_of = async |tenant: &str| {
         let headers = [("X-Turnfold-Tenant", tenant)];
         api.post_with("/v1/turns", &headers, json!({"strategy": "probe", "input": "echo"})).await;
         let request = axum::http::Request::get("/v1/queue").header("X-Turnfold-Tenant", tenant);
         let page = api.send(request.body(axum::body::Body::empty()).unwrap()).await.json();
         (page["groups"][0]["turns"].as_u64().unwrap(), page["data"][0]["tenant"].as_str().unwrap().to_owned())
     };
-    assert_eq!(of("acme").await, (1, "acme".to_owned()));
-    assert_eq!(of("bell").await, (1, "bell".to_owned()));
+    assert_eq!(queue_of("acme").await, (1, "acme".to_owned()));
+    assert_eq!(queue_of("bell").await, (1, "bell".to_owned()));
     let all = api.get("/v1/queue").await.json();
     assert_eq!(all["data"].as_array().unwrap().len(), 2);
     let lane = Lane::new("acme", Priority::Normal);
@@ -134,7 +134,7 @@ async fn a_turn_behind_an_open_question_is_not_reported_as_not_enqueued() {
     api.post("/v1/turns", json!({"thread_id": asks["thread_id"], "input": "and then"})).await;
     let job = api.backends.queue.claim(1.into()).await.unwrap().remove(0);
     assert_eq!(job.thread, thread_of(&asks));
-    assert!(!groups(&api).await.contains_key("behind"), "a worker is at it");
+    assert!(!groups(&api).await.contains_key("behind"), "a worker has its job");
     api.backends.queue.ack(&job, None).await.unwrap();
     let all = groups(&api).await;
     assert_eq!(all["behind"], (1, json!("its thread is waiting for a person")), "{all:?}");
@@ -143,7 +143,7 @@ async fn a_turn_behind_an_open_question_is_not_reported_as_not_enqueued() {
 
 /// Lets the leases of a queue in memory grow older. The clock stands still only meanwhile: connections to the database need
 /// it.
-async fn pass(time: Duration) {
+async fn advance_clock(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
@@ -162,13 +162,13 @@ async fn a_turn_whose_worker_is_silent_is_stalled_until_another_one_takes_over()
     let turn = api.submit("echo hi").await;
     let path = format!("/v1/queue?thread_id={}", thread_of(&turn));
     let jobs = first.claim(1.into()).await.unwrap();
-    pass(Duration::from_secs(11)).await;
+    advance_clock(Duration::from_secs(11)).await;
     assert_eq!(api.get(&path).await.json()["data"], json!([]), "one renewal is late");
     assert_eq!(first.renew_leases(&jobs).await.unwrap(), []);
-    pass(Duration::from_secs(11)).await;
+    advance_clock(Duration::from_secs(11)).await;
     assert_eq!(api.get(&path).await.json()["data"], json!([]), "the lease was renewed");
 
-    pass(Duration::from_secs(9)).await;
+    advance_clock(Duration::from_secs(9)).await;
     let page = api.get(&path).await.json();
     let detail = "worker first no longer renews its lease; another worker takes over when the lease expires";
     let reported = &page["data"][0];
@@ -182,7 +182,7 @@ async fn a_turn_whose_worker_is_silent_is_stalled_until_another_one_takes_over()
         (&json!("stalled"), &json!(detail), &json!(1))
     );
 
-    pass(Duration::from_secs(11)).await;
+    advance_clock(Duration::from_secs(11)).await;
     let reported = api.get(&path).await.json()["data"][0].clone();
     assert_eq!((&reported["cause"], &reported["until"]), (&json!("stalled"), &Value::Null));
     assert!(reported["detail"].as_str().unwrap().contains("has expired"), "{reported}");
@@ -197,7 +197,7 @@ async fn a_turn_whose_worker_is_silent_is_stalled_until_another_one_takes_over()
 #[tokio::test]
 async fn the_turns_of_one_thread_are_explained_alone() {
     let api = TestApi::new().await;
-    let of = async |thread: ThreadId, tenant: &str| {
+    let queue_of = async |thread: ThreadId, tenant: &str| {
         let path = format!("/v1/queue?thread_id={thread}");
         let request = axum::http::Request::get(path).header("X-Turnfold-Tenant", tenant);
         api.send(request.body(axum::body::Body::empty()).unwrap()).await.json()
@@ -208,17 +208,21 @@ async fn the_turns_of_one_thread_are_explained_alone() {
     let turn = api.submit("echo one").await;
     let more = json!({"thread_id": turn["thread_id"], "input": "echo more"});
     let more = api.post("/v1/turns", more).await.json();
-    held(&api, thread_of(&turn), BlockedBy::Retry.because("no answer")).await;
+    block_thread(&api, thread_of(&turn), BlockedBy::Retry.because("no answer")).await;
     api.ack_all_jobs().await;
     let other = api.submit("echo other").await;
-    let page = of(thread_of(&turn), "default").await;
+    let page = queue_of(thread_of(&turn), "default").await;
     let ids =
         [&page["data"][0], &page["data"][1]].map(|turn| (turn["cause"].clone(), turn["turn_id"].clone()));
     assert_eq!(ids, [(json!("retry"), turn["id"].clone()), (json!("behind"), more["id"].clone())], "{page}");
     assert_eq!(page["groups"].as_array().unwrap().len(), 2, "{page}");
-    assert_eq!(of(thread_of(&asks), "default").await["data"][0]["cause"], "person");
-    assert_eq!(of(thread_of(&turn), "acme").await, none, "another tenant's thread looks like an unknown one");
-    assert_eq!(of(ThreadId::from_u128(7), "default").await, none);
+    assert_eq!(queue_of(thread_of(&asks), "default").await["data"][0]["cause"], "person");
+    assert_eq!(
+        queue_of(thread_of(&turn), "acme").await,
+        none,
+        "another tenant's thread is like an unknown one"
+    );
+    assert_eq!(queue_of(ThreadId::from_u128(7), "default").await, none);
 
     let soon = Schedule::Blocked { after: MAX_PAUSE / 2, reason: BlockedBy::Limit.because("so are these") };
     for n in 0..MAX_LISTED {
@@ -228,8 +232,12 @@ async fn the_turns_of_one_thread_are_explained_alone() {
             .await
             .unwrap();
     }
-    assert_eq!(of(thread_of(&turn), "default").await["not_inspected"], 1, "its job is not among the first");
-    assert_eq!(of(thread_of(&other), "default").await["data"][0]["cause"], "worker");
+    assert_eq!(
+        queue_of(thread_of(&turn), "default").await["not_inspected"],
+        1,
+        "its job is not among the first"
+    );
+    assert_eq!(queue_of(thread_of(&other), "default").await["data"][0]["cause"], "worker");
 }
 
 /// If the queue has more jobs than it lists, the others are not reported as waiting for a worker.
@@ -238,7 +246,8 @@ async fn turns_beyond_the_listed_jobs_are_not_inspected() {
     let api = TestApi::new().await;
     api.ack_all_jobs().await;
     let turn = api.submit("echo held").await;
-    held(&api, thread_of(&turn), BlockedBy::Limit.because("model a/b is at its 20 requests at once")).await;
+    block_thread(&api, thread_of(&turn), BlockedBy::Limit.because("model a/b is at its 20 requests at once"))
+        .await;
     assert_eq!(groups(&api).await.keys().collect::<Vec<_>>(), ["limit"]);
     let soon = Schedule::Blocked { after: MAX_PAUSE / 2, reason: BlockedBy::Limit.because("so are these") };
     for n in 0..MAX_LISTED {
@@ -283,7 +292,7 @@ async fn too_many_turns_are_rejected() {
     }
     let began = std::time::Instant::now();
     while api.post("/v1/turns", more.clone()).await.status != 202 {
-        assert!(began.elapsed() < Duration::from_secs(20), "there is room again");
+        assert!(began.elapsed() < Duration::from_secs(20), "turns are accepted again");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::{testing::announce, webhooks::EventType};
 
 use crate::{
-    keys::{ask, create, locked, secret},
+    keys::{api_with_keys, ask, create, secret},
     test_api::{Reply, TestApi, id_of, thread_of},
 };
 
@@ -69,7 +69,7 @@ impl Ids {
         [&self.thread, &self.turn, &self.file, &self.batch, &self.webhook, &self.delivery, &self.key]
     }
 
-    fn place(&self, path: &str) -> String {
+    fn fill_path(&self, path: &str) -> String {
         let id = match path.split('/').nth(2).unwrap_or_default() {
             "threads" | "inbox" => &self.thread,
             "turns" => &self.turn,
@@ -89,7 +89,7 @@ impl Ids {
     }
 
     /// Replaces the ids in a text, so that texts about different ids can be compared.
-    fn neutral(&self, text: &str) -> String {
+    fn without_ids(&self, text: &str) -> String {
         self.all().iter().fold(text.to_owned(), |text, id| text.replace(id, "ID"))
     }
 }
@@ -116,10 +116,11 @@ fn body(route: &Route, ids: &Ids) -> Value {
 }
 
 async fn send(api: &TestApi, key: Option<&str>, route: &Route, ids: &Ids) -> Reply {
-    ask(api, key, &route.method, &ids.place(&route.path), &body(route, ids)).await
+    ask(api, key, &route.method, &ids.fill_path(&route.path), &body(route, ids)).await
 }
 
-async fn furnish(api: &TestApi) -> Ids {
+/// Creates one of each kind of data for tenant acme.
+async fn create_one_of_each(api: &TestApi) -> Ids {
     let post = async |path: &str, body: Value| {
         let reply = ask(api, Some("acme-key"), "POST", path, &body).await;
         assert!(reply.status.is_success(), "{reply:?}");
@@ -162,8 +163,8 @@ async fn keys(api: &TestApi, tenant: &str, expires: Option<u64>) -> Vec<(Scope, 
 
 #[tokio::test]
 async fn every_route_admits_the_keys_that_it_should() {
-    let api = locked().await;
-    let (ids, unknown, routes) = (furnish(&api).await, Ids::unknown(), routes());
+    let api = api_with_keys().await;
+    let (ids, unknown, routes) = (create_one_of_each(&api).await, Ids::unknown(), routes());
     assert_eq!(routes.len(), 65);
     let (own, other) = (keys(&api, "acme", None).await, keys(&api, "bell", None).await);
     let (revoked, expired) = (keys(&api, "acme", None).await, keys(&api, "acme", Some(1)).await);
@@ -192,7 +193,7 @@ async fn every_route_admits_the_keys_that_it_should() {
         if route.path.contains("{kind}") {
             assert!(reply.problem(403, "forbidden").contains("can pause only itself"), "{name}");
         }
-        for id in ids.all().iter().filter(|id| !ids.place(&route.path).contains(*id)) {
+        for id in ids.all().iter().filter(|id| !ids.fill_path(&route.path).contains(*id)) {
             assert!(
                 !reply.text().contains(*id) || body(route, &ids).to_string().contains(*id),
                 "{name}: {reply:?}"
@@ -202,7 +203,7 @@ async fn every_route_admits_the_keys_that_it_should() {
             let of_unknown = send(&api, Some(key), route, &unknown).await;
             assert_eq!(reply.status, of_unknown.status, "{name}: {reply:?}");
             assert!(!reply.status.is_success(), "{name}: {reply:?}");
-            assert_eq!(ids.neutral(reply.text()), unknown.neutral(of_unknown.text()), "{name}");
+            assert_eq!(ids.without_ids(reply.text()), unknown.without_ids(of_unknown.text()), "{name}");
         }
     }
     for route in &routes {

@@ -12,11 +12,11 @@ async fn strategies_are_listed_by_name() {
     let names: Vec<&str> =
         page["data"].as_array().unwrap().iter().map(|strategy| strategy["name"].as_str().unwrap()).collect();
     assert_eq!(names, known_strategies().names());
-    assert!(names.is_sorted() && names.contains(&"deed") && names.contains(&"planner"), "{names:?}");
-    let deed = names.iter().position(|name| *name == "deed").unwrap();
+    assert!(names.is_sorted() && names.contains(&"two_writes") && names.contains(&"planner"), "{names:?}");
+    let two_writes = names.iter().position(|name| *name == "two_writes").unwrap();
     assert_eq!(
-        page["data"][deed],
-        json!({"name": "deed", "version": 3, "about": "does two things that may change the world"})
+        page["data"][two_writes],
+        json!({"name": "two_writes", "version": 3, "about": "makes two calls that may change the world"})
     );
 }
 
@@ -52,7 +52,7 @@ async fn a_strategy_is_drawn_as_a_flowchart() {
 async fn an_unknown_strategy_lists_the_known_ones() {
     let api = TestApi::new().await;
     for tail in ["", "/map"] {
-        let detail = api.get(&format!("/v1/strategies/nobody{tail}")).await.problem(404, "unknown-strategy");
+        let detail = api.get(&format!("/v1/strategies/unknown{tail}")).await.problem(404, "unknown-strategy");
         assert!(detail.contains(&known_strategies().names().join(", ")), "{detail}");
     }
 }

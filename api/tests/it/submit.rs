@@ -29,7 +29,7 @@ async fn a_turn_starts_a_thread_and_enqueues_it() {
     let log = api.backends.store.load(thread_of(&turn)).await.unwrap().1;
     let Event::Opened(opened) = &log[0].event else { panic!("{log:?}") };
     assert_eq!((opened.strategy.as_str(), opened.version, opened.actor.as_str()), ("probe", 1, "Ada"));
-    assert!(opened.config.is_null(), "nobody tuned anything");
+    assert!(opened.config.is_null(), "nothing is configured");
     assert_eq!(opened.servers["post"], "sends letters");
 }
 
@@ -47,10 +47,10 @@ async fn a_turn_continues_a_thread() {
 #[tokio::test]
 async fn configuration_of_a_request_overrides_that_of_the_operator_and_is_recorded() {
     let api = TestApi::with(|config| {
-        config.tuned.insert("deed".to_owned(), json!({"tone": {"warm": true}, "calls": 1}));
+        config.tuned.insert("two_writes".to_owned(), json!({"tone": {"warm": true}, "calls": 1}));
     })
     .await;
-    let body = json!({"assistant_id": "deed", "input": "go", "config": {"tone": {"brief": true}}});
+    let body = json!({"assistant_id": "two_writes", "input": "go", "config": {"tone": {"brief": true}}});
     let turn = api.post("/v1/turns", body).await.json();
     let state = api.get(&format!("/v1/threads/{}/state", thread_of(&turn))).await.json();
     assert_eq!(state["config"], json!({"tone": {"warm": true, "brief": true}, "calls": 1}));
@@ -120,11 +120,11 @@ async fn an_invalid_request_is_rejected_with_its_field() {
         (say(json!({"messages": [{"role": "user", "content": "hi", "name": "x"}]})), vec!["name"]),
         (say(json!({"mesages": []})), vec!["mesages"]),
     ];
-    let nobody = (
-        json!({"strategy": "nobody", "input": "hi"}),
-        vec!["strategy", "\"nobody\"", "deed", "planner", "probe"],
+    let unknown = (
+        json!({"strategy": "unknown", "input": "hi"}),
+        vec!["strategy", "\"unknown\"", "two_writes", "planner", "probe"],
     );
-    let cases = cases.map(|case| (case, "invalid")).into_iter().chain([(nobody, "names-no-strategy")]);
+    let cases = cases.map(|case| (case, "invalid")).into_iter().chain([(unknown, "names-no-strategy")]);
     for ((body, named), kind) in cases {
         let detail = api.post("/v1/turns", body.clone()).await.problem(422, kind);
         for name in named {
@@ -213,7 +213,7 @@ async fn a_waiting_request_returns_when_the_turn_has_ended() {
     let (reply, ()) =
         tokio::time::timeout(std::time::Duration::from_secs(20), async { tokio::join!(submit, work) })
             .await
-            .expect("the response waits for news and not for the clock");
+            .expect("the response waits for a notification");
     assert_eq!(reply.status, StatusCode::OK);
     assert_eq!(reply.json()["status"], "completed");
     assert_eq!(reply.json()["output"]["reply"], "Done: hi.");
@@ -251,7 +251,11 @@ async fn a_turn_does_not_start_before_it_is_due() {
     assert_eq!((depth.waiting, depth.delayed), (0, 1));
     let late =
         send(json!({"not_before": queue::clock::rfc3339(queue::clock::now() + 3_600_000_000)})).await.json();
-    assert_eq!(api.backends.queue.depth().await.unwrap(), depth, "nobody rings for what is due in an hour");
+    assert_eq!(
+        api.backends.queue.depth().await.unwrap(),
+        depth,
+        "a turn that is due in an hour is not enqueued"
+    );
     let past = send(json!({"not_before": "2026-01-01T00:00:00Z"})).await.json();
     assert_eq!(api.backends.queue.depth().await.unwrap().waiting, 1, "it is due");
     for (turn, received) in [(&soon, false), (&late, false), (&past, true)] {
@@ -261,7 +265,7 @@ async fn a_turn_does_not_start_before_it_is_due() {
     let other = api.post("/v1/turns", json!({"thread_id": thread, "input": "echo now"})).await.json();
     api.run_until_idle(thread).await;
     let path = |turn: &Value| format!("/v1/turns/{}", id_of(turn));
-    assert_eq!(api.get(&path(&other)).await.json()["status"], "completed", "it keeps no other waiting");
+    assert_eq!(api.get(&path(&other)).await.json()["status"], "completed", "it delays no other turn");
     let cancelled = api.post(&format!("{}/cancel", path(&late)), Value::Null).await.json();
     assert_eq!(cancelled["status"], "cancelled");
 

@@ -16,7 +16,7 @@ use crate::{
 const ACME: (&str, &str) = ("x-turnfold-tenant", "acme");
 
 /// The operator's configuration: a planner that is limited in every way, and one model for each of its nodes.
-fn office(config: &mut ApiConfig, acme: TenantRule) {
+fn limit_planner(config: &mut ApiConfig, acme: TenantRule) {
     let planner = json!({
         "model": "openai/big", "rounds": 3, "model_calls": 9,
         "nodes": {"assess": {"model": "openai/small", "max_tokens": 50}},
@@ -26,7 +26,7 @@ fn office(config: &mut ApiConfig, acme: TenantRule) {
 }
 
 fn strings(names: &[&str]) -> Option<Vec<String>> {
-    Some(names.iter().map(|names| (*names).to_owned()).collect())
+    Some(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
 fn turn(strategy: &str, config: Value) -> Value {
@@ -45,13 +45,13 @@ fn assert_refused(reply: &Reply, detail: &str) {
 
 #[tokio::test]
 async fn a_tenant_runs_only_its_strategies() {
-    let parts = backends().await;
-    let free = TestApi::with(|config| config.parts = parts.clone()).await;
-    let source = thread_of(&send(&free, turn("planner", json!({}))).await.json());
+    let backends = backends().await;
+    let unlimited = TestApi::with(|config| config.parts = backends.clone()).await;
+    let source = thread_of(&send(&unlimited, turn("planner", json!({}))).await.json());
     let rule = TenantRule { strategies: strings(&["probe"]), ..TenantRule::default() };
     let api = TestApi::with(|config| {
-        office(config, rule);
-        config.parts = parts.clone();
+        limit_planner(config, rule);
+        config.parts = backends.clone();
     })
     .await;
     let detail = "strategy: this tenant may not run \"planner\"; it may run: probe";
@@ -87,14 +87,14 @@ async fn a_tenant_runs_only_its_strategies() {
 /// All tenants search the index, so only an operator decides what builds it, and with which configuration.
 #[tokio::test]
 async fn the_shared_index_is_the_operators() {
-    let api = TestApi::with(|config| office(config, TenantRule::default())).await;
+    let api = TestApi::with(|config| limit_planner(config, TenantRule::default())).await;
     let refused = send(&api, turn("index_builder", json!({}))).await;
     let detail = refused.problem(422, "names-no-strategy");
     assert!(detail.starts_with("strategy: this tenant may not run \"index_builder\""), "{detail}");
     let built = api.post("/v1/turns", turn("index_builder", json!({"characters": 1}))).await;
     assert!(built.status.is_success(), "an operator may shorten it: {built:?}");
     let rule = TenantRule { strategies: strings(&["index_builder"]), ..TenantRule::default() };
-    let api = TestApi::with(|config| office(config, rule)).await;
+    let api = TestApi::with(|config| limit_planner(config, rule)).await;
     let why = "config: the configuration of index_builder is the operator's, because it serves all tenants";
     assert_refused(&send(&api, turn("index_builder", json!({"characters": 1}))).await, why);
     let source = send(&api, turn("index_builder", json!({}))).await;
@@ -105,7 +105,7 @@ async fn the_shared_index_is_the_operators() {
 
 #[tokio::test]
 async fn a_tenant_uses_only_its_models() {
-    let api = TestApi::with(|config| office(config, TenantRule::default())).await;
+    let api = TestApi::with(|config| limit_planner(config, TenantRule::default())).await;
     let named =
         |key: &str, model: &str| format!("config: {key}: this tenant may not use the model {model:?}");
     for (config, why) in [
@@ -117,7 +117,7 @@ async fn a_tenant_uses_only_its_models() {
     let cheaper = turn("planner", json!({"model": "openai/small"}));
     assert!(send(&api, cheaper).await.status.is_success(), "the operator names it for another node");
     let rule = TenantRule { models: strings(&["local/*"]), ..TenantRule::default() };
-    let api = TestApi::with(|config| office(config, rule)).await;
+    let api = TestApi::with(|config| limit_planner(config, rule)).await;
     assert_refused(&send(&api, turn("planner", json!({}))).await, &named("model", "openai/big"));
     let own = turn("planner", json!({"model": "local/any"}));
     assert_refused(&send(&api, own).await, &named("nodes.assess.model", "openai/small"));
@@ -154,7 +154,7 @@ fn too_much() -> Vec<(Value, &'static str)> {
 
 #[tokio::test]
 async fn a_tenant_stays_within_the_operators_bounds() {
-    let api = TestApi::with(|config| office(config, TenantRule::default())).await;
+    let api = TestApi::with(|config| limit_planner(config, TenantRule::default())).await;
     for (config, why) in too_much() {
         assert_refused(&send(&api, turn("planner", config.clone())).await, why);
         if config["nodes"].is_object() || config["rounds"].is_number() {
@@ -179,7 +179,7 @@ async fn a_tenant_stays_within_the_operators_bounds() {
 async fn a_bound_can_be_raised_for_one_tenant() {
     let own = json!({"rounds": 5, "nodes": {"plan": {"prompt": "Acme: {prompt}"}}});
     let rule = TenantRule { config: [("planner".to_owned(), own)].into(), ..TenantRule::default() };
-    let api = TestApi::with(|config| office(config, rule)).await;
+    let api = TestApi::with(|config| limit_planner(config, rule)).await;
     let reply = send(&api, turn("planner", json!({"rounds": 4}))).await;
     let log = api.log_of(thread_of(&reply.json())).await;
     let Some(Event::Opened(opened)) = log.first() else { panic!("{log:?}") };
@@ -193,19 +193,19 @@ async fn a_bound_can_be_raised_for_one_tenant() {
 
 #[tokio::test]
 async fn a_fork_stays_within_the_bounds_or_keeps_what_its_source_has() {
-    let parts = backends().await;
+    let backends = backends().await;
     // An operator raised the limits of this thread.
     let config = json!({"rounds": 70, "model": "openai/o1"});
     let rule = TenantRule { config: [("planner".to_owned(), config)].into(), ..TenantRule::default() };
     let raised = TestApi::with(|config| {
-        office(config, rule);
-        config.parts = parts.clone();
+        limit_planner(config, rule);
+        config.parts = backends.clone();
     })
     .await;
     let source = thread_of(&send(&raised, turn("planner", json!({}))).await.json());
     let api = TestApi::with(|config| {
-        office(config, TenantRule::default());
-        config.parts = parts.clone();
+        limit_planner(config, TenantRule::default());
+        config.parts = backends.clone();
         config.budget = serde_json::from_value(json!({"turn": {"tokens": 100}})).unwrap();
     })
     .await;
@@ -231,7 +231,7 @@ async fn a_fork_stays_within_the_bounds_or_keeps_what_its_source_has() {
 #[tokio::test]
 async fn a_tenant_stays_within_the_operators_budget() {
     let api = TestApi::with(|config| {
-        office(config, TenantRule::default());
+        limit_planner(config, TenantRule::default());
         config.budget =
             serde_json::from_value(json!({"turn": {"usd": 0.5}, "thread": {"tokens": 10}})).unwrap();
     })
@@ -256,7 +256,7 @@ async fn a_tenant_stays_within_the_operators_budget() {
 /// Lines are validated after the request, by any process, which knows whether an operator sent them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lines_of_a_batch_stay_within_the_bounds() {
-    let mut test = BatchTest::idle(|config| office(config, TenantRule::default())).await;
+    let mut test = BatchTest::idle(|config| limit_planner(config, TenantRule::default())).await;
     let line = |nth: usize, config: &Value| {
         let body = turn("planner", config.clone());
         let line =
@@ -298,7 +298,7 @@ async fn the_lines_of_a_batch_stay_within_the_bounds() {
 #[tokio::test]
 async fn a_model_without_a_provider_is_refused() {
     let api = TestApi::with(|config| {
-        office(config, TenantRule { models: strings(&["*"]), ..TenantRule::default() });
+        limit_planner(config, TenantRule { models: strings(&["*"]), ..TenantRule::default() });
         config.providers = Some(["openai".to_owned(), "local".to_owned()].into());
     })
     .await;
@@ -320,7 +320,7 @@ async fn a_model_without_a_provider_is_refused() {
 
 #[tokio::test]
 async fn a_tenant_stores_no_more_than_its_limit() {
-    stores_no_more_than_its_limit(backends().await).await;
+    assert_storage_is_limited(backends().await).await;
 }
 
 #[tokio::test]
@@ -328,15 +328,15 @@ async fn real_postgres_stores_no_more_of_a_tenant_than_its_limit() {
     let postgres = test_servers::Postgres::shared();
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
-    stores_no_more_than_its_limit(Backends { store, ..backends().await }).await;
+    assert_storage_is_limited(Backends { store, ..backends().await }).await;
 }
 
 /// Files, logs and attachments count together. Other tenants are not affected.
-async fn stores_no_more_than_its_limit(parts: Backends) {
+async fn assert_storage_is_limited(backends: Backends) {
     let rule = TenantRule { max_stored_bytes: Some(4_096), ..TenantRule::default() };
     let api = TestApi::with(|config| {
-        office(config, rule);
-        config.parts = parts;
+        limit_planner(config, rule);
+        config.parts = backends;
     })
     .await;
     let upload = async |bytes: usize| {
@@ -345,10 +345,13 @@ async fn stores_no_more_than_its_limit(parts: Backends) {
         api.send(upload).await
     };
     let reported = upload(5_000).await.openai_error(507, "storage_full");
-    assert!(reported.starts_with("file: tenant acme may store only 4 KiB more (delete files; "), "{reported}");
+    assert!(
+        reported.starts_with("file: tenant acme may store only 4 KiB more (delete files; "),
+        "{reported}"
+    );
     let first = upload(3_000).await.json()["id"].as_str().unwrap().to_owned();
     upload(1_500).await.openai_error(507, "storage_full");
-    assert_eq!(upload(1_096).await.status, 200, "exactly as much as is left");
+    assert_eq!(upload(1_096).await.status, 200, "exactly the rest of the limit");
     let turn = || turn("probe", json!({}));
     let detail = send(&api, turn()).await.problem(507, "storage-full");
     assert_eq!(detail, "tenant acme stores 1 MiB of files and logs, and its limit is 1 MiB");

@@ -71,18 +71,18 @@ async fn a_thread_belongs_to_the_tenant_that_created_it() {
     assert_eq!((&acme["tenant"], &acme["priority"]), (&json!("acme"), &json!("normal")));
     let bell = submit(&api, "operator-key", Some("bell"), new("echo hi")).await;
     assert_eq!(bell["tenant"], "bell");
-    let nobody = submit(&api, "operator-key", None, new("echo hi")).await;
-    assert_eq!(nobody["tenant"], "default");
-    for turn in [&acme, &bell, &nobody] {
+    let default = submit(&api, "operator-key", None, new("echo hi")).await;
+    assert_eq!(default["tenant"], "default");
+    for turn in [&acme, &bell, &default] {
         api.run_until_idle(thread_of(turn)).await;
     }
     let (_, log) = api.backends.store.load(thread_of(&acme)).await.unwrap();
-    assert!(log[0].event.payload().unwrap().contains(r#""tenant":"acme""#), "the log says it too");
-    let (_, log) = api.backends.store.load(thread_of(&nobody)).await.unwrap();
-    assert!(!log[0].event.payload().unwrap().contains("tenant"), "and is as it was, where nobody says so");
+    assert!(log[0].event.payload().unwrap().contains(r#""tenant":"acme""#), "the log names the tenant");
+    let (_, log) = api.backends.store.load(thread_of(&default)).await.unwrap();
+    assert!(!log[0].event.payload().unwrap().contains("tenant"), "the default tenant is not recorded");
 
-    let all = BTreeSet::from([&acme, &bell, &nobody].map(id_of));
-    let threads = BTreeSet::from([&acme, &bell, &nobody].map(|turn| thread_of(turn).to_string()));
+    let all = BTreeSet::from([&acme, &bell, &default].map(id_of));
+    let threads = BTreeSet::from([&acme, &bell, &default].map(|turn| thread_of(turn).to_string()));
     assert_eq!(listed(&api, "operator-key", None, "/v1/turns", "id").await, all, "an operator sees all");
     assert_eq!(listed(&api, "operator-key", None, "/v1/threads", "id").await, threads);
     for (key, tenant) in
@@ -144,9 +144,9 @@ async fn data_of_another_tenant_does_not_exist() {
                 reply.problem(404, if of_turn { "unknown-turn" } else { "unknown-thread" });
                 let nowhere = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
                 let place = place.replace(&id, nowhere).replace(&thread, nowhere);
-                let lost = ask(&api, key, tenant, &method, &place, body.clone()).await;
-                let message = |reply: &Reply| reply.text().replace(&id, nowhere).replace(&thread, nowhere);
-                assert_eq!(message(&reply), message(&lost), "{method} {path} tells that it is there");
+                let unknown = ask(&api, key, tenant, &method, &place, body.clone()).await;
+                let text = |reply: &Reply| reply.text().replace(&id, nowhere).replace(&thread, nowhere);
+                assert_eq!(text(&reply), text(&unknown), "{method} {path} reveals that it exists");
             }
             hidden += 1;
         }
@@ -159,7 +159,7 @@ async fn data_of_another_tenant_does_not_exist() {
     }
     let more = json!({"thread_id": thread, "input": "more"});
     ask(&api, "bell-key", None, "POST", "/v1/turns", Some(more)).await.problem(404, "unknown-thread");
-    assert_eq!(api.backends.store.head(thread_of(&turn)).await.unwrap(), before, "nothing was done to it");
+    assert_eq!(api.backends.store.head(thread_of(&turn)).await.unwrap(), before, "the thread is unchanged");
     let path = format!("/v1/threads/{thread}/answer");
     let answered = ask(&api, "acme-key", None, "POST", &path, Some(json!({"text": "yes"}))).await;
     assert_eq!(answered.json()["tenant"], "acme");
@@ -235,12 +235,12 @@ async fn a_turn_waits_in_the_lane_of_its_tenant_and_priority() {
     api.run_until_idle(thread).await;
     let more = json!({"thread_id": thread, "input": "yes", "priority": "high"});
     let more = submit(&api, "operator-key", None, more).await;
-    assert_eq!(more["tenant"], "acme", "whoever submits it, it is the thread's");
+    assert_eq!(more["tenant"], "acme", "a turn has the tenant of its thread");
     assert_eq!(lane().await, ["high:acme"]);
     api.ack_all_jobs().await;
     let path = format!("/v1/turns/{}/cancel", id_of(&more));
     assert_eq!(ask(&api, "acme-key", None, "POST", &path, None).await.status, StatusCode::OK);
-    assert_eq!(lane().await, [""; 0], "nobody has heard it, so nothing of its thread moves");
+    assert_eq!(lane().await, [""; 0], "a turn that has not started does not change its thread");
     let wrong = json!({"strategy": "probe", "input": "hi", "priority": "urgent"});
     let detail = ask(&api, "acme-key", None, "POST", "/v1/turns", Some(wrong)).await.problem(422, "invalid");
     assert!(detail.contains("high"), "{detail}");

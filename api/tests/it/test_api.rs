@@ -20,7 +20,10 @@ use queue::{
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::{Attempted, Event, Fault, Next, Request, Response, RunStatus, Simulation, strategies};
+use shared::{
+    Attempted, Event, Fault, Next, PendingRequest, Request, Response, RunStatus, Simulation, Usage,
+    strategies,
+};
 use store::{Backends, Store, StrategyRegistry, ThreadId, ThreadLog};
 use tower::ServiceExt;
 
@@ -176,6 +179,15 @@ impl TestApi {
 
     /// Runs one step. Returns whether there was one.
     pub(crate) async fn step(&self, thread: ThreadId) -> bool {
+        self.step_with(thread, |request| outcome(&request.request, request.failures)).await
+    }
+
+    /// Runs one step with these outcomes of its requests. Returns whether there was one.
+    pub(crate) async fn step_with(
+        &self,
+        thread: ThreadId,
+        mut outcome: impl FnMut(&PendingRequest) -> Result<(Response, Option<Usage>), Fault>,
+    ) -> bool {
         let mut log = self.log(thread).await;
         match log.thread().next().unwrap() {
             Next::Wait => return false,
@@ -185,11 +197,7 @@ impl TestApi {
                     log.push(Attempted { slot: request.slot, worker: "test".to_owned() }.into()).unwrap();
                 }
                 for request in due {
-                    let event = log.thread().receive(
-                        request.slot,
-                        outcome(&request.request, request.failures).map(|response| (response, None)),
-                        0,
-                    );
+                    let event = log.thread().receive(request.slot, outcome(&request), 0);
                     log.push(event).unwrap();
                 }
             }
@@ -232,13 +240,13 @@ impl TestApi {
 }
 
 /// Answers of the fake world: simulations succeed, and the answers of tool calls are lost.
-fn outcome(request: &Request, failures: u32) -> Result<Response, Fault> {
+fn outcome(request: &Request, failures: u32) -> Result<(Response, Option<Usage>), Fault> {
     match request {
         Request::Simulate(Simulation { error: Some(error), .. }) => Err(Fault::permanent(error)),
         Request::Simulate(simulation) if u64::from(failures) < simulation.failures => {
             Err(Fault::transient("not yet"))
         }
-        Request::Simulate(simulation) => Ok(Response::Echo { text: simulation.text.clone() }),
+        Request::Simulate(simulation) => Ok((Response::Echo { text: simulation.text.clone() }, None)),
         Request::CallTool { .. } => Err(Fault::in_doubt("the connection was lost")),
         Request::Chat { .. }
         | Request::ReadMore { .. }

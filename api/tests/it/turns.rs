@@ -17,19 +17,19 @@ async fn an_ended_turn_shows_its_own_result_only() {
     let first = api.run_turn("stream one two; echo a").await;
     assert_eq!(first["status"], "completed");
     assert_eq!(first["started_seq"], 1);
-    let said = json!([
+    let messages = json!([
         {"role": "assistant", "content": "one two"},
         {"role": "assistant", "content": "Done: streamed, a."}
     ]);
-    assert_eq!(first["output"], json!({"messages": said, "reply": "Done: streamed, a."}));
+    assert_eq!(first["output"], json!({"messages": messages, "reply": "Done: streamed, a."}));
     let body = json!({"thread_id": first["thread_id"], "input": "echo b"});
     let second = api.post("/v1/turns", body).await.json();
     api.run_until_idle(thread_of(&second)).await;
     let second = get(&api, &second).await;
-    let said = json!([{"role": "assistant", "content": "Done: b."}]);
-    assert_eq!(second["output"], json!({"messages": said, "reply": "Done: b."}));
+    let messages = json!([{"role": "assistant", "content": "Done: b."}]);
+    assert_eq!(second["output"], json!({"messages": messages, "reply": "Done: b."}));
     assert_eq!(second["started_seq"].as_u64().unwrap(), first["ended_seq"].as_u64().unwrap() + 1);
-    assert_eq!(get(&api, &first).await["output"], first["output"], "what came after is not its output");
+    assert_eq!(get(&api, &first).await["output"], first["output"], "later messages are not its output");
 }
 
 #[tokio::test]
@@ -76,9 +76,9 @@ async fn a_failed_turn_shows_its_error() {
 #[tokio::test]
 async fn an_unknown_turn_is_not_found() {
     let api = TestApi::new().await;
-    let nobody = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
-    assert!(api.get(&format!("/v1/turns/{nobody}")).await.problem(404, "unknown-turn").contains(nobody));
-    api.get(&format!("/v1/turns?after={nobody}")).await.problem(404, "unknown-turn");
+    let unknown = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
+    assert!(api.get(&format!("/v1/turns/{unknown}")).await.problem(404, "unknown-turn").contains(unknown));
+    api.get(&format!("/v1/turns?after={unknown}")).await.problem(404, "unknown-turn");
     api.get("/v1/turns/first").await.problem(400, "malformed");
 }
 
@@ -146,7 +146,7 @@ async fn a_request_that_waited_in_vain_returns_the_current_turn() {
 async fn an_unreadable_log_hides_no_turn() {
     let api = TestApi::new().await;
     let odd = api.run_turn("echo hi").await;
-    let fine = api.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
+    let fine = api.post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await.json();
     let narrow = TestApi::with(|config| {
         config.parts = api.backends.clone();
         config.strategies =
@@ -156,9 +156,9 @@ async fn an_unreadable_log_hides_no_turn() {
     let page = narrow.get("/v1/turns").await.json();
     assert_eq!(page["data"][0]["id"], fine["id"]);
     assert_eq!((&page["data"][1]["id"], &page["data"][1]["output"]), (&odd["id"], &Value::Null));
-    assert!(page["data"][1]["error"].as_str().unwrap().contains("has: deed"), "{page}");
+    assert!(page["data"][1]["error"].as_str().unwrap().contains("has: two_writes"), "{page}");
     let path = format!("/v1/threads/{}", thread_of(&odd));
-    assert!(narrow.get(&path).await.problem(500, "damaged").contains("has: deed"));
+    assert!(narrow.get(&path).await.problem(500, "damaged").contains("has: two_writes"));
 }
 
 #[tokio::test]

@@ -30,9 +30,9 @@ pub(crate) struct Tone {
 }
 
 impl Strategy for TwoWrites {
-    const NAME: &'static str = "deed";
+    const NAME: &'static str = "two_writes";
     const VERSION: u32 = 3;
-    const ABOUT: &'static str = "does two things that may change the world";
+    const ABOUT: &'static str = "makes two calls that may change the world";
     type Config = Config;
     type State = ();
     type Fact = ();
@@ -63,7 +63,7 @@ impl Node<TwoWrites> for Act {
     }
 
     fn learn(&self, _: &Thread<TwoWrites>, outputs: Vec<ToolOutput>) -> Transition<TwoWrites> {
-        let received: Vec<String> = outputs.iter().map(ToolOutput::model_text).collect();
-        Transition::end().say(Message::assistant(received.join(" / ")))
+        let texts: Vec<String> = outputs.iter().map(ToolOutput::model_text).collect();
+        Transition::end().say(Message::assistant(texts.join(" / ")))
     }
 }

@@ -35,7 +35,7 @@ async fn a_state_is_that_of_the_log_whatever_was_read_before() {
     let log = api.log_of(thread).await;
     assert!(500 < log.len(), "{} events are too few to keep folds along the log", log.len());
     let last = log.len() - 1;
-    let scattered = (0..log.len()).step_by(37).map(|number| number * 101 % log.len());
+    let scattered = (0..log.len()).step_by(37).map(|at| at * 101 % log.len());
     for at in [last, last, 0, last - 1, 1, 70, 71, 70, 600.min(last), 501, 499].into_iter().chain(scattered) {
         let state = api.get(&format!("/v1/threads/{thread}/state?at={at}")).await.json();
         assert_eq!(state["seq"], json!(at));
@@ -71,8 +71,8 @@ async fn turns_of_a_long_thread_have_their_own_results() {
     assert_eq!(listed.len(), 30);
     assert_eq!(&turns, listed);
     for turn in listed.iter().filter(|turn| turn["status"] == "completed") {
-        let said = turn["input"][0]["content"].as_str().unwrap().rsplit(' ').next().unwrap();
-        assert!(turn["output"]["reply"].as_str().unwrap().contains(said), "{turn}");
+        let text = turn["input"][0]["content"].as_str().unwrap().rsplit(' ').next().unwrap();
+        assert!(turn["output"]["reply"].as_str().unwrap().contains(text), "{turn}");
         assert_eq!(turn["output"]["messages"].as_array().unwrap().len(), 1, "{turn}");
     }
 }

@@ -60,7 +60,7 @@ fn of(thread: Option<usize>, wrong: &'static str) -> Found {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_attacks_are_found_or_known_not_to_be() {
+async fn sqlite_attacks_are_found_or_known_to_be_undetectable() {
     for nth in 0..ATTACKS {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("log.db").display());
@@ -69,7 +69,7 @@ async fn sqlite_attacks_are_found_or_known_not_to_be() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_postgres_attacks_are_found_or_known_not_to_be() {
+async fn real_postgres_attacks_are_found_or_known_to_be_undetectable() {
     let postgres = test_servers::Postgres::shared();
     for nth in 0..ATTACKS {
         assert_attack_is_detected(nth, &postgres.database(&format!("attack_{nth}"))).await;
@@ -80,31 +80,31 @@ const ATTACKS: usize = logs::ALL + files::ALL + rows::ALL;
 
 async fn assert_attack_is_detected(nth: usize, url: &str) {
     let test = AuditTest::new(url).await;
-    let outside = test.outside.clone();
-    let before = test.verify(&[&outside]).await;
+    let independent_note = test.independent_note.clone();
+    let before = test.verify(&[&independent_note]).await;
     assert_eq!(before.verdict, Verdict::Intact, "{before:?}");
-    assert!(0 < before.attested && before.beyond == 1, "the first thread has gone on: {before:?}");
+    assert!(0 < before.attested && before.beyond == 1, "the first thread has grown: {before:?}");
     let (name, expected) = match nth.checked_sub(logs::ALL) {
         None => logs::attack(nth, &test).await,
         Some(nth) if nth < files::ALL => files::attack(nth, &test).await,
         Some(nth) => rows::attack(nth - files::ALL, &test).await,
     };
     let alone = test.verify(&[]).await;
-    holds(name, &test, &alone, &expected.alone, expected.unchecked != Unchecked::No);
+    assert_findings(name, &test, &alone, &expected.alone, expected.unchecked != Unchecked::No);
     let both: Vec<Found> = [expected.alone, expected.with_copy].concat();
-    let with: [&Path; 1] = [&outside];
-    holds(name, &test, &test.verify(&with).await, &both, expected.unchecked == Unchecked::Always);
+    let with: [&Path; 1] = [&independent_note];
+    assert_findings(name, &test, &test.verify(&with).await, &both, expected.unchecked == Unchecked::Always);
 }
 
-fn holds(name: &str, test: &AuditTest, report: &Report, expected: &[Found], unchecked: bool) {
+fn assert_findings(name: &str, test: &AuditTest, report: &Report, expected: &[Found], unchecked: bool) {
     let thread = |id| test.threads.iter().position(|thread| Some(*thread) == id);
     let all: Vec<Found> =
         report.findings.iter().map(|finding| (thread(finding.thread), finding.seq, finding.wrong)).collect();
     for finding in expected {
         assert!(all.contains(finding), "{name}: {finding:?} is not among {:#?}", report.findings);
     }
-    let accused = |finding: &Found| finding.0.is_none() || expected.iter().any(|one| one.0 == finding.0);
-    assert!(all.iter().all(accused), "{name}: others are accused: {:#?}", report.findings);
+    let is_expected = |finding: &Found| finding.0.is_none() || expected.iter().any(|one| one.0 == finding.0);
+    assert!(all.iter().all(is_expected), "{name}: other threads are reported: {:#?}", report.findings);
     let verdict = match (expected.is_empty(), unchecked) {
         (false, _) => Verdict::Tampered,
         (true, true) => Verdict::NotChecked,

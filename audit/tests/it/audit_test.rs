@@ -19,14 +19,14 @@ pub(crate) struct AuditTest {
     /// since.
     pub(crate) threads: Vec<ThreadId>,
     /// Number of events of each thread at the two checkpoints.
-    pub(crate) then: [[u64; 3]; 2],
+    pub(crate) lengths_at_checkpoints: [[u64; 3]; 2],
     pub(crate) folder: tempfile::TempDir,
     pub(crate) key: Key,
     pub(crate) place: Place,
     /// A copy of the folder as of the first checkpoint.
-    pub(crate) early: PathBuf,
+    pub(crate) first_checkpoint: PathBuf,
     /// An independent copy of the last note.
-    pub(crate) outside: PathBuf,
+    pub(crate) independent_note: PathBuf,
 }
 
 impl AuditTest {
@@ -39,9 +39,9 @@ impl AuditTest {
         let mut this = Self {
             store,
             threads: Vec::new(),
-            then: [[0; 3]; 2],
-            early: folder.path().join("early"),
-            outside: folder.path().join("outside.note"),
+            lengths_at_checkpoints: [[0; 3]; 2],
+            first_checkpoint: folder.path().join("early"),
+            independent_note: folder.path().join("outside.note"),
             folder,
             key,
             place,
@@ -51,32 +51,32 @@ impl AuditTest {
             this.threads.push(thread);
         }
         assert_eq!(this.checkpoint(Gone::Found).await.added, 3);
-        this.then[0] = this.lengths().await;
-        fs::create_dir(&this.early).unwrap();
+        this.lengths_at_checkpoints[0] = this.lengths().await;
+        fs::create_dir(&this.first_checkpoint).unwrap();
         for (file, name) in [(&this.place.note, "checkpoint"), (&this.place.heads, "checkpoint.heads")] {
-            fs::copy(file, this.early.join(name)).unwrap();
+            fs::copy(file, this.first_checkpoint.join(name)).unwrap();
         }
         for nth in [0, 2] {
             this.run_turn(Some(this.threads[nth]), "steps 3; echo more").await;
         }
         assert_eq!(this.checkpoint(Gone::Found).await.size, 5);
-        this.then[1] = this.lengths().await;
-        fs::copy(&this.place.note, &this.outside).unwrap();
+        this.lengths_at_checkpoints[1] = this.lengths().await;
+        fs::copy(&this.place.note, &this.independent_note).unwrap();
         this.run_turn(Some(this.threads[0]), "steps 3; echo and more").await;
         this
     }
 
     /// Sends a message to a thread and runs the turn.
-    pub(crate) async fn run_turn(&self, thread: Option<ThreadId>, message: &str) -> ThreadId {
+    pub(crate) async fn run_turn(&self, thread: Option<ThreadId>, text: &str) -> ThreadId {
         let opened =
             serde_json::from_value(serde_json::json!({ "strategy": "probe", "version": 1 })).unwrap();
         let opening = thread.map_or(Opening::New(opened), Opening::Existing);
-        let new = NewTurn::of(opening, vec![Message::user(message)], "ada".to_owned());
+        let new = NewTurn::of(opening, vec![Message::user(text)], "ada".to_owned());
         let turn = self.store.submit(new).await.unwrap().into_turn();
         let (head, log) = self.store.load(turn.thread).await.unwrap();
         let mut script: Vec<Event> = log.into_iter().map(|event| event.event).collect();
         let before = script.len();
-        let received = TurnStarted {
+        let started = TurnStarted {
             turn: turn.id,
             actor: "ada".to_owned(),
             time: queue::clock::rfc3339(turn.created_at),
@@ -84,10 +84,10 @@ impl AuditTest {
             messages: turn.messages,
             caller: None,
         };
-        script.push(received.into());
+        script.push(started.into());
         let probe = strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();
-        let fixture_log = shared::rerun(probe, &script).unwrap();
-        self.store.append(&head, &fixture_log.log[before..], None).await.unwrap();
+        let result = shared::rerun(probe, &script).unwrap();
+        self.store.append(&head, &result.log[before..], None).await.unwrap();
         self.store.rebuild(&all_strategies(), &scan(Some(turn.thread)), DryRun::No).await.unwrap();
         turn.thread
     }
@@ -149,8 +149,8 @@ impl AuditTest {
 
     /// Sets the folder back to the first checkpoint.
     pub(crate) fn roll_back_folder(&self) {
-        fs::copy(self.early.join("checkpoint"), &self.place.note).unwrap();
-        fs::copy(self.early.join("checkpoint.heads"), &self.place.heads).unwrap();
+        fs::copy(self.first_checkpoint.join("checkpoint"), &self.place.note).unwrap();
+        fs::copy(self.first_checkpoint.join("checkpoint.heads"), &self.place.heads).unwrap();
     }
 
     async fn lengths(&self) -> [u64; 3] {

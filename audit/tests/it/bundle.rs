@@ -21,16 +21,16 @@ struct Bundle {
 }
 
 impl Bundle {
-    /// Output and exit code of the script.
-    fn says(&self, arguments: &[&str]) -> (Option<i32>, String) {
-        self.said(Command::new(&self.python).arg(self.folder.join("verify.py")).args(arguments))
+    /// Runs the script. Returns its exit code and its output.
+    fn verify(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        self.run(Command::new(&self.python).arg(self.folder.join("verify.py")).args(arguments))
     }
 
-    fn said(&self, command: &mut Command) -> (Option<i32>, String) {
+    fn run(&self, command: &mut Command) -> (Option<i32>, String) {
         let output = command.output().unwrap();
-        let said =
+        let text =
             [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        (output.status.code(), said)
+        (output.status.code(), text)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -43,9 +43,9 @@ impl Bundle {
         let changed = change(before.clone());
         assert_ne!(changed, before, "{name} was to be changed");
         fs::write(self.file(name), changed).unwrap();
-        let said = self.says(&[vkey]);
+        let output = self.verify(&[vkey]);
         fs::write(self.file(name), before).unwrap();
-        said
+        output
     }
 }
 
@@ -69,12 +69,16 @@ async fn real_python_checks_a_bundle() {
         let folder = test.folder.path().join(format!("bundle-{nth}"));
         export(&test.store, *thread, Some(&test.place), &folder).await.unwrap();
         let bundle = Bundle { folder, python: python.clone() };
-        let (exit, said) = bundle.says(&[test.key.vkey()]);
-        assert!(exit == Some(0) && said.starts_with("intact: events 0 to "), "{said}");
-        assert_eq!(said.contains("not checked against it"), nth == 0, "the first has gone on: {said}");
+        let (exit, output) = bundle.verify(&[test.key.vkey()]);
+        assert!(exit == Some(0) && output.starts_with("intact: events 0 to "), "{output}");
+        assert_eq!(
+            output.contains("not checked against it"),
+            nth == 0,
+            "the first thread has grown: {output}"
+        );
         if nth == 0 {
-            tampered(&bundle, &test).await;
-            not_checked(&bundle, test.key.vkey());
+            assert_tampering_is_found(&bundle, &test).await;
+            assert_obstacles_are_not_tampering(&bundle, test.key.vkey());
         }
     }
     // A name with letters that the terminal cannot show.
@@ -85,23 +89,23 @@ async fn real_python_checks_a_bundle() {
     export(&test.store, test.threads[0], Some(&place), &foreign.folder).await.unwrap();
     let mut command = Command::new(&foreign.python);
     command.env("PYTHONIOENCODING", "ascii").arg(foreign.file("verify.py")).arg(key.vkey());
-    let (exit, said) = foreign.said(&mut command);
-    assert!(exit == Some(0) && said.starts_with("intact: "), "{said}");
+    let (exit, output) = foreign.run(&mut command);
+    assert!(exit == Some(0) && output.starts_with("intact: "), "{output}");
     let alone = Bundle { folder: test.folder.path().join("alone"), python };
     export(&test.store, test.threads[0], None, &alone.folder).await.unwrap();
-    let (exit, said) = alone.says(&[test.key.vkey()]);
-    assert!(exit == Some(6) && said.contains("nothing here attests"), "{said}");
+    let (exit, output) = alone.verify(&[test.key.vkey()]);
+    assert!(exit == Some(6) && output.contains("nothing here attests"), "{output}");
 }
 
-async fn tampered(bundle: &Bundle, test: &AuditTest) {
+async fn assert_tampering_is_found(bundle: &Bundle, test: &AuditTest) {
     let vkey = test.key.vkey();
-    let (exit, said) = bundle.says(&[]);
-    assert!(exit == Some(6) && said.contains("who signed it"), "{said}");
-    let (exit, said) = bundle.says(&["nonsense"]);
-    assert!(exit == Some(6) && said.contains("NAME+ID+KEY"), "{said}");
+    let (exit, output) = bundle.verify(&[]);
+    assert!(exit == Some(6) && output.contains("who signed it"), "{output}");
+    let (exit, output) = bundle.verify(&["nonsense"]);
+    assert!(exit == Some(6) && output.contains("NAME+ID+KEY"), "{output}");
 
-    let attested = usize::try_from(test.then[1][0]).unwrap();
-    let anew = anew(test).await;
+    let attested = usize::try_from(test.lengths_at_checkpoints[1][0]).unwrap();
+    let rehashed = rehashed_log(test).await;
     let cut = |many: usize| move |file: String| lines(&file, |all| all.truncate(many));
     let found = |found: (Option<i32>, String), message: &str| {
         assert!(
@@ -117,7 +121,7 @@ async fn tampered(bundle: &Bundle, test: &AuditTest) {
     let swap = |file: String| lines(&file, |all| all.swap(2, 3));
     found(bundle.with(events, swap, vkey), "event 2 is missing");
     found(bundle.with(events, cut(attested - 1), vkey), "are cut off");
-    found(bundle.with(events, |_| anew, vkey), "changed, and hashed anew");
+    found(bundle.with(events, |_| rehashed, vkey), "changed, and hashed anew");
     let codec = |file: String| lines(&file, |all| all[1]["codec"] = json!("zstd"));
     found(bundle.with(events, codec, vkey), "not stored as json");
     found(bundle.with(events, |file| file[..file.len() / 2].to_owned(), vkey), "not as it was exported");
@@ -145,36 +149,36 @@ async fn tampered(bundle: &Bundle, test: &AuditTest) {
     found(bundle.with("checkpoint", origin, vkey), "not signed by that key");
 
     let thief = Key::make(&test.folder.path().join("thief"), "example.org/turnfold").unwrap();
-    let (exit, said) = bundle.says(&[thief.vkey()]);
-    assert!(exit == Some(1) && said.contains("not signed by that key"), "{said}");
+    let (exit, output) = bundle.verify(&[thief.vkey()]);
+    assert!(exit == Some(1) && output.contains("not signed by that key"), "{output}");
 }
 
 /// An obstacle to the script is not reported as tampering.
-fn not_checked(bundle: &Bundle, vkey: &str) {
-    let not_checked = |(exit, said): (Option<i32>, String), message: &str| {
+fn assert_obstacles_are_not_tampering(bundle: &Bundle, vkey: &str) {
+    let not_checked = |(exit, output): (Option<i32>, String), message: &str| {
         assert!(
-            exit == Some(6) && said.starts_with("not checked: ") && said.contains(message),
-            "{exit:?} {said}"
+            exit == Some(6) && output.starts_with("not checked: ") && output.contains(message),
+            "{exit:?} {output}"
         );
     };
     let script = bundle.file("verify.py");
     // Without site packages, the package is missing.
-    let bare = bundle.said(Command::new(&bundle.python).arg("-S").arg(&script).arg(vkey));
+    let bare = bundle.run(Command::new(&bundle.python).arg("-S").arg(&script).arg(vkey));
     not_checked(bare, "the package `cryptography`");
     for name in ["checkpoint", "events.jsonl"] {
-        let (file, away) = (bundle.file(name), bundle.file("away"));
-        fs::rename(&file, &away).unwrap();
+        let (file, moved) = (bundle.file(name), bundle.file("away"));
+        fs::rename(&file, &moved).unwrap();
         std::os::unix::fs::symlink(&file, &file).unwrap();
-        not_checked(bundle.says(&[vkey]), "cannot be read");
+        not_checked(bundle.verify(&[vkey]), "cannot be read");
         fs::remove_file(&file).unwrap();
-        let (exit, said) = bundle.says(&[vkey]);
-        assert!(exit == Some(1) && said.contains("not as it was exported"), "{name} is gone: {said}");
-        fs::rename(&away, &file).unwrap();
+        let (exit, output) = bundle.verify(&[vkey]);
+        assert!(exit == Some(1) && output.contains("not as it was exported"), "{name} is missing: {output}");
+        fs::rename(&moved, &file).unwrap();
     }
 }
 
 /// The events with one changed, and all hashes recomputed.
-async fn anew(test: &AuditTest) -> String {
+async fn rehashed_log(test: &AuditTest) -> String {
     let mut log = test.log(0).await;
     log[2].at += 1;
     rehash(&mut log);
@@ -191,7 +195,7 @@ async fn anew(test: &AuditTest) -> String {
 fn the_script_is_short_and_needs_one_package() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/checkpoints/verify.py");
     let script = fs::read_to_string(script).unwrap();
-    assert!(script.lines().count() < 170, "somebody is to read it");
+    assert!(script.lines().count() < 170, "the script is short enough to be read");
     let imports: Vec<&str> = script
         .lines()
         .map(str::trim)

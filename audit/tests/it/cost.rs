@@ -15,7 +15,7 @@ fn sum(log: &[Event], price: audit::Price<'_>) -> Took {
 }
 
 #[test]
-fn all_shares_together_are_what_the_thread_took() {
+fn the_shares_of_a_thread_add_up_to_its_usage() {
     let mut tokens = 0;
     for fixture in all() {
         let took = *fixture.graph.fold(&fixture.log).unwrap().usage();
@@ -30,15 +30,15 @@ fn all_shares_together_are_what_the_thread_took() {
         );
         assert_eq!(sum.micro_usd_by_todays_prices, 0);
     }
-    assert!(0 < tokens, "some fixture tells its tokens");
+    assert!(0 < tokens, "some fixture has tokens");
 }
 
 #[test]
-fn what_had_no_price_is_counted_by_the_prices_of_today_and_what_had_one_is_not() {
+fn only_responses_without_a_price_are_counted_by_todays_prices() {
     let fixture = fixture_log("planner", "money_of_a_turn_is_spent");
     let then = sum(&fixture.log, &|_, _| None);
     assert!(0 < then.micro_usd && then.responses_without_price == 0, "{then:?}");
-    assert_eq!(sum(&fixture.log, &|_, _| Some(1_000_000)), then, "a price of then stands");
+    assert_eq!(sum(&fixture.log, &|_, _| Some(1_000_000)), then, "a recorded price stays");
     let mut unpriced = fixture.log.clone();
     for event in &mut unpriced {
         if let Event::Answered(answered) = event
@@ -49,7 +49,7 @@ fn what_had_no_price_is_counted_by_the_prices_of_today_and_what_had_one_is_not()
     }
     let calls = sum(&unpriced, &|_, _| None).responses_without_price;
     assert!(0 < calls);
-    let today = sum(&unpriced, &|model: &str, meter: &Usage| {
+    let today = sum(&unpriced, &|model: &str, usage: &Usage| {
         assert_eq!(model, "openai/gpt-4o");
         Some(usage.input_tokens)
     });
@@ -58,7 +58,7 @@ fn what_had_no_price_is_counted_by_the_prices_of_today_and_what_had_one_is_not()
 
 /// The original thread paid for the answers that a fork copied.
 #[test]
-fn a_fork_takes_nothing_for_what_was_copied() {
+fn copied_events_of_a_fork_cost_nothing() {
     let mut log = fixture_log("planner", "money_of_a_turn_is_spent").log;
     let cut = log.len() / 2;
     let forked = Forked {

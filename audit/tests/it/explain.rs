@@ -14,7 +14,7 @@ fn why(fixture: &FixtureLog, at: usize) -> Explanation {
 }
 
 #[test]
-fn every_decision_is_explained_by_its_own_question_and_answers() {
+fn every_decision_is_explained_by_its_own_requests_and_answers() {
     let mut reasons = 0;
     for fixture in all() {
         for (seq, event) in fixture.log.iter().enumerate() {
@@ -45,7 +45,7 @@ fn every_decision_is_explained_by_its_own_question_and_answers() {
 }
 
 #[test]
-fn a_threshold_is_told_with_what_was_held_against_it() {
+fn a_decision_by_threshold_shows_the_compared_value() {
     let fixture = fixture_log("planner", "confidence_at_the_threshold");
     let why = why(&fixture, 17);
     let decision = why.decision.unwrap();
@@ -58,7 +58,7 @@ fn a_threshold_is_told_with_what_was_held_against_it() {
 }
 
 #[test]
-fn what_a_thread_waits_for_is_told() {
+fn a_thread_shows_its_question_or_its_pending_requests() {
     let fixture = fixture_log("planner", "clarification");
     let asks =
         fixture.log.iter().position(|event| event.to_string().contains("asks for clarification")).unwrap();
@@ -74,7 +74,7 @@ fn what_a_thread_waits_for_is_told() {
 }
 
 /// A log of the probe: after each of these events it continues as far as it can without answers.
-fn probed(script: &[serde_json::Value]) -> FixtureLog {
+fn run_probe(script: &[serde_json::Value]) -> FixtureLog {
     let graph: &'static dyn Graph =
         strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();
     let (mut thread, mut log) = (graph.begin(), Vec::new());
@@ -90,19 +90,25 @@ fn probed(script: &[serde_json::Value]) -> FixtureLog {
     FixtureLog { graph, name: String::new(), log }
 }
 
-fn received(message: &str) -> serde_json::Value {
-    json!({"event": "turn_started", "messages": [{"role": "user", "content": message}]})
+fn turn_started(text: &str) -> serde_json::Value {
+    json!({"event": "turn_started", "messages": [{"role": "user", "content": text}]})
 }
 
 /// Requests of a turn that ended without a decision are no basis for decisions of the next.
 #[test]
-fn a_decision_does_not_stand_on_what_another_turn_heard() {
+fn a_decision_has_no_requests_of_another_turn() {
     let opened = json!({"event": "opened", "strategy": "probe"});
     let answered =
         json!({"event": "answered", "slot": 0, "response": {"response": "echo", "text": "call 1"}});
-    let hopeless = json!({"event": "attempt_failed", "slot": 1, "error": "gone"});
-    for ends in [json!({"event": "cancelled"}), hopeless] {
-        let probe = probed(&[opened.clone(), received("call 2"), answered.clone(), ends, received("nested")]);
+    let failed_for_good = json!({"event": "attempt_failed", "slot": 1, "error": "gone"});
+    for ends in [json!({"event": "cancelled"}), failed_for_good] {
+        let probe = run_probe(&[
+            opened.clone(),
+            turn_started("call 2"),
+            answered.clone(),
+            ends,
+            turn_started("nested"),
+        ]);
         assert!(
             probe.log.iter().any(|event| matches!(event, Event::Cancelled(_) | Event::Failed(_))),
             "{:?}",
@@ -120,13 +126,13 @@ fn a_decision_does_not_stand_on_what_another_turn_heard() {
     // A retry continues with the answers received before.
     let script = [
         opened.clone(),
-        received("call 2"),
+        turn_started("call 2"),
         answered.clone(),
         json!({"event": "attempt_failed", "slot": 1, "error": "gone"}),
         json!({"event": "retried"}),
         json!({"event": "answered", "slot": 1, "response": {"response": "echo", "text": "call 2"}}),
     ];
-    let probe = probed(&script);
+    let probe = run_probe(&script);
     let called = probe
         .log
         .iter()
@@ -139,7 +145,7 @@ fn a_decision_does_not_stand_on_what_another_turn_heard() {
     let forked = |learned: serde_json::Value| json!({"event": "forked", "thread": uuid::Uuid::nil(), "seq": 4, "hash": "", "facts": learned});
     let failed = json!({"event": "attempt_failed", "slot": 0, "error": "busy", "retry_after_ms": 100});
     let nothing = forked(json!([{"read": [{"call": 0}]}, "began"]));
-    let probe = probed(&[opened.clone(), received("call 1"), failed, nothing]);
+    let probe = run_probe(&[opened.clone(), turn_started("call 1"), failed, nothing]);
     let called = probe
         .log
         .iter()
@@ -149,7 +155,7 @@ fn a_decision_does_not_stand_on_what_another_turn_heard() {
     assert_eq!((decision.requests, decision.answers), (vec![], vec![]));
 
     let rest = json!({"event": "answered", "slot": 1, "response": {"response": "echo", "text": "call 2"}});
-    let probe = probed(&[opened, received("call 2"), answered, forked(json!([])), rest]);
+    let probe = run_probe(&[opened, turn_started("call 2"), answered, forked(json!([])), rest]);
     let called = probe
         .log
         .iter()

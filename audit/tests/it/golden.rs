@@ -45,18 +45,18 @@ fn golden_logs_are_read_as_they_were_written() {
 /// A new field, variant or kind needs a new line in a golden log.
 #[test]
 fn golden_logs_have_every_kind_field_and_variant() {
-    let (mut there, mut could) = (BTreeSet::new(), BTreeSet::new());
+    let (mut written, mut readable) = (BTreeSet::new(), BTreeSet::new());
     for line in GOLDEN.iter().flat_map(|log| log.1.lines()) {
         let mut payload: Map<String, Value> = serde_json::from_str(line).unwrap();
         let kind = payload.remove("event").unwrap();
         for (place, (is, may)) in places(kind.as_str().unwrap(), &Value::Object(payload)) {
-            there.extend(is.iter().map(|value| format!("{place}:{value}")));
-            could.extend(may.iter().map(|value| format!("{place}:{value}")));
+            written.extend(is.iter().map(|value| format!("{place}:{value}")));
+            readable.extend(may.iter().map(|value| format!("{place}:{value}")));
         }
     }
-    assert!(150 < could.len(), "the errors of serde name what may stand at a place: {could:?}");
+    assert!(150 < readable.len(), "the errors of serde name what may stand at a place: {readable:?}");
     let lacks: Vec<_> =
-        could.difference(&there).filter(|value| !NEVER_WRITTEN.contains(&value.as_str())).collect();
+        readable.difference(&written).filter(|value| !NEVER_WRITTEN.contains(&value.as_str())).collect();
     assert!(lacks.is_empty(), "no golden log has {lacks:#?}: add a line in a new file of fixtures/golden");
 }
 

@@ -15,25 +15,25 @@ const THREADS: u64 = 700;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_logs_are_replayed() {
     let folder = tempfile::tempdir().unwrap();
-    replays(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
+    assert_logs_are_replayed(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgres_logs_are_replayed() {
-    replays(&test_servers::Postgres::shared().url()).await;
+    assert_logs_are_replayed(&test_servers::Postgres::shared().url()).await;
 }
 
-async fn replays(url: &str) {
+async fn assert_logs_are_replayed(url: &str) {
     let store = Store::connect(url).await.unwrap();
     store.migrate().await.unwrap();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
     let corpus = Corpus::of(strategies::all(), &fixtures).unwrap();
-    let kept = |nth| {
+    let stored = |nth| {
         let (store, corpus) = (&store, &corpus);
-        async move { keep(store, corpus.log(nth).unwrap()).await }
+        async move { store_log(store, corpus.log(nth).unwrap()).await }
     };
     let events: u64 = stream::iter(0..THREADS)
-        .map(kept)
+        .map(stored)
         .buffer_unordered(64)
         .try_fold(0, |sum, events| async move { Ok(sum + events) })
         .await
@@ -52,7 +52,7 @@ async fn replays(url: &str) {
     assert_eq!(cluster.place(), "planner/assess/to");
     assert!(0 < report.diverged && report.diverged < report.strategies["planner"].threads, "{report:?}");
     assert_eq!(cluster.example.divergence.today, "end");
-    reported(&report);
+    assert_shown_by_ci(&report);
 
     // Only matching threads are read.
     let conditions = Conditions::parse("strategy = research", 0).unwrap();
@@ -69,7 +69,7 @@ async fn replays(url: &str) {
 }
 
 /// The report as shown by CI systems.
-fn reported(report: &Report) {
+fn assert_shown_by_ci(report: &Report) {
     let xml = junit(report).unwrap();
     assert!(xml.contains("<testcase name=\"assess/to\"") && xml.contains("type=\"diverged\""), "{xml}");
     let sarif = sarif(report, "0.1.0");
@@ -86,7 +86,7 @@ fn scan(turns: Conditions) -> ThreadScan {
 }
 
 /// Stores a log unchanged and returns its number of events.
-async fn keep(store: &Store, mut log: Vec<Event>) -> Result<u64, Error> {
+async fn store_log(store: &Store, mut log: Vec<Event>) -> Result<u64, Error> {
     let events = log.len() as u64;
     let rest = log.split_off(1);
     let Some(Event::Opened(opened)) = log.pop() else { panic!("a log begins with its opening") };

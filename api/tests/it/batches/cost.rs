@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use api::Capacity;
 use queue::rate_limits::{RateLimit, Subject};
-use shared::{Attempted, Next, Response, ToolOutput, Usage};
+use shared::{PendingRequest, Response, ToolOutput, Usage};
 use store::ThreadId;
 
 use crate::{
     batch_test::{BatchTest, PRICE, chunks_of_lines, echo_lines, form, line},
-    batches::said,
+    batches::text,
     prompt_strategies::Revised,
     test_api::{TestApi, thread_of},
 };
@@ -37,13 +37,13 @@ async fn a_file_sent_again_costs_nothing() {
         |lines: &[Value]| lines.iter().find(|line| line["custom_id"] == "c-12").unwrap()["response"].clone();
     assert_eq!(answer(&before), answer(&now));
 
-    let anew = test.batch(&file, json!({"reuse": "none"})).await;
-    test.wait_for_status(&anew, "completed").await;
+    let repeated = test.batch(&file, json!({"reuse": "none"})).await;
+    test.wait_for_status(&repeated, "completed").await;
     assert_eq!(test.calls(), 601);
     let other = test.upload(line("c-12", "stream other; echo other")).await;
     let other = test.batch(&other, json!({})).await;
     test.wait_for_status(&other, "completed").await;
-    assert_eq!(test.calls(), 602, "it asks for something else under the same name");
+    assert_eq!(test.calls(), 602, "the name is the same and the input is another");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,8 +63,8 @@ async fn a_batch_stops_at_its_cost_limit_and_continues_with_a_higher_one() {
         })
         .await;
     let spent = stopped["turnfold"]["usd"].as_f64().unwrap();
-    assert!((usd(30)..=usd(40)).contains(&spent), "no more than the window beyond: {stopped:#}");
-    assert_eq!(stopped["request_counts"]["total"], 100, "all were looked at all the same");
+    assert!((usd(30)..=usd(40)).contains(&spent), "the limit is exceeded by one window at most: {stopped:#}");
+    assert_eq!(stopped["request_counts"]["total"], 100, "all lines were validated all the same");
     let message = test.act(&batch, "resume", json!({})).await.openai_error(409, "not_now");
     assert!(message.contains("cost"), "{message}");
     assert_eq!(test.act(&batch, "resume", json!({"max_usd": 9})).await.status, 200);
@@ -110,9 +110,9 @@ async fn a_quote_does_not_create_the_batch() {
     test.start_worker();
     let lines = echo_lines(20) + &line("c-1", "echo again") + "no json\n";
     let file = test.upload(&lines).await;
-    let quote = async |more: &str, besides: Value| {
+    let quote = async |more: &str, fields: Value| {
         let mut body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
-        body.as_object_mut().unwrap().extend(besides.as_object().unwrap().clone());
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let reply = test.api.post(&format!("/v1/batches?quote=true{more}"), body).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.json()
@@ -123,53 +123,41 @@ async fn a_quote_does_not_create_the_batch() {
         (&json!(20), &json!(2), &json!(0), &Value::Null, &Value::Null),
         "{unknown:#}"
     );
-    assert_eq!(test.api.get("/v1/batches").await.json()["data"], json!([]), "nothing is made");
+    assert_eq!(test.api.get("/v1/batches").await.json()["data"], json!([]), "nothing is created");
     assert_eq!(test.calls(), 0);
 
-    let some = test.upload(echo_lines(5) + &line("wait", "wait 0.4; echo waited")).await;
-    let some = test.batch(&some, json!({})).await;
-    test.wait_for_status(&some, "completed").await;
+    let finished = test.upload(echo_lines(5) + &line("wait", "wait 0.4; echo waited")).await;
+    let finished = test.batch(&finished, json!({})).await;
+    test.wait_for_status(&finished, "completed").await;
     let known = quote("", json!({})).await;
     assert_eq!((&known["items"], &known["reused"]), (&json!(15), &json!(5)), "{known:#}");
-    let near = |value: &Value, wanted: f64| (value.as_f64().unwrap() - wanted).abs() < 1e-9;
+    let is_near = |value: &Value, wanted: f64| (value.as_f64().unwrap() - wanted).abs() < 1e-9;
     let (each, work) = (&known["based_on"][0], known["seconds_of_work"].as_f64().unwrap());
     assert_eq!((&each["past_turns"], &each["strategy"]), (&json!(6), &json!("probe")), "{known:#}");
-    assert!(near(&known["usd"], each["usd_each"].as_f64().unwrap() * 15.0), "{known:#}");
-    assert!(near(&known["seconds"], work / 4.0) && work > 0.9, "one of six waited: {known:#}");
+    assert!(is_near(&known["usd"], each["usd_each"].as_f64().unwrap() * 15.0), "{known:#}");
+    assert!(is_near(&known["seconds"], work / 4.0) && work > 0.9, "one of six waited: {known:#}");
     assert_eq!(known["bottleneck"]["kind"], "slots", "{known:#}");
     let two = quote("&workers=2", json!({})).await;
-    assert!(near(&two["seconds"], two["seconds_of_work"].as_f64().unwrap() / 8.0), "{two:#}");
+    assert!(is_near(&two["seconds"], two["seconds_of_work"].as_f64().unwrap() / 8.0), "{two:#}");
     let narrow = quote("", json!({"window": 1, "reuse": "none"})).await;
     assert_eq!((&narrow["items"], &narrow["reused"]), (&json!(20), &json!(0)));
-    assert!(near(&narrow["seconds"], narrow["seconds_of_work"].as_f64().unwrap()), "{narrow:#}");
+    assert!(is_near(&narrow["seconds"], narrow["seconds_of_work"].as_f64().unwrap()), "{narrow:#}");
     let bottleneck = &narrow["bottleneck"];
     assert_eq!((&bottleneck["kind"], &bottleneck["limit"]), (&json!("window"), &json!(1.0)), "{narrow:#}");
     let batches = test.api.get("/v1/batches").await.json();
     assert_eq!(batches["data"].as_array().unwrap().len(), 1);
 }
 
-/// Plays the worker for a thread whose calls all have a cost, until it is idle. Returns the number of calls.
-async fn run_until_idle(api: &TestApi, thread: ThreadId) -> u64 {
+/// Runs a thread until it is idle; each of its calls has a cost. Returns the number of calls.
+async fn run_with_costs(api: &TestApi, thread: ThreadId) -> u64 {
     let mut calls = 0;
     while api.start_turn(thread).await {
-        let mut log = api.log(thread).await;
-        loop {
-            match log.thread().next().unwrap() {
-                Next::Wait => break,
-                Next::Append(event) => log.push(event).unwrap(),
-                Next::Perform(due) => {
-                    for call in due {
-                        calls += 1;
-                        log.push(Attempted { slot: call.slot, worker: "test".to_owned() }.into()).unwrap();
-                        let usage = Usage { input_tokens: 5, micro_usd: Some(PRICE), ..Usage::default() };
-                        let answer = Response::Output(ToolOutput::Ok("done".to_owned()));
-                        let event = log.thread().receive(call.slot, Ok((answer, Some(usage))), 0);
-                        log.push(event).unwrap();
-                    }
-                }
-            }
-        }
-        log.flush(&api.backends).await.unwrap();
+        let mut answer = |_: &PendingRequest| {
+            calls += 1;
+            let usage = Usage { input_tokens: 5, micro_usd: Some(PRICE), ..Usage::default() };
+            Ok((Response::Output(ToolOutput::Ok("done".to_owned())), Some(usage)))
+        };
+        while api.step_with(thread, &mut answer).await {}
     }
     calls
 }
@@ -180,18 +168,18 @@ async fn a_quote_counts_each_turn_of_a_thread_once() {
     let cap = RateLimit { requests_per_minute: Some(1), ..RateLimit::default() };
     let caps = [(Subject::Server("post".to_owned()), cap)].into();
     let api = TestApi::with(|config| config.capacity = Capacity { slots: 4, caps }).await;
-    let first = api.post("/v1/turns", json!({"strategy": "deed", "input": "send"})).await.json();
+    let first = api.post("/v1/turns", json!({"strategy": "two_writes", "input": "send"})).await.json();
     let thread = thread_of(&first);
-    let mut calls = run_until_idle(&api, thread).await;
+    let mut calls = run_with_costs(&api, thread).await;
     for _ in 0..3 {
         let more = api.post("/v1/turns", json!({"thread_id": thread, "input": "more"})).await;
         assert_eq!(more.status, 202, "{more:?}");
-        calls += run_until_idle(&api, thread).await;
+        calls += run_with_costs(&api, thread).await;
     }
-    assert_eq!(calls, 8, "two each");
-    let body = json!({"strategy": "deed", "input": "send"});
+    assert_eq!(calls, 8, "two for each turn");
+    let body = json!({"strategy": "two_writes", "input": "send"});
     let line = json!({"custom_id": "a", "method": "POST", "url": "/v1/turns", "body": body});
-    let file = said(&api.send(form("batch", line.to_string().as_bytes())).await.json()["id"]).to_owned();
+    let file = text(&api.send(form("batch", line.to_string().as_bytes())).await.json()["id"]).to_owned();
     let quoted = async || {
         let body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
         let quote = api.post("/v1/batches?quote=true", body).await.json();
@@ -206,18 +194,18 @@ async fn a_quote_counts_each_turn_of_a_thread_once() {
     let fork = async |body: Value| {
         let reply = api.post(&format!("/v1/threads/{thread}/fork"), body).await;
         assert_eq!(reply.status, 200, "{reply:?}");
-        said(&reply.json()["id"]).parse::<ThreadId>().unwrap()
+        text(&reply.json()["id"]).parse::<ThreadId>().unwrap()
     };
     let copy = fork(json!({})).await;
-    assert_eq!(quoted().await, 4, "what is copied happened once");
+    assert_eq!(quoted().await, 4, "copied events happened once");
     api.post("/v1/turns", json!({"thread_id": copy, "input": "more"})).await;
-    assert_eq!(run_until_idle(&api, copy).await, 2);
+    assert_eq!(run_with_costs(&api, copy).await, 2);
     assert_eq!(quoted().await, 5);
     // A turn that is partly copied and partly run is no measure of a whole one.
     let log = api.log_of(thread).await;
     let half = log.iter().position(|event| event.kind() == "answered").unwrap();
     let half = fork(json!({"at": half})).await;
-    assert_eq!(run_until_idle(&api, half).await, 1);
+    assert_eq!(run_with_costs(&api, half).await, 1);
     assert_eq!(quoted().await, 5);
 }
 
@@ -238,9 +226,9 @@ async fn cost_is_counted_while_turns_run() {
         "{stopped:#}"
     );
     assert_eq!(stopped["turnfold"]["usd"].as_f64().unwrap(), usd(2), "{stopped:#}");
-    let rested = test.wait_until(&batch, |batch| batch["turnfold"]["results"] == 1).await;
-    let spent = rested["turnfold"]["usd"].as_f64().unwrap();
-    assert_eq!(spent, usd(test.calls()), "what was counted early is not counted again: {rested:#}");
+    let finished = test.wait_until(&batch, |batch| batch["turnfold"]["results"] == 1).await;
+    let spent = finished["turnfold"]["usd"].as_f64().unwrap();
+    assert_eq!(spent, usd(test.calls()), "usage that was counted early is not counted again: {finished:#}");
     assert_eq!(test.act(&batch, "resume", json!({"max_usd": 9})).await.status, 200);
     let ended = test.wait_for_status(&batch, "completed").await;
     assert_eq!(ended["turnfold"]["usd"].as_f64().unwrap(), usd(test.calls()), "{ended:#}");
@@ -252,19 +240,19 @@ async fn a_changed_prompt_affects_only_its_own_lines() {
     let mut test = BatchTest::idle(|_| ()).await;
     test.start_coordinator();
     test.start_worker();
-    let of = |strategy: &str| {
+    let lines_for = |strategy: &str| {
         let line = |nth: usize| {
             let body = json!({"strategy": strategy, "input": format!("say {nth}")});
             json!({"custom_id": format!("{strategy}-{nth}"), "method": "POST", "url": "/v1/turns", "body": body})
         };
         (0..10).map(|nth| format!("{}\n", line(nth))).collect::<String>()
     };
-    let file = test.upload(of("prompted") + &of("other") + &echo_lines(10)).await;
-    let run = async |test: &BatchTest, reused: u64, asked: u64| {
+    let file = test.upload(lines_for("prompted") + &lines_for("other") + &echo_lines(10)).await;
+    let run = async |test: &BatchTest, reused: u64, calls: u64| {
         let batch = test.batch(&file, json!({})).await;
         let ended = test.wait_for_status(&batch, "completed").await;
         assert_eq!(ended["request_counts"], json!({"total": 30, "completed": 30, "failed": 0}));
-        assert_eq!((&ended["turnfold"]["reused"], test.calls()), (&json!(reused), asked), "{ended:#}");
+        assert_eq!((&ended["turnfold"]["reused"], test.calls()), (&json!(reused), calls), "{ended:#}");
     };
     run(&test, 0, 30).await;
     run(&test, 30, 30).await;

@@ -1,4 +1,4 @@
-//! Ends of batches with obstacles.
+//! Ends of batches: with many errors, with an unrecorded turn, and with an unreadable log.
 
 use std::time::Duration;
 

@@ -11,12 +11,12 @@ use uuid::Uuid;
 
 use crate::{
     batch_test::{BatchTest, echo_lines, line},
-    batches::said,
+    batches::text,
     prompt_strategies::{Prompted, Revised},
 };
 
 /// Builds lines for a strategy whose prompt can be changed.
-fn prompted(count: usize) -> String {
+fn prompted_lines(count: usize) -> String {
     let line = |nth: usize| {
         let body = json!({"strategy": "prompted", "input": format!("say {nth}")});
         json!({"custom_id": format!("c-{nth}"), "method": "POST", "url": "/v1/turns", "body": body})
@@ -38,14 +38,14 @@ async fn a_result_is_keyed_by_the_configuration_that_the_line_ran_with() {
     let mut test = BatchTest::idle(|_| ()).await;
     test.start_worker();
     test.start_coordinator();
-    let file = test.upload(prompted(5)).await;
-    let run = async |test: &BatchTest, reused: u64, asked: u64| {
+    let file = test.upload(prompted_lines(5)).await;
+    let run = async |test: &BatchTest, reused: u64, calls: u64| {
         let batch = test.batch(&file, json!({})).await;
         let ended = test.wait_for_status(&batch, "completed").await;
-        assert_eq!((&ended["turnfold"]["reused"], test.calls()), (&json!(reused), asked), "{ended:#}");
+        assert_eq!((&ended["turnfold"]["reused"], test.calls()), (&json!(reused), calls), "{ended:#}");
         let lines = test.file(&ended["output_file_id"]).await;
         let mut turns: Vec<String> =
-            lines.iter().map(|line| said(&line["response"]["request_id"]).to_owned()).collect();
+            lines.iter().map(|line| text(&line["response"]["request_id"]).to_owned()).collect();
         turns.sort();
         turns
     };
@@ -59,22 +59,22 @@ async fn a_result_is_keyed_by_the_configuration_that_the_line_ran_with() {
     deploy(&mut test, true).await;
     test.act(&paused, "resume", json!({})).await;
     let ended = test.wait_for_status(&paused, "completed").await;
-    assert_eq!((&ended["turnfold"]["reused"], test.calls()), (&json!(0), 10), "that was asked otherwise");
+    assert_eq!((&ended["turnfold"]["reused"], test.calls()), (&json!(0), 10), "the prompt has changed");
     let revised = run(&test, 5, 10).await;
     assert_ne!(before, revised);
     deploy(&mut test, false).await;
-    assert_eq!(run(&test, 5, 10).await, before, "each has the answer that it would be given");
+    assert_eq!(run(&test, 5, 10).await, before, "each line has the result of its prompt");
 }
 
 /// Kills the coordinator, and resets the only line of the batch as if its submission had not been recorded.
-async fn forget_what_was_begun(test: &mut BatchTest, batch: &str) {
+async fn forget_the_submission(test: &mut BatchTest, batch: &str) {
     test.kill_coordinator().await;
     let (store, id) = (&test.api.backends.store, Uuid::try_parse(&batch["batch_".len()..]).unwrap());
     tokio::time::sleep(std::time::Duration::from_millis(310)).await;
     assert_eq!(store.acquire_batch_leases("ada", 60_000_000).await.unwrap().len(), 1);
-    let fed = store.items_submitted_before(id, i64::MAX, 1).await.unwrap().remove(0);
-    let undone = ItemTransition::new(fed, ItemState::Waiting);
-    store.apply_transitions(id, "ada", vec![undone]).await.unwrap();
+    let submitted = store.items_submitted_before(id, i64::MAX, 1).await.unwrap().remove(0);
+    let reset = ItemTransition::new(submitted, ItemState::Waiting);
+    store.apply_transitions(id, "ada", vec![reset]).await.unwrap();
     store.release_batch_leases("ada").await.unwrap();
 }
 
@@ -83,10 +83,10 @@ async fn forget_what_was_begun(test: &mut BatchTest, batch: &str) {
 async fn a_submitted_line_keeps_its_cache_key() {
     let mut test = BatchTest::idle(|_| ()).await;
     test.start_coordinator();
-    let batch = test.batch(&test.upload(prompted(1)).await, json!({})).await;
-    let fed = test.wait_until(&batch, |batch| batch["turnfold"]["submitted"] == 1).await;
-    assert_eq!(fed["turnfold"]["queued"], 1, "nobody is at it: {fed:#}");
-    forget_what_was_begun(&mut test, &batch).await;
+    let batch = test.batch(&test.upload(prompted_lines(1)).await, json!({})).await;
+    let submitted = test.wait_until(&batch, |batch| batch["turnfold"]["submitted"] == 1).await;
+    assert_eq!(submitted["turnfold"]["queued"], 1, "no worker is running: {submitted:#}");
+    forget_the_submission(&mut test, &batch).await;
     deploy(&mut test, true).await;
     test.start_worker();
     let ended = test.wait_for_status(&batch, "completed").await;
@@ -99,10 +99,10 @@ async fn a_submitted_line_keeps_its_cache_key() {
 async fn a_submitted_line_takes_no_other_result() {
     let mut test = BatchTest::idle(|_| ()).await;
     test.start_coordinator();
-    let file = test.upload(prompted(1)).await;
+    let file = test.upload(prompted_lines(1)).await;
     let batch = test.batch(&file, json!({})).await;
     test.wait_until(&batch, |batch| batch["turnfold"]["submitted"] == 1).await;
-    forget_what_was_begun(&mut test, &batch).await;
+    forget_the_submission(&mut test, &batch).await;
     test.act(&batch, "pause", json!({})).await;
     test.start_coordinator();
     test.start_worker();
@@ -151,7 +151,7 @@ async fn a_repeated_request_creates_no_other_batch() {
         let headers = [("X-Stainless-Retry-Count", times)];
         let reply = test.api.post_with("/v1/batches", &headers, body.clone()).await;
         assert_eq!(reply.status, 200, "{reply:?}");
-        (said(&reply.json()["id"]).to_owned(), reply.headers.contains_key("idempotency-replayed"))
+        (text(&reply.json()["id"]).to_owned(), reply.headers.contains_key("idempotency-replayed"))
     };
     let first = sent("0").await;
     assert!(!first.1);
@@ -171,7 +171,7 @@ async fn a_retried_turn_is_not_paid_for_twice() {
     test.wait_for_status(&batch, "completed").await;
     test.world.is_fixed.store(true, Ordering::Relaxed);
     let results = test.results(&batch).await;
-    let mut turns: Vec<&str> = results.iter().map(|result| said(&result["response"]["request_id"])).collect();
+    let mut turns: Vec<&str> = results.iter().map(|result| text(&result["response"]["request_id"])).collect();
     turns.sort_unstable();
     let retry = async |turn: &str| {
         let reply = test.api.post(&format!("/v1/turns/{turn}/retry"), json!({})).await;
@@ -188,13 +188,13 @@ async fn a_retried_turn_is_not_paid_for_twice() {
     assert_eq!(ended["request_counts"], json!({"total": 4, "completed": 4, "failed": 0}));
     assert_eq!(test.calls(), before + 3 * each, "three were left: {ended:#}");
     let output = test.file(&ended["output_file_id"]).await;
-    let again = output.iter().map(|line| said(&line["response"]["request_id"]));
+    let again = output.iter().map(|line| text(&line["response"]["request_id"]));
     assert_eq!(again.filter(|id| turns.contains(id)).count(), 2, "{output:#?}");
 
     let path = format!("/v1/turns/{}/retry", turns[2]);
     let message = test.api.post(&path, json!({})).await.problem(409, "not-failed");
     assert!(message.contains(&format!("of batch {batch}, which was run again since")), "{message}");
-    assert_eq!(test.calls(), before + 3 * each, "and nothing is paid for it");
+    assert_eq!(test.calls(), before + 3 * each, "and nothing is paid");
 }
 
 /// All lines were submitted when the batch was paused, so the pause held nothing back.
@@ -217,7 +217,11 @@ async fn an_ended_batch_is_not_stopped() {
     let message = test.act(&batch, "resume", json!({})).await.openai_error(409, "not_now");
     assert!(message.contains("is completed") && message.contains("`{\"only\": \"failed\"}`"), "{message}");
     let page = test.api.get(&format!("/v1/batches?after=batch_{}", Uuid::now_v7().simple())).await;
-    assert_eq!(page.json()["data"][0]["id"], batch.as_str(), "a page goes on after what is gone: {page:?}");
+    assert_eq!(
+        page.json()["data"][0]["id"],
+        batch.as_str(),
+        "a page continues after a deleted row: {page:?}"
+    );
     test.api.get("/v1/batches?after=soon").await.openai_error(404, "unknown_batch");
 }
 

@@ -53,7 +53,7 @@ async fn a_batch_counts_lines_that_were_not_answered() {
     assert_eq!(body(&well), (json!("answered"), Value::Null));
     assert_eq!(shown["turnfold"]["resumable"]["partial"], 1);
     let message = test.act(&batch, "resume", json!({"only": "failed"})).await.openai_error(409, "not_now");
-    assert!(message.contains("{\"only\": \"partial\"}"), "it says what to do: {message}");
+    assert!(message.contains("{\"only\": \"partial\"}"), "it has a hint: {message}");
     let metrics = test.api.get("/metrics").await;
     for line in [r#"outcome="answered"} 1"#, r#"outcome="declined"} 1"#, r#"outcome="partial"} 1"#] {
         let line = format!("turnfold_turns_total{{strategy=\"probe\",{line}\n");
@@ -82,12 +82,12 @@ async fn a_batch_shows_which_lines_can_run_again() {
     let (_, bad) = run(&(well.clone() + "no json\n"), resumable(0, 0)).await;
     let message = test.act(&bad, "resume", json!({"only": "failed"})).await.openai_error(409, "not_now");
     assert!(message.contains("none of its lines failed while running"), "{message}");
-    assert!(message.contains("correct invalid lines"), "it says what to do: {message}");
+    assert!(message.contains("correct invalid lines"), "it has a hint: {message}");
 
     let (file, failed) = run(&(well + &line("ill", "fail it")), resumable(1, 0)).await;
     let listed = test.api.get("/v1/batches").await.json()["data"].clone();
     let causes = |page: &Value| page["turnfold"]["top_causes"].clone();
-    assert_eq!((causes(&listed[0]), causes(&listed[1])), (Value::Null, Value::Null), "not in a list");
+    assert_eq!((causes(&listed[0]), causes(&listed[1])), (Value::Null, Value::Null), "a list has no causes");
     assert_eq!(causes(&test.show(&failed).await)[0]["code"], "turn_failed");
     let delete = Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap();
     assert_eq!(test.api.send(delete).await.status, 200);
@@ -117,5 +117,5 @@ async fn a_batch_cancelled_during_validation_cannot_be_resumed() {
     assert_eq!(test.show(&batch).await["turnfold"]["resumable"], resumable(0, 0));
     let message = test.act(&batch, "resume", json!({"only": "failed"})).await.openai_error(409, "not_now");
     assert!(message.contains("before all lines were validated"), "{message}");
-    assert!(message.contains("create a batch from the same file"), "it says what to do: {message}");
+    assert!(message.contains("create a batch from the same file"), "it has a hint: {message}");
 }

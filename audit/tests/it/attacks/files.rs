@@ -21,13 +21,13 @@ pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expec
             test.recreate_checkpoint(&other).await;
             let mut expected = found(&[of(None, "forged")]);
             expected.with_copy = vec![of(None, "rolled_back")];
-            ("hash anew, make the tree anew, sign with another key", expected)
+            ("rehash, rebuild the tree, sign with another key", expected)
         }
         1 => {
             test.forge(1, &b).await;
             test.recreate_checkpoint(&test.key).await;
             (
-                "hash anew, make the tree anew, sign with the stolen key",
+                "rehash, rebuild the tree, sign with the stolen key",
                 found_with_copy(&[of(None, "rolled_back")]),
             )
         }
@@ -55,7 +55,7 @@ pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expec
             ("cut off the list of heads", found(&[of(None, "rolled_back")]))
         }
         5 => {
-            fs::copy(test.early.join("checkpoint"), &test.place.note).unwrap();
+            fs::copy(test.first_checkpoint.join("checkpoint"), &test.place.note).unwrap();
             // Events that the older note does not attest are reported; the independent copy attests them.
             ("put an older note over the checkpoint", Expected { unchecked: Unchecked::Alone, ..found(&[]) })
         }
@@ -74,9 +74,9 @@ pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expec
             let refused = checkpoint(&test.store, &all, &test.place, &test.key, Gone::Found).await.unwrap();
             assert_eq!(refused.findings[0].wrong, store::Wrong::Removed);
             assert_eq!(test.checkpoint(Gone::Known).await.gone, 1);
-            assert_eq!(test.verify(&[]).await.found, 0, "it is attested that it is gone");
+            assert_eq!(test.verify(&[]).await.found, 0, "its deletion is attested");
             test.forge(1, &b).await;
-            ("bring a thread back that was attested to be gone", found(&[at(1, 0, "reappeared")]))
+            ("restore a thread whose deletion was attested", found(&[at(1, 0, "reappeared")]))
         }
     }
 }

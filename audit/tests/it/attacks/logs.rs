@@ -23,7 +23,7 @@ fn forged(event: &mut Stored) {
 }
 
 pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expected) {
-    let [first, second] = test.then;
+    let [first, second] = test.lengths_at_checkpoints;
     let mut a = test.log(0).await;
     let mut b = test.log(1).await;
     let mut c = test.log(2).await;
@@ -68,7 +68,7 @@ pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expec
             b.remove(4);
             renumber(&mut b);
             test.replace(1, &b).await;
-            ("delete an event and close up", found(&[at(1, 4, "broken")]))
+            ("delete an event and renumber", found(&[at(1, 4, "broken")]))
         }
         8 => {
             b.pop();
@@ -153,25 +153,25 @@ pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expec
             forged(&mut c[at_event]);
             rehash(&mut c);
             test.forge(2, &c).await;
-            ("edit, and hash the suffix anew", found(&[at(2, first[2], "rewritten")]))
+            ("edit, and rehash the suffix", found(&[at(2, first[2], "rewritten")]))
         }
         23 => {
             forged(&mut b[1]);
             rehash(&mut b);
             test.forge(1, &b).await;
-            ("edit, and hash the thread anew", found(&[at(1, 0, "rewritten")]))
+            ("edit, and rehash the thread", found(&[at(1, 0, "rewritten")]))
         }
         24 => {
             c.remove(first[2] as usize + 1);
             rehash(&mut c);
             test.forge(2, &c).await;
-            ("delete, and hash anew", found(&[at(2, ends(&c), "truncated")]))
+            ("delete, and rehash", found(&[at(2, ends(&c), "truncated")]))
         }
         25 => {
             c.insert(4, c[3].clone());
             rehash(&mut c);
             test.forge(2, &c).await;
-            ("insert, and hash anew", found(&[at(2, 0, "rewritten")]))
+            ("insert, and rehash", found(&[at(2, 0, "rewritten")]))
         }
         26 => {
             forged(&mut c[4]);
@@ -179,7 +179,7 @@ pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expec
             rehash(&mut c);
             test.forge(2, &c).await;
             let both = [at(2, 0, "rewritten"), at(2, ends(&c), "truncated")];
-            ("edit, cut off, and hash anew", found(&both))
+            ("edit, cut off, and rehash", found(&both))
         }
         27 => {
             test.roll_back(0, first[0]).await;
@@ -199,14 +199,14 @@ pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expec
             rehash(&mut a);
             test.forge(0, &a).await;
             assert!(second[0] <= last as u64);
-            ("edit what no checkpoint attests, and hash anew", undetectable())
+            ("edit what no checkpoint attests, and rehash", undetectable())
         }
         30 => {
             test.roll_back(0, second[0]).await;
             ("cut off what no checkpoint attests", undetectable())
         }
         _ => {
-            test.run_turn(None, "echo nobody said that").await;
+            test.run_turn(None, "echo a forged message").await;
             ("forge a thread since the checkpoint", undetectable())
         }
     }

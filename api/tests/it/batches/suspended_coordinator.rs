@@ -17,20 +17,20 @@ use crate::batch_test::{BatchTest, echo_lines};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// While this transaction is open, no turn can be queued.
-const NOBODY_QUEUES: &str = "DO $$ BEGIN LOCK TABLE turns IN SHARE MODE; \
+const BLOCK_SUBMISSIONS: &str = "DO $$ BEGIN LOCK TABLE turns IN SHARE MODE; \
                              WHILE NOT EXISTS (SELECT FROM batch_items WHERE state = 'cancelled') \
                              LOOP PERFORM pg_sleep(0.02); END LOOP; END $$";
 
-async fn until(postgres: &Arc<Postgres>, sql: &'static str, wanted: &str) {
+async fn wait_for_rows(postgres: &Arc<Postgres>, sql: &'static str, expected: &str) {
     let began = Instant::now();
     loop {
         let postgres = Arc::clone(postgres);
         let rows = spawn_blocking(move || postgres.query(sql)).await.unwrap();
-        let seen: Vec<String> = rows.iter().map(|row| row.join(" ")).collect();
-        if seen.join(", ") == wanted {
+        let found: Vec<String> = rows.iter().map(|row| row.join(" ")).collect();
+        if found.join(", ") == expected {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "{sql}: {seen:?}, not {wanted}");
+        assert!(began.elapsed() < PATIENCE, "{sql}: {found:?}, not {expected}");
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -41,16 +41,16 @@ async fn until(postgres: &Arc<Postgres>, sql: &'static str, wanted: &str) {
 async fn turns_submitted_after_the_end_of_a_batch_are_cancelled() {
     let postgres = Arc::new(Postgres::start());
     let mut test = BatchTest::on_database(&postgres.url(), |_| ()).await;
-    let asleep = spawn_blocking({
+    let blocked = spawn_blocking({
         let postgres = Arc::clone(&postgres);
-        move || postgres.query(NOBODY_QUEUES)
+        move || postgres.query(BLOCK_SUBMISSIONS)
     });
     let locks =
         "SELECT count(*) FROM pg_locks WHERE relation = 'turns'::regclass AND mode = 'ShareLock' AND granted";
-    until(&postgres, locks, "1").await;
+    wait_for_rows(&postgres, locks, "1").await;
     test.start_coordinator();
     let batch = test.batch(&test.upload(echo_lines(3)).await, json!({})).await;
-    until(
+    wait_for_rows(
         &postgres,
         "SELECT count(*) > 0 FROM pg_locks WHERE relation = 'turns'::regclass AND NOT granted",
         "t",
@@ -65,9 +65,9 @@ async fn turns_submitted_after_the_end_of_a_batch_are_cancelled() {
     let ended = waiting.into_iter().map(|item| ItemTransition::new(item, ItemState::Cancelled)).collect();
     store.apply_transitions(id, "ada", ended).await.unwrap();
     store.release_batch_leases("ada").await.unwrap();
-    asleep.await.unwrap();
+    blocked.await.unwrap();
 
-    until(&postgres, "SELECT status, count(*) FROM turns GROUP BY status", "cancelled 3").await;
+    wait_for_rows(&postgres, "SELECT status, count(*) FROM turns GROUP BY status", "cancelled 3").await;
     test.wait_for_status(&batch, "cancelled").await;
     assert_eq!(test.results(&batch).await.len(), 3);
 }

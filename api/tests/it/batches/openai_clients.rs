@@ -17,7 +17,7 @@ fn delete(file: &str) -> Request<Body> {
     Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap()
 }
 
-fn batch_of(file: &str) -> Value {
+fn batch_from(file: &str) -> Value {
     json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"})
 }
 
@@ -26,13 +26,13 @@ async fn either_the_file_is_deleted_or_its_batch_is_created() {
     let test = BatchTest::idle(|_| ()).await;
     for round in 0..ROUNDS {
         let file = test.upload(line("a", "echo a")).await;
-        let (deleted, made) =
-            tokio::join!(test.api.send(delete(&file)), test.api.post("/v1/batches", batch_of(&file)));
+        let (deleted, batch) =
+            tokio::join!(test.api.send(delete(&file)), test.api.post("/v1/batches", batch_from(&file)));
         match deleted.status.as_u16() {
-            200 => drop(made.openai_error(404, "unknown_file")),
+            200 => drop(batch.openai_error(404, "unknown_file")),
             _ => {
                 deleted.openai_error(409, "file_in_use");
-                assert_eq!(made.status, 200, "{made:?}");
+                assert_eq!(batch.status, 200, "{batch:?}");
                 assert_eq!(test.api.get(&format!("/v1/files/{file}")).await.status, 200, "round {round}");
             }
         }
@@ -50,15 +50,15 @@ async fn a_repeated_creation_returns_the_batch_even_without_its_file() {
         test.api.post_with("/v1/batches", headers, body.clone()).await
     };
     // An operator's batch with a tenant's file belongs to that tenant.
-    let body = batch_of(&file);
-    let made = ask(&KEYED, &body).await.json()["id"].clone();
-    test.wait_for_status(made.as_str().unwrap(), "failed").await;
+    let body = batch_from(&file);
+    let batch = ask(&KEYED, &body).await.json()["id"].clone();
+    test.wait_for_status(batch.as_str().unwrap(), "failed").await;
     assert_eq!(test.api.send(delete(&file)).await.status, 200);
 
     let acme = [KEYED[0], ("X-Turnfold-Tenant", "acme")];
     for headers in [&KEYED[..], &acme] {
         let again = ask(headers, &body).await;
-        assert_eq!((again.status.as_u16(), &again.json()["id"]), (200, &made), "{again:?}");
+        assert_eq!((again.status.as_u16(), &again.json()["id"]), (200, &batch), "{again:?}");
         assert_eq!(again.headers["idempotency-replayed"], "true");
     }
     let mut other = body.clone();
@@ -76,15 +76,15 @@ async fn a_repeated_creation_returns_the_batch_even_without_its_file() {
 async fn a_line_with_stream_is_invalid_and_does_not_stop_the_others() {
     let test = BatchTest::new().await;
     let url = "/v1/chat/completions";
-    let line = |nth: usize, besides: Value| {
+    let line = |nth: usize, fields: Value| {
         let mut body =
             json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hi"}]});
-        body.as_object_mut().unwrap().extend(besides.as_object().unwrap().clone());
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let line = json!({"custom_id": format!("c-{nth}"), "method": "POST", "url": url, "body": body});
         format!("{line}\n")
     };
     let streams = [json!({"stream": false}), json!({"stream": true}), json!({"stream": null}), json!({})];
-    let lines: String = (1..).zip(streams).map(|(nth, besides)| line(nth, besides)).collect();
+    let lines: String = (1..).zip(streams).map(|(nth, fields)| line(nth, fields)).collect();
     let file = test.upload(lines).await;
     let batch = test.batch(&file, json!({"endpoint": url})).await;
     let ended = test.wait_for_status(&batch, "completed").await;
@@ -101,7 +101,7 @@ async fn a_line_with_stream_is_invalid_and_does_not_stop_the_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_line_is_reported_with_its_field() {
     let test = BatchTest::new().await;
-    let of = |body: Value| {
+    let line_with = |body: Value| {
         let line = json!({"custom_id": "a", "method": "POST", "url": "/v1/turns", "body": body});
         format!("{line}\n")
     };
@@ -112,10 +112,10 @@ async fn an_invalid_line_is_reported_with_its_field() {
             "the line is not JSON: EOF while parsing a value at line 1 column 18",
         ),
         (
-            of(json!({"strategy": "probe", "input": "echo", "budget": {"turn": {"tokens": -1}}})),
+            line_with(json!({"strategy": "probe", "input": "echo", "budget": {"turn": {"tokens": -1}}})),
             "body: budget.turn.tokens: invalid value: integer `-1`, expected u64",
         ),
-        (of(json!({"strategy": "probe", "input": 3})), "body: input: "),
+        (line_with(json!({"strategy": "probe", "input": 3})), "body: input: "),
     ] {
         let batch = test.batch(&test.upload(&line).await, json!({})).await;
         let ended = test.wait_for_status(&batch, "failed").await;

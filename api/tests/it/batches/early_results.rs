@@ -21,7 +21,7 @@ async fn results_arrive_before_the_last_line_is_validated() {
     assert_eq!(early["status"], "validating", "{early:#}");
     let total = early["request_counts"]["total"].as_u64().unwrap();
     assert!(total < LINES as u64 && early["in_progress_at"].is_null(), "{early:#}");
-    assert!(early["turnfold"]["eta_s"].is_null(), "nobody knows how many there are: {early:#}");
+    assert!(early["turnfold"]["eta_s"].is_null(), "the number of lines is unknown: {early:#}");
     let first = &test.results(&batch).await[0];
     assert_eq!(first["response"]["status_code"], 200, "{first}");
 
