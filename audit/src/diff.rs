@@ -261,7 +261,7 @@ mod tests {
 
     /// The best alignment of two long threads without common steps would take about 10^9 comparisons.
     #[test]
-    fn what_is_unlike_is_aligned_in_bounded_time() {
+    fn unlike_logs_are_aligned_in_bounded_time() {
         let steps = |name: &str| (0..20_000).map(|n| format!("{name} {n}")).collect::<Vec<_>>();
         let (mut left, mut right) = (steps("left"), steps("right"));
         for n in (0..20_000).step_by(40) {
@@ -274,7 +274,7 @@ mod tests {
         let (mut l, mut r) = (0, 0);
         for op in ops {
             let (olds, news) = (op.old_range(), op.new_range());
-            assert_eq!((olds.start, news.start), (l, r), "nothing is left out or told twice");
+            assert_eq!((olds.start, news.start), (l, r), "no step is left out or listed twice");
             (l, r) = (olds.end, news.end);
             if let DiffOp::Equal { .. } = op {
                 assert_eq!(left[olds], right[news]);

@@ -6,7 +6,7 @@ use shared::{Attempted, Event, Graph, InvalidLog, RunStatus};
 use crate::{
     mutate::{Flips, flips},
     redact::Redacted,
-    reproduce::parted,
+    reproduce::first_divergence,
     request_diff::Difference,
     secrets::Secrets,
 };
@@ -42,7 +42,7 @@ pub enum Refusal {
     /// Today's code decides differently.
     #[error(
         "today's code does not reproduce event {seq}\n  then:  {then}\n  today: {today}{}",
-        told(difference)
+        location(difference)
     )]
     Diverged {
         /// Sequence number of the first differing event.
@@ -58,7 +58,7 @@ pub enum Refusal {
     #[error(
         "without its secrets the log differs from event {seq} on\n  recorded: {then}\n  redacted: {today}{}\nthe \
          code depends on a text that looks like a secret, or on its length; hint: write this fixture by hand",
-        told(difference)
+        location(difference)
     )]
     Redaction {
         /// Sequence number of the first differing event.
@@ -113,7 +113,7 @@ pub fn fixture_lines(log: &[Event]) -> Result<String, serde_json::Error> {
     log.iter().map(|event| serde_json::to_string(event).map(|line| line + "\n")).collect()
 }
 
-fn words(event: &Option<Event>) -> String {
+fn event_text(event: &Option<Event>) -> String {
     event.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string)
 }
 

@@ -7,7 +7,7 @@ use shared::{Event, Graph, Next, Request, rerun};
 
 use crate::{
     redact::{Hit, KEPT, hits},
-    reproduce::{Parted, parted},
+    reproduce::{FirstDivergence, first_divergence},
     request_diff::nearest,
     secrets::Secrets,
     suite::{Broken, Fixture, files, within},
@@ -77,7 +77,7 @@ pub fn check(
     Ok((count, findings))
 }
 
-fn look(
+fn check_fixture(
     graph: &'static dyn Graph,
     fixture: &Fixture,
     secrets: &Secrets,
@@ -103,12 +103,12 @@ fn look(
             ));
         }
     }
-    let told = match fixture.is_whole() {
-        true => parts(graph, fixture),
-        false => loose_ends(graph, fixture, answered),
+    let problems = match fixture.is_whole() {
+        true => divergences(graph, fixture),
+        false => unmatched_requests(graph, fixture, answered),
     };
-    match told {
-        Ok(told) => findings.extend(told.into_iter().map(|(n, what)| finding(n, what))),
+    match problems {
+        Ok(problems) => findings.extend(problems.into_iter().map(|(n, what)| finding(n, what))),
         Err(why) => findings.push(finding(0, why)),
     }
     findings
@@ -140,22 +140,22 @@ fn parts(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Vec<(usize, Str
         };
         (seq.min(last), what)
     };
-    Ok(parted.map(told).into_iter().collect())
+    Ok(first_divergence.map(problems).into_iter().collect())
 }
 
 /// Answers that no request of a fixture asks for any more, and requests that are left without an answer.
-fn loose_ends(
+fn unmatched_requests(
     graph: &'static dyn Graph,
     fixture: &Fixture,
     answered: &[Request],
 ) -> Result<Vec<(usize, String)>, String> {
-    let lived = rerun(graph, &fixture.script).map_err(|error| error.to_string())?;
+    let result = rerun(graph, &fixture.script).map_err(|error| error.to_string())?;
     let outside: Vec<usize> =
         (0..fixture.script.len()).filter(|n| fixture.script[*n].is_external()).collect();
-    let lines = &outside[outside.len().saturating_sub(lived.unused.len())..];
-    let told = |n: &usize| (*n, unasked(&fixture.script[*n]));
-    let mut told: Vec<_> = lines.iter().map(told).collect();
-    let thread = graph.fold(&lived.log).map_err(|error| error.to_string())?;
+    let lines = &outside[outside.len().saturating_sub(result.unused.len())..];
+    let problems = |n: &usize| (*n, unasked(&fixture.script[*n]));
+    let mut problems: Vec<_> = lines.iter().map(problems).collect();
+    let thread = graph.fold(&result.log).map_err(|error| error.to_string())?;
     if let Next::Perform(due) = thread.next().map_err(|error| error.to_string())? {
         let last = lines.first().copied().unwrap_or(fixture.script.len()).saturating_sub(1);
         told.extend(
@@ -164,7 +164,7 @@ fn loose_ends(
             }),
         );
     }
-    Ok(told)
+    Ok(problems)
 }
 
 /// Describes an answer that no request asks for.
@@ -186,7 +186,7 @@ fn near<'a>(wanted: &Request, recorded: impl IntoIterator<Item = &'a Request>) -
 fn recorded(graph: &'static dyn Graph, fixtures: &[Fixture]) -> Vec<Request> {
     let mut answered = Vec::new();
     for fixture in fixtures {
-        let Ok(lived) = rerun(graph, &fixture.script) else { continue };
+        let Ok(result) = rerun(graph, &fixture.script) else { continue };
         let mut asked = Vec::new();
         for event in &lived.log {
             if let Event::Asked(event) = event {
@@ -210,7 +210,7 @@ fn recorded(graph: &'static dyn Graph, fixtures: &[Fixture]) -> Vec<Request> {
 /// The reason why the log must be captured anew: today's code no longer makes all recorded requests, or makes more.
 pub fn refreshed(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Option<Vec<Event>>, Finding> {
     let broken = |why: String| Finding::from(fixture.broken(0, why));
-    let ends = loose_ends(graph, fixture, &[]).map_err(broken)?;
+    let ends = unmatched_requests(graph, fixture, &[]).map_err(broken)?;
     if let Some((n, what)) = ends.into_iter().next() {
         return Err(fixture
             .broken(n, format!("{what}; hint: delete the line, or capture the thread again"))
@@ -220,5 +220,5 @@ pub fn refreshed(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Option<
         return Ok(None);
     }
     let log = rerun(graph, &fixture.script).map_err(|error| broken(error.to_string()))?.log;
-    Ok(parted(graph, &fixture.script).map_err(|error| broken(error.to_string()))?.map(|_| log))
+    Ok(first_divergence(graph, &fixture.script).map_err(|error| broken(error.to_string()))?.map(|_| log))
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use shared::{Edge, Event, FORMAT, Graph, InputResponse, Response, SUMMARISE_NODE, Scope, ToolOutput};
 
 use crate::{
-    generic::{edges, told, walk},
+    generic::{edge_text, edges, taken_edge},
     suite::{Broken, Suite},
 };
 
@@ -43,8 +43,8 @@ pub enum Aspect {
 
 /// Errors that can happen in every strategy.
 const TROUBLES: &[&str] = &[
-    FALTERED,
-    FALTERED_FOR_GOOD,
+    ATTEMPT_RETRIED,
+    ATTEMPT_FAILED,
     GAVE_UP,
     FAILED,
     CANCELLED,
@@ -85,7 +85,7 @@ impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Point::Node(name) => write!(f, "{name}"),
-            Point::Edge(from, to) => write!(f, "{}", told(from, to)),
+            Point::Edge(from, to) => write!(f, "{}", edge_text(from, to)),
             Point::Trouble(what) => write!(f, "{what}"),
             Point::Event(kind, format) => write!(f, "{kind} v{format}"),
             Point::Version(version) => write!(f, "v{version}"),
@@ -117,7 +117,7 @@ pub struct Seen {
 
 impl Seen {
     /// Reads the next event.
-    pub fn look(&mut self, event: &Event) {
+    pub fn observe(&mut self, event: &Event) {
         self.events += 1;
         if let Event::Opened(opened) = event {
             self.strategy = Some(opened.strategy.clone());
@@ -125,7 +125,7 @@ impl Seen {
             self.points.insert(Point::Version(opened.version));
         }
         self.points.insert(Point::Event(event.kind(), self.format));
-        self.points.extend(walk(event).map(|(from, to)| Point::Edge(from, to)));
+        self.points.extend(taken_edge(event).map(|(from, to)| Point::Edge(from, to)));
         self.points.extend(trouble(event).map(Point::Trouble));
         let node = match event {
             // The engine's own node is on no strategy's map.

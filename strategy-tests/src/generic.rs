@@ -31,7 +31,7 @@ impl Suite {
     /// [`Broken`] at the first event where this fails.
     pub fn crash_anywhere(&self) -> Result<(), Broken> {
         for fixture in &self.fixtures {
-            let log = self.live(fixture)?.log;
+            let log = self.rerun(fixture)?.log;
             let mut thread = self.graph.begin();
             for (cut, event) in log.iter().enumerate() {
                 let stuck = |error: shared::InvalidLog| fixture.broken(0, error.to_string());
@@ -87,7 +87,7 @@ impl Suite {
         let mut read = BTreeMap::<String, BTreeSet<(&str, String)>>::new();
         for fixture in &self.fixtures {
             let mut thread = self.graph.begin();
-            for event in self.live(fixture)?.log {
+            for event in self.rerun(fixture)?.log {
                 thread.apply(&event).map_err(|error| fixture.broken(0, error.to_string()))?;
                 let Event::Asked(asked) = event else { continue };
                 let texts = read.entry(asked.node).or_default();
@@ -115,9 +115,9 @@ impl Suite {
     fn walked(&self) -> Result<Walked, Broken> {
         let (known, mut walked) = (edges(self.graph), Walked::new());
         for fixture in &self.fixtures {
-            for edge in self.live(fixture)?.log.iter().filter_map(walk) {
+            for edge in self.rerun(fixture)?.log.iter().filter_map(taken_edge) {
                 if !known.contains(&edge) {
-                    let why = format!("the fixture leaves the map: {}", told(&edge.0, &edge.1));
+                    let why = format!("the fixture leaves the map: {}", edge_text(&edge.0, &edge.1));
                     return Err(fixture.broken(0, why));
                 }
                 walked.insert(edge);
@@ -169,7 +169,7 @@ pub(crate) fn edges(graph: &'static dyn Graph) -> Walked {
 }
 
 /// An edge as text.
-pub(crate) fn told(from: &str, to: &Edge<String>) -> String {
+pub(crate) fn edge_text(from: &str, to: &Edge<String>) -> String {
     match to {
         Edge::To(node) => format!("{from} → {node}"),
         Edge::Ask(node) => format!("{from} → a person → {node}"),

@@ -8,7 +8,7 @@
 use serde_json::{Value, json};
 use shared::{Answered, Event, Graph, Request, Response, rerun};
 
-use crate::generic::lived;
+use crate::generic::final_transcript;
 
 /// Results of the flips.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,14 +33,14 @@ const MOST: usize = 200;
 ///
 /// The reason why today's code rejects `log` itself.
 pub fn flips(graph: &'static dyn Graph, log: &[Event]) -> Result<Flips, String> {
-    let (before, shown) = (derived(graph, log)?, lived(graph, log)?);
-    let heard = heard(log);
+    let (before, shown) = (derived(graph, log)?, final_transcript(graph, log)?);
+    let used_answers = used_answers(log);
     let mut flips = Flips::default();
     let mut script = log.to_vec();
-    let every = heard.len().div_ceil(MOST).max(1);
+    let every = used_answers.len().div_ceil(MOST).max(1);
     for (n, event) in log.iter().enumerate() {
         let Event::Answered(answer) = event else { continue };
-        let Ok(nth) = heard.binary_search(&n) else {
+        let Ok(nth) = used_answers.binary_search(&n) else {
             flips.unread += 1;
             continue;
         };
@@ -57,7 +57,7 @@ pub fn flips(graph: &'static dyn Graph, log: &[Event]) -> Result<Flips, String> 
             script[n] = event.into();
             // A log that is rejected was noticed as well.
             derived(graph, &script).ok().as_ref() != Some(&before)
-                && lived(graph, &script).ok().as_ref() != Some(&shown)
+                && final_transcript(graph, &script).ok().as_ref() != Some(&shown)
         });
         script[n] = event.clone();
         match (red, is_list(&answer.response)) {
@@ -72,8 +72,8 @@ pub fn flips(graph: &'static dyn Graph, log: &[Event]) -> Result<Flips, String> 
 
 /// Everything that the code derives from a script, without the script's own content.
 fn derived(graph: &'static dyn Graph, script: &[Event]) -> Result<Vec<Value>, String> {
-    let told = |error: shared::InvalidLog| error.to_string();
-    let log = rerun(graph, script).map_err(told)?.log;
+    let text = |error: shared::InvalidLog| error.to_string();
+    let log = rerun(graph, script).map_err(text)?.log;
     let mut thread = graph.begin();
     let mut derived = Vec::new();
     for event in &log {
@@ -101,7 +101,7 @@ fn is_summarised(request: &Request) -> bool {
 }
 
 /// Servers whose tools a request names.
-fn named(request: &Request) -> &[String] {
+fn named_servers(request: &Request) -> &[String] {
     match request {
         Request::Chat { tool_servers, .. } => tool_servers,
         Request::ListTools { .. }
@@ -137,8 +137,8 @@ fn is_list(response: &Response) -> bool {
 }
 
 /// Sequence numbers of answers to nodes that decided.
-fn heard(log: &[Event]) -> Vec<usize> {
-    let (mut heard, mut open) = (Vec::new(), Vec::new());
+fn used_answers(log: &[Event]) -> Vec<usize> {
+    let (mut used_answers, mut open) = (Vec::new(), Vec::new());
     for (n, event) in log.iter().enumerate() {
         match event {
             Event::Answered(_) => open.push(n),
@@ -159,7 +159,7 @@ fn heard(log: &[Event]) -> Vec<usize> {
             | Event::Retried(_) => {}
         }
     }
-    heard
+    used_answers
 }
 
 /// All variants of an answer with one byte flipped.

@@ -148,11 +148,11 @@ impl Redacted {
 /// Finds the secrets of one event.
 pub(crate) fn hits(event: &Event, secrets: &Secrets) -> Result<Vec<Hit>, serde_json::Error> {
     let mut hits = Vec::new();
-    look(&serde_json::to_value(event)?, event.kind(), "", false, secrets, &mut hits);
+    collect_hits(&serde_json::to_value(event)?, event.kind(), "", false, secrets, &mut hits);
     Ok(hits)
 }
 
-fn look(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hits: &mut Vec<Hit>) {
+fn collect_hits(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hits: &mut Vec<Hit>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -162,7 +162,7 @@ fn look(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hi
                     hits.extend(found.map(|(range, what)| hit(&format!("{path}.…"), &name[range], what)));
                 }
                 // A name that contains a secret is not shown.
-                let told = if hits.len() == before { name } else { "…" };
+                let shown = if hits.len() == before { name } else { "…" };
                 let free = free || FREE.contains(&name.as_str());
                 look(value, &format!("{path}.{told}"), name, free, secrets, hits);
             }
@@ -255,8 +255,8 @@ fn replace(text: &mut String, secret: &str, name: &str) {
 /// Kinds of secrets found, on one line.
 impl std::fmt::Display for Redacted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let told: BTreeSet<String> = self.found.iter().map(|(what, n)| format!("{n} × {what}")).collect();
-        write!(f, "{}", told.into_iter().collect::<Vec<_>>().join(", "))
+        let shown: BTreeSet<String> = self.found.iter().map(|(what, n)| format!("{n} × {what}")).collect();
+        write!(f, "{}", shown.into_iter().collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
     }
 
     fn redacted(log: &[&str], secrets: &Secrets) -> (String, Redacted) {
-        let log: Vec<Event> = log.iter().map(|it| serde_json::from_str(it).unwrap()).collect();
+        let log: Vec<Event> = log.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         let redacted = Redacted::of(&log, secrets).unwrap();
         (serde_json::to_string(&redacted.log).unwrap(), redacted)
     }
@@ -330,11 +330,14 @@ mod tests {
         for event in &redacted.log {
             assert!(hits(event, &secrets).unwrap().is_empty());
         }
-        let told =
+        let shown =
             r#"{"event":"decided","node":"n","to":"end","facts":[{"case-4711":{"password":"hunter22"}}]}"#;
-        let hits = hits(&serde_json::from_str(told).unwrap(), &secrets).unwrap();
-        assert_eq!(hits.iter().map(|it| it.secret.as_str()).collect::<Vec<_>>(), ["4711", "hunter22"]);
-        assert!(hits.iter().all(|it| !it.path.contains("4711")), "what is told of it does not tell it");
+        let hits = hits(&serde_json::from_str(shown).unwrap(), &secrets).unwrap();
+        assert_eq!(hits.iter().map(|hit| hit.secret.as_str()).collect::<Vec<_>>(), ["4711", "hunter22"]);
+        assert!(
+            hits.iter().all(|hit| !hit.path.contains("4711")),
+            "the path of a hit does not contain the secret"
+        );
     }
 
     #[test]
@@ -343,20 +346,21 @@ mod tests {
         let once = serde_json::to_string(raw).unwrap();
         let twice = serde_json::to_string(&once).unwrap();
         let python = r#"p\u00e4\"ss\\w\nord"#;
-        let heard = |words: &str| {
-            serde_json::json!({"event": "turn_started", "messages": [{"role": "user", "content": words}]})
+        let turn_started = |text: &str| {
+            serde_json::json!({"event": "turn_started", "messages": [{"role": "user", "content": text}]})
                 .to_string()
         };
         let opened = serde_json::json!({"event": "opened", "strategy": "probe", "config": {"password": raw}})
             .to_string();
-        let told = [opened, heard(&format!("{once} and {twice} and {python} and {raw}"))];
-        let (text, redacted) = redacted(&told.each_ref().map(String::as_str), &Secrets::and(Vec::new()));
+        let shown = [opened, turn_started(&format!("{once} and {twice} and {python} and {raw}"))];
+        let (text, redacted) = redacted(&shown.each_ref().map(String::as_str), &Secrets::and(Vec::new()));
         assert_eq!((text.matches("SECRET_1").count(), text.contains("nord")), (5, false), "{text}");
         assert_eq!(redacted.found.values().sum::<usize>(), 1, "in whatever form, it is one");
 
         // The reverse: found within JSON, and present as plain text elsewhere.
         let body = serde_json::json!({"body": serde_json::json!({"password": raw}).to_string()}).to_string();
-        let (text, other) = self::redacted(&[&heard(&body), &heard(raw)], &Secrets::and(Vec::new()));
+        let (text, other) =
+            self::redacted(&[&turn_started(&body), &turn_started(raw)], &Secrets::and(Vec::new()));
         assert_eq!((text.matches("SECRET_1").count(), text.contains("nord")), (2, false), "{text}");
         assert_eq!(other.found.values().sum::<usize>(), 1, "in whatever form, it is one");
     }

@@ -6,7 +6,7 @@ use crate::request_diff::{Difference, difference};
 
 /// The first event that differs.
 #[derive(Debug)]
-pub(crate) struct Parted {
+pub(crate) struct FirstDivergence {
     /// Sequence number in the recorded log.
     pub(crate) seq: usize,
     /// The recorded event; `None` if the log ends before.
@@ -15,7 +15,7 @@ pub(crate) struct Parted {
     pub(crate) today: Option<Event>,
 }
 
-impl Parted {
+impl FirstDivergence {
     /// The first difference within the two events, if both exist and are of one kind.
     pub(crate) fn difference(&self) -> Option<Difference> {
         let (then, today) = (self.then.as_ref()?, self.today.as_ref()?);
@@ -34,9 +34,9 @@ pub(crate) fn parted(graph: &'static dyn Graph, log: &[Event]) -> Result<Option<
     for (seq, then) in log.iter().enumerate().filter(|(_, event)| !matches!(event, Event::Attempted(_))) {
         match today.next() {
             Some(today) if today == *then => {}
-            today => return Ok(Some(Parted { seq, then: Some(then.clone()), today })),
+            today => return Ok(Some(FirstDivergence { seq, then: Some(then.clone()), today })),
         }
     }
     let more = today.next();
-    Ok(more.map(|today| Parted { seq: log.len(), then: None, today: Some(today) }))
+    Ok(more.map(|today| FirstDivergence { seq: log.len(), then: None, today: Some(today) }))
 }

@@ -96,27 +96,27 @@ mod tests {
 
     use super::*;
 
-    fn told(then: Value, today: Value) -> Option<String> {
-        difference(&then, &today).map(|it| it.to_string())
+    fn text(then: Value, today: Value) -> Option<String> {
+        difference(&then, &today).map(|difference| difference.to_string())
     }
 
     #[test]
     fn the_first_difference_is_named_by_its_path() {
-        assert_eq!(told(json!({"a": [1, {"b": "x"}]}), json!({"a": [1, {"b": "x"}]})), None);
+        assert_eq!(text(json!({"a": [1, {"b": "x"}]}), json!({"a": [1, {"b": "x"}]})), None);
         assert_eq!(
-            told(json!({"a": [1, {"b": "one day"}]}), json!({"a": [1, {"b": "one night"}]})).as_deref(),
+            text(json!({"a": [1, {"b": "one day"}]}), json!({"a": [1, {"b": "one night"}]})).as_deref(),
             Some("a[1].b, character 5: then “one day”, today “one night”")
         );
-        assert_eq!(told(json!({"a": 1}), json!({})).as_deref(), Some("a: then “1”, today nothing"));
-        assert_eq!(told(json!([1]), json!([1, 2])).as_deref(), Some("[1]: then nothing, today “2”"));
+        assert_eq!(text(json!({"a": 1}), json!({})).as_deref(), Some("a: then “1”, today nothing"));
+        assert_eq!(text(json!([1]), json!([1, 2])).as_deref(), Some("[1]: then nothing, today “2”"));
         let long = "y".repeat(50);
-        let told = told(json!(format!("{long}a{long}")), json!(format!("{long}b{long}"))).unwrap();
-        assert!(told.starts_with(", character 51: then “…yyyyyyyyyya"), "{told}");
+        let difference = text(json!(format!("{long}a{long}")), json!(format!("{long}b{long}"))).unwrap();
+        assert!(difference.starts_with(", character 51: then “…yyyyyyyyyya"), "{difference}");
     }
 
     #[test]
     fn the_nearest_recording_is_of_the_same_kind() {
-        let request = |it: Value| serde_json::from_value::<Request>(it).unwrap();
+        let request = |value: Value| serde_json::from_value::<Request>(value).unwrap();
         let list = request(json!({"request": "list_tools", "server": "calendar"}));
         let other = request(json!({"request": "list_tools", "server": "contacts"}));
         let describe = request(json!({"request": "describe", "server": "calendar"}));

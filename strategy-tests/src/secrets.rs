@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_found_and_nothing_else_is() {
+    fn secrets_are_capturesand_nothing_else_is() {
         // Concatenated, so that scanners do not report this file.
         let key = format!("sk-{}", "Zm9vYmFyMTIzNDU2");
         let github = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
@@ -344,7 +344,7 @@ mod tests {
             mine.find(&format!("see {whole}")),
             [(4..4 + whole.len(), "what fits \"ACME\\\\{[^}]*\\\\}\"")]
         );
-        let mine = Secrets::and(["one two", "two three!"].map(|it| Pattern::of(it).unwrap()).to_vec());
+        let mine = Secrets::and(["one two", "two three!"].map(|shape| Pattern::of(shape).unwrap()).to_vec());
         assert_eq!(mine.find("no one two three!"), [(3..17, "what fits \"two three!\"")]);
         let mine = Secrets::and(vec![Pattern::of(r"\bcase-(\d+)").unwrap()]);
         assert_eq!(mine.find("see case-4711"), [(9..13, "what fits \"\\\\bcase-(\\\\d+)\"")]);

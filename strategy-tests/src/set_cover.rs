@@ -119,14 +119,14 @@ mod tests {
     }
 
     fn wanted(n: u32) -> BTreeSet<(String, Point)> {
-        (0..n).map(|it| ("s".to_owned(), point(it))).collect()
+        (0..n).map(|number| ("s".to_owned(), point(number))).collect()
     }
 
     fn seen(points: &[u32], events: usize) -> Seen {
         Seen {
             strategy: Some("s".to_owned()),
             events,
-            points: points.iter().map(|it| point(*it)).collect(),
+            points: points.iter().map(|number| point(*number)).collect(),
             ..Seen::default()
         }
     }
@@ -146,8 +146,8 @@ mod tests {
         }
         assert_eq!(cover.kept(), 3);
         let (chosen, rest) = cover.choose();
-        let told: Vec<_> = chosen.iter().map(|it| (it.thread.key, it.shows.len())).collect();
-        assert_eq!(told, [("short", 3), ("other", 1), ("last", 1)]);
+        let found: Vec<_> = chosen.iter().map(|chosen| (chosen.thread.key, chosen.shows.len())).collect();
+        assert_eq!(found, [("short", 3), ("other", 1), ("last", 1)]);
         assert_eq!(rest, [("s".to_owned(), point(5))]);
     }
 
@@ -166,6 +166,6 @@ mod tests {
             }
         }
         let (chosen, rest) = cover.choose();
-        assert!(rest.is_empty() && chosen.iter().any(|it| it.thread.key == 0), "{rest:?}");
+        assert!(rest.is_empty() && chosen.iter().any(|chosen| chosen.thread.key == 0), "{rest:?}");
     }
 }

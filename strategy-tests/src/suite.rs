@@ -66,7 +66,7 @@ impl Suite {
     }
 
     /// Runs today's code on a fixture.
-    pub(crate) fn live(&self, fixture: &Fixture) -> Result<Rerun, Broken> {
+    pub(crate) fn rerun(&self, fixture: &Fixture) -> Result<Rerun, Broken> {
         rerun(self.graph, &fixture.script).map_err(|error| fixture.broken(0, error.to_string()))
     }
 }

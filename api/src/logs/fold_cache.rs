@@ -158,24 +158,24 @@ mod tests {
 
     #[test]
     fn folds_stay_spread_over_the_log_and_the_last_one_stays() {
-        let many: Vec<u64> = (1..=200).map(|it| it * 100).collect();
+        let many: Vec<u64> = (1..=200).map(|nth| nth * 100).collect();
         let kept = folds(&many);
         assert_eq!((kept.len(), kept.last()), (PER_THREAD, Some(&20_000)));
-        let widest = kept.windows(2).map(|it| it[1] - it[0]).max();
+        let widest = kept.windows(2).map(|pair| pair[1] - pair[0]).max();
         assert!(widest <= Some(1_600), "{kept:?}");
         assert_eq!(folds(&[5, 5, 7]), [5, 7]);
     }
 
     #[test]
-    fn a_fold_that_will_grow_is_handed_over_and_one_in_the_middle_is_shared() {
+    fn a_fold_is_taken_to_grow_and_shared_if_it_is_read_as_it_is() {
         let (mut kept, thread) = (Kept::default(), Uuid::nil());
         kept.add(thread, entry(100));
         kept.add(thread, entry(200));
         assert!(kept.take(thread, 99).is_none());
-        assert_eq!(kept.take(thread, 150).map(|it| it.seq()), Some(100));
-        assert_eq!(kept.take(thread, 200).map(|it| it.seq()), Some(200), "nothing to fold beyond it");
-        assert_eq!((kept.take(thread, 300).map(|it| it.seq()), kept.bytes), (Some(200), 10));
-        assert_eq!(kept.take(thread, 300).map(|it| it.seq()), Some(100));
+        assert_eq!(kept.take(thread, 150).map(|fold| fold.seq()), Some(100));
+        assert_eq!(kept.take(thread, 200).map(|fold| fold.seq()), Some(200), "nothing to fold beyond it");
+        assert_eq!((kept.take(thread, 300).map(|fold| fold.seq()), kept.bytes), (Some(200), 10));
+        assert_eq!(kept.take(thread, 300).map(|fold| fold.seq()), Some(100));
         assert!(kept.take(thread, 300).is_none());
     }
 

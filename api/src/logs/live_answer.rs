@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_add_up_and_what_is_known_is_not_added_again() {
+    fn pieces_are_joined_and_a_repeated_piece_is_ignored() {
         let mut answer = LiveAnswer::default();
         assert_eq!(answer.add(&piece(1, 0, "Grü")), Change::Grew(0));
         assert_eq!(answer.add(&piece(1, 4, "ß ")), Change::Grew(4));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn another_attempt_begins_again_and_the_first_is_not_heard_any_more() {
+    fn a_new_attempt_restarts_the_text_and_the_first_one_is_ignored() {
         let mut answer = LiveAnswer::default();
         answer.add(&piece(1, 0, "Hello wor"));
         assert_eq!(answer.add(&piece(2, 3, "th")), Change::None, "its beginning is missing");

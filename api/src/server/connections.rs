@@ -154,15 +154,15 @@ mod tests {
     #[tokio::test]
     async fn the_longest_idle_connection_makes_room() {
         let connections = Arc::new(Connections::new(3, 3));
-        let [a, b, c] = [1, 2, 3].map(|it| Arc::new(connections.admit(address(it)).unwrap()));
+        let [a, b, c] = [1, 2, 3].map(|n| Arc::new(connections.admit(address(n)).unwrap()));
         let answering = Exchange::new(Arc::clone(&a));
         answering.received();
         drop(Exchange::new(Arc::clone(&b)));
         let d = connections.admit(address(4)).unwrap();
         assert!(c.close.is_cancelled(), "idle since it was opened");
         assert!(!a.close.is_cancelled() && !b.close.is_cancelled() && !d.close.is_cancelled());
-        let [b, d] = [b, Arc::new(d)].map(|it| {
-            let exchange = Exchange::new(it);
+        let [b, d] = [b, Arc::new(d)].map(|connection| {
+            let exchange = Exchange::new(connection);
             exchange.received();
             exchange
         });
@@ -175,7 +175,7 @@ mod tests {
     #[tokio::test]
     async fn an_address_at_its_limit_makes_room_for_itself() {
         let connections = Arc::new(Connections::new(10, 2));
-        let [other, first, second] = [1, 2, 2].map(|it| connections.admit(address(it)).unwrap());
+        let [other, first, second] = [1, 2, 2].map(|n| connections.admit(address(n)).unwrap());
         let third = connections.admit(address(2)).unwrap();
         assert!(first.close.is_cancelled());
         assert!(!other.close.is_cancelled() && !second.close.is_cancelled() && !third.close.is_cancelled());

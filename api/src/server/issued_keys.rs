@@ -239,8 +239,8 @@ mod tests {
         let long = Duration::from_secs(3600);
         let keys = Arc::new(IssuedKeys { fresh: long, ..IssuedKeys::new(store.clone()) });
         let (notifications, stop) = (MemoryNotifications::new(), CancellationToken::new());
-        let (following, heard) = (Arc::clone(&keys), notifications.clone());
-        let task = tokio::spawn(async move { following.follow_changes(&heard, &stop).await });
+        let (following, subscribed) = (Arc::clone(&keys), notifications.clone());
+        let task = tokio::spawn(async move { following.follow_changes(&subscribed, &stop).await });
         let shown = secrecy::ExposeSecret::expose_secret(&secret.key).to_owned();
         let (id, secret) = parse(&shown).unwrap();
         let is_valid = async || keys.caller(id, secret).await.unwrap().is_some();

@@ -144,18 +144,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_address_is_slowed_down_and_recovers() {
         let keys = WrongKeys::default();
-        let (here, there) = (address("192.0.2.1"), address("192.0.2.2"));
-        assert_eq!(keys.wait(here), None);
+        let (slowed, other) = (address("192.0.2.1"), address("192.0.2.2"));
+        assert_eq!(keys.wait(slowed), None);
         for nth in 0..BURST {
-            assert_eq!(keys.note(here), None, "{nth}");
+            assert_eq!(keys.note(slowed), None, "{nth}");
         }
-        assert_eq!((keys.note(here), keys.wait(here), keys.wait(there)), (Some(4), Some(4), None));
+        assert_eq!((keys.note(slowed), keys.wait(slowed), keys.wait(other)), (Some(4), Some(4), None));
         assert_eq!(keys.wait(address("::ffff:192.0.2.1")), Some(4), "the same address in another form");
         tokio::time::sleep(REFILL).await;
-        assert_eq!((keys.note(here), keys.note(here).is_some()), (None, true));
+        assert_eq!((keys.note(slowed), keys.note(slowed).is_some()), (None, true));
         tokio::time::sleep(BURST * REFILL).await;
         for nth in 0..BURST {
-            assert_eq!(keys.note(here), None, "{nth}");
+            assert_eq!(keys.note(slowed), None, "{nth}");
         }
     }
 

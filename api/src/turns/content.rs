@@ -191,7 +191,7 @@ mod tests {
 
     fn read(content: Value) -> Result<Messages, String> {
         let mut messages = Messages::default();
-        messages.add(Role::User, "messages[0].content", &content).map_err(|it| it.message())?;
+        messages.add(Role::User, "messages[0].content", &content).map_err(|error| error.message())?;
         Ok(messages)
     }
 
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_refused_by_name() {
+    fn unsupported_content_is_refused_by_name() {
         let image = |url: &str| json!([{"type": "image_url", "image_url": {"url": url}}]);
         for (content, why) in [
             (image("https://example.com/a.png"), "addresses are not supported"),

@@ -251,8 +251,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_delivery_that_panics_makes_room_for_the_next() {
-        let [one, other] =
-            ["one", "other"].map(|it| Endpoint { webhook: WebhookId::now_v7(), tenant: Some(it.to_owned()) });
+        let [one, other] = ["one", "other"]
+            .map(|tenant| Endpoint { webhook: WebhookId::now_v7(), tenant: Some(tenant.to_owned()) });
         let mut in_progress = InProgress::default();
         in_progress.begin(one.clone(), async { panic!("the delivery panics") });
         in_progress.begin(one.clone(), pending());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::{body::Body, http::Request};
 use serde_json::{Value, json};
 
-use crate::test_api::{Room, id_of, thread_of};
+use crate::test_api::{TestApi, id_of, thread_of};
 
 /// Numbers without bounds of their own, and what bounds them.
 const CHECKED_ELSEWHERE: [(&str, &str); 11] = [
@@ -23,8 +23,8 @@ const CHECKED_ELSEWHERE: [(&str, &str); 11] = [
 ];
 
 fn is_number(schema: &Value) -> bool {
-    let is = |it: &Value| it == "integer" || it == "number";
-    is(&schema["type"]) || schema["type"].as_array().is_some_and(|it| it.iter().any(is))
+    let is = |kind: &Value| kind == "integer" || kind == "number";
+    is(&schema["type"]) || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(is))
 }
 
 /// Collects every number below a schema, with its path and its bounds.
@@ -32,7 +32,7 @@ fn numbers(schema: &Value, root: &Value, path: &str, depth: usize, found: &mut V
     if depth > 8 {
         return;
     }
-    let target = schema["$ref"].as_str().and_then(|it| root.pointer(it.trim_start_matches('#')));
+    let target = schema["$ref"].as_str().and_then(|pointer| root.pointer(pointer.trim_start_matches('#')));
     let schema = target.unwrap_or(schema);
     if is_number(schema) {
         found.push((path.to_owned(), schema.clone()));
@@ -41,8 +41,8 @@ fn numbers(schema: &Value, root: &Value, path: &str, depth: usize, found: &mut V
         numbers(field, root, &format!("{path} {name}"), depth + 1, found);
     }
     for key in ["oneOf", "anyOf", "allOf"] {
-        for it in schema[key].as_array().into_iter().flatten() {
-            numbers(it, root, path, depth + 1, found);
+        for branch in schema[key].as_array().into_iter().flatten() {
+            numbers(branch, root, path, depth + 1, found);
         }
     }
     numbers_below(&schema["items"], root, path, depth, found);
@@ -62,20 +62,22 @@ fn all_numbers() -> Vec<(String, bool, String, Value)> {
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let name = format!("{method} {path}");
-            for it in operation["parameters"].as_array().into_iter().flatten() {
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
                 let mut found = Vec::new();
-                numbers(&it["schema"], &document, "", 0, &mut found);
-                let is_header = it["in"] == "header";
+                numbers(&parameter["schema"], &document, "", 0, &mut found);
+                let is_header = parameter["in"] == "header";
                 let of = if is_header { "header".to_owned() } else { name.clone() };
-                let parameter = it["name"].as_str().unwrap();
+                let name_of_parameter = parameter["name"].as_str().unwrap();
                 all.extend(
-                    found.into_iter().map(|it| (of.clone(), true, format!(" {parameter}{}", it.0), it.1)),
+                    found.into_iter().map(|number| {
+                        (of.clone(), true, format!(" {name_of_parameter}{}", number.0), number.1)
+                    }),
                 );
             }
             for content in operation["requestBody"]["content"].as_object().into_iter().flatten() {
                 let mut found = Vec::new();
                 numbers(&content.1["schema"], &document, "", 0, &mut found);
-                all.extend(found.into_iter().map(|it| (name.clone(), false, it.0, it.1)));
+                all.extend(found.into_iter().map(|number| (name.clone(), false, number.0, number.1)));
             }
         }
     }
@@ -84,10 +86,10 @@ fn all_numbers() -> Vec<(String, bool, String, Value)> {
 
 #[test]
 fn every_number_of_a_request_has_bounds() {
-    let elsewhere: BTreeSet<&str> = CHECKED_ELSEWHERE.iter().map(|it| it.0).collect();
+    let elsewhere: BTreeSet<&str> = CHECKED_ELSEWHERE.iter().map(|bound| bound.0).collect();
     let all = all_numbers();
     assert!(all.len() > 20, "only {} numbers were found", all.len());
-    let has_bounds = |it: &Value| it["minimum"].is_number() && it["maximum"].is_number();
+    let has_bounds = |schema: &Value| schema["minimum"].is_number() && schema["maximum"].is_number();
     let mut unbounded = BTreeSet::new();
     for (name, _, path, schema) in &all {
         if !has_bounds(schema) {
@@ -101,22 +103,22 @@ fn every_number_of_a_request_has_bounds() {
 /// Sends each number of a query one above its maximum.
 #[tokio::test]
 async fn a_number_outside_its_bounds_is_refused() {
-    let room = Room::new().await;
-    let turn = room.lived("echo hi").await;
+    let api = TestApi::new().await;
+    let turn = api.run_turn("echo hi").await;
     let mut sent = 0;
     for (name, is_parameter, path, schema) in all_numbers() {
         let Some(most) = schema["maximum"].as_u64().filter(|_| is_parameter) else { continue };
         let Some(url) = name.strip_prefix("get ") else { continue };
         let url = match url {
-            it if it.contains("/threads/{id}") => it.replace("{id}", &thread_of(&turn).to_string()),
-            it if it.contains("/turns/{id}") => it.replace("{id}", &id_of(&turn)),
-            it => it.to_owned(),
+            path if path.contains("/threads/{id}") => path.replace("{id}", &thread_of(&turn).to_string()),
+            path if path.contains("/turns/{id}") => path.replace("{id}", &id_of(&turn)),
+            path => path.to_owned(),
         };
         if url.contains('{') {
             continue;
         }
         let url = format!("{url}?{}={}", path.trim(), most + 1);
-        let reply = room.get(&url).await;
+        let reply = api.get(&url).await;
         let status = reply.status.as_u16();
         assert!((400..500).contains(&status) && status != 404, "{url}: {reply:?}");
         assert!(reply.text().contains(path.trim()), "{url}: {}", reply.text());
@@ -128,8 +130,8 @@ async fn a_number_outside_its_bounds_is_refused() {
 /// Sends numbers of bodies outside of their bounds, also those that the document describes as an object.
 #[tokio::test]
 async fn a_number_in_a_body_outside_its_bounds_is_refused_with_a_hint() {
-    let room = Room::new().await;
-    let thread = thread_of(&room.lived("echo hi").await);
+    let api = TestApi::new().await;
+    let thread = thread_of(&api.run_turn("echo hi").await);
     let turn = |more: Value| {
         let mut body = json!({"strategy": "probe", "input": "echo hi"});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -165,13 +167,13 @@ async fn a_number_in_a_body_outside_its_bounds_is_refused_with_a_hint() {
         ),
         (&*format!("/v1/threads/{thread}/fork"), json!({"at": far}), "does not exist yet"),
     ] {
-        let reply = room.post(path, body.clone()).await;
+        let reply = api.post(path, body.clone()).await;
         assert!(reply.status.is_client_error(), "{path} {body}: {reply:?}");
         let problem = reply.json();
         assert!(problem["detail"].as_str().unwrap().contains(names), "{body}: {problem}");
     }
     let request = Request::post("/v1/turns").header("content-type", "application/json");
     let text = r#"{"strategy":"probe","input":"echo hi","config":{"padding":1e400}}"#;
-    let reply = room.send(request.body(Body::from(text)).unwrap()).await;
+    let reply = api.send(request.body(Body::from(text)).unwrap()).await;
     assert!(reply.status.is_client_error(), "{reply:?}");
 }

@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use crate::{
     keys::ask,
-    test_api::{Room, id_of, key_ring, thread_of},
+    test_api::{TestApi, id_of, key_ring, thread_of},
 };
 
 #[tokio::test]
 async fn large_responses_are_compressed_and_streams_are_not() {
-    let room = Room::new().await;
-    let turn = room.lived("echo hi").await;
+    let api = TestApi::new().await;
+    let turn = api.run_turn("echo hi").await;
     let get = async |path: String, accept: &str| {
         let request = Request::get(path).header("accept-encoding", "gzip").header("accept", accept);
-        room.send(request.body(Body::empty()).unwrap()).await
+        api.send(request.body(Body::empty()).unwrap()).await
     };
     let document = get("/openapi.json".to_owned(), "*/*").await;
     assert_eq!(document.headers[header::CONTENT_ENCODING], "gzip");
@@ -35,9 +35,9 @@ async fn large_responses_are_compressed_and_streams_are_not() {
 
 #[tokio::test]
 async fn only_named_origins_may_use_the_api() {
-    let named = Room::with(|door| {
-        door.keys = key_ring(&["key"], &[]);
-        door.cors_origins = vec!["https://console.example.org".parse().unwrap()];
+    let named = TestApi::with(|config| {
+        config.keys = key_ring(&["key"], &[]);
+        config.cors_origins = vec!["https://console.example.org".parse().unwrap()];
     })
     .await;
     let preflight = |origin: &str| {
@@ -59,31 +59,33 @@ async fn only_named_origins_may_use_the_api() {
     let reply = named.send(request.body(Body::empty()).unwrap()).await;
     assert_eq!(reply.status, StatusCode::UNAUTHORIZED, "a key is required all the same");
     assert_eq!(reply.headers["access-control-allow-origin"], "https://console.example.org");
-    let off = Room::new().await;
+    let off = TestApi::new().await;
     let refused = off.send(preflight("https://console.example.org")).await;
     assert!(!refused.headers.contains_key("access-control-allow-origin"), "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_key_has_a_limited_number_of_streams() {
-    let room = Room::with(|door| {
-        door.keys = key_ring(&["one", "other"], &[]);
-        door.max_streams_per_key = 2;
+    let api = TestApi::with(|config| {
+        config.keys = key_ring(&["one", "other"], &[]);
+        config.max_streams_per_key = 2;
     })
     .await;
     let new = json!({"strategy": "probe", "input": "ask Well?"});
-    let turn = ask(&room, Some("one"), "POST", "/v1/turns", &new).await.json();
+    let turn = ask(&api, Some("one"), "POST", "/v1/turns", &new).await.json();
     let path = format!("/v1/threads/{}/events", thread_of(&turn));
-    let open = async |key: &str| room.stream(&path, &[("authorization", &format!("Bearer {key}"))]).await;
+    let open = async |key: &str| api.stream(&path, &[("authorization", &format!("Bearer {key}"))]).await;
     let first = open("one").await;
     let _second = open("one").await;
     let request =
         Request::get(&path).header("authorization", "Bearer one").header("accept", "text/event-stream");
-    let refused = room.send(request.body(Body::empty()).unwrap()).await;
+    let refused = api.send(request.body(Body::empty()).unwrap()).await;
     assert!(refused.problem(429, "too-many-streams").contains("2 open event streams"));
     let chat = json!({"model": "turnfold/probe", "stream": true, "messages": [{"role": "user", "content": "echo hi"}]});
-    ask(&room, Some("one"), "POST", "/v1/chat/completions", &chat).await.refused(429, "rate_limit_exceeded");
-    let turns = ask(&room, Some("one"), "GET", "/v1/turns", &Value::Null).await.json();
+    ask(&api, Some("one"), "POST", "/v1/chat/completions", &chat)
+        .await
+        .openai_error(429, "rate_limit_exceeded");
+    let turns = ask(&api, Some("one"), "GET", "/v1/turns", &Value::Null).await.json();
     assert_eq!(turns["data"].as_array().map(Vec::len), Some(1), "a refused completion submits no turn");
     let _other = open("other").await;
     drop(first);

@@ -14,7 +14,7 @@ use threads::Backends;
 use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
 use world::{Outcome, RequestContext, World};
 
-use crate::test_api::{Room, id_of, known, parts, thread_of};
+use crate::test_api::{TestApi, backends, id_of, known_strategies, thread_of};
 
 const TURNS: usize = 100;
 
@@ -34,10 +34,10 @@ impl World for Echo {
     }
 }
 
-fn worker(parts: &Backends, slots: usize) -> Worker {
+fn worker(backends: &Backends, slots: usize) -> Worker {
     let steps = StepRunner {
-        parts: parts.clone(),
-        strategies: known(),
+        parts: backends.clone(),
+        strategies: known_strategies(),
         world: Arc::new(Echo),
         backoff: Backoff::default(),
         admission: RequestAdmission::default(),
@@ -53,71 +53,75 @@ fn worker(parts: &Backends, slots: usize) -> Worker {
     Worker::new(steps, config)
 }
 
-async fn cancel_a_busy_turn(room: &Room) {
-    let turn = room.probe(SCRIPT).await;
+async fn cancel_a_busy_turn(api: &TestApi) {
+    let turn = api.submit(SCRIPT).await;
     let thread = thread_of(&turn);
-    while room.parts.store.head(thread).await.unwrap().seq < 20 {
+    while api.backends.store.head(thread).await.unwrap().seq < 20 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let reply = room.post(&format!("/v1/turns/{}/cancel", id_of(&turn)), Value::Null).await;
+    let reply = api.post(&format!("/v1/turns/{}/cancel", id_of(&turn)), Value::Null).await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
     assert_eq!(reply.json()["status"], "cancelled");
-    let log = room.log_of(thread).await;
+    let log = api.log_of(thread).await;
     assert!(matches!(log.last(), Some(Event::Cancelled(_))), "{:?}", log.last());
 }
 
-/// The API stored the request and died before it could obey it.
+/// The API stored the request and died before it could carry it out.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_obeys_a_request_to_cancel_whose_api_died() {
-    let parts = parts().await;
-    let room = Room::with(|door| door.parts = parts.clone()).await;
-    let running = tokio::spawn(worker(&parts, 1).run(Shutdown::default()));
-    let turn = room.probe(SCRIPT).await;
+async fn a_worker_carries_out_a_cancellation_whose_api_died() {
+    let backends = backends().await;
+    let api = TestApi::with(|config| config.parts = backends.clone()).await;
+    let running = tokio::spawn(worker(&backends, 1).run(Shutdown::default()));
+    let turn = api.submit(SCRIPT).await;
     let (thread, id) = (thread_of(&turn), id_of(&turn).parse().unwrap());
     let request = CancelRequest { thread, turn: id, actor: "ada".to_owned(), caller: None };
     let is_cancelled = async {
-        while room.parts.store.head(thread).await.unwrap().seq < 20 {
+        while api.backends.store.head(thread).await.unwrap().seq < 20 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        room.parts.store.request_cancel(&request).await.unwrap();
-        while room.parts.store.turn(id).await.unwrap().unwrap().status != TurnStatus::Cancelled {
+        api.backends.store.request_cancel(&request).await.unwrap();
+        while api.backends.store.turn(id).await.unwrap().unwrap().status != TurnStatus::Cancelled {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let obeyed = tokio::time::timeout(Duration::from_secs(60), is_cancelled).await;
-    obeyed.expect("the worker cancels the turn");
-    let log = room.log_of(thread).await;
-    assert!(matches!(log.last(), Some(Event::Cancelled(it)) if it.actor == "ada"), "{:?}", log.last());
+    let cancelled = tokio::time::timeout(Duration::from_secs(60), is_cancelled).await;
+    cancelled.expect("the worker cancels the turn");
+    let log = api.log_of(thread).await;
+    assert!(
+        matches!(log.last(), Some(Event::Cancelled(cancelled)) if cancelled.actor == "ada"),
+        "{:?}",
+        log.last()
+    );
     running.abort();
 }
 
-async fn every_busy_turn_is_cancelled(parts: Backends) {
-    let room = Room::with(|door| door.parts = parts.clone()).await;
+async fn assert_every_busy_turn_is_cancelled(backends: Backends) {
+    let api = TestApi::with(|config| config.parts = backends.clone()).await;
     let stop = Shutdown::default();
-    let running = tokio::spawn(worker(&parts, AT_ONCE).run(stop.clone()));
-    let cancelled = stream::iter((0..TURNS).map(|_| cancel_a_busy_turn(&room)));
+    let running = tokio::spawn(worker(&backends, AT_ONCE).run(stop.clone()));
+    let cancelled = stream::iter((0..TURNS).map(|_| cancel_a_busy_turn(&api)));
     cancelled.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
 
     // A thread whose turn was cancelled takes the next one.
-    let turn = room.probe("echo hi").await;
+    let turn = api.submit("echo hi").await;
     let body = json!({"thread_id": thread_of(&turn), "input": "echo again"});
-    let next = room.post("/v1/turns?wait=60", body).await.json();
+    let next = api.post("/v1/turns?wait=60", body).await.json();
     assert_eq!(next["status"], "completed", "{next}");
     stop.drain();
     running.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_one_process() {
-    every_busy_turn_is_cancelled(parts().await).await;
+async fn one_process_cancels_busy_turns() {
+    assert_every_busy_turn_is_cancelled(backends().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_postgres_and_redis() {
+async fn real_postgres_and_redis_cancel_busy_turns() {
     let (postgres, redis) = (test_servers::Postgres::shared(), test_servers::Redis::start());
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
     let queue = RedisQueue::connect(&redis.url(), Duration::from_secs(30), "fast").await.unwrap();
     let notifications = Arc::new(RedisNotifications::connect(&redis.url()).await.unwrap());
-    every_busy_turn_is_cancelled(Backends { store, queue: Arc::new(queue), notifications }).await;
+    assert_every_busy_turn_is_cancelled(Backends { store, queue: Arc::new(queue), notifications }).await;
 }

@@ -8,30 +8,31 @@ use shared::{CallerId, Event};
 use uuid::Uuid;
 
 use crate::{
-    approval::Leave,
-    batch_run::{Hall, form},
+    approval_strategy::Approval,
+    batch_test::{BatchTest, form},
     keys::{ask, create, secret},
-    test_api::{Reply, Room, id_of, key_ring, known, thread_of},
+    test_api::{Reply, TestApi, id_of, key_ring, known_strategies, thread_of},
 };
 
-async fn room(strict: bool) -> Room {
-    Room::with(|door| {
-        door.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])]);
-        door.strategies = known().with(&Leave);
-        door.tenant_rules.others.require_other_approver = strict;
+async fn api(strict: bool) -> TestApi {
+    TestApi::with(|config| {
+        config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])]);
+        config.strategies = known_strategies().with(&Approval);
+        config.tenant_rules.others.require_other_approver = strict;
     })
     .await
 }
 
+/// The author and the key of an event that has them.
 fn caller(event: &Event) -> Option<(&str, Option<&CallerId>)> {
-    let it = match event {
-        Event::Opened(it) => (&it.actor, &it.caller),
-        Event::TurnStarted(it) => (&it.actor, &it.caller),
-        Event::Reconciled(it) => (&it.actor, &it.caller),
-        Event::InputProvided(it) => (&it.actor, &it.caller),
-        Event::Retried(it) => (&it.actor, &it.caller),
-        Event::Cancelled(it) => (&it.actor, &it.caller),
-        Event::Forked(it) => (&it.actor, &it.caller),
+    let (actor, caller) = match event {
+        Event::Opened(opened) => (&opened.actor, &opened.caller),
+        Event::TurnStarted(started) => (&started.actor, &started.caller),
+        Event::Reconciled(reconciled) => (&reconciled.actor, &reconciled.caller),
+        Event::InputProvided(provided) => (&provided.actor, &provided.caller),
+        Event::Retried(retried) => (&retried.actor, &retried.caller),
+        Event::Cancelled(cancelled) => (&cancelled.actor, &cancelled.caller),
+        Event::Forked(forked) => (&forked.actor, &forked.caller),
         Event::Asked(_)
         | Event::Attempted(_)
         | Event::Answered(_)
@@ -44,82 +45,81 @@ fn caller(event: &Event) -> Option<(&str, Option<&CallerId>)> {
         | Event::Decided(_)
         | Event::Failed(_) => return None,
     };
-    Some((it.0, it.1.as_ref()))
+    Some((actor, caller.as_ref()))
 }
 
 #[tokio::test]
 async fn the_log_keeps_the_key_its_name_and_the_claimed_user_apart() {
-    let room = room(false).await;
+    let api = api(false).await;
     let key =
-        create(&room, Some("acme"), json!({"name": "web shop", "scopes": ["submit", "read", "answer"]}))
-            .await;
+        create(&api, Some("acme"), json!({"name": "web shop", "scopes": ["submit", "read", "answer"]})).await;
     let id = CallerId { key: Some(id_of(&key)), subject: Some("web shop".to_owned()) };
     let bearer = format!("Bearer {}", secret(&key));
     let headers = [("authorization", bearer.as_str()), ("x-turnfold-user", "ada")];
     let post = async |path: &str, body: Value| {
-        let reply = room.post_with(path, &headers, body).await;
+        let reply = api.post_with(path, &headers, body).await;
         assert!(reply.status.is_success(), "{reply:?}");
         reply.json()
     };
-    let of = async |thread: Uuid| {
-        let log = room.log_of(thread).await;
+    let callers_of = async |thread: Uuid| {
+        let log = api.log_of(thread).await;
         log.iter()
-            .filter_map(|it| Some((it.kind(), caller(it)?.0.to_owned(), caller(it)?.1.cloned())))
+            .filter_map(|event| Some((event.kind(), caller(event)?.0.to_owned(), caller(event)?.1.cloned())))
             .collect::<Vec<_>>()
     };
     let by = |kind: &'static str| (kind, "ada".to_owned(), Some(id.clone()));
 
     let turn = post("/v1/turns", json!({"strategy": "probe", "input": "ask Pay? | yes | no"})).await;
     let thread = thread_of(&turn);
-    room.live(thread).await;
+    api.run_until_idle(thread).await;
     post(&format!("/v1/inbox/{thread}"), json!({"type": "respond", "args": "no"})).await;
-    room.live(thread).await;
-    assert_eq!(of(thread).await, [by("opened"), by("turn_started"), by("turn_started")]);
+    api.run_until_idle(thread).await;
+    assert_eq!(callers_of(thread).await, [by("opened"), by("turn_started"), by("turn_started")]);
 
-    let turn = post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await;
-    room.live(thread_of(&turn)).await;
+    let turn = post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await;
+    api.run_until_idle(thread_of(&turn)).await;
     let verdict = json!({"slot": 0, "verdict": "skip"});
     let reconciled =
-        room.post_with(&format!("/v1/threads/{}/reconcile", thread_of(&turn)), &headers, verdict).await;
+        api.post_with(&format!("/v1/threads/{}/reconcile", thread_of(&turn)), &headers, verdict).await;
     assert_eq!(reconciled.status, 200, "{reconciled:?}");
     post(&format!("/v1/turns/{}/cancel", id_of(&turn)), json!({})).await;
-    let events = of(thread_of(&turn)).await;
+    let events = callers_of(thread_of(&turn)).await;
     assert_eq!(events[2..], [by("reconciled"), by("cancelled")]);
 
     let turn = post("/v1/turns", json!({"strategy": "probe", "input": "fail broken"})).await;
-    room.live(thread_of(&turn)).await;
+    api.run_until_idle(thread_of(&turn)).await;
     post(&format!("/v1/turns/{}/retry", id_of(&turn)), json!({})).await;
-    assert_eq!(of(thread_of(&turn)).await.last(), Some(&by("retried")));
+    assert_eq!(callers_of(thread_of(&turn)).await.last(), Some(&by("retried")));
     let fork = post(&format!("/v1/threads/{thread}/fork"), json!({"at": 1})).await;
     let fork = id_of(&fork).parse().unwrap();
-    assert_eq!(of(fork).await.last(), Some(&by("forked")));
+    assert_eq!(callers_of(fork).await.last(), Some(&by("forked")));
 
     // A configured key has an id as well, which is not the key.
     let headers = [("authorization", "Bearer acme-key")];
     let turn =
-        room.post_with("/v1/turns", &headers, json!({"strategy": "probe", "input": "echo hi"})).await.json();
-    let events = of(thread_of(&turn)).await;
+        api.post_with("/v1/turns", &headers, json!({"strategy": "probe", "input": "echo hi"})).await.json();
+    let events = callers_of(thread_of(&turn)).await;
     let key = events[0].2.as_ref().unwrap().key.as_deref().unwrap();
     assert!(key.starts_with("config-") && key.len() == 19 && events[0].1 == "api", "{events:?}");
-    let open = Room::new().await;
-    let turn = open.probe("echo hi").await;
+    let open = TestApi::new().await;
+    let turn = open.submit("echo hi").await;
     assert!(!open.log_of(thread_of(&turn)).await[0].payload().unwrap().contains("caller"));
 }
 
 #[tokio::test]
 async fn an_approval_may_need_another_key() {
     for strict in [true, false] {
-        let room = room(strict).await;
+        let api = api(strict).await;
         let scopes = json!({"scopes": ["submit", "read", "answer"]});
         let [one, other] =
-            [create(&room, Some("acme"), scopes.clone()).await, create(&room, Some("acme"), scopes).await];
+            [create(&api, Some("acme"), scopes.clone()).await, create(&api, Some("acme"), scopes).await];
         let post = async |key: &Value, path: &str, body: Value| -> Reply {
-            ask(&room, Some(secret(key)), "POST", path, &body).await
+            ask(&api, Some(secret(key)), "POST", path, &body).await
         };
-        let new = json!({"strategy": "leave", "input": "Go? | yes | no"});
+        let new = json!({"strategy": "approval", "input": "Go? | yes | no"});
         let turn = post(&one, "/v1/turns", new).await.json();
         let thread = thread_of(&turn);
-        room.live(thread).await;
+        api.run_until_idle(thread).await;
         let forms = [
             ("inbox", json!({"type": "accept"})),
             ("answer", json!({"text": "yes"})),
@@ -144,7 +144,7 @@ async fn an_approval_may_need_another_key() {
         let answer = format!("/v1/threads/{}/answer", id_of(&fork));
         post(&one, &answer, json!({"text": "yes"})).await.problem(403, "forbidden");
         let answer =
-            ask(&room, Some("operator-key"), "POST", &path("inbox"), &json!({"type": "accept"})).await;
+            ask(&api, Some("operator-key"), "POST", &path("inbox"), &json!({"type": "accept"})).await;
         assert_eq!(answer.status, 202, "{answer:?}");
         let refused = post(&other, &path("fork"), json!({"answer": "yes"})).await;
         assert_eq!(refused.status, 200, "{refused:?}");
@@ -154,21 +154,21 @@ async fn an_approval_may_need_another_key() {
 /// Each tenant has its own rule.
 #[tokio::test]
 async fn the_approvals_of_one_tenant_may_need_another_key() {
-    let room = Room::with(|door| {
-        door.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"]), ("bell", &["bell-key"])]);
-        door.strategies = known().with(&Leave);
+    let api = TestApi::with(|config| {
+        config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"]), ("bell", &["bell-key"])]);
+        config.strategies = known_strategies().with(&Approval);
         let strict = TenantRule { require_other_approver: true, ..TenantRule::default() };
-        door.tenant_rules.named = [("acme".to_owned(), strict)].into();
+        config.tenant_rules.named = [("acme".to_owned(), strict)].into();
     })
     .await;
-    let post = async |key: &str, path: &str, body: Value| ask(&room, Some(key), "POST", path, &body).await;
-    let asked = async |key: &str| {
-        let turn = post(key, "/v1/turns", json!({"strategy": "leave", "input": "Go? | yes | no"})).await;
+    let post = async |key: &str, path: &str, body: Value| ask(&api, Some(key), "POST", path, &body).await;
+    let ask_for_approval = async |key: &str| {
+        let turn = post(key, "/v1/turns", json!({"strategy": "approval", "input": "Go? | yes | no"})).await;
         let thread = thread_of(&turn.json());
-        room.live(thread).await;
+        api.run_until_idle(thread).await;
         thread
     };
-    let [acme, bell] = [asked("acme-key").await, asked("bell-key").await];
+    let [acme, bell] = [ask_for_approval("acme-key").await, ask_for_approval("bell-key").await];
     let inbox = |thread: Uuid| format!("/v1/inbox/{thread}");
     let accept = json!({"type": "accept"});
     post("acme-key", &inbox(acme), accept.clone()).await.problem(403, "forbidden");
@@ -179,45 +179,48 @@ async fn the_approvals_of_one_tenant_may_need_another_key() {
     assert_eq!(post("bell-key", "/v1/turns", message).await.status, 202);
     // An operator's key that acts for the tenant is bound by the rule of the tenant.
     let headers = [("authorization", "Bearer operator-key"), ("x-turnfold-tenant", "acme")];
-    let new = json!({"strategy": "leave", "input": "Go? | yes | no"});
-    let thread = thread_of(&room.post_with("/v1/turns", &headers, new).await.json());
-    room.live(thread).await;
-    room.post_with(&inbox(thread), &headers, accept).await.problem(403, "forbidden");
+    let new = json!({"strategy": "approval", "input": "Go? | yes | no"});
+    let thread = thread_of(&api.post_with("/v1/turns", &headers, new).await.json());
+    api.run_until_idle(thread).await;
+    api.post_with(&inbox(thread), &headers, accept).await.problem(403, "forbidden");
 }
 
 /// The lines of a batch run later, by turnfold itself. Their logs name the key that created the batch.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_a_line_keeps_the_key_that_created_the_batch() {
-    let mut hall = Hall::idle(|door| {
-        door.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])]);
-        door.strategies = known().with(&Leave);
-        door.tenant_rules.others.require_other_approver = true;
+    let mut test = BatchTest::idle(|config| {
+        config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])]);
+        config.strategies = known_strategies().with(&Approval);
+        config.tenant_rules.others.require_other_approver = true;
     })
     .await;
-    let room = &hall.room;
+    let api = &test.api;
     let key =
-        create(room, Some("acme"), json!({"name": "mill", "scopes": ["submit", "read", "answer"]})).await;
+        create(api, Some("acme"), json!({"name": "mill", "scopes": ["submit", "read", "answer"]})).await;
     let bearer = format!("Bearer {}", secret(&key));
     let headers = [("authorization", bearer.as_str()), ("x-turnfold-user", "ada")];
     for (endpoint, body) in [
-        ("/v1/turns", json!({"strategy": "leave", "input": "Go? | yes | no"})),
-        ("/v1/chat/completions", json!({"model": "leave", "messages": [{"role": "user", "content": "Go?"}]})),
+        ("/v1/turns", json!({"strategy": "approval", "input": "Go? | yes | no"})),
+        (
+            "/v1/chat/completions",
+            json!({"model": "approval", "messages": [{"role": "user", "content": "Go?"}]}),
+        ),
     ] {
         let line = json!({"custom_id": "c-1", "method": "POST", "url": endpoint, "body": body}).to_string();
         let mut upload = form("batch", line.as_bytes());
         upload.headers_mut().insert("authorization", bearer.parse().unwrap());
-        let file = hall.room.send(upload).await.json()["id"].clone();
+        let file = test.api.send(upload).await.json()["id"].clone();
         let batch = json!({"input_file_id": file, "endpoint": endpoint, "completion_window": "24h"});
-        let batch = hall.room.post_with("/v1/batches", &headers, batch).await;
+        let batch = test.api.post_with("/v1/batches", &headers, batch).await;
         assert_eq!(batch.status, 200, "{batch:?}");
     }
-    hall.start_coordinator();
-    hall.start_worker();
+    test.start_coordinator();
+    test.start_worker();
     let began = Instant::now();
     let threads = loop {
-        let threads = ask(&hall.room, Some("operator-key"), "GET", "/v1/threads", &json!({})).await.json();
+        let threads = ask(&test.api, Some("operator-key"), "GET", "/v1/threads", &json!({})).await.json();
         let threads = threads["data"].as_array().unwrap().clone();
-        if threads.len() == 2 && threads.iter().all(|it| it["status"] == "interrupted") {
+        if threads.len() == 2 && threads.iter().all(|thread| thread["status"] == "interrupted") {
             break threads;
         }
         assert!(began.elapsed() < Duration::from_secs(60), "{threads:#?}");
@@ -226,12 +229,12 @@ async fn the_log_of_a_line_keeps_the_key_that_created_the_batch() {
     let id = Some(CallerId { key: Some(id_of(&key)), subject: Some("mill".to_owned()) });
     for thread in threads {
         let thread: Uuid = id_of(&thread).parse().unwrap();
-        let log = hall.room.log_of(thread).await;
+        let log = test.api.log_of(thread).await;
         let callers: Vec<_> = log.iter().filter_map(caller).collect();
         assert_eq!(callers, [("ada", id.as_ref()); 2], "opened and started: {log:?}");
         // An approval therefore needs another key than that of the batch.
         let (path, accept) = (format!("/v1/threads/{thread}/answer"), json!({"text": "yes"}));
-        ask(&hall.room, Some(secret(&key)), "POST", &path, &accept).await.problem(403, "forbidden");
-        assert_eq!(ask(&hall.room, Some("acme-key"), "POST", &path, &accept).await.status, 202);
+        ask(&test.api, Some(secret(&key)), "POST", &path, &accept).await.problem(403, "forbidden");
+        assert_eq!(ask(&test.api, Some("acme-key"), "POST", &path, &accept).await.status, 202);
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that hold connections: others are served, and what is held too long ends.
+//! Clients that hold connections: others are served, and idle connections end.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,11 +10,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::test_api::{door, parts};
+use crate::test_api::{backends, config};
 
 /// Beginnings of requests, after which a client sends nothing more: nothing at all, a part of the request line, of the
 /// headers, of the body, and a whole request whose connection it keeps.
-const HALVES: [&str; 5] = [
+const UNFINISHED_REQUESTS: [&str; 5] = [
     "",
     "GET /liv",
     "GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\nx-a",
@@ -26,11 +26,11 @@ async fn serve(limits: ConnectionLimits) -> (SocketAddr, JoinHandle<()>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let config = api::ApiConfig { connections: limits, ..door(&parts().await) };
+    let config = api::ApiConfig { connections: limits, ..config(&backends().await) };
     (address, tokio::spawn(api::serve(listener, config, CancellationToken::new())))
 }
 
-async fn half(address: SocketAddr, text: &str) -> TcpStream {
+async fn send_unfinished(address: SocketAddr, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     stream
@@ -51,9 +51,9 @@ async fn connections_that_are_held_make_room_for_others() {
     ] {
         let (address, server) = serve(limits).await;
         let mut held = Vec::new();
-        for text in HALVES {
+        for text in UNFINISHED_REQUESTS {
             for _ in 0..30 {
-                held.push(half(address, text).await);
+                held.push(send_unfinished(address, text).await);
             }
             let client = reqwest::Client::new();
             let answer = client.get(format!("http://{address}/livez")).send().await;
@@ -74,7 +74,7 @@ async fn a_connection_whose_request_is_answered_is_kept() {
     assert_eq!(turn.headers().get("connection"), None, "the whole body was read");
     let turn: serde_json::Value = turn.json().await.unwrap();
     let thread = turn["thread_id"].as_str().unwrap();
-    let mut events = half(
+    let mut events = send_unfinished(
         address,
         &format!(
             "GET /v1/threads/{thread}/events HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: text/event-stream\r\n\r\n"
@@ -85,7 +85,7 @@ async fn a_connection_whose_request_is_answered_is_kept() {
     events.read_exact(&mut head).await.unwrap();
     assert_eq!(&head, b"HTTP/1.1 200 OK");
     for _ in 0..10 {
-        drop(half(address, "").await);
+        drop(send_unfinished(address, "").await);
         let answer = client.get(format!("http://{address}/livez")).send().await;
         assert_eq!(answer.unwrap().status(), 200);
     }
@@ -96,17 +96,17 @@ async fn a_connection_whose_request_is_answered_is_kept() {
 }
 
 #[tokio::test]
-async fn what_does_not_arrive_in_time_ends() {
+async fn a_request_that_does_not_arrive_in_time_ends() {
     let limits = ConnectionLimits {
         header_timeout: Duration::from_millis(200),
         body_timeout: Duration::from_millis(200),
         ..ConnectionLimits::default()
     };
     let (address, server) = serve(limits).await;
-    for (text, status) in HALVES.into_iter().zip(["", "", "", "HTTP/1.1 400", "HTTP/1.1 200"]) {
-        let mut held = half(address, text).await;
+    for (text, status) in UNFINISHED_REQUESTS.into_iter().zip(["", "", "", "HTTP/1.1 400", "HTTP/1.1 200"]) {
+        let mut held = send_unfinished(address, text).await;
         let answer = tokio::time::timeout(Duration::from_secs(20), read_to_end(&mut held)).await;
-        let answer = answer.unwrap_or_else(|_| panic!("{text:?} is held"));
+        let answer = answer.unwrap_or_else(|_| panic!("{text:?} is kept open"));
         assert!(answer.starts_with(status), "{text:?}: {answer}");
         assert_eq!(answer.contains("connection: close"), status.ends_with("400"), "{text:?}: {answer}");
     }

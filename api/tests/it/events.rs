@@ -6,29 +6,27 @@ use queue::{Delta, Notification};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::test_api::{Frame, Room, Stream, id_of, thread_of};
+use crate::test_api::{EventStream, Frame, TestApi, id_of, thread_of};
 
 /// Waits for an event of a stream, with a timeout.
-async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(8), what)
-        .await
-        .expect("the stream should hear of it by the news")
+async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(8), what).await.expect("the stream continues in time")
 }
 
-async fn frames(stream: &mut Stream, count: usize) -> Vec<Frame> {
+async fn frames(stream: &mut EventStream, count: usize) -> Vec<Frame> {
     let mut frames = Vec::new();
     for _ in 0..count {
-        frames.push(soon(stream.next()).await.expect("the stream goes on"));
+        frames.push(in_time(stream.next()).await.expect("the stream goes on"));
     }
     frames
 }
 
 #[tokio::test]
 async fn events_are_paged_from_the_first() {
-    let room = Room::new().await;
-    let turn = room.lived("echo hi").await;
+    let api = TestApi::new().await;
+    let turn = api.run_turn("echo hi").await;
     let path = format!("/v1/threads/{}/events", thread_of(&turn));
-    let all = room.get(&path).await.json();
+    let all = api.get(&path).await.json();
     let lines = all["data"].as_array().unwrap();
     assert_eq!(lines.len() as u64, turn["ended_seq"].as_u64().unwrap() + 1);
     assert_eq!(
@@ -39,76 +37,80 @@ async fn events_are_paged_from_the_first() {
     assert!(lines[1]["at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(lines[1]["event"]["event"], "turn_started");
     assert_eq!(lines[1]["event"]["turn"], turn["id"]);
-    let page = room.get(&format!("{path}?after=0&limit=2")).await.json();
+    let page = api.get(&format!("{path}?after=0&limit=2")).await.json();
     assert_eq!((&page["data"][0], &page["has_more"]), (&lines[1], &json!(true)));
-    let page = room.get(&format!("{path}?after={}", turn["ended_seq"])).await.json();
+    let page = api.get(&format!("{path}?after={}", turn["ended_seq"])).await.json();
     assert_eq!(page, json!({"data": [], "has_more": false}));
-    assert!(room.get(&format!("{path}?until=dawn")).await.problem(400, "malformed").contains("dawn"));
+    assert!(api.get(&format!("{path}?until=dawn")).await.problem(400, "malformed").contains("dawn"));
 }
 
 #[tokio::test]
 async fn a_stream_has_past_and_new_events_and_ends_at_rest() {
-    let room = Room::new().await;
-    let turn = room.probe("echo hi").await;
+    let api = TestApi::new().await;
+    let turn = api.submit("echo hi").await;
     let thread = thread_of(&turn);
-    let mut stream = room.stream(&format!("/v1/threads/{thread}/events?until=rest"), &[]).await;
-    let first = soon(stream.next()).await.unwrap();
+    let mut stream = api.stream(&format!("/v1/threads/{thread}/events?until=rest"), &[]).await;
+    let first = in_time(stream.next()).await.unwrap();
     assert_eq!((first.id, first.kind.as_str()), (Some(0), "opened"));
-    let both = async { tokio::join!(stream.rest(), room.live(thread)) };
-    let (rest, ()) = soon(both).await;
-    let page = room.get(&format!("/v1/threads/{thread}/events")).await.json();
-    let told: Vec<&Value> = std::iter::once(&first).chain(&rest).map(|it| &it.data).collect();
+    let both = async { tokio::join!(stream.rest(), api.run_until_idle(thread)) };
+    let (rest, ()) = in_time(both).await;
+    let page = api.get(&format!("/v1/threads/{thread}/events")).await.json();
+    let events: Vec<&Value> = std::iter::once(&first).chain(&rest).map(|frame| &frame.data).collect();
     assert_eq!(
-        told,
+        events,
         page["data"].as_array().unwrap().iter().collect::<Vec<_>>(),
-        "a stream says what a page says"
+        "a stream has the same events as a page"
     );
-    let ids: Vec<Option<u64>> = rest.iter().map(|it| it.id).collect();
+    let ids: Vec<Option<u64>> = rest.iter().map(|frame| frame.id).collect();
     assert_eq!(ids, (1..=rest.len() as u64).map(Some).collect::<Vec<_>>());
     assert_eq!(rest.last().unwrap().kind, "decided");
 }
 
 #[tokio::test]
 async fn a_thread_with_a_queued_turn_is_not_at_rest() {
-    let room = Room::new().await;
-    let first = room.lived("echo a").await;
+    let api = TestApi::new().await;
+    let first = api.run_turn("echo a").await;
     let thread = thread_of(&first);
-    let next = room.post("/v1/turns", json!({"thread_id": thread, "input": "echo b"})).await.json();
+    let next = api.post("/v1/turns", json!({"thread_id": thread, "input": "echo b"})).await.json();
     let seen = first["ended_seq"].as_u64().unwrap();
-    let stream = room.stream(&format!("/v1/threads/{thread}/events?until=rest&after={seen}"), &[]).await;
+    let stream = api.stream(&format!("/v1/threads/{thread}/events?until=rest&after={seen}"), &[]).await;
     let path = format!("/v1/turns/{}/cancel", id_of(&next));
-    let both = async { tokio::join!(stream.rest(), room.post(&path, json!(null))) };
-    let (told, _) = soon(both).await;
-    assert_eq!(told, [], "calling it off is no event, and yet the stream hears that the thread rests");
-    let stream = room.stream(&format!("/v1/threads/{thread}/events?until=rest&after={seen}"), &[]).await;
-    assert_eq!(soon(stream.rest()).await, [], "a stream of a thread at rest ends at once");
+    let both = async { tokio::join!(stream.rest(), api.post(&path, json!(null))) };
+    let (events, _) = in_time(both).await;
+    assert_eq!(
+        events,
+        [],
+        "a cancellation of a queued turn is no event, and it ends the stream all the same"
+    );
+    let stream = api.stream(&format!("/v1/threads/{thread}/events?until=rest&after={seen}"), &[]).await;
+    assert_eq!(in_time(stream.rest()).await, [], "a stream of a thread at rest ends at once");
 }
 
 #[tokio::test]
 async fn a_disconnected_client_continues_after_its_last_event() {
-    let room = Room::new().await;
-    let turn = room.lived("echo a; echo b").await;
+    let api = TestApi::new().await;
+    let turn = api.run_turn("echo a; echo b").await;
     let path = format!("/v1/threads/{}/events?until=rest", thread_of(&turn));
-    let all = soon(room.stream(&path, &[]).await.rest()).await;
-    let resumed = soon(room.stream(&path, &[("Last-Event-ID", "2")]).await.rest()).await;
+    let all = in_time(api.stream(&path, &[]).await.rest()).await;
+    let resumed = in_time(api.stream(&path, &[("Last-Event-ID", "2")]).await.rest()).await;
     assert_eq!(resumed, all[3..]);
-    let after = soon(room.stream(&format!("{path}&after=2"), &[]).await.rest()).await;
+    let after = in_time(api.stream(&format!("{path}&after=2"), &[]).await.rest()).await;
     assert_eq!(after, resumed);
-    let both = soon(room.stream(&format!("{path}&after=0"), &[("Last-Event-ID", "2")]).await.rest()).await;
-    assert_eq!(both, resumed, "what the reader saw last goes before what it asked for first");
+    let both = in_time(api.stream(&format!("{path}&after=0"), &[("Last-Event-ID", "2")]).await.rest()).await;
+    assert_eq!(both, resumed, "`Last-Event-ID` takes precedence over `after`");
     let request =
         axum::http::Request::get(&path).header("accept", "text/event-stream").header("last-event-id", "x");
-    let reply = room.send(request.body(axum::body::Body::empty()).unwrap()).await;
+    let reply = api.send(request.body(axum::body::Body::empty()).unwrap()).await;
     assert!(reply.problem(400, "malformed").contains("Last-Event-ID"));
 }
 
 #[tokio::test]
 async fn a_stream_longer_than_one_read_is_complete() {
-    let room = Room::new().await;
-    let turn = room.lived("steps 250").await;
+    let api = TestApi::new().await;
+    let turn = api.run_turn("steps 250").await;
     let path = format!("/v1/threads/{}/events?until=rest", thread_of(&turn));
     let ids: Vec<u64> =
-        soon(room.stream(&path, &[]).await.rest()).await.iter().filter_map(|it| it.id).collect();
+        in_time(api.stream(&path, &[]).await.rest()).await.iter().filter_map(|frame| frame.id).collect();
     assert_eq!(ids, (0..=turn["ended_seq"].as_u64().unwrap()).collect::<Vec<_>>());
     assert!(250 < ids.len());
 }
@@ -120,60 +122,56 @@ fn delta(attempt: u64, offset: usize, text: &str) -> Notification {
 
 #[tokio::test]
 async fn deltas_are_sent_on_request_and_have_no_id() {
-    let room = Room::new().await;
-    let turn = room.lived("echo a").await;
+    let api = TestApi::new().await;
+    let turn = api.run_turn("echo a").await;
     let thread = thread_of(&turn);
     let count = usize::try_from(turn["ended_seq"].as_u64().unwrap()).unwrap() + 1;
-    let mut with = room.stream(&format!("/v1/threads/{thread}/events?deltas=true"), &[]).await;
-    let mut without = room.stream(&format!("/v1/threads/{thread}/events"), &[]).await;
+    let mut with = api.stream(&format!("/v1/threads/{thread}/events?deltas=true"), &[]).await;
+    let mut without = api.stream(&format!("/v1/threads/{thread}/events"), &[]).await;
     frames(&mut with, count).await;
     frames(&mut without, count).await;
-    room.parts.notifications.publish(thread, delta(1, 0, "hel")).await;
-    let heard = soon(with.next()).await.unwrap();
-    assert_eq!((heard.id, heard.kind.as_str()), (None, "delta"));
-    assert_eq!(heard.data, json!({"turn_id": Uuid::nil(), "node": "stream", "seq": 2, "text": "hel"}));
+    api.backends.notifications.publish(thread, delta(1, 0, "hel")).await;
+    let received = in_time(with.next()).await.unwrap();
+    assert_eq!((received.id, received.kind.as_str()), (None, "delta"));
+    assert_eq!(received.data, json!({"turn_id": Uuid::nil(), "node": "stream", "seq": 2, "text": "hel"}));
     let body = json!({"thread_id": thread, "input": "echo b"});
-    room.post("/v1/turns", body).await;
-    room.hear(thread).await;
-    assert_eq!(frames(&mut without, 1).await[0].kind, "turn_started", "nobody asked for pieces here");
+    api.post("/v1/turns", body).await;
+    api.start_turn(thread).await;
+    assert_eq!(frames(&mut without, 1).await[0].kind, "turn_started", "no deltas were requested here");
 }
 
 #[tokio::test]
 async fn deltas_older_than_a_sent_event_are_dropped() {
-    let room = Room::new().await;
-    let turn = room.probe("stream hello; echo b").await;
+    let api = TestApi::new().await;
+    let turn = api.submit("stream hello; echo b").await;
     let thread = thread_of(&turn);
-    let mut stream = room.stream(&format!("/v1/threads/{thread}/events?deltas=true"), &[]).await;
+    let mut stream = api.stream(&format!("/v1/threads/{thread}/events?deltas=true"), &[]).await;
     frames(&mut stream, 1).await;
     // The client does not read while the thread starts the turn, emits deltas and then records the whole text.
-    room.hear(thread).await;
-    room.parts.notifications.publish(thread, delta(1, 0, "hel")).await;
-    room.step(thread).await;
-    let told = frames(&mut stream, 2).await;
-    let kinds: Vec<&str> = told.iter().map(|it| it.kind.as_str()).collect();
-    assert_eq!(
-        kinds,
-        ["turn_started", "decided"],
-        "the piece is older than the decision, and comes after it no more"
-    );
-    room.parts.notifications.publish(thread, delta(2, 0, "lo")).await;
+    api.start_turn(thread).await;
+    api.backends.notifications.publish(thread, delta(1, 0, "hel")).await;
+    api.step(thread).await;
+    let events = frames(&mut stream, 2).await;
+    let kinds: Vec<&str> = events.iter().map(|frame| frame.kind.as_str()).collect();
+    assert_eq!(kinds, ["turn_started", "decided"], "the delta is older than the decision and is dropped");
+    api.backends.notifications.publish(thread, delta(2, 0, "lo")).await;
     assert_eq!(
         frames(&mut stream, 1).await[0].data["text"],
         "lo",
-        "this one is new, and the other is not told late"
+        "a newer delta is sent, and the older one is not"
     );
 }
 
 #[tokio::test]
-async fn a_slow_client_delays_nobody_and_misses_nothing() {
-    let room = Room::new().await;
-    let turn = room.probe("steps 400").await;
+async fn a_slow_client_delays_no_other_and_misses_nothing() {
+    let api = TestApi::new().await;
+    let turn = api.submit("steps 400").await;
     let thread = thread_of(&turn);
-    let mut sleeper = room.stream(&format!("/v1/threads/{thread}/events?until=rest"), &[]).await;
-    frames(&mut sleeper, 1).await;
-    room.live(thread).await;
-    assert_eq!(room.get(&format!("/v1/turns/{}", id_of(&turn))).await.json()["status"], "completed");
-    let told = tokio::time::timeout(Duration::from_secs(20), sleeper.rest()).await.unwrap();
-    assert!(400 < told.len(), "more than the news keeps for a listener");
-    assert!(told.windows(2).all(|it| it[0].id.unwrap() + 1 == it[1].id.unwrap()));
+    let mut slow = api.stream(&format!("/v1/threads/{thread}/events?until=rest"), &[]).await;
+    frames(&mut slow, 1).await;
+    api.run_until_idle(thread).await;
+    assert_eq!(api.get(&format!("/v1/turns/{}", id_of(&turn))).await.json()["status"], "completed");
+    let events = tokio::time::timeout(Duration::from_secs(20), slow.rest()).await.unwrap();
+    assert!(400 < events.len(), "more than the notifications keep for a subscriber");
+    assert!(events.windows(2).all(|pair| pair[0].id.unwrap() + 1 == pair[1].id.unwrap()));
 }

@@ -13,16 +13,17 @@ use axum::{
 use futures::{StreamExt as _, stream};
 
 use crate::{
-    batch_run::{Hall, form, form_of, line},
+    batch_test::{BatchTest, form, form_with, line},
     test_api::key_ring,
 };
 
 #[tokio::test]
 async fn a_downloaded_file_equals_the_upload() {
-    let hall = Hall::idle(|_| ()).await;
-    let sent: Vec<u8> = (0..200_000_u32).flat_map(|it| [it.to_le_bytes()[0], b'\r', b'\n', b'-']).collect();
-    let name = hall.upload(&sent).await;
-    let file = hall.room.get(&format!("/v1/files/{name}")).await.json();
+    let test = BatchTest::idle(|_| ()).await;
+    let sent: Vec<u8> =
+        (0..200_000_u32).flat_map(|number| [number.to_le_bytes()[0], b'\r', b'\n', b'-']).collect();
+    let name = test.upload(&sent).await;
+    let file = test.api.get(&format!("/v1/files/{name}")).await.json();
     assert_eq!(file["bytes"], sent.len());
     assert_eq!(
         (&file["object"], &file["purpose"], &file["status"]),
@@ -30,70 +31,71 @@ async fn a_downloaded_file_equals_the_upload() {
     );
     assert_eq!(file["filename"], "lines.jsonl");
     assert!(file["created_at"].as_i64().unwrap() > 1_700_000_000, "{file}");
-    let content = hall.room.get(&format!("/v1/files/{name}/content")).await;
+    let content = test.api.get(&format!("/v1/files/{name}/content")).await;
     assert!(content.body == sent);
 
-    let second = hall.upload("x").await;
-    let page = hall.room.get("/v1/files?limit=1").await.json();
+    let second = test.upload("x").await;
+    let page = test.api.get("/v1/files?limit=1").await.json();
     assert_eq!((&page["data"][0]["id"], &page["has_more"]), (&second.as_str().into(), &true.into()));
-    let page = hall.room.get(&format!("/v1/files?limit=1&after={}", page["last_id"].as_str().unwrap())).await;
+    let page = test.api.get(&format!("/v1/files?limit=1&after={}", page["last_id"].as_str().unwrap())).await;
     assert_eq!(
         (&page.json()["data"][0]["id"], &page.json()["has_more"]),
         (&name.as_str().into(), &false.into())
     );
 
-    let oldest = hall.room.get("/v1/files?order=asc&limit=1").await.json();
+    let oldest = test.api.get("/v1/files?order=asc&limit=1").await.json();
     assert_eq!((&oldest["data"][0]["id"], &oldest["has_more"]), (&name.as_str().into(), &true.into()));
-    let rest = hall.room.get(&format!("/v1/files?order=asc&after={name}")).await.json();
+    let rest = test.api.get(&format!("/v1/files?order=asc&after={name}")).await.json();
     assert_eq!(rest["data"][0]["id"], second);
-    hall.room.get("/v1/files?order=up").await.refused(400, "malformed");
+    test.api.get("/v1/files?order=up").await.openai_error(400, "malformed");
 
     let delete = || Request::delete(format!("/v1/files/{name}")).body(Body::empty()).unwrap();
-    assert_eq!(hall.room.send(delete()).await.json()["deleted"], true);
-    let rest = hall.room.get(&format!("/v1/files?limit=10000&after={name}")).await;
-    assert_eq!(rest.json()["data"], serde_json::json!([]), "a page goes on after what is gone: {rest:?}");
+    assert_eq!(test.api.send(delete()).await.json()["deleted"], true);
+    let rest = test.api.get(&format!("/v1/files?limit=10000&after={name}")).await;
+    assert_eq!(rest.json()["data"], serde_json::json!([]), "a page continues after a deleted row: {rest:?}");
     let first = Request::delete(format!("/v1/files/{second}")).body(Body::empty()).unwrap();
-    let third = hall.upload("y").await;
-    assert_eq!(hall.room.send(first).await.status, 200);
-    let page = hall.room.get(&format!("/v1/files?after={third}")).await;
+    let third = test.upload("y").await;
+    assert_eq!(test.api.send(first).await.status, 200);
+    let page = test.api.get(&format!("/v1/files?after={third}")).await;
     assert_eq!(page.json()["data"], serde_json::json!([]), "{page:?}");
-    hall.room.get("/v1/files?limit=10001").await.refused(400, "malformed");
-    hall.room.send(delete()).await.refused(404, "unknown_file");
-    hall.room.get(&format!("/v1/files/{name}/content")).await.refused(404, "unknown_file");
+    test.api.get("/v1/files?limit=10001").await.openai_error(400, "malformed");
+    test.api.send(delete()).await.openai_error(404, "unknown_file");
+    test.api.get(&format!("/v1/files/{name}/content")).await.openai_error(404, "unknown_file");
     for name in ["x", "file-", "file-zz", "batch_0"] {
-        hall.room.get(&format!("/v1/files/{name}")).await.refused(404, "unknown_file");
+        test.api.get(&format!("/v1/files/{name}")).await.openai_error(404, "unknown_file");
     }
 }
 
 #[tokio::test]
 async fn an_invalid_upload_is_rejected_and_not_stored() {
-    let hall = Hall::idle(|door| door.bulk.file_max = 1 << 20).await;
-    let words = hall.room.send(form("assistants", b"x")).await.refused(400, "invalid");
-    assert!(words.contains("purpose"), "{words}");
-    let words = hall.room.send(form("batch", &vec![b'x'; (1 << 20) + 1])).await.refused(413, "too_large");
-    assert!(words.contains("1 MiB"), "{words}");
+    let test = BatchTest::idle(|config| config.bulk.file_max = 1 << 20).await;
+    let message = test.api.send(form("assistants", b"x")).await.openai_error(400, "invalid");
+    assert!(message.contains("purpose"), "{message}");
+    let message =
+        test.api.send(form("batch", &vec![b'x'; (1 << 20) + 1])).await.openai_error(413, "too_large");
+    assert!(message.contains("1 MiB"), "{message}");
     let form = Request::post("/v1/files").header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x");
     let lacking = "--x-x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x-x--\r\n";
-    let words = hall.room.send(form.body(Body::from(lacking)).unwrap()).await.refused(400, "invalid");
-    assert!(words.contains("file"), "{words}");
+    let message = test.api.send(form.body(Body::from(lacking)).unwrap()).await.openai_error(400, "invalid");
+    assert!(message.contains("file"), "{message}");
     let cut = Request::post("/v1/files")
         .header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x")
         .body(Body::from("--x-x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nhalf a fi"))
         .unwrap();
-    hall.room.send(cut).await.refused(400, "malformed");
-    let mut foreign = crate::batch_run::form("batch", b"x");
+    test.api.send(cut).await.openai_error(400, "malformed");
+    let mut foreign = crate::batch_test::form("batch", b"x");
     foreign.headers_mut().insert("sec-fetch-site", "cross-site".parse().unwrap());
-    hall.room.send(foreign).await.refused(401, "invalid_api_key");
-    assert_eq!(hall.room.get("/v1/files").await.json()["data"], serde_json::json!([]));
+    test.api.send(foreign).await.openai_error(401, "invalid_api_key");
+    assert_eq!(test.api.get("/v1/files").await.json()["data"], serde_json::json!([]));
 }
 
 #[tokio::test]
 async fn a_body_that_is_not_a_form_is_rejected_with_an_example() {
-    let hall = Hall::idle(|_| ()).await;
+    let test = BatchTest::idle(|_| ()).await;
     for kind in ["application/json", "multipart/form-data"] {
         let request = Request::post("/v1/files").header(header::CONTENT_TYPE, kind).body(Body::from("{}"));
-        let words = hall.room.send(request.unwrap()).await.refused(415, "unsupported_media_type");
-        assert!(words.contains("multipart/form-data") && words.contains("-F file=@"), "{words}");
+        let message = test.api.send(request.unwrap()).await.openai_error(415, "unsupported_media_type");
+        assert!(message.contains("multipart/form-data") && message.contains("-F file=@"), "{message}");
     }
 }
 
@@ -101,9 +103,9 @@ async fn a_body_that_is_not_a_form_is_rejected_with_an_example() {
 fn endless(begin: &'static str, read: &Arc<AtomicUsize>) -> Request<Body> {
     let read = Arc::clone(read);
     let more = stream::iter(0..4096).map(|_| Bytes::from_static(&[b'a'; 64 << 10]));
-    let body = stream::once(async { Bytes::from_static(begin.as_bytes()) }).chain(more).map(move |it| {
-        read.fetch_add(it.len(), Ordering::Relaxed);
-        Ok::<_, std::io::Error>(it)
+    let body = stream::once(async { Bytes::from_static(begin.as_bytes()) }).chain(more).map(move |bytes| {
+        read.fetch_add(bytes.len(), Ordering::Relaxed);
+        Ok::<_, std::io::Error>(bytes)
     });
     Request::post("/v1/files")
         .header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x")
@@ -113,7 +115,7 @@ fn endless(begin: &'static str, read: &Arc<AtomicUsize>) -> Request<Body> {
 
 #[tokio::test]
 async fn no_more_of_a_form_is_read_than_is_consumed() {
-    let hall = Hall::idle(|_| ()).await;
+    let test = BatchTest::idle(|_| ()).await;
     for begin in [
         "",
         "--x-x\r\nX: ",
@@ -121,49 +123,49 @@ async fn no_more_of_a_form_is_read_than_is_consumed() {
         "--x-x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nlines\r\n--x-x\r\nX: ",
     ] {
         let read = Arc::default();
-        let words = hall.room.send(endless(begin, &read)).await.refused(413, "too_large");
-        assert!(words.contains("256 KiB other than the file"), "{words}");
+        let message = test.api.send(endless(begin, &read)).await.openai_error(413, "too_large");
+        assert!(message.contains("256 KiB other than the file"), "{message}");
         let read = read.load(Ordering::Relaxed);
-        assert!(read < 1 << 20, "{read} bytes were taken of {begin:?}");
+        assert!(read < 1 << 20, "{read} bytes were read of {begin:?}");
     }
-    // A longer file arrives complete, whatever the size of its pieces.
-    let sent: Vec<u8> = (0..20_000_000_u32).map(|it| b"line \r\n--x-"[(it % 11) as usize]).collect();
-    assert!(content(&hall, form("batch", &sent)).await == sent, "at once");
+    // A longer file arrives complete, whatever the size of its chunks.
+    let sent: Vec<u8> = (0..20_000_000_u32).map(|number| b"line \r\n--x-"[(number % 11) as usize]).collect();
+    assert!(content(&test, form("batch", &sent)).await == sent, "in one chunk");
     for size in [1_000_003, 70_001, 4_099] {
         let (head, body) = form("batch", &sent).into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-        let pieces: Vec<_> = body.chunks(size).map(|it| Ok::<_, std::io::Error>(it.to_vec())).collect();
-        let request = Request::from_parts(head, Body::from_stream(stream::iter(pieces)));
-        assert!(content(&hall, request).await == sent, "in pieces of {size}");
+        let chunks: Vec<_> = body.chunks(size).map(|bytes| Ok::<_, std::io::Error>(bytes.to_vec())).collect();
+        let request = Request::from_parts(head, Body::from_stream(stream::iter(chunks)));
+        assert!(content(&test, request).await == sent, "in chunks of {size} bytes");
     }
 }
 
 /// Uploads a file and downloads its content.
-async fn content(hall: &Hall, upload: Request<Body>) -> Vec<u8> {
-    let reply = hall.room.send(upload).await;
+async fn content(test: &BatchTest, upload: Request<Body>) -> Vec<u8> {
+    let reply = test.api.send(upload).await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
     let name = reply.json()["id"].as_str().unwrap().to_owned();
-    hall.room.get(&format!("/v1/files/{name}/content")).await.body.to_vec()
+    test.api.get(&format!("/v1/files/{name}/content")).await.body.to_vec()
 }
 
 #[tokio::test]
 async fn a_file_is_kept_for_its_retention_period() {
-    let hall = Hall::idle(|_| ()).await;
+    let test = BatchTest::idle(|_| ()).await;
     let form = |anchor: &[&'static str], seconds: &[&'static str]| {
-        let mut parts = vec![("purpose", "batch")];
-        parts.extend(anchor.iter().map(|it| ("expires_after[anchor]", *it)));
-        parts.extend(seconds.iter().map(|it| ("expires_after[seconds]", *it)));
-        form_of(&parts, b"x")
+        let mut fields = vec![("purpose", "batch")];
+        fields.extend(anchor.iter().map(|anchor| ("expires_after[anchor]", *anchor)));
+        fields.extend(seconds.iter().map(|seconds| ("expires_after[seconds]", *seconds)));
+        form_with(&fields, b"x")
     };
     for seconds in ["3600", "2592000"] {
-        let made = hall.room.send(form(&["created_at"], &[seconds])).await.json();
+        let made = test.api.send(form(&["created_at"], &[seconds])).await.json();
         let kept = made["expires_at"].as_i64().zip(made["created_at"].as_i64()).map(|(to, from)| to - from);
         assert_eq!(kept, seconds.parse().ok(), "{made}");
         let path = format!("/v1/files/{}", made["id"].as_str().unwrap());
-        assert_eq!(hall.room.get(&path).await.json(), made);
+        assert_eq!(test.api.get(&path).await.json(), made);
     }
-    let listed = hall.room.get("/v1/files").await.json()["data"].clone();
-    for (anchor, seconds, words) in [
+    let listed = test.api.get("/v1/files").await.json()["data"].clone();
+    for (anchor, seconds, message) in [
         (&["created_at"][..], &["3599"][..], "expires_after[seconds]: 3599 is not between 3600 and 2592000"),
         (&["created_at"], &["2592001"], "expires_after[seconds]: 2592001 is not between 3600 and 2592000"),
         (&["created_at"], &["soon"], "expires_after[seconds]: \"soon\" is not a whole number"),
@@ -171,18 +173,18 @@ async fn a_file_is_kept_for_its_retention_period() {
         (&[], &["3600"], "expires_after[anchor] is missing"),
         (&["uploaded_at"], &["3600"], "expires_after[anchor]: \"uploaded_at\" is not supported"),
     ] {
-        let told = hall.room.send(form(anchor, seconds)).await.refused(400, "invalid");
-        assert!(told.starts_with(words) && told.ends_with(')'), "it says how to mend it: {told}");
+        let reported = test.api.send(form(anchor, seconds)).await.openai_error(400, "invalid");
+        assert!(reported.starts_with(message) && reported.ends_with(')'), "it has a hint: {reported}");
     }
-    assert_eq!(hall.room.get("/v1/files").await.json()["data"], listed, "nothing of these is kept");
-    let never = hall.room.send(form(&[], &[])).await.json();
+    assert_eq!(test.api.get("/v1/files").await.json()["data"], listed, "none of them is kept");
+    let never = test.api.send(form(&[], &[])).await.json();
     assert_eq!(never["expires_at"], serde_json::Value::Null);
 }
 
 #[tokio::test]
 async fn files_and_batches_of_another_tenant_do_not_exist() {
-    let hall = Hall::idle(|door| {
-        door.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"]), ("bell", &["bell-key"])]);
+    let test = BatchTest::idle(|config| {
+        config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"]), ("bell", &["bell-key"])]);
     })
     .await;
     let with = |mut request: Request<Body>, key: &str| {
@@ -192,14 +194,14 @@ async fn files_and_batches_of_another_tenant_do_not_exist() {
     };
     let get = |path: &str| Request::get(path.to_owned()).body(Body::empty()).unwrap();
     let upload = with(form("batch", line("a", "echo a").as_bytes()), "acme");
-    let file = hall.room.send(upload).await.json()["id"].as_str().unwrap().to_owned();
+    let file = test.api.send(upload).await.json()["id"].as_str().unwrap().to_owned();
     let body = serde_json::json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "1h"});
     let make = || {
         let request = Request::post("/v1/batches").header(header::CONTENT_TYPE, "application/json");
         request.body(Body::from(body.to_string())).unwrap()
     };
-    hall.room.send(with(make(), "bell")).await.refused(404, "unknown_file");
-    let made = hall.room.send(with(make(), "acme")).await;
+    test.api.send(with(make(), "bell")).await.openai_error(404, "unknown_file");
+    let made = test.api.send(with(make(), "acme")).await;
     assert_eq!(made.status, StatusCode::OK, "{made:?}");
     let batch = made.json()["id"].as_str().unwrap().to_owned();
     for (path, kind) in [
@@ -209,21 +211,21 @@ async fn files_and_batches_of_another_tenant_do_not_exist() {
         (format!("/v1/batches/{batch}/results"), "unknown_batch"),
         (format!("/v1/batches/{batch}/quote"), "unknown_batch"),
     ] {
-        hall.room.send(with(get(&path), "bell")).await.refused(404, kind);
-        assert_eq!(hall.room.send(with(get(&path), "acme")).await.status, StatusCode::OK);
-        assert_eq!(hall.room.send(with(get(&path), "operator")).await.status, StatusCode::OK);
+        test.api.send(with(get(&path), "bell")).await.openai_error(404, kind);
+        assert_eq!(test.api.send(with(get(&path), "acme")).await.status, StatusCode::OK);
+        assert_eq!(test.api.send(with(get(&path), "operator")).await.status, StatusCode::OK);
     }
     let post = |path: String| Request::post(path).body(Body::empty()).unwrap();
     for verb in ["cancel", "pause", "resume"] {
-        hall.room
+        test.api
             .send(with(post(format!("/v1/batches/{batch}/{verb}")), "bell"))
             .await
-            .refused(404, "unknown_batch");
+            .openai_error(404, "unknown_batch");
     }
     let delete = Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap();
-    hall.room.send(with(delete, "bell")).await.refused(404, "unknown_file");
+    test.api.send(with(delete, "bell")).await.openai_error(404, "unknown_file");
     for path in ["/v1/files", "/v1/batches"] {
-        assert_eq!(hall.room.send(with(get(path), "bell")).await.json()["data"], serde_json::json!([]));
-        assert_eq!(hall.room.send(with(get(path), "acme")).await.json()["data"].as_array().unwrap().len(), 1);
+        assert_eq!(test.api.send(with(get(path), "bell")).await.json()["data"], serde_json::json!([]));
+        assert_eq!(test.api.send(with(get(path), "acme")).await.json()["data"].as_array().unwrap().len(), 1);
     }
 }

@@ -5,38 +5,38 @@ use std::sync::Arc;
 use axum::http::{StatusCode, header};
 use store::Store;
 
-use crate::test_api::{Away, Room};
+use crate::test_api::{TestApi, UnavailableQueue};
 
 #[tokio::test]
 async fn an_api_with_store_and_queue_is_ready() {
-    let room = Room::new().await;
-    let reply = room.get("/livez").await;
+    let api = TestApi::new().await;
+    let reply = api.get("/livez").await;
     assert_eq!((reply.status, reply.text()), (StatusCode::OK, "ok"));
-    let reply = room.get("/readyz").await;
+    let reply = api.get("/readyz").await;
     assert_eq!((reply.status, reply.text()), (StatusCode::OK, "ready"));
 }
 
 #[tokio::test]
 async fn an_unready_api_names_the_unavailable_backend() {
     let bare = Store::connect("sqlite::memory:").await.unwrap();
-    let room = Room::with(|door| door.parts.store = bare.clone()).await;
-    let reply = room.get("/readyz").await;
+    let api = TestApi::with(|config| config.parts.store = bare.clone()).await;
+    let reply = api.get("/readyz").await;
     let detail = reply.problem(503, "unavailable");
     assert!(detail.contains("the store") && detail.contains("turnfold migrate"), "{detail}");
     assert!(!detail.contains("the queue"), "{detail}");
     assert_eq!(reply.headers[header::RETRY_AFTER], "1");
-    assert_eq!(room.get("/livez").await.status, StatusCode::OK, "it lives all the same");
+    assert_eq!(api.get("/livez").await.status, StatusCode::OK, "it is alive all the same");
 
-    let room = Room::with(|door| door.parts.queue = Arc::new(Away)).await;
-    let detail = room.get("/readyz").await.problem(503, "unavailable");
+    let api = TestApi::with(|config| config.parts.queue = Arc::new(UnavailableQueue)).await;
+    let detail = api.get("/readyz").await.problem(503, "unavailable");
     assert!(detail.contains("the queue") && !detail.contains("the store"), "{detail}");
 
-    let room = Room::with(|door| {
-        door.parts.store = bare;
-        door.parts.queue = Arc::new(Away);
+    let api = TestApi::with(|config| {
+        config.parts.store = bare;
+        config.parts.queue = Arc::new(UnavailableQueue);
     })
     .await;
-    let detail = room.get("/readyz").await.problem(503, "unavailable");
+    let detail = api.get("/readyz").await.problem(503, "unavailable");
     assert!(detail.contains("the queue") && detail.contains("the store"), "{detail}");
 }
 
@@ -46,21 +46,21 @@ async fn an_api_whose_store_only_reads_is_not_ready() {
     let postgres = test_servers::Postgres::shared();
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
-    let room = Room::with(|door| door.parts.store = store).await;
-    assert_eq!(room.get("/readyz").await.status, StatusCode::OK);
+    let api = TestApi::with(|config| config.parts.store = store).await;
+    assert_eq!(api.get("/readyz").await.status, StatusCode::OK);
 
     let name = postgres.url().rsplit('/').next().unwrap().to_owned();
     postgres.query(&format!("ALTER DATABASE \"{name}\" SET default_transaction_read_only = on"));
     let store = Store::connect(&postgres.url()).await.unwrap();
-    let room = Room::with(|door| door.parts.store = store).await;
-    let detail = room.get("/readyz").await.problem(503, "unavailable");
+    let api = TestApi::with(|config| config.parts.store = store).await;
+    let detail = api.get("/readyz").await.problem(503, "unavailable");
     assert!(detail.contains("the store") && detail.contains("read-only"), "{detail}");
 }
 
 #[tokio::test]
 async fn database_errors_are_not_exposed() {
     let bare = Store::connect("sqlite::memory:").await.unwrap();
-    let room = Room::with(|door| door.parts.store = bare).await;
-    let detail = room.get("/v1/turns").await.problem(500, "internal");
+    let api = TestApi::with(|config| config.parts.store = bare).await;
+    let detail = api.get("/v1/turns").await.problem(500, "internal");
     assert!(!detail.contains("table"), "{detail}");
 }

@@ -6,41 +6,41 @@ use shared::{Answered, Elicitation, Event, InputRequired, InputResponse, Respons
 use store::ThreadId;
 
 use crate::{
-    approval::Leave,
-    test_api::{Reply, Room, id_of, thread_of},
+    approval_strategy::Approval,
+    test_api::{Reply, TestApi, id_of, thread_of},
 };
 
-async fn room() -> Room {
-    Room::with(|door| door.strategies = door.strategies.clone().with(&Leave)).await
+async fn api() -> TestApi {
+    TestApi::with(|config| config.strategies = config.strategies.clone().with(&Approval)).await
 }
 
 /// Starts a thread with this strategy and input, and runs it until it asks.
-async fn asking(room: &Room, strategy: &str, input: &str) -> ThreadId {
-    let turn = room.post("/v1/turns", json!({"strategy": strategy, "input": input})).await.json();
-    room.live(thread_of(&turn)).await;
-    room.silence().await;
+async fn run_until_question(api: &TestApi, strategy: &str, input: &str) -> ThreadId {
+    let turn = api.post("/v1/turns", json!({"strategy": strategy, "input": input})).await.json();
+    api.run_until_idle(thread_of(&turn)).await;
+    api.ack_all_jobs().await;
     thread_of(&turn)
 }
 
-async fn answer(room: &Room, thread: ThreadId, body: Value) -> Reply {
-    room.post_with(&format!("/v1/inbox/{thread}"), &[("X-Turnfold-User", "Ada")], body).await
+async fn answer(api: &TestApi, thread: ThreadId, body: Value) -> Reply {
+    api.post_with(&format!("/v1/inbox/{thread}"), &[("X-Turnfold-User", "Ada")], body).await
 }
 
 /// Answers and returns the reply of the thread.
-async fn reply(room: &Room, thread: ThreadId, body: Value) -> String {
-    let taken = answer(room, thread, body).await;
+async fn reply(api: &TestApi, thread: ThreadId, body: Value) -> String {
+    let taken = answer(api, thread, body).await;
     assert_eq!(taken.status, StatusCode::ACCEPTED, "{taken:?}");
-    assert_eq!(room.rung().await, [thread]);
-    room.live(thread).await;
-    room.silence().await;
-    let turn = room.get(&format!("/v1/turns/{}", id_of(&taken.json()))).await.json();
+    assert_eq!(api.enqueued().await, [thread]);
+    api.run_until_idle(thread).await;
+    api.ack_all_jobs().await;
+    let turn = api.get(&format!("/v1/turns/{}", id_of(&taken.json()))).await.json();
     turn["output"]["reply"].as_str().unwrap_or_else(|| panic!("no reply in {turn}")).to_owned()
 }
 
-async fn inbox(room: &Room, query: &str) -> (Vec<String>, bool) {
-    let page = room.get(&format!("/v1/inbox{query}")).await.json();
+async fn inbox(api: &TestApi, query: &str) -> (Vec<String>, bool) {
+    let page = api.get(&format!("/v1/inbox{query}")).await.json();
     let threads = page["data"].as_array().unwrap().iter();
-    let threads = threads.map(|it| it["thread_id"].as_str().unwrap().to_owned()).collect();
+    let threads = threads.map(|thread| thread["thread_id"].as_str().unwrap().to_owned()).collect();
     (threads, page["has_more"].as_bool().unwrap())
 }
 
@@ -49,44 +49,46 @@ fn allowed(item: &Value) -> Vec<&str> {
     config.iter().filter(|(_, may)| **may == json!(true)).map(|(way, _)| way.as_str()).collect()
 }
 
-async fn last(room: &Room, thread: ThreadId) -> Event {
-    room.parts.store.load(thread).await.unwrap().1.pop().unwrap().event
+async fn last(api: &TestApi, thread: ThreadId) -> Event {
+    api.backends.store.load(thread).await.unwrap().1.pop().unwrap().event
 }
 
 #[tokio::test]
 async fn every_open_question_is_listed_newest_first() {
-    let room = room().await;
-    let first = asking(&room, "probe", "ask Which? | red | green").await;
-    let open = asking(&room, "probe", "ask Well?").await;
-    let leave = asking(&room, "leave", "May I? | yes | no").await;
-    let doubt = asking(&room, "deed", "go").await;
+    let api = api().await;
+    let first = run_until_question(&api, "probe", "ask Which? | red | green").await;
+    let open = run_until_question(&api, "probe", "ask Well?").await;
+    let approval = run_until_question(&api, "approval", "May I? | yes | no").await;
+    let doubt = run_until_question(&api, "two_writes", "go").await;
     for at_rest in ["echo hi", "fail now"] {
-        room.lived(at_rest).await;
+        api.run_turn(at_rest).await;
     }
     // It asks again: its new question is the most recent one.
-    room.post("/v1/turns", json!({"thread_id": first, "input": "ask And now? | blue", "policy": "replan"}))
+    api.post("/v1/turns", json!({"thread_id": first, "input": "ask And now? | blue", "policy": "replan"}))
         .await;
-    room.live(first).await;
+    api.run_until_idle(first).await;
 
-    let all = [first, doubt, leave, open].map(|it| it.to_string());
-    assert_eq!(inbox(&room, "").await, (all.to_vec(), false));
-    assert_eq!(inbox(&room, "?limit=2").await, (all[..2].to_vec(), true));
-    assert_eq!(inbox(&room, &format!("?limit=2&after={}", all[1])).await, (all[2..].to_vec(), false));
-    for (kind, thread) in [("choice", first), ("slot_fill", open), ("approval", leave), ("in_doubt", doubt)] {
-        let found = inbox(&room, &format!("?kind={kind}&limit=1")).await;
-        assert_eq!(found, (vec![thread.to_string()], false), "{kind}: other kinds take no room on a page");
+    let all = [first, doubt, approval, open].map(|thread| thread.to_string());
+    assert_eq!(inbox(&api, "").await, (all.to_vec(), false));
+    assert_eq!(inbox(&api, "?limit=2").await, (all[..2].to_vec(), true));
+    assert_eq!(inbox(&api, &format!("?limit=2&after={}", all[1])).await, (all[2..].to_vec(), false));
+    for (kind, thread) in
+        [("choice", first), ("slot_fill", open), ("approval", approval), ("in_doubt", doubt)]
+    {
+        let found = inbox(&api, &format!("?kind={kind}&limit=1")).await;
+        assert_eq!(found, (vec![thread.to_string()], false), "{kind}: other kinds are not counted in a page");
     }
-    assert_eq!(inbox(&room, "?kind=ambiguity").await, (Vec::new(), false));
-    room.get("/v1/inbox?kind=riddle").await.problem(400, "malformed");
-    room.get("/v1/inbox?after=019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d").await.problem(404, "unknown-thread");
+    assert_eq!(inbox(&api, "?kind=ambiguity").await, (Vec::new(), false));
+    api.get("/v1/inbox?kind=riddle").await.problem(400, "malformed");
+    api.get("/v1/inbox?after=019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d").await.problem(404, "unknown-thread");
 }
 
 #[tokio::test]
 async fn a_question_has_the_format_of_agent_inboxes() {
-    let room = room().await;
-    let thread = asking(&room, "probe", "ask Which? | red | green").await;
-    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
-    let view = room.get(&format!("/v1/threads/{thread}")).await.json();
+    let api = api().await;
+    let thread = run_until_question(&api, "probe", "ask Which? | red | green").await;
+    let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
+    let view = api.get(&format!("/v1/threads/{thread}")).await.json();
     assert_eq!(
         item,
         json!({
@@ -99,31 +101,31 @@ async fn a_question_has_the_format_of_agent_inboxes() {
             "kind": "choice", "question": "Which?", "options": ["red", "green"], "seq": 5,
         })
     );
-    assert_eq!(room.get("/v1/inbox").await.json()["data"], json!([item]));
+    assert_eq!(api.get("/v1/inbox").await.json()["data"], json!([item]));
 
-    let idle = thread_of(&room.lived("echo hi").await);
-    room.get(&format!("/v1/inbox/{idle}")).await.problem(409, "nothing-asked");
+    let idle = thread_of(&api.run_turn("echo hi").await);
+    api.get(&format!("/v1/inbox/{idle}")).await.problem(409, "nothing-asked");
     let nowhere = "/v1/inbox/019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
-    room.get(nowhere).await.problem(404, "unknown-thread");
-    room.post(nowhere, json!({"type": "ignore"})).await.problem(404, "unknown-thread");
+    api.get(nowhere).await.problem(404, "unknown-thread");
+    api.post(nowhere, json!({"type": "ignore"})).await.problem(404, "unknown-thread");
 }
 
 #[tokio::test]
 async fn an_option_is_chosen_by_number_or_text() {
-    let room = room().await;
+    let api = api().await;
     for args in [json!("green"), json!("GREEN"), json!("2"), json!(2)] {
-        let thread = asking(&room, "probe", "ask Which? | red | green").await;
-        let detail = answer(&room, thread, json!({"type": "respond", "args": "blue"})).await;
+        let thread = run_until_question(&api, "probe", "ask Which? | red | green").await;
+        let detail = answer(&api, thread, json!({"type": "respond", "args": "blue"})).await;
         assert!(detail.problem(422, "not-an-option").contains("red, green"));
-        let said = reply(&room, thread, json!({"type": "respond", "args": args})).await;
-        assert_eq!(said, "Done: answered \"green\".", "{args}");
+        let answer = reply(&api, thread, json!({"type": "respond", "args": args})).await;
+        assert_eq!(answer, "Done: answered \"green\".", "{args}");
     }
 }
 
 #[tokio::test]
 async fn a_question_without_options_accepts_text_or_json() {
-    let room = room().await;
-    for (body, heard) in [
+    let api = api().await;
+    for (body, received) in [
         (json!({"type": "respond", "args": "a cat"}), "a cat"),
         (json!({"type": "response", "args": "a cat"}), "a cat"),
         (json!({"type": "edit", "args": "a cat"}), "a cat"),
@@ -133,11 +135,11 @@ async fn a_question_without_options_accepts_text_or_json() {
             "{\"city\":\"Rome\"}",
         ),
     ] {
-        let thread = asking(&room, "probe", "ask Well?").await;
-        let said = reply(&room, thread, body.clone()).await;
-        assert_eq!(said, format!("Done: answered {heard:?}."), "{body}");
+        let thread = run_until_question(&api, "probe", "ask Well?").await;
+        let answer = reply(&api, thread, body.clone()).await;
+        assert_eq!(answer, format!("Done: answered {received:?}."), "{body}");
     }
-    let thread = asking(&room, "probe", "ask Well?").await;
+    let thread = run_until_question(&api, "probe", "ask Well?").await;
     for nonsense in [
         json!({"type": "respond"}),
         json!({"type": "respond", "args": ""}),
@@ -147,177 +149,177 @@ async fn a_question_without_options_accepts_text_or_json() {
         json!({"type": "shrug"}),
         json!({"args": "a cat"}),
     ] {
-        answer(&room, thread, nonsense).await.problem(422, "invalid");
+        answer(&api, thread, nonsense).await.problem(422, "invalid");
     }
 }
 
 #[tokio::test]
 async fn an_approval_is_given_by_accepting() {
-    let room = room().await;
+    let api = api().await;
     let accept = json!({"type": "accept"});
-    let thread = asking(&room, "leave", "May I? | go ahead | stop").await;
-    assert_eq!(reply(&room, thread, accept.clone()).await, "answered \"go ahead\"");
-    let thread = asking(&room, "leave", "May I?").await;
+    let thread = run_until_question(&api, "approval", "May I? | go ahead | stop").await;
+    assert_eq!(reply(&api, thread, accept.clone()).await, "answered \"go ahead\"");
+    let thread = run_until_question(&api, "approval", "May I?").await;
     let as_inboxes_do = json!({"type": "accept", "args": {"action": "approval", "args": {}}});
-    assert_eq!(reply(&room, thread, as_inboxes_do).await, "answered \"yes\"");
-    let thread = asking(&room, "leave", "May I? | go ahead | stop").await;
-    assert_eq!(reply(&room, thread, json!({"type": "respond", "args": 2})).await, "answered \"2\"");
+    assert_eq!(reply(&api, thread, as_inboxes_do).await, "answered \"yes\"");
+    let thread = run_until_question(&api, "approval", "May I? | go ahead | stop").await;
+    assert_eq!(reply(&api, thread, json!({"type": "respond", "args": 2})).await, "answered \"2\"");
 }
 
 #[tokio::test]
-async fn an_approval_lists_its_calls_and_takes_the_words_of_the_person() {
-    let room = room().await;
-    let thread = asking(&room, "leave", "book lunch? | yes | no").await;
+async fn an_approval_lists_its_calls_and_takes_a_text() {
+    let api = api().await;
+    let thread = run_until_question(&api, "approval", "book lunch? | yes | no").await;
     let calls =
         json!([{"server": "calendar", "tool": "book", "description": "lunch", "arguments": {"hour": 12}}]);
-    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
-    let interrupt = &room.get(&format!("/v1/threads/{thread}")).await.json()["interrupt"];
+    let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
+    let interrupt = &api.get(&format!("/v1/threads/{thread}")).await.json()["interrupt"];
     for shown in [&item, interrupt] {
         assert_eq!((&shown["calls"], &shown["open_ended"]), (&calls, &json!(true)), "{shown}");
     }
     assert_eq!(interrupt["schema"], json!({"type": "string", "examples": ["yes", "no"]}));
     for number in [json!(1), json!("2.")] {
-        let detail = answer(&room, thread, json!({"type": "respond", "args": number})).await;
+        let detail = answer(&api, thread, json!({"type": "respond", "args": number})).await;
         let detail = detail.problem(422, "not-an-option");
         assert!(detail.contains("the number of a step or of an option"), "{detail}");
     }
-    let words = json!({"type": "respond", "args": "Yes, please"});
-    assert_eq!(reply(&room, thread, words).await, "answered \"Yes, please\"");
-    let other = asking(&room, "leave", "May I? | yes").await;
-    let item = room.get(&format!("/v1/inbox/{other}")).await.json();
+    let message = json!({"type": "respond", "args": "Yes, please"});
+    assert_eq!(reply(&api, thread, message).await, "answered \"Yes, please\"");
+    let other = run_until_question(&api, "approval", "May I? | yes").await;
+    let item = api.get(&format!("/v1/inbox/{other}")).await.json();
     assert_eq!((&item["calls"], &item["open_ended"]), (&Value::Null, &Value::Null));
 }
 
 #[tokio::test]
 async fn an_answer_of_a_kind_that_is_not_accepted_lists_the_accepted_kinds() {
-    let room = room().await;
+    let api = api().await;
     for (strategy, input, ways, refused) in [
         ("probe", "ask Which? | red", "respond, ignore", vec!["accept", "edit"]),
         ("probe", "ask Well?", "edit, respond, ignore", vec!["accept"]),
-        ("leave", "May I? | yes", "accept, respond, ignore", vec!["edit"]),
-        ("leave", "May I?", "accept, edit, respond, ignore", vec![]),
-        ("deed", "go", "accept, respond, ignore", vec!["edit"]),
+        ("approval", "May I? | yes", "accept, respond, ignore", vec!["edit"]),
+        ("approval", "May I?", "accept, edit, respond, ignore", vec![]),
+        ("two_writes", "go", "accept, respond, ignore", vec!["edit"]),
     ] {
-        let thread = asking(&room, strategy, input).await;
-        let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+        let thread = run_until_question(&api, strategy, input).await;
+        let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
         let mut names: Vec<&str> = ways.split(", ").collect();
         names.sort_unstable();
         assert_eq!(
             allowed(&item),
-            names.iter().map(|it| format!("allow_{it}")).collect::<Vec<_>>(),
+            names.iter().map(|name| format!("allow_{name}")).collect::<Vec<_>>(),
             "{input}"
         );
         for way in refused {
-            let detail = answer(&room, thread, json!({"type": way, "args": "red"})).await;
+            let detail = answer(&api, thread, json!({"type": way, "args": "red"})).await;
             let detail = detail.problem(409, "not-this-way");
             assert!(detail.contains(&format!("accepts {ways}, but not {way}")), "{detail}");
         }
-        assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["log_status"], "waiting");
+        assert_eq!(api.get(&format!("/v1/threads/{thread}")).await.json()["log_status"], "waiting");
     }
 }
 
 #[tokio::test]
 async fn ignoring_a_question_cancels_its_turn() {
-    let room = room().await;
-    for (strategy, input) in [("probe", "ask Well?"), ("leave", "May I? | yes"), ("deed", "go")] {
-        let thread = asking(&room, strategy, input).await;
-        let ignored = answer(&room, thread, json!({"type": "ignore"})).await;
+    let api = api().await;
+    for (strategy, input) in [("probe", "ask Well?"), ("approval", "May I? | yes"), ("two_writes", "go")] {
+        let thread = run_until_question(&api, strategy, input).await;
+        let ignored = answer(&api, thread, json!({"type": "ignore"})).await;
         assert_eq!((ignored.status, &ignored.json()["status"]), (StatusCode::OK, &json!("cancelled")));
-        let Event::Cancelled(event) = last(&room, thread).await else { panic!("no cancellation") };
+        let Event::Cancelled(event) = last(&api, thread).await else { panic!("no cancellation") };
         assert_eq!(event.actor, "Ada");
-        assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["status"], "idle");
+        assert_eq!(api.get(&format!("/v1/threads/{thread}")).await.json()["status"], "idle");
         for way in ["ignore", "accept", "respond"] {
-            answer(&room, thread, json!({"type": way, "args": "1"})).await.problem(409, "nothing-asked");
+            answer(&api, thread, json!({"type": way, "args": "1"})).await.problem(409, "nothing-asked");
         }
-        room.silence().await;
+        api.ack_all_jobs().await;
     }
-    assert_eq!(inbox(&room, "").await, (Vec::new(), false));
+    assert_eq!(inbox(&api, "").await, (Vec::new(), false));
 }
 
 #[tokio::test]
 async fn an_answer_is_not_used_for_a_later_question() {
-    let room = room().await;
-    let thread = asking(&room, "probe", "ask One?; ask Two?").await;
-    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    let api = api().await;
+    let thread = run_until_question(&api, "probe", "ask One?; ask Two?").await;
+    let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
     let bodies = ["turn_id", "seq"].map(|name| json!({"type": "respond", "args": "1", name: item[name]}));
     // Both answers arrive in time and one is used. The question of the other has been answered then.
     for body in &bodies {
-        assert_eq!(answer(&room, thread, body.clone()).await.status, StatusCode::ACCEPTED);
+        assert_eq!(answer(&api, thread, body.clone()).await.status, StatusCode::ACCEPTED);
     }
-    let asked_at = room.parts.store.head(thread).await.unwrap().seq;
-    let queued = room.parts.store.next_queued(thread).await.unwrap().unwrap();
+    let asked_at = api.backends.store.head(thread).await.unwrap().seq;
+    let queued = api.backends.store.next_queued(thread).await.unwrap().unwrap();
     assert_eq!((queued.answers_seq, json!(asked_at)), (Some(asked_at), item["seq"].clone()));
     let second =
-        room.get(&format!("/v1/turns?thread_id={thread}&limit=1")).await.json()["data"][0]["id"].clone();
+        api.get(&format!("/v1/turns?thread_id={thread}&limit=1")).await.json()["data"][0]["id"].clone();
     let second = second.as_str().unwrap();
-    room.post(&format!("/v1/turns/{second}/cancel"), json!({})).await;
-    room.live(thread).await;
+    api.post(&format!("/v1/turns/{second}/cancel"), json!({})).await;
+    api.run_until_idle(thread).await;
     for body in bodies {
-        assert!(answer(&room, thread, body).await.problem(409, "stale").contains("was answered"));
+        assert!(answer(&api, thread, body).await.problem(409, "stale").contains("was answered"));
     }
-    assert_eq!(room.get(&format!("/v1/inbox/{thread}")).await.json()["question"], "Two?");
+    assert_eq!(api.get(&format!("/v1/inbox/{thread}")).await.json()["question"], "Two?");
 }
 
 #[tokio::test]
 async fn a_repeated_answer_is_the_same_turn() {
-    let room = room().await;
+    let api = api().await;
     for (path, body) in
         [("inbox/", json!({"type": "respond", "args": "x"})), ("threads/", json!({"text": "x"}))]
     {
-        let thread = asking(&room, "probe", "ask Well?").await;
+        let thread = run_until_question(&api, "probe", "ask Well?").await;
         let path = format!("/v1/{path}{thread}{}", if path == "threads/" { "/answer" } else { "" });
         let key = [("Idempotency-Key", path.as_str())];
-        let first = room.post_with(&path, &key, body.clone()).await;
-        room.live(thread).await;
-        let again = room.post_with(&path, &key, body.clone()).await;
+        let first = api.post_with(&path, &key, body.clone()).await;
+        api.run_until_idle(thread).await;
+        let again = api.post_with(&path, &key, body.clone()).await;
         assert_eq!(again.status, StatusCode::OK, "the thread has moved on because of it: {again:?}");
         assert_eq!(again.json()["id"], first.json()["id"]);
         assert_eq!(again.headers["idempotency-replayed"], "true");
-        let other = room.post_with(&path, &key, json!({"type": "respond", "args": "y"})).await;
+        let other = api.post_with(&path, &key, json!({"type": "respond", "args": "y"})).await;
         assert!([409, 422].contains(&other.status.as_u16()), "{other:?}");
-        room.silence().await;
+        api.ack_all_jobs().await;
     }
 }
 
 /// Returns the last recorded verdict and its slot.
-async fn noted(room: &Room, thread: ThreadId) -> (usize, Verdict) {
-    let Event::Reconciled(event) = last(room, thread).await else { panic!("no verdict") };
+async fn last_verdict(api: &TestApi, thread: ThreadId) -> (usize, Verdict) {
+    let Event::Reconciled(event) = last(api, thread).await else { panic!("no verdict") };
     assert_eq!(event.actor, "Ada");
     (event.slot, event.verdict)
 }
 
 #[tokio::test]
 async fn a_call_in_doubt_is_settled_from_the_inbox() {
-    let room = room().await;
-    let thread = asking(&room, "deed", "go").await;
-    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    let api = api().await;
+    let thread = run_until_question(&api, "two_writes", "go").await;
+    let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
     assert_eq!(item["interrupt"]["action_request"], json!({"action": "send", "args": {"n": 0}}));
     assert_eq!((&item["kind"], &item["slot"]), (&json!("in_doubt"), &json!(0)));
-    let text = answer(&room, thread, json!({"type": "respond", "args": "perhaps"})).await;
+    let text = answer(&api, thread, json!({"type": "respond", "args": "perhaps"})).await;
     assert!(text.problem(422, "not-an-option").contains("happened, did not, skip"));
-    answer(&room, thread, json!({"type": "respond", "args": {"verdict": "perhaps"}}))
+    answer(&api, thread, json!({"type": "respond", "args": {"verdict": "perhaps"}}))
         .await
         .problem(422, "invalid");
 
-    let settled = answer(&room, thread, json!({"type": "accept", "args": "sent"})).await;
+    let settled = answer(&api, thread, json!({"type": "accept", "args": "sent"})).await;
     assert_eq!((settled.status, &settled.json()["status"]), (StatusCode::OK, &json!("interrupted")));
-    assert_eq!(noted(&room, thread).await, (0, Verdict::Happened { result: "sent".to_owned() }));
-    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    assert_eq!(last_verdict(&api, thread).await, (0, Verdict::Happened { result: "sent".to_owned() }));
+    let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
     assert_eq!(item["interrupt"]["action_request"]["args"], json!({"n": 1}), "the other is still in doubt");
     let body = json!({"type": "respond", "args": {"slot": 0, "verdict": "skip"}});
-    answer(&room, thread, body).await.problem(409, "not-in-doubt");
+    answer(&api, thread, body).await.problem(409, "not-in-doubt");
 
-    let settled = answer(&room, thread, json!({"type": "respond", "args": {"verdict": "skip"}})).await;
+    let settled = answer(&api, thread, json!({"type": "respond", "args": {"verdict": "skip"}})).await;
     assert_eq!((settled.status, &settled.json()["status"]), (StatusCode::ACCEPTED, &json!("running")));
-    assert_eq!(noted(&room, thread).await, (1, Verdict::Skip));
-    room.live(thread).await;
-    let turn = room.get(&format!("/v1/turns/{}", id_of(&settled.json()))).await.json();
+    assert_eq!(last_verdict(&api, thread).await, (1, Verdict::Skip));
+    api.run_until_idle(thread).await;
+    let turn = api.get(&format!("/v1/turns/{}", id_of(&settled.json()))).await.json();
     assert!(turn["output"]["reply"].as_str().unwrap().starts_with("sent / "), "{turn}");
 }
 
 #[tokio::test]
 async fn a_text_can_be_a_verdict_on_a_call_in_doubt() {
-    let room = room().await;
+    let api = api().await;
     for (args, verdict) in [
         (json!("did not"), Verdict::DidNotHappen),
         (json!(2), Verdict::DidNotHappen),
@@ -327,56 +329,58 @@ async fn a_text_can_be_a_verdict_on_a_call_in_doubt() {
             Verdict::Happened { result: "ok".to_owned() },
         ),
     ] {
-        let thread = asking(&room, "deed", "go").await;
-        answer(&room, thread, json!({"type": "respond", "args": args})).await;
-        assert_eq!(noted(&room, thread).await, (0, verdict), "{args}");
+        let thread = run_until_question(&api, "two_writes", "go").await;
+        answer(&api, thread, json!({"type": "respond", "args": args})).await;
+        assert_eq!(last_verdict(&api, thread).await, (0, verdict), "{args}");
     }
     for body in [json!({"type": "accept"}), json!({"type": "respond", "args": "happened"})] {
-        let thread = asking(&room, "deed", "go").await;
-        answer(&room, thread, body).await;
-        let (0, Verdict::Happened { result }) = noted(&room, thread).await else { panic!("not happened") };
+        let thread = run_until_question(&api, "two_writes", "go").await;
+        answer(&api, thread, body).await;
+        let (0, Verdict::Happened { result }) = last_verdict(&api, thread).await else {
+            panic!("not happened")
+        };
         assert!(result.contains("confirmed by a person"), "{result}");
     }
 }
 
 /// Returns a thread whose tool requests input; the other call is answered.
-async fn wanting(room: &Room) -> ThreadId {
-    let turn = room.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
+async fn thread_with_form(api: &TestApi) -> ThreadId {
+    let turn = api.post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await.json();
     let thread = thread_of(&turn);
-    assert!(room.hear(thread).await && room.step(thread).await, "it asks");
+    assert!(api.start_turn(thread).await && api.step(thread).await, "it asks");
     let schema = json!({
         "type": "object", "required": ["guests"],
         "properties": {"guests": {"type": "integer", "default": 2}, "note": {"type": "string"}},
     });
     let form = Elicitation { question: "For how many?".to_owned(), schema, url: None };
-    room.push(
+    api.push(
         thread,
         InputRequired { slot: 0, input_requests: [("guests".to_owned(), form)].into(), request_state: None },
     )
     .await;
     let response = Response::Output(ToolOutput::Ok("sent".to_owned()));
-    room.push(thread, Answered { slot: 1, response, usage: None, extras: None }).await;
-    room.silence().await;
+    api.push(thread, Answered { slot: 1, response, usage: None, extras: None }).await;
+    api.ack_all_jobs().await;
     thread
 }
 
 #[tokio::test]
 async fn a_form_accepts_every_kind_of_answer() {
-    let room = room().await;
-    let thread = wanting(&room).await;
-    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    let api = api().await;
+    let thread = thread_with_form(&api).await;
+    let item = api.get(&format!("/v1/inbox/{thread}")).await.json();
     assert_eq!((&item["kind"], &item["schema"]["required"]), (&json!("input"), &json!(["guests"])));
     assert_eq!(
         item["interrupt"]["action_request"],
         json!({"action": "input", "args": {"guests": 2, "note": null}})
     );
     assert_eq!(allowed(&item), ["allow_accept", "allow_edit", "allow_ignore", "allow_respond"]);
-    assert_eq!(inbox(&room, "?kind=input").await.0, [thread.to_string()]);
+    assert_eq!(inbox(&api, "?kind=input").await.0, [thread.to_string()]);
     for (wrong, why) in [
         (json!({"type": "respond", "args": "many"}), "guests must be integer"),
         (json!({"type": "edit", "args": {"guest": 3}}), "guest is not a field of the form"),
     ] {
-        assert!(answer(&room, thread, wrong).await.problem(422, "unfit").contains(why), "{why}");
+        assert!(answer(&api, thread, wrong).await.problem(422, "unfit").contains(why), "{why}");
     }
     let edited = json!({"action": "input", "args": {"guests": 4, "note": null}});
     for (body, supplied) in [
@@ -390,17 +394,17 @@ async fn a_form_accepts_every_kind_of_answer() {
         (json!({"type": "respond", "args": "decline"}), InputResponse::Decline),
         (json!({"type": "ignore"}), InputResponse::Cancel),
     ] {
-        let thread = wanting(&room).await;
-        let taken = answer(&room, thread, body.clone()).await;
+        let thread = thread_with_form(&api).await;
+        let taken = answer(&api, thread, body.clone()).await;
         assert_eq!(taken.status, StatusCode::ACCEPTED, "{body}: {taken:?}");
-        assert_eq!(room.rung().await, [thread]);
-        assert!(room.hear(thread).await, "{body}");
-        let Event::InputProvided(event) = last(&room, thread).await else {
-            panic!("nothing is supplied: {body}")
+        assert_eq!(api.enqueued().await, [thread]);
+        assert!(api.start_turn(thread).await, "{body}");
+        let Event::InputProvided(event) = last(&api, thread).await else {
+            panic!("no input was provided: {body}")
         };
         assert_eq!((event.response, event.actor.as_str()), (supplied, "Ada"), "{body}");
-        let turn = room.get(&format!("/v1/turns/{}", id_of(&taken.json()))).await.json();
+        let turn = api.get(&format!("/v1/turns/{}", id_of(&taken.json()))).await.json();
         assert_eq!((&turn["status"], event.turn.to_string()), (&json!("running"), id_of(&turn)));
-        room.silence().await;
+        api.ack_all_jobs().await;
     }
 }

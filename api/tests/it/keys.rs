@@ -11,34 +11,35 @@ use shared::{Event, TurnKind};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::test_api::{Reply, Room, door, id_of, key_ring, parts, thread_of};
+use crate::test_api::{Reply, TestApi, backends, config, id_of, key_ring, thread_of};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) async fn locked() -> Room {
-    Room::with(|door| door.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])])).await
+/// An API with a key of an operator and a key of tenant acme.
+pub(crate) async fn api_with_keys() -> TestApi {
+    TestApi::with(|config| config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"])])).await
 }
 
 /// Sends a request with this key and a JSON body.
-pub(crate) async fn ask(room: &Room, key: Option<&str>, method: &str, path: &str, body: &Value) -> Reply {
+pub(crate) async fn ask(api: &TestApi, key: Option<&str>, method: &str, path: &str, body: &Value) -> Reply {
     let mut request =
         Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
     if let Some(key) = key {
         request = request.header(header::AUTHORIZATION, format!("Bearer {key}"));
     }
     let body = if method == "GET" { Body::empty() } else { Body::from(body.to_string()) };
-    room.send(request.body(body).unwrap()).await
+    api.send(request.body(body).unwrap()).await
 }
 
 /// Creates a key for a tenant, or an operator's, and returns the response.
-pub(crate) async fn create(room: &Room, tenant: Option<&str>, body: Value) -> Value {
+pub(crate) async fn create(api: &TestApi, tenant: Option<&str>, body: Value) -> Value {
     let mut request = Request::post("/v1/keys")
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::AUTHORIZATION, "Bearer operator-key");
     if let Some(tenant) = tenant {
         request = request.header("x-turnfold-tenant", tenant);
     }
-    let reply = room.send(request.body(Body::from(body.to_string())).unwrap()).await;
+    let reply = api.send(request.body(Body::from(body.to_string())).unwrap()).await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
     reply.json()
 }
@@ -47,15 +48,15 @@ pub(crate) fn secret(key: &Value) -> &str {
     key["key"].as_str().unwrap()
 }
 
-async fn status_of(room: &Room, key: &str) -> u16 {
-    ask(room, Some(key), "GET", "/v1/turns", &Value::Null).await.status.as_u16()
+async fn status_of(api: &TestApi, key: &str) -> u16 {
+    ask(api, Some(key), "GET", "/v1/turns", &Value::Null).await.status.as_u16()
 }
 
 #[tokio::test]
 async fn a_key_is_shown_once_and_stored_as_a_hash() {
-    let room = locked().await;
+    let api = api_with_keys().await;
     let made =
-        create(&room, Some("acme"), json!({"name": "shop", "scopes": ["read", "submit", "read"]})).await;
+        create(&api, Some("acme"), json!({"name": "shop", "scopes": ["read", "submit", "read"]})).await;
     let (id, key) = (id_of(&made), secret(&made));
     assert!(key.starts_with(&format!("{id}_")) && id.starts_with("tf_"), "{made}");
     assert_eq!((id.len(), key.len()), (19, 84), "64 hexadecimal digits are 256 bits");
@@ -63,120 +64,120 @@ async fn a_key_is_shown_once_and_stored_as_a_hash() {
         (&made["tenant"], &made["scopes"], &made["status"], &made["expires_at"], &made["last_used_at"]),
         (&json!("acme"), &json!(["submit", "read"]), &json!("valid"), &Value::Null, &Value::Null)
     );
-    let other = create(&room, Some("acme"), json!({"scopes": ["read"]})).await;
+    let other = create(&api, Some("acme"), json!({"scopes": ["read"]})).await;
     assert_ne!(secret(&other)[20..], key[20..], "keys are random");
-    let row = room.parts.store.key(&id).await.unwrap().unwrap();
+    let row = api.backends.store.key(&id).await.unwrap().unwrap();
     assert_eq!(row.hash.len(), 32);
     assert!(!format!("{row:?}").contains(&key[20..]));
 
-    let list = ask(&room, Some("operator-key"), "GET", "/v1/keys?limit=1", &Value::Null).await;
+    let list = ask(&api, Some("operator-key"), "GET", "/v1/keys?limit=1", &Value::Null).await;
     assert_eq!((&list.json()["data"][0]["id"], &list.json()["has_more"]), (&json!(id), &json!(true)));
     assert!(!list.text().contains(&key[20..]) && list.json()["data"][0].get("key").is_none(), "{list:?}");
-    let list = ask(&room, Some("operator-key"), "GET", &format!("/v1/keys?after={id}"), &Value::Null).await;
+    let list = ask(&api, Some("operator-key"), "GET", &format!("/v1/keys?after={id}"), &Value::Null).await;
     assert_eq!(list.json()["data"][0]["id"], other["id"], "{list:?}");
 
     for wrong in [&key[..83], &format!("{key}0"), &key.replace("tf_", "tf-"), &key.to_uppercase(), &key[20..]]
     {
-        assert_eq!(status_of(&room, wrong).await, 401, "{wrong}");
+        assert_eq!(status_of(&api, wrong).await, 401, "{wrong}");
     }
     let forged = format!("{id}_{}", "0".repeat(64));
-    assert_eq!(status_of(&room, &forged).await, 401);
-    assert_eq!(status_of(&room, key).await, 200);
+    assert_eq!(status_of(&api, &forged).await, 401);
+    assert_eq!(status_of(&api, key).await, 200);
     let used = async || {
-        while room.parts.store.key(&id).await.unwrap().unwrap().last_used_at.is_none() {
+        while api.backends.store.key(&id).await.unwrap().unwrap().last_used_at.is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, used()).await.expect("its use is noted");
+    tokio::time::timeout(PATIENCE, used()).await.expect("its use is recorded");
 }
 
 #[tokio::test]
 async fn a_key_of_any_scope_may_ask_what_it_may_do() {
-    let room = locked().await;
+    let api = api_with_keys().await;
     let made =
-        create(&room, Some("acme"), json!({"name": "x", "scopes": ["answer"], "expires_in_seconds": 60}))
+        create(&api, Some("acme"), json!({"name": "x", "scopes": ["answer"], "expires_in_seconds": 60}))
             .await;
-    let asked = ask(&room, Some(secret(&made)), "GET", "/v1/caller", &Value::Null).await.json();
+    let asked = ask(&api, Some(secret(&made)), "GET", "/v1/caller", &Value::Null).await.json();
     let expected = json!({
         "key": made["id"], "subject": "x", "tenant": "acme", "scopes": ["answer"], "expires_at": made["expires_at"]
     });
     assert_eq!(asked, expected);
-    let operator = ask(&room, Some("operator-key"), "GET", "/v1/caller", &Value::Null).await.json();
+    let operator = ask(&api, Some("operator-key"), "GET", "/v1/caller", &Value::Null).await.json();
     assert_eq!((&operator["tenant"], operator["scopes"].as_array().map(Vec::len)), (&Value::Null, Some(5)));
-    assert_eq!(ask(&room, None, "GET", "/v1/caller", &Value::Null).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(ask(&api, None, "GET", "/v1/caller", &Value::Null).await.status, StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test]
 async fn a_key_ends_when_it_expires_or_is_revoked() {
-    let room = locked().await;
-    let made = create(&room, Some("acme"), json!({"scopes": ["read"], "expires_in_seconds": 1})).await;
-    assert_eq!(status_of(&room, secret(&made)).await, 200);
+    let api = api_with_keys().await;
+    let made = create(&api, Some("acme"), json!({"scopes": ["read"], "expires_in_seconds": 1})).await;
+    assert_eq!(status_of(&api, secret(&made)).await, 200);
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    assert_eq!(status_of(&room, secret(&made)).await, 401, "also from the cache");
-    let other = create(&room, Some("acme"), json!({"scopes": ["read"]})).await;
-    assert_eq!(status_of(&room, secret(&other)).await, 200);
+    assert_eq!(status_of(&api, secret(&made)).await, 401, "also from the cache");
+    let other = create(&api, Some("acme"), json!({"scopes": ["read"]})).await;
+    assert_eq!(status_of(&api, secret(&other)).await, 200);
     let path = format!("/v1/keys/{}", id_of(&other));
     for _ in 0..2 {
-        let gone = ask(&room, Some("operator-key"), "DELETE", &path, &Value::Null).await.json();
+        let gone = ask(&api, Some("operator-key"), "DELETE", &path, &Value::Null).await.json();
         assert_eq!(gone["status"], "revoked", "{gone}");
     }
-    assert_eq!(status_of(&room, secret(&other)).await, 401);
-    let list = ask(&room, Some("operator-key"), "GET", "/v1/keys", &Value::Null).await.json();
+    assert_eq!(status_of(&api, secret(&other)).await, 401);
+    let list = ask(&api, Some("operator-key"), "GET", "/v1/keys", &Value::Null).await.json();
     assert_eq!(
         (&list["data"][0]["status"], &list["data"][1]["status"]),
         (&json!("expired"), &json!("revoked"))
     );
-    let rotated = ask(&room, Some("operator-key"), "POST", &format!("{path}/rotate"), &json!({})).await;
+    let rotated = ask(&api, Some("operator-key"), "POST", &format!("{path}/rotate"), &json!({})).await;
     rotated.problem(409, "not-now");
 }
 
 #[tokio::test]
 async fn a_rotated_key_remains_valid_for_the_overlap() {
-    let room = locked().await;
+    let api = api_with_keys().await;
     let lifetime = json!({"name": "shop", "scopes": ["read"], "expires_in_seconds": 1000});
-    let first = create(&room, Some("acme"), lifetime).await;
+    let first = create(&api, Some("acme"), lifetime).await;
     let path = |key: &Value| format!("/v1/keys/{}/rotate", id_of(key));
     let body = json!({"overlap_seconds": 60});
-    let second = ask(&room, Some("operator-key"), "POST", &path(&first), &body).await.json();
+    let second = ask(&api, Some("operator-key"), "POST", &path(&first), &body).await.json();
     for field in ["name", "tenant", "scopes"] {
         assert_eq!(first[field], second[field]);
     }
     assert!(second["expires_at"].as_str() > first["expires_at"].as_str(), "{second}");
-    assert_eq!((status_of(&room, secret(&first)).await, status_of(&room, secret(&second)).await), (200, 200));
-    let third = ask(&room, Some("operator-key"), "POST", &path(&second), &Value::Null).await;
+    assert_eq!((status_of(&api, secret(&first)).await, status_of(&api, secret(&second)).await), (200, 200));
+    let third = ask(&api, Some("operator-key"), "POST", &path(&second), &Value::Null).await;
     third.problem(422, "invalid");
-    let third = ask(&room, Some("operator-key"), "POST", &path(&second), &json!({})).await.json();
-    assert_eq!((status_of(&room, secret(&second)).await, status_of(&room, secret(&third)).await), (401, 200));
+    let third = ask(&api, Some("operator-key"), "POST", &path(&second), &json!({})).await.json();
+    assert_eq!((status_of(&api, secret(&second)).await, status_of(&api, secret(&third)).await), (401, 200));
 }
 
 #[tokio::test]
 async fn a_key_grants_nothing_that_it_lacks() {
-    let room = locked().await;
+    let api = api_with_keys().await;
     let admin =
-        create(&room, Some("acme"), json!({"scopes": ["admin", "read"], "expires_in_seconds": 1000})).await;
+        create(&api, Some("acme"), json!({"scopes": ["admin", "read"], "expires_in_seconds": 1000})).await;
     let admin = secret(&admin).to_owned();
-    let post = async |body: Value| ask(&room, Some(&admin), "POST", "/v1/keys", &body).await;
+    let post = async |body: Value| ask(&api, Some(&admin), "POST", "/v1/keys", &body).await;
     let refused = post(json!({"scopes": ["read", "operate"]})).await.problem(403, "forbidden");
     assert!(refused.contains("`operate`"), "{refused}");
     let made = post(json!({"scopes": ["read"], "expires_in_seconds": 100_000})).await.json();
     assert_eq!(made["tenant"], "acme");
-    let all = ask(&room, Some(&admin), "GET", "/v1/keys", &Value::Null).await.json();
+    let all = ask(&api, Some(&admin), "GET", "/v1/keys", &Value::Null).await.json();
     assert_eq!(made["expires_at"], all["data"][0]["expires_at"], "no later than the key that creates it");
     let forever = post(json!({"scopes": ["read"]})).await.json();
     assert_eq!(forever["expires_at"], made["expires_at"]);
-    let strong = create(&room, Some("acme"), json!({"scopes": ["operate"]})).await;
+    let strong = create(&api, Some("acme"), json!({"scopes": ["operate"]})).await;
     let rotate = |key: &Value| format!("/v1/keys/{}/rotate", id_of(key));
-    ask(&room, Some(&admin), "POST", &rotate(&strong), &json!({})).await.problem(403, "forbidden");
+    ask(&api, Some(&admin), "POST", &rotate(&strong), &json!({})).await.problem(403, "forbidden");
 
     for foreign in [
-        create(&room, Some("bell"), json!({"scopes": ["read"]})).await,
-        create(&room, None, json!({"scopes": ["read"]})).await,
+        create(&api, Some("bell"), json!({"scopes": ["read"]})).await,
+        create(&api, None, json!({"scopes": ["read"]})).await,
     ] {
-        ask(&room, Some(&admin), "POST", &rotate(&foreign), &json!({})).await.problem(404, "unknown-key");
+        ask(&api, Some(&admin), "POST", &rotate(&foreign), &json!({})).await.problem(404, "unknown-key");
         let path = format!("/v1/keys/{}", id_of(&foreign));
-        ask(&room, Some(&admin), "DELETE", &path, &Value::Null).await.problem(404, "unknown-key");
-        assert_eq!(status_of(&room, secret(&foreign)).await, 200, "it is still valid");
-        let list = ask(&room, Some(&admin), "GET", "/v1/keys", &Value::Null).await;
+        ask(&api, Some(&admin), "DELETE", &path, &Value::Null).await.problem(404, "unknown-key");
+        assert_eq!(status_of(&api, secret(&foreign)).await, 200, "it is still valid");
+        let list = ask(&api, Some(&admin), "GET", "/v1/keys", &Value::Null).await;
         assert!(!list.text().contains(&id_of(&foreign)), "{list:?}");
     }
     for (body, field) in [
@@ -193,35 +194,35 @@ async fn a_key_grants_nothing_that_it_lacks() {
 
 #[tokio::test]
 async fn an_issued_key_keeps_its_limits_where_no_key_is_required() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let body = json!({"scopes": ["read"]});
-    let made = ask(&room, None, "POST", "/v1/keys", &body).await.json();
-    assert_eq!(ask(&room, Some("any"), "POST", "/v1/keys", &body).await.status, 200, "no key is required");
-    let reply = ask(&room, Some(secret(&made)), "POST", "/v1/keys", &body).await;
+    let made = ask(&api, None, "POST", "/v1/keys", &body).await.json();
+    assert_eq!(ask(&api, Some("any"), "POST", "/v1/keys", &body).await.status, 200, "no key is required");
+    let reply = ask(&api, Some(secret(&made)), "POST", "/v1/keys", &body).await;
     assert!(reply.problem(403, "forbidden").contains("`admin`"));
     let forged = secret(&made).replace('a', "b").replace('1', "2");
-    assert_eq!(status_of(&room, &forged).await, 401);
+    assert_eq!(status_of(&api, &forged).await, 401);
 }
 
 #[tokio::test]
 async fn a_revoked_key_is_refused_by_every_api() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let parts = parts().await;
+    let backends = backends().await;
     let serve = async || {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let config = api::ApiConfig { keys: key_ring(&["operator-key"], &[]), ..door(&parts) };
+        let config = api::ApiConfig { keys: key_ring(&["operator-key"], &[]), ..config(&backends) };
         (url, tokio::spawn(api::serve(listener, config, CancellationToken::new())))
     };
-    let ((here, _a), (there, _b)) = (serve().await, serve().await);
+    let ((first, _a), (second, _b)) = (serve().await, serve().await);
     let client = reqwest::Client::new();
-    let create = client.post(format!("{here}/keys")).bearer_auth("operator-key");
+    let create = client.post(format!("{first}/keys")).bearer_auth("operator-key");
     let made: Value = create.json(&json!({"scopes": ["read"]})).send().await.unwrap().json().await.unwrap();
     let show = async || {
-        client.get(format!("{there}/turns")).bearer_auth(secret(&made)).send().await.unwrap().status()
+        client.get(format!("{second}/turns")).bearer_auth(secret(&made)).send().await.unwrap().status()
     };
     assert_eq!(show().await, 200);
-    let revoke = client.delete(format!("{here}/keys/{}", id_of(&made))).bearer_auth("operator-key");
+    let revoke = client.delete(format!("{first}/keys/{}", id_of(&made))).bearer_auth("operator-key");
     assert_eq!(revoke.send().await.unwrap().status(), 200);
     let refused = async {
         while show().await != 401 {
@@ -233,15 +234,15 @@ async fn a_revoked_key_is_refused_by_every_api() {
 
 #[tokio::test]
 async fn without_the_scope_answer_no_message_answers_a_question() {
-    let room = locked().await;
-    let made = create(&room, Some("acme"), json!({"scopes": ["submit", "read"]})).await;
-    let post = async |path: &str, body: Value| ask(&room, Some(secret(&made)), "POST", path, &body).await;
+    let api = api_with_keys().await;
+    let made = create(&api, Some("acme"), json!({"scopes": ["submit", "read"]})).await;
+    let post = async |path: &str, body: Value| ask(&api, Some(secret(&made)), "POST", path, &body).await;
     let asking = post("/v1/turns", json!({"strategy": "probe", "input": "ask Pay? | yes | no"})).await.json();
     let thread = thread_of(&asking);
     let early = json!({"thread_id": thread, "input": "yes"});
     assert_eq!(post("/v1/turns", early.clone()).await.status, 202, "no question is open yet");
-    room.hear(thread).await;
-    while room.step(thread).await {}
+    api.start_turn(thread).await;
+    while api.step(thread).await {}
     let chat = json!({"model": "turnfold/probe", "metadata": {"thread_id": thread},
                       "messages": [{"role": "user", "content": "yes"}]});
     let answer = json!({"thread_id": thread, "input": "yes", "policy": "answer"});
@@ -254,11 +255,11 @@ async fn without_the_scope_answer_no_message_answers_a_question() {
     let fork = post(&format!("/v1/threads/{thread}/fork"), fork).await;
     assert!(fork.problem(403, "forbidden").contains("`answer`"));
     // The message that was submitted early is a new request.
-    room.live(thread).await;
-    let kinds: Vec<_> = room.log_of(thread).await.into_iter().filter_map(kind).collect();
+    api.run_until_idle(thread).await;
+    let kinds: Vec<_> = api.log_of(thread).await.into_iter().filter_map(kind).collect();
     assert_eq!(kinds, [TurnKind::New, TurnKind::New]);
 }
 
 fn kind(event: Event) -> Option<TurnKind> {
-    if let Event::TurnStarted(it) = event { Some(it.kind) } else { None }
+    if let Event::TurnStarted(started) = event { Some(started.kind) } else { None }
 }

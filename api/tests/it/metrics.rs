@@ -4,22 +4,22 @@ use axum::{body::Body, http::Request};
 use metrics::metrics;
 use serde_json::json;
 
-use crate::test_api::Room;
+use crate::test_api::TestApi;
 
-async fn read(room: &Room) -> String {
-    room.get("/metrics").await.text().to_owned()
+async fn read(api: &TestApi) -> String {
+    api.get("/metrics").await.text().to_owned()
 }
 
 #[tokio::test]
 async fn requests_are_counted_by_the_template_of_their_path() {
-    let room = Room::new().await;
-    room.probe("echo hi").await;
+    let api = TestApi::new().await;
+    api.submit("echo hi").await;
     let id = uuid::Uuid::nil();
-    room.get(&format!("/v1/turns/{id}")).await;
-    room.get("/v1/strange/path").await;
+    api.get(&format!("/v1/turns/{id}")).await;
+    api.get("/v1/strange/path").await;
     let brewed = Request::builder().method("BREW").uri("/v1/turns").body(Body::empty()).unwrap();
-    room.send(brewed).await;
-    let text = read(&room).await;
+    api.send(brewed).await;
+    let text = read(&api).await;
     for labels in [
         r#"method="POST",route="/v1/turns",status="202""#,
         r#"method="GET",route="/v1/turns/{id}",status="404""#,
@@ -34,15 +34,15 @@ async fn requests_are_counted_by_the_template_of_their_path() {
 
 #[tokio::test]
 async fn turns_that_wait_are_measured_by_cause() {
-    let room = Room::new().await;
-    let turn = room.probe("echo hi").await;
+    let api = TestApi::new().await;
+    let turn = api.submit("echo hi").await;
     let behind = json!({"thread_id": turn["thread_id"], "input": "echo again"});
-    room.post("/v1/turns", behind).await;
-    let text = read(&room).await;
+    api.post("/v1/turns", behind).await;
+    let text = read(&api).await;
     let line = |name: &str, cause: &str| {
         let start = format!("turnfold_{name}{{cause=\"{cause}\"}} ");
         text.lines()
-            .find_map(|it| it.strip_prefix(&start))
+            .find_map(|line| line.strip_prefix(&start))
             .unwrap_or_else(|| panic!("{start} in {text}"))
             .to_owned()
     };
@@ -56,16 +56,16 @@ async fn turns_that_wait_are_measured_by_cause() {
 
 #[tokio::test]
 async fn tenants_beyond_the_limit_are_counted_together() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     metrics().turns.name_tenants(["zebra"]);
     for nth in 0..150 {
         metrics().turns.ended(&format!("tenant-{nth}"), "probe", "answered");
     }
     metrics().turns.ended("zebra", "probe", "answered");
-    let text = read(&room).await;
+    let text = read(&api).await;
     let of = |tenant: &str| {
         let start = format!("turnfold_tenant_turns_total{{tenant=\"{tenant}\",outcome=\"answered\"}} ");
-        text.lines().find_map(|it| it.strip_prefix(&start)).map(str::to_owned)
+        text.lines().find_map(|line| line.strip_prefix(&start)).map(str::to_owned)
     };
     assert_eq!(of("tenant-98").as_deref(), Some("1"));
     assert_eq!(of("tenant-99"), None, "100 tenants have a series of their own");

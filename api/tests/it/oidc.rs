@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     keys::ask,
-    test_api::{Room, key_ring, thread_of},
+    test_api::{TestApi, key_ring, thread_of},
 };
 
 /// A key pair of the issuer.
@@ -90,7 +90,7 @@ struct Issuer {
 
 impl Issuer {
     fn publish(&self, signers: &[&Signer]) {
-        let keys: Vec<_> = signers.iter().map(|it| it.jwk()).collect();
+        let keys: Vec<_> = signers.iter().map(|signer| signer.jwk()).collect();
         // Keys that no token can be verified with are skipped.
         let others = [json!({"kty": "new"}), json!({"kty": "oct", "k": "c2VjcmV0", "kid": "shared"})];
         let keys: Vec<_> = keys.into_iter().chain(others).collect();
@@ -117,10 +117,10 @@ impl Issuer {
     }
 }
 
-async fn room(jwks_url: String) -> Room {
-    Room::with(|door| {
-        door.keys = key_ring(&["operator-key"], &[]);
-        door.oidc = Some(OidcConfig {
+async fn api(jwks_url: String) -> TestApi {
+    TestApi::with(|config| {
+        config.keys = key_ring(&["operator-key"], &[]);
+        config.oidc = Some(OidcConfig {
             issuer: "https://login.example.org".to_owned(),
             audience: "turnfold".to_owned(),
             jwks_url,
@@ -152,30 +152,30 @@ fn with(changes: Value) -> Value {
     claims
 }
 
-async fn status(room: &Room, token: &str) -> StatusCode {
-    ask(room, Some(token), "GET", "/v1/turns", &Value::Null).await.status
+async fn status(api: &TestApi, token: &str) -> StatusCode {
+    ask(api, Some(token), "GET", "/v1/turns", &Value::Null).await.status
 }
 
 #[tokio::test]
 async fn a_token_acts_for_its_tenant_with_its_scopes() {
     let (issuer, es, ed) = (Issuer::default(), Signer::es256("es"), Signer::eddsa("ed"));
     issuer.publish(&[&es, &ed]);
-    let room = room(issuer.serve().await).await;
+    let api = api(issuer.serve().await).await;
     for signer in [&es, &ed] {
         let token = signer.token(&claims());
         let new = json!({"strategy": "probe", "input": "echo hi"});
-        let turn = ask(&room, Some(&token), "POST", "/v1/turns", &new).await.json();
+        let turn = ask(&api, Some(&token), "POST", "/v1/turns", &new).await.json();
         assert_eq!(turn["tenant"], "acme", "{turn}");
-        let opened = room.log_of(thread_of(&turn)).await[0].payload().unwrap();
+        let opened = api.log_of(thread_of(&turn)).await[0].payload().unwrap();
         assert!(opened.contains(r#""caller":{"key":"oidc","subject":"ada@example.org"}"#), "{opened}");
-        let refused = ask(&room, Some(&token), "GET", "/v1/keys", &Value::Null).await;
+        let refused = ask(&api, Some(&token), "GET", "/v1/keys", &Value::Null).await;
         assert!(refused.problem(403, "forbidden").contains("`admin`"));
     }
     let listed = es.token(&with(json!({"scope": ["read", 7], "org": "bell"})));
-    let turns = ask(&room, Some(&listed), "GET", "/v1/turns", &Value::Null).await.json();
+    let turns = ask(&api, Some(&listed), "GET", "/v1/turns", &Value::Null).await.json();
     assert_eq!(turns["data"], json!([]), "another tenant's turns do not exist");
-    assert_eq!(status(&room, &es.token(&with(json!({"scope": null})))).await, 403);
-    assert_eq!(status(&room, "operator-key").await, 200, "keys are accepted beside tokens");
+    assert_eq!(status(&api, &es.token(&with(json!({"scope": null})))).await, 403);
+    assert_eq!(status(&api, "operator-key").await, 200, "keys are accepted beside tokens");
     assert_eq!(issuer.fetched(), 1);
 }
 
@@ -183,7 +183,7 @@ async fn a_token_acts_for_its_tenant_with_its_scopes() {
 async fn a_token_that_is_not_valid_is_refused() {
     let (issuer, es, ed) = (Issuer::default(), Signer::es256("es"), Signer::eddsa("ed"));
     issuer.publish(&[&es, &ed]);
-    let room = room(issuer.serve().await).await;
+    let api = api(issuer.serve().await).await;
     let now = clock::now() / 1_000_000;
     for (name, changes) in [
         ("expired", json!({"exp": now - 60})),
@@ -199,10 +199,10 @@ async fn a_token_that_is_not_valid_is_refused() {
         ("an invalid tenant", json!({"org": "A B"})),
         ("a list of tenants", json!({"org": ["acme"]})),
     ] {
-        assert_eq!(status(&room, &es.token(&with(changes))).await, 401, "{name}");
+        assert_eq!(status(&api, &es.token(&with(changes))).await, 401, "{name}");
     }
     let impostor = Signer::es256("es");
-    assert_eq!(status(&room, &impostor.token(&claims())).await, 401, "signed with another key");
+    assert_eq!(status(&api, &impostor.token(&claims())).await, 401, "signed with another key");
     for header in [
         json!({"alg": "none", "kid": "es"}),
         json!({"alg": "HS256", "kid": "es"}),
@@ -214,7 +214,7 @@ async fn a_token_that_is_not_valid_is_refused() {
         json!({"alg": "ES256"}),
         json!({"alg": "ES256", "kid": "es", "crit": ["b64"], "b64": false}),
     ] {
-        assert_eq!(status(&room, &es.token_with(&header, &claims())).await, 401, "{header}");
+        assert_eq!(status(&api, &es.token_with(&header, &claims())).await, 401, "{header}");
     }
     let unsigned =
         format!("{}.{}.", encoded(json!({"alg": "none"}).to_string()), encoded(claims().to_string()));
@@ -231,9 +231,9 @@ async fn a_token_that_is_not_valid_is_refused() {
         "a.b.c".to_owned(),
         "..".to_owned(),
     ] {
-        assert_eq!(status(&room, &token).await, 401, "{token}");
+        assert_eq!(status(&api, &token).await, 401, "{token}");
     }
-    assert_eq!(status(&room, &valid).await, 200);
+    assert_eq!(status(&api, &valid).await, 200);
     assert_eq!(issuer.fetched(), 1, "an unknown key id fetches at most once a minute");
 }
 
@@ -241,21 +241,21 @@ async fn a_token_that_is_not_valid_is_refused() {
 async fn a_rotated_key_is_found_and_the_old_one_refused() {
     let (issuer, old, new) = (Issuer::default(), Signer::es256("1"), Signer::eddsa("2"));
     issuer.publish(&[&old]);
-    let room = room(issuer.serve().await).await;
-    assert_eq!(status(&room, &old.token(&claims())).await, 200);
+    let api = api(issuer.serve().await).await;
+    assert_eq!(status(&api, &old.token(&claims())).await, 200);
     issuer.publish(&[&new]);
-    assert_eq!(status(&room, &new.token(&claims())).await, 401, "within a minute of the last fetch");
+    assert_eq!(status(&api, &new.token(&claims())).await, 401, "within a minute of the last fetch");
     advance(Duration::from_secs(61)).await;
     for _ in 0..3 {
-        assert_eq!(status(&room, &new.token(&claims())).await, 200);
-        assert_eq!(status(&room, &old.token(&claims())).await, 401);
+        assert_eq!(status(&api, &new.token(&claims())).await, 200);
+        assert_eq!(status(&api, &old.token(&claims())).await, 401);
     }
     assert_eq!(issuer.fetched(), 2);
     // A document that is too long or no document at all changes nothing.
     for document in [" ".repeat(300 << 10), "<html>".to_owned()] {
         *issuer.document.lock().unwrap() = document;
         advance(Duration::from_secs(3601)).await;
-        assert_eq!(status(&room, &new.token(&claims())).await, 200);
+        assert_eq!(status(&api, &new.token(&claims())).await, 200);
     }
     assert_eq!(issuer.fetched(), 4);
 }
@@ -263,11 +263,11 @@ async fn a_rotated_key_is_found_and_the_old_one_refused() {
 #[tokio::test]
 async fn an_issuer_that_cannot_be_reached_is_no_fault_of_the_token() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let room = room("http://127.0.0.1:9/jwks".to_owned()).await;
+    let api = api("http://127.0.0.1:9/jwks".to_owned()).await;
     let token = Signer::es256("es").token(&claims());
-    let reply = ask(&room, Some(&token), "GET", "/v1/turns", &Value::Null).await;
+    let reply = ask(&api, Some(&token), "GET", "/v1/turns", &Value::Null).await;
     assert!(reply.problem(503, "unavailable").contains("keys of the issuer"), "{reply:?}");
-    assert_eq!(status(&room, "operator-key").await, 200);
+    assert_eq!(status(&api, "operator-key").await, 200);
 }
 
 /// Advances the clock of timers, and lets it run again: a paused clock would time out requests to the issuer.

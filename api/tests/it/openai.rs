@@ -8,33 +8,33 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use crate::test_api::{Reply, Room, key_ring, thread_of};
+use crate::test_api::{Reply, TestApi, key_ring, thread_of};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Sends a chat completion and plays the worker until it returns.
-async fn chat_with(room: &Room, headers: &[(&str, &str)], body: Value) -> Reply {
+/// Sends a chat completion and runs all threads until it returns.
+async fn chat_with(api: &TestApi, headers: &[(&str, &str)], body: Value) -> Reply {
     let work = async {
         loop {
-            for thread in room.rung().await {
-                room.live(thread).await;
+            for thread in api.enqueued().await {
+                api.run_until_idle(thread).await;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let asked = tokio::time::timeout(Duration::from_secs(30), room.post_with(CHAT, headers, body));
+    let asked = tokio::time::timeout(Duration::from_secs(30), api.post_with(CHAT, headers, body));
     tokio::select! {
         reply = asked => reply.unwrap(),
-        () = work => panic!("nobody stops working"),
+        () = work => panic!("the worker does not stop"),
     }
 }
 
-async fn chat(room: &Room, body: Value) -> Reply {
-    chat_with(room, &[], body).await
+async fn chat(api: &TestApi, body: Value) -> Reply {
+    chat_with(api, &[], body).await
 }
 
-fn say(words: &str) -> Value {
-    json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": words}]})
+fn say(text: &str) -> Value {
+    json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": text}]})
 }
 
 /// Asserts an error with this status, code and parameter, and returns its message.
@@ -56,27 +56,27 @@ fn error(reply: &Reply, status: u16, code: &str, param: Option<&str>) -> String 
 
 #[tokio::test]
 async fn every_strategy_is_a_model() {
-    let room = Room::new().await;
-    let list = room.get("/v1/models").await.json();
+    let api = TestApi::new().await;
+    let list = api.get("/v1/models").await.json();
     assert_eq!(list["object"], "list");
     let ids: Vec<&str> =
-        list["data"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
+        list["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
     assert!(ids.contains(&"turnfold/probe") && ids.contains(&"turnfold/planner"), "{ids:?}");
     for path in ["turnfold/probe", "turnfold%2Fprobe", "probe"] {
-        let model = room.get(&format!("/v1/models/{path}")).await.json();
+        let model = api.get(&format!("/v1/models/{path}")).await.json();
         assert_eq!((&model["id"], &model["object"]), (&json!("turnfold/probe"), &json!("model")), "{path}");
-        assert!(model["created"].as_i64().unwrap() > 1_700_000_000, "it is not of 1970: {model}");
+        assert!(model["created"].as_i64().unwrap() > 1_700_000_000, "the time is not zero: {model}");
     }
-    for path in ["turnfold/nobody", "nobody", "openai/probe"] {
-        let reply = room.get(&format!("/v1/models/{path}")).await;
-        let words = error(&reply, 404, "model_not_found", Some("model"));
-        assert!(words.contains("turnfold/probe"), "{words}");
+    for path in ["turnfold/unknown", "unknown", "openai/probe"] {
+        let reply = api.get(&format!("/v1/models/{path}")).await;
+        let message = error(&reply, 404, "model_not_found", Some("model"));
+        assert!(message.contains("turnfold/probe"), "{message}");
     }
 }
 
 #[tokio::test]
 async fn a_conversation_starts_a_thread_and_the_response_names_it() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let body = json!({
         "model": "probe",
         "messages": [
@@ -89,29 +89,34 @@ async fn a_conversation_starts_a_thread_and_the_response_names_it() {
         "user": "ada", "metadata": {"order": "17"},
         "turnfold": {"config": {"padding": 3}, "budget": {"turn": {"tokens": 5}}, "priority": "high"},
     });
-    let reply = chat(&room, body).await;
+    let reply = chat(&api, body).await;
     assert_eq!(reply.status, 200, "{reply:?}");
-    let said = reply.json();
-    assert_eq!((&said["object"], &said["model"]), (&json!("chat.completion"), &json!("turnfold/probe")));
+    let completion = reply.json();
     assert_eq!(
-        said["choices"][0]["message"],
+        (&completion["object"], &completion["model"]),
+        (&json!("chat.completion"), &json!("turnfold/probe"))
+    );
+    assert_eq!(
+        completion["choices"][0]["message"],
         json!({"role": "assistant", "content": "Done: two.", "refusal": null})
     );
-    assert_eq!(said["choices"][0]["finish_reason"], "stop");
-    assert_eq!(said["usage"], json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}));
-    let (thread, turn) =
-        (said["turnfold"]["thread_id"].as_str().unwrap(), said["turnfold"]["turn_id"].as_str().unwrap());
+    assert_eq!(completion["choices"][0]["finish_reason"], "stop");
+    assert_eq!(completion["usage"], json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}));
+    let (thread, turn) = (
+        completion["turnfold"]["thread_id"].as_str().unwrap(),
+        completion["turnfold"]["turn_id"].as_str().unwrap(),
+    );
     assert_eq!(reply.headers["x-turnfold-thread"], thread);
     assert_eq!(reply.headers["x-turnfold-turn"], turn);
-    assert_eq!(said["id"], format!("chatcmpl-{turn}"));
+    assert_eq!(completion["id"], format!("chatcmpl-{turn}"));
 
-    let row = room.get(&format!("/v1/turns/{turn}")).await.json();
+    let row = api.get(&format!("/v1/turns/{turn}")).await.json();
     let roles: Vec<&str> =
-        row["input"].as_array().unwrap().iter().map(|it| it["role"].as_str().unwrap()).collect();
+        row["input"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user"]);
     assert_eq!((&row["author"], &row["priority"]), (&json!("ada"), &json!("high")));
     assert_eq!(row["metadata"], json!({"order": "17"}));
-    let opened = room.get(&format!("/v1/threads/{thread}/events")).await.json()["data"][0]["event"].clone();
+    let opened = api.get(&format!("/v1/threads/{thread}/events")).await.json()["data"][0]["event"].clone();
     assert_eq!(
         (&opened["config"]["padding"], &opened["budget"]["turn"]["tokens"]),
         (&json!(3), &json!(5)),
@@ -121,27 +126,27 @@ async fn a_conversation_starts_a_thread_and_the_response_names_it() {
 
 #[tokio::test]
 async fn a_question_is_a_completion_and_the_next_message_answers_it() {
-    let room = Room::new().await;
-    let asked = chat(&room, say("ask Which colour? | red | green")).await.json();
+    let api = TestApi::new().await;
+    let asked = chat(&api, say("ask Which colour? | red | green")).await.json();
     assert_eq!(asked["choices"][0]["message"]["content"], "Which colour?\n1. red\n2. green");
     assert_eq!(asked["choices"][0]["finish_reason"], "stop");
-    let ours = &asked["turnfold"];
+    let turnfold = &asked["turnfold"];
     assert_eq!(
-        (&ours["status"], &ours["interrupt"]["options"]),
+        (&turnfold["status"], &turnfold["interrupt"]["options"]),
         (&json!("interrupted"), &json!(["red", "green"]))
     );
-    let thread = thread_of(ours).to_string();
+    let thread = thread_of(turnfold).to_string();
 
     // Only the last user message is used: the thread contains the others.
     let mut more = say("ask Which colour? | red | green");
-    let said = json!([
+    let more_messages = json!([
         {"role": "assistant", "content": "Which colour?"},
         {"role": "user", "content": "green"},
         {"role": "assistant", "content": "(thinks)"},
     ]);
-    more["messages"].as_array_mut().unwrap().extend(said.as_array().unwrap().clone());
+    more["messages"].as_array_mut().unwrap().extend(more_messages.as_array().unwrap().clone());
     more["metadata"] = json!({"thread_id": thread});
-    let answered = chat(&room, more).await;
+    let answered = chat(&api, more).await;
     assert_eq!(
         answered.json()["choices"][0]["message"]["content"],
         "Done: answered \"green\".",
@@ -149,41 +154,41 @@ async fn a_question_is_a_completion_and_the_next_message_answers_it() {
     );
     assert_eq!(answered.headers["x-turnfold-thread"], thread.as_str());
     let turn = answered.json()["turnfold"]["turn_id"].as_str().unwrap().to_owned();
-    let row = room.get(&format!("/v1/turns/{turn}")).await.json();
+    let row = api.get(&format!("/v1/turns/{turn}")).await.json();
     assert_eq!(row["input"].as_array().unwrap().len(), 1, "{row}");
 
-    let again = chat_with(&room, &[("x-turnfold-thread", &thread)], say("echo more")).await;
+    let again = chat_with(&api, &[("x-turnfold-thread", &thread)], say("echo more")).await;
     assert_eq!(again.json()["choices"][0]["message"]["content"], "Done: more.");
     assert_eq!(again.headers["x-turnfold-thread"], thread.as_str());
 }
 
 #[tokio::test]
 async fn a_thread_is_continued_with_its_configuration() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let thread =
-        chat(&room, say("echo hi")).await.json()["turnfold"]["thread_id"].as_str().unwrap().to_owned();
+        chat(&api, say("echo hi")).await.json()["turnfold"]["thread_id"].as_str().unwrap().to_owned();
     let on = |change: Value| {
         let mut body = say("echo more");
         body["metadata"] = json!({"thread_id": thread});
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         body
     };
-    let other = chat(&room, on(json!({"model": "planner"}))).await;
+    let other = chat(&api, on(json!({"model": "planner"}))).await;
     assert!(error(&other, 400, "invalid", Some("model")).contains("turnfold/probe"));
-    let tuned = chat(&room, on(json!({"turnfold": {"config": {}}}))).await;
+    let tuned = chat(&api, on(json!({"turnfold": {"config": {}}}))).await;
     error(&tuned, 400, "invalid", Some("turnfold"));
-    let nobody = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
-    let unknown = chat(&room, on(json!({"metadata": {"thread_id": nobody}}))).await;
+    let missing = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
+    let unknown = chat(&api, on(json!({"metadata": {"thread_id": missing}}))).await;
     error(&unknown, 404, "unknown_thread", Some("metadata.thread_id"));
-    let none = chat(&room, on(json!({"metadata": {"thread_id": "x"}}))).await;
+    let none = chat(&api, on(json!({"metadata": {"thread_id": "x"}}))).await;
     error(&none, 400, "invalid", Some("metadata.thread_id"));
-    let two = chat_with(&room, &[("x-turnfold-thread", nobody)], on(json!({}))).await;
+    let two = chat_with(&api, &[("x-turnfold-thread", missing)], on(json!({}))).await;
     error(&two, 400, "invalid", Some("metadata.thread_id"));
 }
 
 #[tokio::test]
 async fn unsupported_parameters_are_rejected_by_name() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let unsupported = [
         ("n", json!(2), "only 1"),
         ("logprobs", json!(true), "only false"),
@@ -192,11 +197,11 @@ async fn unsupported_parameters_are_rejected_by_name() {
         ("audio", json!({}), "text"),
         ("temprature", json!(1), "unknown parameter"),
     ];
-    for (name, value, words) in unsupported {
+    for (name, value, message) in unsupported {
         let mut body = say("echo hi");
         body[name] = value;
-        let told = error(&chat(&room, body).await, 400, "unsupported_parameter", Some(name));
-        assert!(told.starts_with(name) && told.contains(words), "{told}");
+        let reported = error(&chat(&api, body).await, 400, "unsupported_parameter", Some(name));
+        assert!(reported.starts_with(name) && reported.contains(message), "{reported}");
     }
     let invalid = [
         (json!({"model": null}), "model"),
@@ -212,7 +217,7 @@ async fn unsupported_parameters_are_rejected_by_name() {
     for (change, param) in invalid {
         let mut body = say("echo hi");
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        error(&chat(&room, body).await, 400, "invalid", Some(param));
+        error(&chat(&api, body).await, 400, "invalid", Some(param));
     }
     let parts = [
         (
@@ -227,63 +232,66 @@ async fn unsupported_parameters_are_rejected_by_name() {
     ];
     for (message, param) in parts {
         let body = json!({"model": "probe", "messages": [message]});
-        error(&chat(&room, body).await, 400, "unsupported_parameter", Some(param));
+        error(&chat(&api, body).await, 400, "unsupported_parameter", Some(param));
     }
     let mut unknown = say("echo hi");
     unknown["model"] = json!("gpt-4o");
-    error(&chat(&room, unknown).await, 404, "model_not_found", Some("model"));
+    error(&chat(&api, unknown).await, 404, "model_not_found", Some("model"));
     let text =
         Request::post(CHAT).header(header::CONTENT_TYPE, "application/json").body(Body::from("{")).unwrap();
-    error(&room.send(text).await, 400, "malformed", None);
-    assert!(room.rung().await.is_empty(), "a request that is refused submits nothing");
+    error(&api.send(text).await, 400, "malformed", None);
+    assert!(api.enqueued().await.is_empty(), "a request that is refused submits nothing");
 }
 
 #[tokio::test]
 async fn a_failed_turn_is_an_error_with_its_cause_and_is_not_retried() {
-    let room = Room::new().await;
-    let reply = chat(&room, say("fail out of paper")).await;
-    let told = error(&reply, 500, "turn_failed", None);
+    let api = TestApi::new().await;
+    let reply = chat(&api, say("fail out of paper")).await;
+    let reported = error(&reply, 500, "turn_failed", None);
     let turn = reply.headers["x-turnfold-turn"].to_str().unwrap();
-    assert!(told.contains("out of paper") && told.contains(&format!("/v1/turns/{turn}/retry")), "{told}");
+    assert!(
+        reported.contains("out of paper") && reported.contains(&format!("/v1/turns/{turn}/retry")),
+        "{reported}"
+    );
     assert_eq!(reply.headers["x-should-retry"], "false");
 }
 
 #[tokio::test]
 async fn the_wait_is_bounded_and_nothing_is_lost() {
-    let room = Room::with(|door| door.chat_wait = Duration::from_millis(20)).await;
+    let api = TestApi::with(|config| config.chat_wait = Duration::from_millis(20)).await;
     // No worker is running.
-    let reply = room.post(CHAT, say("echo hi")).await;
-    let told = error(&reply, 504, "not_yet", None);
+    let reply = api.post(CHAT, say("echo hi")).await;
+    let reported = error(&reply, 504, "not_yet", None);
     let thread = reply.headers["x-turnfold-thread"].to_str().unwrap();
-    assert!(told.contains(thread), "{told}");
+    assert!(reported.contains(thread), "{reported}");
     assert_eq!(reply.headers["x-should-retry"], "false");
-    room.live(thread.parse().unwrap()).await;
+    api.run_until_idle(thread.parse().unwrap()).await;
     let turn = reply.headers["x-turnfold-turn"].to_str().unwrap();
-    assert_eq!(room.get(&format!("/v1/turns/{turn}")).await.json()["output"]["reply"], "Done: hi.");
+    assert_eq!(api.get(&format!("/v1/turns/{turn}")).await.json()["output"]["reply"], "Done: hi.");
 }
 
 #[tokio::test]
 async fn a_disconnected_client_does_not_cancel_its_turn() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     // No worker is running, so the request waits until it is dropped.
-    let asked = tokio::time::timeout(Duration::from_millis(50), room.post(CHAT, say("echo hi"))).await;
+    let asked = tokio::time::timeout(Duration::from_millis(50), api.post(CHAT, say("echo hi"))).await;
     assert!(asked.is_err(), "{asked:?}");
-    let turns = async || room.get("/v1/turns").await.json()["data"].clone();
+    let turns = async || api.get("/v1/turns").await.json()["data"].clone();
     let turn = turns().await[0].clone();
     assert_eq!(turn["status"], "queued", "{turn}");
-    room.live(thread_of(&turn)).await;
+    api.run_until_idle(thread_of(&turn)).await;
     assert_eq!(turns().await[0]["output"]["reply"], "Done: hi.");
 }
 
 #[tokio::test]
 async fn a_repeated_request_is_the_same_turn() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let key = [("idempotency-key", "once")];
-    let first = chat_with(&room, &key, say("echo hi")).await;
-    let second = chat_with(&room, &key, say("echo hi")).await;
+    let first = chat_with(&api, &key, say("echo hi")).await;
+    let second = chat_with(&api, &key, say("echo hi")).await;
     assert_eq!(first.json(), second.json());
     assert_eq!(second.headers["idempotency-replayed"], "true");
-    let other = chat_with(&room, &key, say("echo something else")).await;
+    let other = chat_with(&api, &key, say("echo something else")).await;
     error(&other, 409, "key_reused", None);
     assert_eq!(other.headers["x-should-retry"], "false");
 }
@@ -297,95 +305,99 @@ fn turn_of(reply: &Reply) -> &str {
 }
 
 /// Sends a request, disconnects before the response, and returns its turn.
-async fn hung_up(room: &Room, headers: &[(&str, &str)], body: Value) -> String {
-    let asked = tokio::time::timeout(Duration::from_millis(50), room.post_with(CHAT, headers, body)).await;
+async fn disconnect_early(api: &TestApi, headers: &[(&str, &str)], body: Value) -> String {
+    let asked = tokio::time::timeout(Duration::from_millis(50), api.post_with(CHAT, headers, body)).await;
     assert!(asked.is_err(), "{asked:?}");
-    room.get("/v1/turns").await.json()["data"][0]["id"].as_str().unwrap().to_owned()
+    api.get("/v1/turns").await.json()["data"][0]["id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn a_retry_without_a_response_is_the_same_turn() {
-    let room = Room::new().await;
-    let first = hung_up(&room, &[FIRST], say("echo hi")).await;
-    let again = chat_with(&room, &[AGAIN], say("echo hi")).await;
+    let api = TestApi::new().await;
+    let first = disconnect_early(&api, &[FIRST], say("echo hi")).await;
+    let again = chat_with(&api, &[AGAIN], say("echo hi")).await;
     assert_eq!(again.json()["choices"][0]["message"]["content"], "Done: hi.");
     assert_eq!(
         (turn_of(&again), &again.headers["idempotency-replayed"]),
         (&*first, &"true".parse().unwrap())
     );
-    let turns = room.get("/v1/turns").await.json();
+    let turns = api.get("/v1/turns").await.json();
     assert_eq!(turns["data"].as_array().unwrap().len(), 1, "{turns}");
 
     // The request has its response now, so an identical one is a new request. The key is released a moment later.
     let began = std::time::Instant::now();
-    while turn_of(&chat_with(&room, &[AGAIN], say("echo hi")).await) == first {
-        assert!(began.elapsed() < Duration::from_secs(30), "an answer that was given is given for ever");
+    while turn_of(&chat_with(&api, &[AGAIN], say("echo hi")).await) == first {
+        assert!(began.elapsed() < Duration::from_secs(30), "the response is repeated forever");
     }
 }
 
 #[tokio::test]
 async fn a_different_or_first_request_is_another_turn() {
-    let room = Room::new().await;
-    let first = hung_up(&room, &[FIRST], say("echo hi")).await;
-    let by = ("x-turnfold-user", "somebody else");
+    let api = TestApi::new().await;
+    let first = disconnect_early(&api, &[FIRST], say("echo hi")).await;
+    let by = ("x-turnfold-user", "another");
     let mut seen = vec![first.clone()];
-    for (headers, words) in [
+    for (headers, message) in [
         (vec![FIRST], "echo hi"),
         (vec![], "echo hi"),
         (vec![AGAIN], "echo something else"),
         (vec![AGAIN, by], "echo hi"),
         (vec![AGAIN, ("idempotency-key", "mine")], "echo hi"),
     ] {
-        let turn = hung_up(&room, &headers, say(words)).await;
-        assert!(!seen.contains(&turn), "{headers:?} {words}");
+        let turn = disconnect_early(&api, &headers, say(message)).await;
+        assert!(!seen.contains(&turn), "{headers:?} {message}");
         seen.push(turn);
     }
     // The first one is still known.
-    assert_eq!(turn_of(&chat_with(&room, &[AGAIN], say("echo hi")).await), first);
+    assert_eq!(turn_of(&chat_with(&api, &[AGAIN], say("echo hi")).await), first);
 }
 
 #[tokio::test]
 async fn a_retry_finds_a_running_turn_but_not_one_that_ended_long_ago() {
     let wait = Duration::from_millis(200);
-    let room = Room::with(|door| door.chat_wait = wait).await;
-    let first = hung_up(&room, &[FIRST], say("echo hi")).await;
+    let api = TestApi::with(|config| config.chat_wait = wait).await;
+    let first = disconnect_early(&api, &[FIRST], say("echo hi")).await;
     // No worker is running.
     tokio::time::sleep(wait).await;
-    assert_eq!(hung_up(&room, &[AGAIN], say("echo hi")).await, first);
-    let turns = room.get("/v1/turns").await.json();
+    assert_eq!(disconnect_early(&api, &[AGAIN], say("echo hi")).await, first);
+    let turns = api.get("/v1/turns").await.json();
     assert_eq!(turns["data"].as_array().unwrap().len(), 1, "{turns}");
 
-    room.live(thread_of(&turns["data"][0])).await;
+    api.run_until_idle(thread_of(&turns["data"][0])).await;
     tokio::time::sleep(wait).await;
-    let second = hung_up(&room, &[AGAIN], say("echo hi")).await;
+    let second = disconnect_early(&api, &[AGAIN], say("echo hi")).await;
     assert_ne!(first, second);
-    assert_eq!(turn_of(&chat_with(&room, &[AGAIN], say("echo hi")).await), second);
+    assert_eq!(turn_of(&chat_with(&api, &[AGAIN], say("echo hi")).await), second);
 }
 
 /// Returns the data of every event of a stream.
 fn events(reply: &Reply) -> Vec<&str> {
     assert_eq!(reply.headers[header::CONTENT_TYPE], "text/event-stream");
-    reply.text().lines().filter_map(|it| it.strip_prefix("data: ")).collect()
+    reply.text().lines().filter_map(|line| line.strip_prefix("data: ")).collect()
 }
 
 #[tokio::test]
 async fn a_stream_is_the_completion_in_chunks() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let long = "one two three four five six seven eight nine ten eleven twelve thirteen";
     let mut body = say(&format!("echo {long}"));
     body["stream"] = json!(true);
     body["stream_options"] = json!({"include_usage": true});
-    let reply = chat(&room, body).await;
-    let mut told = events(&reply);
-    assert_eq!(told.pop(), Some("[DONE]"));
-    let chunks: Vec<Value> = told.iter().map(|it| serde_json::from_str(it).unwrap()).collect();
-    assert!(chunks.iter().all(|it| it["object"] == "chat.completion.chunk" && it["id"] == chunks[0]["id"]));
+    let reply = chat(&api, body).await;
+    let mut reported = events(&reply);
+    assert_eq!(reported.pop(), Some("[DONE]"));
+    let chunks: Vec<Value> = reported.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(
+        chunks
+            .iter()
+            .all(|chunk| chunk["object"] == "chat.completion.chunk" && chunk["id"] == chunks[0]["id"])
+    );
     assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
     assert_eq!(chunks[0]["turnfold"]["thread_id"], reply.headers["x-turnfold-thread"].to_str().unwrap());
-    let words: Vec<&str> =
-        chunks.iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str()).collect();
-    assert_eq!(words.concat(), format!("Done: {long}."));
-    assert!(words.len() > 3, "{words:?}");
+    let pieces: Vec<&str> =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(pieces.concat(), format!("Done: {long}."));
+    assert!(pieces.len() > 3, "{pieces:?}");
     let [.., last, usage] = chunks.as_slice() else { panic!("{chunks:?}") };
     assert_eq!(last["choices"][0]["finish_reason"], "stop");
     assert_eq!(last["turnfold"]["status"], "completed");
@@ -393,23 +405,23 @@ async fn a_stream_is_the_completion_in_chunks() {
 
     let mut body = say("fail out of paper");
     body["stream"] = json!(true);
-    let reply = chat(&room, body).await;
-    let told = events(&reply);
-    let broken: Value = serde_json::from_str(told[told.len() - 2]).unwrap();
+    let reply = chat(&api, body).await;
+    let reported = events(&reply);
+    let broken: Value = serde_json::from_str(reported[reported.len() - 2]).unwrap();
     assert_eq!(broken["error"]["code"], "turn_failed", "{broken}");
     let mut body = say("echo hi");
     (body["stream"], body["n"]) = (json!(true), json!(2));
-    error(&chat(&room, body).await, 400, "unsupported_parameter", Some("n"));
+    error(&chat(&api, body).await, 400, "unsupported_parameter", Some("n"));
 }
 
 #[tokio::test]
 async fn a_missing_key_is_reported_in_openais_shape() {
-    let room = Room::with(|door| door.keys = key_ring(&["first-key"], &[])).await;
-    let reply = room.post(CHAT, say("echo hi")).await;
+    let api = TestApi::with(|config| config.keys = key_ring(&["first-key"], &[])).await;
+    let reply = api.post(CHAT, say("echo hi")).await;
     error(&reply, 401, "invalid_api_key", None);
     assert_eq!(reply.headers[header::WWW_AUTHENTICATE], "Bearer");
-    error(&room.get("/v1/models/turnfold/probe").await, 401, "invalid_api_key", None);
-    room.get("/v1/turns").await.problem(401, "unauthorized");
+    error(&api.get("/v1/models/turnfold/probe").await, 401, "invalid_api_key", None);
+    api.get("/v1/turns").await.problem(401, "unauthorized");
 }
 
 /// A picture of 1 × 1 pixels.
@@ -417,27 +429,27 @@ const PIXEL: &str = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAAL
 
 #[tokio::test]
 async fn images_and_files_are_kept_by_their_hash() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let file =
         json!({"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,aGk="}});
     let image = json!({"type": "image_url", "image_url": {"url": PIXEL}});
     let content = json!([{"type": "text", "text": "echo hi"}, image, file]);
     let reply =
-        chat(&room, json!({"model": "probe", "messages": [{"role": "user", "content": content}]})).await;
+        chat(&api, json!({"model": "probe", "messages": [{"role": "user", "content": content}]})).await;
     let thread = reply.headers["x-turnfold-thread"].to_str().unwrap().to_owned();
-    let shown = room.get(&format!("/v1/threads/{thread}")).await.json();
+    let shown = api.get(&format!("/v1/threads/{thread}")).await.json();
     let message = &shown["messages"][0];
     assert_eq!(message["content"], "echo hi");
     let [image, file] = message["attachments"].as_array().unwrap().as_slice() else { panic!("{message}") };
     assert_eq!((&image["kind"], &image["media_type"]), (&json!("image"), &json!("image/gif")));
     assert_eq!((&file["kind"], &file["name"], &file["bytes"]), (&json!("file"), &json!("a.txt"), &json!(2)));
     let path = format!("/v1/threads/{thread}/attachments/{}", file["sha256"].as_str().unwrap());
-    let content = room.get(&path).await;
+    let content = api.get(&path).await;
     assert_eq!((content.status.as_u16(), content.text()), (200, "hi"));
     assert_eq!(content.headers["x-content-type-options"], "nosniff");
-    let unknown = room.get(&format!("/v1/threads/{thread}/attachments/beef")).await;
+    let unknown = api.get(&format!("/v1/threads/{thread}/attachments/beef")).await;
     assert!(unknown.problem(404, "unknown-file").contains("beef"));
-    let log = room.get(&format!("/v1/threads/{thread}/events")).await;
+    let log = api.get(&format!("/v1/threads/{thread}/events")).await;
     assert!(!log.text().contains("R0lGOD"), "the log holds no content: {}", log.text());
 
     // The same over turns. An address is refused, whatever it is of.
@@ -446,29 +458,29 @@ async fn images_and_files_are_kept_by_their_hash() {
             json!([{"type": "text", "text": "echo hi"}, {"type": "image_url", "image_url": {"url": url}}]);
         json!({"strategy": "probe", "input": {"messages": [{"role": "user", "content": content}]}})
     };
-    let turn = room.post("/v1/turns", body(PIXEL)).await.json();
+    let turn = api.post("/v1/turns", body(PIXEL)).await.json();
     assert_eq!(turn["input"][0]["attachments"][0]["sha256"], image["sha256"]);
-    let refused = room.post("/v1/turns", body("https://example.com/a.png")).await;
+    let refused = api.post("/v1/turns", body("https://example.com/a.png")).await;
     let why = refused.problem(400, "unsupported-parameter");
     assert!(why.contains("input.messages[0].content[1].image_url.url: addresses are not supported"), "{why}");
 }
 
 #[tokio::test]
-async fn a_model_that_takes_no_images_refuses_them_at_the_door() {
-    let room = Room::with(|door| {
-        door.tuned = [("planner".to_owned(), json!({"model": "blind/m"}))].into();
-        door.accepts = shared::Accepts([("blind".to_owned(), [].into())].into());
+async fn images_for_a_model_that_takes_none_are_refused_at_once() {
+    let api = TestApi::with(|config| {
+        config.tuned = [("planner".to_owned(), json!({"model": "blind/m"}))].into();
+        config.accepts = shared::Accepts([("blind".to_owned(), [].into())].into());
     })
     .await;
     let content = json!([{"type": "image_url", "image_url": {"url": PIXEL}}]);
     let messages = json!([{"role": "user", "content": content}]);
-    let reply = chat(&room, json!({"model": "planner", "messages": messages})).await;
+    let reply = chat(&api, json!({"model": "planner", "messages": messages})).await;
     let why = error(&reply, 400, "unsupported_parameter", Some("messages"));
     assert!(why.contains("model blind/m takes no images"), "{why}");
-    let turn = room.post("/v1/turns", json!({"strategy": "planner", "input": {"messages": messages}})).await;
+    let turn = api.post("/v1/turns", json!({"strategy": "planner", "input": {"messages": messages}})).await;
     assert!(turn.problem(400, "unsupported-parameter").contains("model blind/m takes no images"));
     // A model of another provider, chosen for this turn, is not known here.
     let config =
         json!({"strategy": "planner", "config": {"model": "other/m"}, "input": {"messages": messages}});
-    assert_eq!(room.post("/v1/turns", config).await.status.as_u16(), 202);
+    assert_eq!(api.post("/v1/turns", config).await.status.as_u16(), 202);
 }

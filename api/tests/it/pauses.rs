@@ -5,59 +5,59 @@ use futures::StreamExt as _;
 use queue::{ALL_WORKERS, Notification};
 use serde_json::{Value, json};
 
-use crate::test_api::{Reply, Room};
+use crate::test_api::{Reply, TestApi};
 
-async fn send(room: &Room, method: &str, path: &str, body: Value) -> Reply {
+async fn send(api: &TestApi, method: &str, path: &str, body: Value) -> Reply {
     let request = Request::builder().method(method).uri(path);
     let request = request.header("content-type", "application/json").header("x-turnfold-user", "Ada");
-    room.send(request.body(Body::from(body.to_string())).unwrap()).await
+    api.send(request.body(Body::from(body.to_string())).unwrap()).await
 }
 
 #[tokio::test]
 async fn a_pause_is_listed_until_it_ends_and_workers_are_notified_of_both() {
-    let room = Room::new().await;
-    let mut heard = room.parts.notifications.subscribe(ALL_WORKERS).await.unwrap();
-    assert_eq!(room.get("/v1/pauses").await.json(), json!({"data": [], "has_more": false}));
+    let api = TestApi::new().await;
+    let mut received = api.backends.notifications.subscribe(ALL_WORKERS).await.unwrap();
+    assert_eq!(api.get("/v1/pauses").await.json(), json!({"data": [], "has_more": false}));
 
     let path = "/v1/pauses/model/openai%2Fgpt-4o";
-    let paused = send(&room, "PUT", path, json!({"reason": "too dear"})).await.json();
+    let paused = send(&api, "PUT", path, json!({"reason": "too dear"})).await.json();
     assert_eq!((&paused["kind"], &paused["name"]), (&json!("model"), &json!("openai/gpt-4o")));
     assert_eq!((&paused["reason"], &paused["by"]), (&json!("too dear"), &json!("Ada")));
-    assert_eq!(heard.next().await, Some(Notification::PausesChanged));
-    let strategy = send(&room, "PUT", "/v1/pauses/strategy/probe", json!({})).await.json();
-    assert_eq!(heard.next().await, Some(Notification::PausesChanged));
-    assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([strategy, paused]));
-    assert_eq!(room.get(path).await.json(), paused);
+    assert_eq!(received.next().await, Some(Notification::PausesChanged));
+    let strategy = send(&api, "PUT", "/v1/pauses/strategy/probe", json!({})).await.json();
+    assert_eq!(received.next().await, Some(Notification::PausesChanged));
+    assert_eq!(api.get("/v1/pauses").await.json()["data"], json!([strategy, paused]));
+    assert_eq!(api.get(path).await.json(), paused);
 
-    assert_eq!(send(&room, "DELETE", path, json!({})).await.json(), paused);
-    assert_eq!(heard.next().await, Some(Notification::PausesChanged));
-    assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([strategy]));
-    let detail = send(&room, "DELETE", path, json!({})).await.problem(404, "unknown-pause");
+    assert_eq!(send(&api, "DELETE", path, json!({})).await.json(), paused);
+    assert_eq!(received.next().await, Some(Notification::PausesChanged));
+    assert_eq!(api.get("/v1/pauses").await.json()["data"], json!([strategy]));
+    let detail = send(&api, "DELETE", path, json!({})).await.problem(404, "unknown-pause");
     assert_eq!(detail, r#"model "openai/gpt-4o" is not paused"#);
-    room.get(path).await.problem(404, "unknown-pause");
+    api.get(path).await.problem(404, "unknown-pause");
 }
 
 #[tokio::test]
 async fn an_invalid_pause_is_rejected_with_its_cause() {
-    let room = Room::new().await;
-    let detail = send(&room, "PUT", "/v1/pauses/mood/sombre", json!({})).await.problem(422, "invalid");
+    let api = TestApi::new().await;
+    let detail = send(&api, "PUT", "/v1/pauses/mood/sombre", json!({})).await.problem(422, "invalid");
     assert_eq!(detail, r#""mood" cannot be paused; hint: pause a strategy, a model or a tenant"#);
-    let gone = send(&room, "PUT", "/v1/pauses/strategy/gone", json!({})).await;
+    let gone = send(&api, "PUT", "/v1/pauses/strategy/gone", json!({})).await;
     let detail = gone.problem(422, "names-no-strategy");
     assert!(detail.contains("known strategies: ") && detail.contains("probe"), "{detail}");
-    let detail = send(&room, "PUT", "/v1/pauses/model/gpt-4o", json!({})).await.problem(422, "invalid");
+    let detail = send(&api, "PUT", "/v1/pauses/model/gpt-4o", json!({})).await.problem(422, "invalid");
     assert!(detail.contains("does not name a provider"), "{detail}");
-    send(&room, "PUT", "/v1/pauses/strategy/probe", json!({"why": "x"})).await.problem(422, "invalid");
-    assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([]));
+    send(&api, "PUT", "/v1/pauses/strategy/probe", json!({"why": "x"})).await.problem(422, "invalid");
+    assert_eq!(api.get("/v1/pauses").await.json()["data"], json!([]));
 }
 
 #[tokio::test]
 async fn a_tenant_pauses_itself_and_nothing_else() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let as_acme = async |method: &str, path: &str| {
         let request = Request::builder().method(method).uri(path).header("x-turnfold-tenant", "acme");
         let request = request.header("content-type", "application/json").header("x-turnfold-user", "Ann");
-        room.send(request.body(Body::from(r#"{"reason": "holidays"}"#)).unwrap()).await
+        api.send(request.body(Body::from(r#"{"reason": "holidays"}"#)).unwrap()).await
     };
     let path = "/v1/pauses/tenant/acme";
     let own = as_acme("PUT", path).await.json();
@@ -71,15 +71,15 @@ async fn a_tenant_pauses_itself_and_nothing_else() {
     }
 
     // An operator's pause is another one, which the tenant sees and cannot end.
-    let operators = send(&room, "PUT", path, json!({"reason": "unpaid"})).await.json();
+    let operators = send(&api, "PUT", path, json!({"reason": "unpaid"})).await.json();
     assert_eq!((&operators["kind"], &operators["reason"]), (&json!("tenant"), &json!("unpaid")));
-    send(&room, "PUT", "/v1/pauses/strategy/probe", json!({})).await.json();
-    send(&room, "PUT", "/v1/pauses/tenant/other", json!({})).await.json();
+    send(&api, "PUT", "/v1/pauses/strategy/probe", json!({})).await.json();
+    send(&api, "PUT", "/v1/pauses/tenant/other", json!({})).await.json();
     assert_eq!(as_acme("GET", "/v1/pauses").await.json()["data"], json!([operators, own]));
     assert_eq!(as_acme("DELETE", path).await.json(), own);
     assert_eq!(as_acme("GET", path).await.json(), operators);
     as_acme("DELETE", path).await.problem(404, "unknown-pause");
     assert_eq!(as_acme("GET", "/v1/pauses").await.json()["data"], json!([operators]));
-    assert_eq!(send(&room, "DELETE", path, json!({})).await.json(), operators);
-    send(&room, "PUT", "/v1/pauses/tenant/Acme%20Inc", json!({})).await.problem(422, "invalid");
+    assert_eq!(send(&api, "DELETE", path, json!({})).await.json(), operators);
+    send(&api, "PUT", "/v1/pauses/tenant/Acme%20Inc", json!({})).await.problem(422, "invalid");
 }

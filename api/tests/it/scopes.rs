@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use store::{testing::announce, webhooks::EventType};
 
 use crate::{
-    keys::{ask, create, locked, secret},
-    test_api::{Reply, Room, id_of, thread_of},
+    keys::{api_with_keys, ask, create, secret},
+    test_api::{Reply, TestApi, id_of, thread_of},
 };
 
 /// A route: method, path, the scope that it needs, and whether it needs an operator.
@@ -69,7 +69,7 @@ impl Ids {
         [&self.thread, &self.turn, &self.file, &self.batch, &self.webhook, &self.delivery, &self.key]
     }
 
-    fn place(&self, path: &str) -> String {
+    fn fill_path(&self, path: &str) -> String {
         let id = match path.split('/').nth(2).unwrap_or_default() {
             "threads" | "inbox" => &self.thread,
             "turns" => &self.turn,
@@ -89,7 +89,7 @@ impl Ids {
     }
 
     /// Replaces the ids in a text, so that texts about different ids can be compared.
-    fn neutral(&self, text: &str) -> String {
+    fn without_ids(&self, text: &str) -> String {
         self.all().iter().fold(text.to_owned(), |text, id| text.replace(id, "ID"))
     }
 }
@@ -116,27 +116,28 @@ fn body(route: &Route, ids: &Ids) -> Value {
     }
 }
 
-async fn send(room: &Room, key: Option<&str>, route: &Route, ids: &Ids) -> Reply {
-    ask(room, key, &route.method, &ids.place(&route.path), &body(route, ids)).await
+async fn send(api: &TestApi, key: Option<&str>, route: &Route, ids: &Ids) -> Reply {
+    ask(api, key, &route.method, &ids.fill_path(&route.path), &body(route, ids)).await
 }
 
-async fn furnish(room: &Room) -> Ids {
+/// Creates one of each kind of data for tenant acme.
+async fn create_one_of_each(api: &TestApi) -> Ids {
     let post = async |path: &str, body: Value| {
-        let reply = ask(room, Some("acme-key"), "POST", path, &body).await;
+        let reply = ask(api, Some("acme-key"), "POST", path, &body).await;
         assert!(reply.status.is_success(), "{reply:?}");
         reply.json()
     };
     let turn = post("/v1/turns", json!({"strategy": "probe", "input": "ask Pay? | yes | no"})).await;
-    room.live(thread_of(&turn)).await;
-    let mut upload = crate::batch_run::form("batch", crate::batch_run::line("c-1", "echo hi").as_bytes());
+    api.run_until_idle(thread_of(&turn)).await;
+    let mut upload = crate::batch_test::form("batch", crate::batch_test::line("c-1", "echo hi").as_bytes());
     upload.headers_mut().insert("authorization", "Bearer acme-key".parse().unwrap());
-    let file = id_of(&room.send(upload).await.json());
+    let file = id_of(&api.send(upload).await.json());
     let batch = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
     let batch = id_of(&post("/v1/batches", batch).await);
     let webhook = id_of(&post("/v1/webhooks", json!({"url": "https://example.org/hook"})).await);
-    announce(&room.parts.store, "acme", EventType::BatchCompleted, json!({})).await.unwrap();
-    let deliveries = ask(room, Some("acme-key"), "GET", "/v1/deliveries", &Value::Null).await.json();
-    let key = id_of(&create(room, Some("acme"), json!({"scopes": ["read"]})).await);
+    announce(&api.backends.store, "acme", EventType::BatchCompleted, json!({})).await.unwrap();
+    let deliveries = ask(api, Some("acme-key"), "GET", "/v1/deliveries", &Value::Null).await.json();
+    let key = id_of(&create(api, Some("acme"), json!({"scopes": ["read"]})).await);
     Ids {
         thread: thread_of(&turn).to_string(),
         turn: id_of(&turn),
@@ -149,28 +150,28 @@ async fn furnish(room: &Room) -> Ids {
 }
 
 /// Keys of one tenant, one for each scope.
-async fn keys(room: &Room, tenant: &str, expires: Option<u64>) -> Vec<(Scope, String)> {
+async fn keys(api: &TestApi, tenant: &str, expires: Option<u64>) -> Vec<(Scope, String)> {
     let mut keys = Vec::new();
     for scope in Scope::ALL {
         let mut body = json!({"scopes": [scope]});
         if let Some(seconds) = expires {
             body["expires_in_seconds"] = seconds.into();
         }
-        keys.push((scope, secret(&create(room, Some(tenant), body).await).to_owned()));
+        keys.push((scope, secret(&create(api, Some(tenant), body).await).to_owned()));
     }
     keys
 }
 
 #[tokio::test]
 async fn every_route_admits_the_keys_that_it_should() {
-    let room = locked().await;
-    let (ids, unknown, routes) = (furnish(&room).await, Ids::unknown(), routes());
+    let api = api_with_keys().await;
+    let (ids, unknown, routes) = (create_one_of_each(&api).await, Ids::unknown(), routes());
     assert_eq!(routes.len(), 69);
-    let (own, other) = (keys(&room, "acme", None).await, keys(&room, "bell", None).await);
-    let (revoked, expired) = (keys(&room, "acme", None).await, keys(&room, "acme", Some(1)).await);
+    let (own, other) = (keys(&api, "acme", None).await, keys(&api, "bell", None).await);
+    let (revoked, expired) = (keys(&api, "acme", None).await, keys(&api, "acme", Some(1)).await);
     for (_, key) in &revoked {
         let path = format!("/v1/keys/{}", &key[..19]);
-        assert_eq!(ask(&room, Some("operator-key"), "DELETE", &path, &Value::Null).await.status, 200);
+        assert_eq!(ask(&api, Some("operator-key"), "DELETE", &path, &Value::Null).await.status, 200);
     }
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     for route in &routes {
@@ -178,46 +179,49 @@ async fn every_route_admits_the_keys_that_it_should() {
         let denied =
             [None].into_iter().chain(revoked.iter().chain(&expired).map(|(_, key)| Some(key.as_str())));
         for key in denied {
-            assert_eq!(send(&room, key, route, &ids).await.status, 401, "{name} with {key:?}");
+            assert_eq!(send(&api, key, route, &ids).await.status, 401, "{name} with {key:?}");
         }
         for (scope, key) in own.iter().chain(&other).filter(|(scope, _)| *scope != route.needs) {
-            let reply = send(&room, Some(key), route, &ids).await;
+            let reply = send(&api, Some(key), route, &ids).await;
             assert_eq!(reply.status, 403, "{name} with {scope}: {reply:?}");
             assert!(reply.text().contains(&format!("--scope {}`", route.needs)), "{name}: {reply:?}");
         }
         let (_, key) = other.iter().find(|(scope, _)| *scope == route.needs).unwrap();
-        let reply = send(&room, Some(key), route, &ids).await;
+        let reply = send(&api, Some(key), route, &ids).await;
         if route.operator_only {
             assert!(reply.problem(403, "forbidden").contains("requires an operator"), "{name}");
         }
         if route.path.contains("{kind}") {
             assert!(reply.problem(403, "forbidden").contains("can pause only itself"), "{name}");
         }
-        for id in ids.all().iter().filter(|id| !ids.place(&route.path).contains(*id)) {
+        for id in ids.all().iter().filter(|id| !ids.fill_path(&route.path).contains(*id)) {
             assert!(
                 !reply.text().contains(*id) || body(route, &ids).to_string().contains(*id),
                 "{name}: {reply:?}"
             );
         }
         if route.path.contains("{id}") || route.path.contains("{thread_id}") {
-            let of_unknown = send(&room, Some(key), route, &unknown).await;
+            let of_unknown = send(&api, Some(key), route, &unknown).await;
             assert_eq!(reply.status, of_unknown.status, "{name}: {reply:?}");
             assert!(!reply.status.is_success(), "{name}: {reply:?}");
-            assert_eq!(ids.neutral(reply.text()), unknown.neutral(of_unknown.text()), "{name}");
+            assert_eq!(ids.without_ids(reply.text()), unknown.without_ids(of_unknown.text()), "{name}");
         }
     }
     for route in &routes {
         let name = format!("{} {}", route.method, route.path);
         let (_, key) = own.iter().find(|(scope, _)| *scope == route.needs).unwrap();
-        let reply = send(&room, Some(key), route, &ids).await;
+        let reply = send(&api, Some(key), route, &ids).await;
         if route.operator_only {
             assert!(reply.problem(403, "forbidden").contains("requires an operator"), "{name}");
-            let reply = send(&room, Some("operator-key"), route, &ids).await;
+            let reply = send(&api, Some("operator-key"), route, &ids).await;
             assert!(![401, 403].contains(&reply.status.as_u16()), "{name}: {reply:?}");
         } else if (route.method.as_str(), route.path.as_str()) == ("POST", "/v1/turns") {
             assert!(reply.problem(403, "forbidden").contains("scope `answer`"), "it would answer a question");
         } else if route.path == "/v1/chat/completions" {
-            assert!(reply.refused(403, "forbidden").contains("scope `answer`"), "it would answer a question");
+            assert!(
+                reply.openai_error(403, "forbidden").contains("scope `answer`"),
+                "it would answer a question"
+            );
         } else {
             assert!(![401, 403].contains(&reply.status.as_u16()), "{name}: {reply:?}");
         }

@@ -10,21 +10,21 @@ use store::ThreadId;
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::test_api::{Room, door, parts};
+use crate::test_api::{TestApi, backends, config};
 
 /// Notifications that count their subscribers.
-struct Counted(Arc<dyn Notifications>, Arc<Semaphore>);
+struct CountedNotifications(Arc<dyn Notifications>, Arc<Semaphore>);
 
 #[async_trait]
-impl Notifications for Counted {
-    async fn publish(&self, thread: ThreadId, notice: Notification) {
-        self.0.publish(thread, notice).await;
+impl Notifications for CountedNotifications {
+    async fn publish(&self, thread: ThreadId, notification: Notification) {
+        self.0.publish(thread, notification).await;
     }
 
     async fn subscribe(&self, thread: ThreadId) -> Result<BoxStream<'static, Notification>, QueueError> {
-        let notices = self.0.subscribe(thread).await;
+        let notifications = self.0.subscribe(thread).await;
         self.1.add_permits(1);
-        notices
+        notifications
     }
 }
 
@@ -32,12 +32,12 @@ impl Notifications for Counted {
 async fn the_server_ends_streams_and_long_polls_on_shutdown() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listeners = Arc::new(Semaphore::new(0));
-    let mut parts = parts().await;
-    parts.notifications = Arc::new(Counted(parts.notifications, Arc::clone(&listeners)));
+    let mut backends = backends().await;
+    backends.notifications = Arc::new(CountedNotifications(backends.notifications, Arc::clone(&listeners)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(api::serve(listener, door(&parts), stop.clone()));
+    let serving = tokio::spawn(api::serve(listener, config(&backends), stop.clone()));
     let client = reqwest::Client::new();
 
     let body = json!({"strategy": "probe", "input": "echo hi"});
@@ -55,54 +55,54 @@ async fn the_server_ends_streams_and_long_polls_on_shutdown() {
 
     stop.cancel();
     let end = async {
-        while let Some(it) = events.next().await {
-            it.unwrap();
+        while let Some(event) = events.next().await {
+            event.unwrap();
         }
         let turn: Value = poll.await.unwrap().unwrap().json().await.unwrap();
         assert_eq!(turn["status"], "queued");
         serving.await.unwrap();
     };
     tokio::time::timeout(Duration::from_secs(5), end).await.expect("streams and long polls end at once");
-    assert!(client.get(format!("{base}/livez")).send().await.is_err(), "nobody is there any more");
+    assert!(client.get(format!("{base}/livez")).send().await.is_err(), "the server has ended");
 }
 
 #[tokio::test]
 async fn a_waiting_chat_completion_asks_for_a_retry_that_finds_the_same_turn() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let said = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hi"}]});
+    let chat = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hi"}]});
     let client = reqwest::Client::new();
     for (headers, status, is_known) in [
         (Some(("x-stainless-retry-count", "0", "1")), 503, true),
         (Some(("idempotency-key", "mine", "mine")), 503, true),
         (None, 504, false),
     ] {
-        let parts = parts().await;
+        let backends = backends().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let path = "/v1/chat/completions";
         let url = format!("http://{}{path}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(api::serve(listener, door(&parts), stop.clone()));
-        let mut request = client.post(url).json(&said);
+        let serving = tokio::spawn(api::serve(listener, config(&backends), stop.clone()));
+        let mut request = client.post(url).json(&chat);
         if let Some((name, first, _)) = headers {
             request = request.header(name, first);
         }
-        let asked = tokio::spawn(request.send());
-        let room = Room::with(|door| door.parts = parts.clone()).await;
-        while room.rung().await.is_empty() {
+        let sent = tokio::spawn(request.send());
+        let api = TestApi::with(|config| config.parts = backends.clone()).await;
+        while api.enqueued().await.is_empty() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         stop.cancel();
-        let told = asked.await.unwrap().unwrap();
-        assert_eq!(told.status(), status, "{told:?}");
-        assert_eq!(told.headers().get("x-should-retry").is_none(), is_known, "{told:?}");
+        let response = sent.await.unwrap().unwrap();
+        assert_eq!(response.status(), status, "{response:?}");
+        assert_eq!(response.headers().get("x-should-retry").is_none(), is_known, "{response:?}");
         serving.await.unwrap();
 
         // Another API process over the same store.
-        room.live(room.rung().await[0]).await;
+        api.run_until_idle(api.enqueued().await[0]).await;
         let again: Vec<_> = headers.into_iter().map(|(name, _, again)| (name, again)).collect();
-        let asked =
-            tokio::time::timeout(Duration::from_millis(500), room.post_with(path, &again, said.clone()));
-        let turn = asked.await.ok().map(|it| it.headers["x-turnfold-turn"].clone());
-        assert_eq!(turn.as_ref() == told.headers().get("x-turnfold-turn"), is_known, "{turn:?}");
+        let reply =
+            tokio::time::timeout(Duration::from_millis(500), api.post_with(path, &again, chat.clone()));
+        let turn = reply.await.ok().map(|reply| reply.headers["x-turnfold-turn"].clone());
+        assert_eq!(turn.as_ref() == response.headers().get("x-turnfold-turn"), is_known, "{turn:?}");
     }
 }

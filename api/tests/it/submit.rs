@@ -6,13 +6,13 @@ use axum::http::{StatusCode, header};
 use serde_json::{Value, json};
 use shared::Event;
 
-use crate::test_api::{Away, Room, id_of, thread_of};
+use crate::test_api::{TestApi, UnavailableQueue, id_of, thread_of};
 
 #[tokio::test]
 async fn a_turn_starts_a_thread_and_enqueues_it() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let body = json!({"strategy": "probe", "input": "echo hello", "metadata": {"tenant": "acme"}});
-    let reply = room.post_with("/v1/turns", &[("X-Turnfold-User", "Ada")], body).await;
+    let reply = api.post_with("/v1/turns", &[("X-Turnfold-User", "Ada")], body).await;
     assert_eq!(reply.status, StatusCode::ACCEPTED);
     let turn = reply.json();
     assert_eq!(reply.headers[header::LOCATION], format!("/v1/turns/{}", id_of(&turn)));
@@ -25,20 +25,20 @@ async fn a_turn_starts_a_thread_and_enqueues_it() {
         assert!(turn[empty].is_null(), "{empty} in {turn}");
     }
     assert!(turn["created_at"].as_str().unwrap().ends_with('Z'));
-    assert_eq!(room.rung().await, [thread_of(&turn)]);
-    let log = room.parts.store.load(thread_of(&turn)).await.unwrap().1;
+    assert_eq!(api.enqueued().await, [thread_of(&turn)]);
+    let log = api.backends.store.load(thread_of(&turn)).await.unwrap().1;
     let Event::Opened(opened) = &log[0].event else { panic!("{log:?}") };
     assert_eq!((opened.strategy.as_str(), opened.version, opened.actor.as_str()), ("probe", 1, "Ada"));
-    assert!(opened.config.is_null(), "nobody tuned anything");
+    assert!(opened.config.is_null(), "nothing is configured");
     assert_eq!(opened.servers["post"], "sends letters");
 }
 
 #[tokio::test]
 async fn a_turn_continues_a_thread() {
-    let room = Room::new().await;
-    let first = room.lived("echo one").await;
+    let api = TestApi::new().await;
+    let first = api.run_turn("echo one").await;
     let body = json!({"thread_id": first["thread_id"], "input": "echo two"});
-    let second = room.post("/v1/turns", body).await.json();
+    let second = api.post("/v1/turns", body).await.json();
     assert_eq!(second["thread_id"], first["thread_id"]);
     assert_eq!(second["strategy"], "probe");
     assert_ne!(second["id"], first["id"]);
@@ -46,15 +46,15 @@ async fn a_turn_continues_a_thread() {
 
 #[tokio::test]
 async fn configuration_of_a_request_overrides_that_of_the_operator_and_is_recorded() {
-    let room = Room::with(|door| {
-        door.tuned.insert("deed".to_owned(), json!({"tone": {"warm": true}, "calls": 1}));
+    let api = TestApi::with(|config| {
+        config.tuned.insert("two_writes".to_owned(), json!({"tone": {"warm": true}, "calls": 1}));
     })
     .await;
-    let body = json!({"assistant_id": "deed", "input": "go", "config": {"tone": {"brief": true}}});
-    let turn = room.post("/v1/turns", body).await.json();
-    let state = room.get(&format!("/v1/threads/{}/state", thread_of(&turn))).await.json();
+    let body = json!({"assistant_id": "two_writes", "input": "go", "config": {"tone": {"brief": true}}});
+    let turn = api.post("/v1/turns", body).await.json();
+    let state = api.get(&format!("/v1/threads/{}/state", thread_of(&turn))).await.json();
     assert_eq!(state["config"], json!({"tone": {"warm": true, "brief": true}, "calls": 1}));
-    let events = room.get(&format!("/v1/threads/{}/events", thread_of(&turn))).await.json();
+    let events = api.get(&format!("/v1/threads/{}/events", thread_of(&turn))).await.json();
     assert_eq!(
         events["data"][0]["event"]["config"],
         json!({"tone": {"warm": true, "brief": true}, "calls": 1})
@@ -63,35 +63,35 @@ async fn configuration_of_a_request_overrides_that_of_the_operator_and_is_record
 
 #[tokio::test]
 async fn configuration_of_the_operator_applies_by_default() {
-    let room = Room::with(|door| {
-        door.tuned.insert("probe".to_owned(), json!({"padding": 7}));
+    let api = TestApi::with(|config| {
+        config.tuned.insert("probe".to_owned(), json!({"padding": 7}));
     })
     .await;
-    let turn = room.probe("echo hi").await;
-    let state = room.get(&format!("/v1/threads/{}/state", thread_of(&turn))).await.json();
+    let turn = api.submit("echo hi").await;
+    let state = api.get(&format!("/v1/threads/{}/state", thread_of(&turn))).await.json();
     assert_eq!(state["config"], json!({"padding": 7}));
 }
 
 #[tokio::test]
 async fn a_turn_can_contain_a_conversation() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let messages = json!([
         {"role": "system", "content": "be brief"},
         {"role": "assistant", "content": "yes?"},
         {"role": "user", "content": "echo hi"}
     ]);
     let body = json!({"strategy": "probe", "input": {"messages": messages}});
-    let turn = room.post("/v1/turns", body).await.json();
+    let turn = api.post("/v1/turns", body).await.json();
     assert_eq!(turn["input"], messages);
-    room.live(thread_of(&turn)).await;
-    let turn = room.get(&format!("/v1/turns/{}", id_of(&turn))).await.json();
+    api.run_until_idle(thread_of(&turn)).await;
+    let turn = api.get(&format!("/v1/turns/{}", id_of(&turn))).await.json();
     assert_eq!(turn["output"]["reply"], "Done: hi.");
 }
 
 #[tokio::test]
 async fn an_invalid_request_is_rejected_with_its_field() {
-    let room = Room::new().await;
-    let thread = thread_of(&room.probe("echo hi").await).to_string();
+    let api = TestApi::new().await;
+    let thread = thread_of(&api.submit("echo hi").await).to_string();
     let say = |input: Value| json!({"strategy": "probe", "input": input});
     let cases = [
         (json!({"input": "hi"}), vec!["strategy", "thread_id"]),
@@ -120,67 +120,67 @@ async fn an_invalid_request_is_rejected_with_its_field() {
         (say(json!({"messages": [{"role": "user", "content": "hi", "name": "x"}]})), vec!["name"]),
         (say(json!({"mesages": []})), vec!["mesages"]),
     ];
-    let nobody = (
-        json!({"strategy": "nobody", "input": "hi"}),
-        vec!["strategy", "\"nobody\"", "deed", "planner", "probe"],
+    let unknown = (
+        json!({"strategy": "unknown", "input": "hi"}),
+        vec!["strategy", "\"unknown\"", "two_writes", "planner", "probe"],
     );
-    let cases = cases.map(|case| (case, "invalid")).into_iter().chain([(nobody, "names-no-strategy")]);
+    let cases = cases.map(|case| (case, "invalid")).into_iter().chain([(unknown, "names-no-strategy")]);
     for ((body, named), kind) in cases {
-        let detail = room.post("/v1/turns", body.clone()).await.problem(422, kind);
+        let detail = api.post("/v1/turns", body.clone()).await.problem(422, kind);
         for name in named {
             assert!(detail.contains(name), "{name:?} is not in {detail:?} for {body}");
         }
     }
-    assert_eq!(room.get("/v1/turns").await.json()["data"].as_array().unwrap().len(), 1, "nothing was kept");
+    assert_eq!(api.get("/v1/turns").await.json()["data"].as_array().unwrap().len(), 1, "nothing was kept");
 }
 
 #[tokio::test]
 async fn an_unknown_thread_is_not_found() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let nowhere = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
-    let detail = room
+    let detail = api
         .post("/v1/turns", json!({"thread_id": nowhere, "input": "hi"}))
         .await
         .problem(404, "unknown-thread");
     assert!(detail.contains(nowhere));
-    assert_eq!(room.get("/v1/turns").await.json()["data"], json!([]), "nothing was kept");
+    assert_eq!(api.get("/v1/turns").await.json()["data"], json!([]), "nothing was kept");
 }
 
 #[tokio::test]
 async fn the_same_request_with_the_same_key_is_the_same_turn() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let body = json!({"strategy": "probe", "input": "echo hi"});
     let key = [("Idempotency-Key", "k1")];
-    let first = room.post_with("/v1/turns", &key, body.clone()).await;
+    let first = api.post_with("/v1/turns", &key, body.clone()).await;
     assert!(!first.headers.contains_key("idempotency-replayed"));
-    room.live(thread_of(&first.json())).await;
-    let again = room.post_with("/v1/turns", &key, body.clone()).await;
+    api.run_until_idle(thread_of(&first.json())).await;
+    let again = api.post_with("/v1/turns", &key, body.clone()).await;
     assert_eq!(again.headers["idempotency-replayed"], "true");
     assert_eq!(again.status, StatusCode::OK, "it has ended meanwhile");
     assert_eq!(again.json()["id"], first.json()["id"]);
     assert_eq!(again.json()["output"]["reply"], "Done: hi.");
 
-    let other = room.post_with("/v1/turns", &key, json!({"strategy": "probe", "input": "echo ho"})).await;
+    let other = api.post_with("/v1/turns", &key, json!({"strategy": "probe", "input": "echo ho"})).await;
     other.problem(409, "key-reused");
-    let fresh = room.post_with("/v1/turns", &[("Idempotency-Key", "k2")], body).await;
+    let fresh = api.post_with("/v1/turns", &[("Idempotency-Key", "k2")], body).await;
     assert_ne!(fresh.json()["id"], first.json()["id"]);
 }
 
 #[tokio::test]
 async fn of_many_concurrent_requests_with_one_key_one_is_new() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let body = json!({"strategy": "probe", "input": "echo hi"});
-    let send = |_| room.post_with("/v1/turns", &[("Idempotency-Key", "k")], body.clone());
+    let send = |_| api.post_with("/v1/turns", &[("Idempotency-Key", "k")], body.clone());
     let replies = futures::future::join_all((0..8).map(send)).await;
-    let ids: std::collections::BTreeSet<String> = replies.iter().map(|it| id_of(&it.json())).collect();
+    let ids: std::collections::BTreeSet<String> = replies.iter().map(|reply| id_of(&reply.json())).collect();
     assert_eq!(ids.len(), 1);
-    let replayed = replies.iter().filter(|it| it.headers.contains_key("idempotency-replayed")).count();
+    let replayed = replies.iter().filter(|reply| reply.headers.contains_key("idempotency-replayed")).count();
     assert_eq!(replayed, 7);
 }
 
 #[tokio::test]
 async fn invalid_headers_are_rejected() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let long = "x".repeat(256);
     let body = json!({"strategy": "probe", "input": "echo hi"});
     for header in [
@@ -189,31 +189,31 @@ async fn invalid_headers_are_rejected() {
         ("X-Turnfold-User", &long),
         ("X-Turnfold-User", " "),
     ] {
-        let reply = room.post_with("/v1/turns", &[header], body.clone()).await;
+        let reply = api.post_with("/v1/turns", &[header], body.clone()).await;
         assert!(reply.problem(400, "malformed").to_lowercase().contains(&header.0.to_lowercase()));
     }
     let name = "Ä".repeat(200);
-    let turn = room.post_with("/v1/turns", &[("X-Turnfold-User", &name)], body).await.json();
+    let turn = api.post_with("/v1/turns", &[("X-Turnfold-User", &name)], body).await.json();
     assert_eq!(turn["author"], name, "two hundred characters are no more, however many bytes they take");
 }
 
 #[tokio::test]
 async fn a_waiting_request_returns_when_the_turn_has_ended() {
-    let room = Room::new().await;
-    let submit = room.post("/v1/turns?wait=60", json!({"strategy": "probe", "input": "echo hi"}));
+    let api = TestApi::new().await;
+    let submit = api.post("/v1/turns?wait=60", json!({"strategy": "probe", "input": "echo hi"}));
     let work = async {
         let thread = loop {
-            match room.parts.store.runnable_after(None, 1).await.unwrap().first() {
-                Some(it) => break it.thread,
+            match api.backends.store.runnable_after(None, 1).await.unwrap().first() {
+                Some(turn) => break turn.thread,
                 None => tokio::task::yield_now().await,
             }
         };
-        room.live(thread).await;
+        api.run_until_idle(thread).await;
     };
     let (reply, ()) =
         tokio::time::timeout(std::time::Duration::from_secs(20), async { tokio::join!(submit, work) })
             .await
-            .expect("the response waits for news and not for the clock");
+            .expect("the response waits for a notification");
     assert_eq!(reply.status, StatusCode::OK);
     assert_eq!(reply.json()["status"], "completed");
     assert_eq!(reply.json()["output"]["reply"], "Done: hi.");
@@ -221,51 +221,55 @@ async fn a_waiting_request_returns_when_the_turn_has_ended() {
 
 #[tokio::test]
 async fn a_request_waits_no_longer_than_requested() {
-    let room = Room::new().await;
-    let reply = room.post("/v1/turns?wait=1", json!({"strategy": "probe", "input": "echo hi"})).await;
+    let api = TestApi::new().await;
+    let reply = api.post("/v1/turns?wait=1", json!({"strategy": "probe", "input": "echo hi"})).await;
     assert_eq!(reply.status, StatusCode::ACCEPTED);
     assert_eq!(reply.json()["status"], "queued");
-    let reply = room.post("/v1/turns?wait=61", json!({"strategy": "probe", "input": "echo hi"})).await;
+    let reply = api.post("/v1/turns?wait=61", json!({"strategy": "probe", "input": "echo hi"})).await;
     assert!(reply.problem(400, "malformed").contains("60"));
 }
 
 #[tokio::test]
 async fn a_failed_enqueue_is_not_an_error() {
-    let room = Room::with(|door| door.parts.queue = Arc::new(Away)).await;
-    let turn = room.probe("echo hi").await;
+    let api = TestApi::with(|config| config.parts.queue = Arc::new(UnavailableQueue)).await;
+    let turn = api.submit("echo hi").await;
     assert_eq!(turn["status"], "queued");
 }
 
 /// A turn that is due soon is enqueued with a delay; a turn that is due later is left to the sweeper.
 #[tokio::test]
 async fn a_turn_does_not_start_before_it_is_due() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let send = async |extra: Value| {
         let mut body = json!({"strategy": "probe", "input": "echo later"});
         body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        room.post("/v1/turns", body).await
+        api.post("/v1/turns", body).await
     };
     let soon = send(json!({"delay_seconds": 50})).await.json();
     assert!(soon["created_at"].as_str() < soon["not_before"].as_str(), "{soon}");
-    let depth = room.parts.queue.depth().await.unwrap();
+    let depth = api.backends.queue.depth().await.unwrap();
     assert_eq!((depth.waiting, depth.delayed), (0, 1));
     let late =
         send(json!({"not_before": queue::clock::rfc3339(queue::clock::now() + 3_600_000_000)})).await.json();
-    assert_eq!(room.parts.queue.depth().await.unwrap(), depth, "nobody rings for what is due in an hour");
+    assert_eq!(
+        api.backends.queue.depth().await.unwrap(),
+        depth,
+        "a turn that is due in an hour is not enqueued"
+    );
     let past = send(json!({"not_before": "2026-01-01T00:00:00Z"})).await.json();
-    assert_eq!(room.parts.queue.depth().await.unwrap().waiting, 1, "it is due");
-    for (turn, heard) in [(&soon, false), (&late, false), (&past, true)] {
-        assert_eq!(room.hear(thread_of(turn)).await, heard, "{turn}");
+    assert_eq!(api.backends.queue.depth().await.unwrap().waiting, 1, "it is due");
+    for (turn, received) in [(&soon, false), (&late, false), (&past, true)] {
+        assert_eq!(api.start_turn(thread_of(turn)).await, received, "{turn}");
     }
     let thread = thread_of(&late);
-    let other = room.post("/v1/turns", json!({"thread_id": thread, "input": "echo now"})).await.json();
-    room.live(thread).await;
-    let path = |it: &Value| format!("/v1/turns/{}", id_of(it));
-    assert_eq!(room.get(&path(&other)).await.json()["status"], "completed", "it keeps no other waiting");
-    let cancelled = room.post(&format!("{}/cancel", path(&late)), Value::Null).await.json();
+    let other = api.post("/v1/turns", json!({"thread_id": thread, "input": "echo now"})).await.json();
+    api.run_until_idle(thread).await;
+    let path = |turn: &Value| format!("/v1/turns/{}", id_of(turn));
+    assert_eq!(api.get(&path(&other)).await.json()["status"], "completed", "it delays no other turn");
+    let cancelled = api.post(&format!("{}/cancel", path(&late)), Value::Null).await.json();
     assert_eq!(cancelled["status"], "cancelled");
 
-    for (wrong, words) in [
+    for (wrong, message) in [
         (json!({"delay_seconds": 1, "not_before": "2026-12-24T18:00:00Z"}), "only one of them"),
         (json!({"delay_seconds": 366 * 24 * 3600 + 60}), "more than a year"),
         (json!({"delay_seconds": u64::MAX}), "more than a year"),
@@ -273,6 +277,6 @@ async fn a_turn_does_not_start_before_it_is_due() {
         (json!({"not_before": "tomorrow"}), "is not a time"),
     ] {
         let detail = send(wrong.clone()).await.problem(422, "invalid");
-        assert!(detail.contains(words), "{wrong}: {detail}");
+        assert!(detail.contains(message), "{wrong}: {detail}");
     }
 }

@@ -1,4 +1,4 @@
-//! An API over a store, a queue and notifications in memory, and a test double of the worker.
+//! An API over a store, a queue and notifications in memory, and a test double of the worker that runs one step at a time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use axum::{
     Router,
     body::{Body, BodyDataStream, Bytes},
-    http::{HeaderMap, Request, StatusCode, header},
+    http::{self, HeaderMap, StatusCode, header},
 };
 use futures::StreamExt;
 use queue::{
@@ -20,16 +20,18 @@ use queue::{
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::Request as Wish;
-use shared::{Attempted, Event, Fault, Next, Response, RunStatus, Simulation};
+use shared::{
+    Attempted, Event, Fault, Next, PendingRequest, Request, Response, RunStatus, Simulation, Usage,
+};
 use store::{Store, ThreadId};
 use threads::{Backends, StrategyRegistry, ThreadLog};
 use tower::ServiceExt;
 
-use crate::inbox_action::InboxAction;
+use crate::two_writes::TwoWrites;
 
-pub(crate) struct Room {
-    pub(crate) parts: Backends,
+/// The router of an API, and the backends behind it.
+pub(crate) struct TestApi {
+    pub(crate) backends: Backends,
     pub(crate) strategies: StrategyRegistry,
     pub(crate) router: Router,
 }
@@ -42,21 +44,24 @@ pub(crate) struct Reply {
     pub(crate) body: Bytes,
 }
 
-pub(crate) async fn parts() -> Backends {
+/// Creates backends in memory.
+pub(crate) async fn backends() -> Backends {
     let store = Store::connect("sqlite::memory:").await.unwrap();
     store.migrate().await.unwrap();
     let queue = Arc::new(MemoryQueue::new(Duration::from_secs(30)));
     Backends { store, queue, notifications: Arc::new(MemoryNotifications::new()) }
 }
 
-pub(crate) fn known() -> StrategyRegistry {
-    StrategyRegistry::new(strategies::all()).with(&InboxAction)
+/// All bundled strategies, and one with two writes.
+pub(crate) fn known_strategies() -> StrategyRegistry {
+    StrategyRegistry::new(strategies::all()).with(&TwoWrites)
 }
 
-pub(crate) fn door(parts: &Backends) -> ApiConfig {
+/// Default configuration of an API without keys.
+pub(crate) fn config(backends: &Backends) -> ApiConfig {
     ApiConfig {
-        parts: parts.clone(),
-        strategies: known(),
+        parts: backends.clone(),
+        strategies: known_strategies(),
         experts: BTreeMap::from([("post".to_owned(), "sends letters".to_owned())]),
         mcp_servers: BTreeMap::from([("desk".to_owned(), "keeps the calendar".to_owned())]),
         origins: Arc::new(|key| format!("origin of {key}")),
@@ -84,25 +89,25 @@ pub(crate) fn door(parts: &Backends) -> ApiConfig {
 
 /// Configured keys of operators and of tenants.
 pub(crate) fn key_ring(operators: &[&str], tenants: &[(&str, &[&str])]) -> KeyRing {
-    let secrets = |keys: &[&str]| keys.iter().map(|it| SecretString::from(*it)).collect::<Vec<_>>();
+    let secrets = |keys: &[&str]| keys.iter().map(|key| SecretString::from(*key)).collect::<Vec<_>>();
     let tenants = tenants.iter().map(|(name, keys)| ((*name).to_owned(), secrets(keys))).collect();
     KeyRing::new(&secrets(operators), &tenants)
 }
 
-impl Room {
+impl TestApi {
     pub(crate) async fn new() -> Self {
         Self::with(|_| ()).await
     }
 
     /// Starts an API with a changed configuration.
     pub(crate) async fn with(change: impl FnOnce(&mut ApiConfig)) -> Self {
-        let mut door = door(&parts().await);
-        change(&mut door);
-        Self { parts: door.parts.clone(), strategies: door.strategies.clone(), router: router(door) }
+        let mut config = config(&backends().await);
+        change(&mut config);
+        Self { backends: config.parts.clone(), strategies: config.strategies.clone(), router: router(config) }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
-        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+        self.send(http::Request::get(path).body(Body::empty()).unwrap()).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {
@@ -110,14 +115,14 @@ impl Room {
     }
 
     pub(crate) async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Reply {
-        let mut request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+        let mut request = http::Request::post(path).header(header::CONTENT_TYPE, "application/json");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         self.send(request.body(Body::from(body.to_string())).unwrap()).await
     }
 
-    pub(crate) async fn send(&self, request: Request<Body>) -> Reply {
+    pub(crate) async fn send(&self, request: http::Request<Body>) -> Reply {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (head, body) = response.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
@@ -125,131 +130,138 @@ impl Room {
     }
 
     /// Opens an event stream.
-    pub(crate) async fn stream(&self, path: &str, headers: &[(&str, &str)]) -> Stream {
-        let mut request = Request::get(path).header(header::ACCEPT, "text/event-stream");
+    pub(crate) async fn stream(&self, path: &str, headers: &[(&str, &str)]) -> EventStream {
+        let mut request = http::Request::get(path).header(header::ACCEPT, "text/event-stream");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
-        Stream(response.into_body().into_data_stream())
+        EventStream(response.into_body().into_data_stream())
     }
 
     /// Submits a turn to a new thread with the probe strategy.
-    pub(crate) async fn probe(&self, input: &str) -> Value {
+    pub(crate) async fn submit(&self, input: &str) -> Value {
         let reply = self.post("/v1/turns", json!({"strategy": "probe", "input": input})).await;
         assert_eq!(reply.status, StatusCode::ACCEPTED, "{reply:?}");
         reply.json()
     }
 
     /// Submits a turn to a new thread with the probe strategy, and runs it to its end.
-    pub(crate) async fn lived(&self, input: &str) -> Value {
-        let turn = self.probe(input).await;
-        self.live(thread_of(&turn)).await;
+    pub(crate) async fn run_turn(&self, input: &str) -> Value {
+        let turn = self.submit(input).await;
+        self.run_until_idle(thread_of(&turn)).await;
         self.get(&format!("/v1/turns/{}", id_of(&turn))).await.json()
     }
 
-    /// Plays the worker until the thread is idle and no turn is queued.
-    pub(crate) async fn live(&self, thread: ThreadId) {
-        while self.hear(thread).await {
+    /// Runs the thread until it is idle and no turn is queued.
+    pub(crate) async fn run_until_idle(&self, thread: ThreadId) {
+        while self.start_turn(thread).await {
             while self.step(thread).await {}
         }
     }
 
     /// Starts the next queued turn. Returns whether a turn is running.
-    pub(crate) async fn hear(&self, thread: ThreadId) -> bool {
+    pub(crate) async fn start_turn(&self, thread: ThreadId) -> bool {
         let mut log = self.log(thread).await;
         if log.thread().status() == RunStatus::Busy {
             return true;
         }
-        let Some(turn) = self.parts.store.next_queued(thread).await.unwrap() else { return false };
+        let Some(turn) = self.backends.store.next_queued(thread).await.unwrap() else { return false };
         let at = clock::rfc3339(turn.created_at);
         let event =
             log.thread().accept_message(turn.id, &turn.author, &at, turn.policy, turn.messages).unwrap();
         log.push(event.sent_by(turn.caller)).unwrap();
-        log.flush(&self.parts).await.unwrap();
+        log.flush(&self.backends).await.unwrap();
         true
     }
 
     /// Runs one step. Returns whether there was one.
     pub(crate) async fn step(&self, thread: ThreadId) -> bool {
+        self.step_with(thread, |request| outcome(&request.request, request.failures)).await
+    }
+
+    /// Runs one step with these outcomes of its requests. Returns whether there was one.
+    pub(crate) async fn step_with(
+        &self,
+        thread: ThreadId,
+        mut outcome: impl FnMut(&PendingRequest) -> Result<(Response, Option<Usage>), Fault>,
+    ) -> bool {
         let mut log = self.log(thread).await;
         match log.thread().next().unwrap() {
             Next::Wait => return false,
             Next::Append(event) => log.push(event).unwrap(),
             Next::Perform(due) => {
-                for it in due.iter().filter(|it| it.is_write()) {
-                    log.push(Attempted { slot: it.slot, worker: "test".to_owned() }.into()).unwrap();
+                for request in due.iter().filter(|request| request.is_write()) {
+                    log.push(Attempted { slot: request.slot, worker: "test".to_owned() }.into()).unwrap();
                 }
-                for it in due {
-                    let event = log.thread().receive(
-                        it.slot,
-                        outcome(&it.request, it.failures).map(|it| (it, None)),
-                        0,
-                    );
+                for request in due {
+                    let event = log.thread().receive(request.slot, outcome(&request), 0);
                     log.push(event).unwrap();
                 }
             }
         }
-        log.flush(&self.parts).await.unwrap();
+        log.flush(&self.backends).await.unwrap();
         true
     }
 
     pub(crate) async fn log(&self, thread: ThreadId) -> ThreadLog {
-        ThreadLog::open(&self.parts, &self.strategies, thread).await.unwrap()
+        ThreadLog::open(&self.backends, &self.strategies, thread).await.unwrap()
     }
 
     /// Returns the events of a thread.
     pub(crate) async fn log_of(&self, thread: ThreadId) -> Vec<Event> {
-        let (_, log) = self.parts.store.load(thread).await.unwrap();
-        log.into_iter().map(|it| it.event).collect()
+        let (_, log) = self.backends.store.load(thread).await.unwrap();
+        log.into_iter().map(|recorded| recorded.event).collect()
     }
 
     /// Appends an event.
     pub(crate) async fn push(&self, thread: ThreadId, event: impl Into<Event>) {
         let mut log = self.log(thread).await;
         log.push(event.into()).unwrap();
-        log.flush(&self.parts).await.unwrap();
+        log.flush(&self.backends).await.unwrap();
     }
 
     /// Returns the threads that have a job.
-    pub(crate) async fn rung(&self) -> Vec<ThreadId> {
-        let listed = self.parts.queue.list(MAX_LISTED).await.unwrap();
-        listed.iter().map(|it| it.thread).collect::<BTreeSet<ThreadId>>().into_iter().collect()
+    pub(crate) async fn enqueued(&self) -> Vec<ThreadId> {
+        let entries = self.backends.queue.list(MAX_LISTED).await.unwrap();
+        entries.iter().map(|entry| entry.thread).collect::<BTreeSet<ThreadId>>().into_iter().collect()
     }
 
     /// Acknowledges all jobs.
-    pub(crate) async fn silence(&self) {
-        while self.parts.queue.depth().await.unwrap().waiting > 0 {
-            for job in self.parts.queue.claim(100.into()).await.unwrap() {
-                self.parts.queue.ack(&job, None).await.unwrap();
+    pub(crate) async fn ack_all_jobs(&self) {
+        while self.backends.queue.depth().await.unwrap().waiting > 0 {
+            for job in self.backends.queue.claim(100.into()).await.unwrap() {
+                self.backends.queue.ack(&job, None).await.unwrap();
             }
         }
     }
 }
 
-/// Answers of the fake world: simulations succeed, and calls lose their answers.
-fn outcome(request: &Wish, faltered: u32) -> Result<Response, Fault> {
+/// Answers of the fake world: simulations succeed, and the answers of tool calls are lost.
+fn outcome(request: &Request, failures: u32) -> Result<(Response, Option<Usage>), Fault> {
     match request {
-        Wish::Simulate(Simulation { error: Some(error), .. }) => Err(Fault::permanent(error)),
-        Wish::Simulate(it) if u64::from(faltered) < it.failures => Err(Fault::transient("not yet")),
-        Wish::Simulate(it) => Ok(Response::Echo { text: it.text.clone() }),
-        Wish::CallTool { .. } => Err(Fault::in_doubt("the line was cut")),
-        Wish::Chat { .. }
-        | Wish::ReadMore { .. }
-        | Wish::ListTools { .. }
-        | Wish::ListPrompts { .. }
-        | Wish::GetPrompt { .. }
-        | Wish::Describe { .. }
-        | Wish::Search { .. }
-        | Wish::Index { .. } => panic!("the tests have neither model nor servers"),
+        Request::Simulate(Simulation { error: Some(error), .. }) => Err(Fault::permanent(error)),
+        Request::Simulate(simulation) if u64::from(failures) < simulation.failures => {
+            Err(Fault::transient("not yet"))
+        }
+        Request::Simulate(simulation) => Ok((Response::Echo { text: simulation.text.clone() }, None)),
+        Request::CallTool { .. } => Err(Fault::in_doubt("the connection was lost")),
+        Request::Chat { .. }
+        | Request::ReadMore { .. }
+        | Request::ListTools { .. }
+        | Request::ListPrompts { .. }
+        | Request::GetPrompt { .. }
+        | Request::Describe { .. }
+        | Request::Search { .. }
+        | Request::Index { .. } => panic!("the tests have neither models nor servers"),
     }
 }
 
 impl Reply {
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.text()))
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -258,7 +270,7 @@ impl Reply {
 
     /// Asserts an error in OpenAI's shape with this status and code, and returns its message.
     #[track_caller]
-    pub(crate) fn refused(&self, status: u16, code: &str) -> String {
+    pub(crate) fn openai_error(&self, status: u16, code: &str) -> String {
         assert_eq!(self.status.as_u16(), status, "{self:?}");
         let error = &self.json()["error"];
         assert_eq!(error["code"], code, "{error}");
@@ -278,8 +290,8 @@ impl Reply {
     }
 }
 
-pub(crate) fn id_of(it: &Value) -> String {
-    it["id"].as_str().unwrap_or_else(|| panic!("no id in {it}")).to_owned()
+pub(crate) fn id_of(value: &Value) -> String {
+    value["id"].as_str().unwrap_or_else(|| panic!("no id in {value}")).to_owned()
 }
 
 pub(crate) fn thread_of(turn: &Value) -> ThreadId {
@@ -287,7 +299,7 @@ pub(crate) fn thread_of(turn: &Value) -> ThreadId {
 }
 
 /// An event stream, read frame by frame.
-pub(crate) struct Stream(BodyDataStream);
+pub(crate) struct EventStream(BodyDataStream);
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Frame {
@@ -296,7 +308,7 @@ pub(crate) struct Frame {
     pub(crate) data: Value,
 }
 
-impl Stream {
+impl EventStream {
     /// Returns the next frame that is not a comment, or none at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         loop {
@@ -328,43 +340,43 @@ impl Stream {
 }
 
 /// A queue that is unavailable.
-pub(crate) struct Away;
+pub(crate) struct UnavailableQueue;
 
-fn away() -> QueueError {
-    QueueError::Unavailable { action: "reach the queue".to_owned(), source: "nobody answers".into() }
+fn unavailable() -> QueueError {
+    QueueError::Unavailable { action: "reach the queue".to_owned(), source: "connection refused".into() }
 }
 
 #[async_trait]
-impl Queue for Away {
+impl Queue for UnavailableQueue {
     async fn enqueue(&self, _: ThreadId, _: &Lane, _: Schedule) -> Result<(), QueueError> {
-        Err(away())
+        Err(unavailable())
     }
 
     async fn claim(&self, _: queue::Slots) -> Result<Vec<Job>, QueueError> {
-        Err(away())
+        Err(unavailable())
     }
 
     async fn renew_leases(&self, _: &[Job]) -> Result<Vec<Job>, QueueError> {
-        Err(away())
+        Err(unavailable())
     }
 
     async fn ack(&self, _: &Job, _: Option<Schedule>) -> Result<bool, QueueError> {
-        Err(away())
+        Err(unavailable())
     }
 
     async fn has_other_holder(&self, _: &Job) -> Result<bool, QueueError> {
-        Err(away())
+        Err(unavailable())
     }
 
     async fn enqueued(&self) -> Result<Enqueued, QueueError> {
-        Err(away())
+        Err(unavailable())
     }
 
     async fn depth(&self) -> Result<Depth, QueueError> {
-        Err(away())
+        Err(unavailable())
     }
 
     async fn list(&self, _: usize) -> Result<Vec<QueueEntry>, QueueError> {
-        Err(away())
+        Err(unavailable())
     }
 }

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use shared::{Decided, FORMAT, Goto, Opened};
 use store::{NewTurn, Opening};
 
-use crate::test_api::{Room, id_of, thread_of};
+use crate::test_api::{TestApi, id_of, thread_of};
 
 #[tokio::test]
 async fn a_thread_shows_the_fold_of_its_log() {
-    let room = Room::new().await;
-    let turn = room.lived("ask Well? | yes | no").await;
-    let thread = room.get(&format!("/v1/threads/{}", thread_of(&turn))).await.json();
+    let api = TestApi::new().await;
+    let turn = api.run_turn("ask Well? | yes | no").await;
+    let thread = api.get(&format!("/v1/threads/{}", thread_of(&turn))).await.json();
     assert_eq!(thread["id"], turn["thread_id"]);
     assert_eq!(thread["strategy"], "probe");
     assert_eq!((&thread["status"], &thread["log_status"]), (&json!("interrupted"), &json!("waiting")));
@@ -21,84 +21,84 @@ async fn a_thread_shows_the_fold_of_its_log() {
     assert_eq!(thread["events"].as_u64().unwrap(), turn["ended_seq"].as_u64().unwrap() + 1);
     assert_eq!((&thread["node"], &thread["error"]), (&Value::Null, &Value::Null));
 
-    let failed = room.lived("fail now").await;
-    let thread = room.get(&format!("/v1/threads/{}", thread_of(&failed))).await.json();
+    let failed = api.run_turn("fail now").await;
+    let thread = api.get(&format!("/v1/threads/{}", thread_of(&failed))).await.json();
     assert_eq!((&thread["status"], &thread["log_status"]), (&json!("error"), &json!("failed")));
     assert_eq!((&thread["node"], &thread["error"]), (&json!("fail"), &failed["error"]));
 }
 
 #[tokio::test]
 async fn threads_are_listed_by_status_newest_first_in_pages() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let mut idle = Vec::new();
     for n in 0..3 {
-        idle.insert(0, thread_of(&room.lived(&format!("echo {n}")).await).to_string());
+        idle.insert(0, thread_of(&api.run_turn(&format!("echo {n}")).await).to_string());
     }
-    let asking = thread_of(&room.lived("ask Well?").await).to_string();
+    let asking = thread_of(&api.run_turn("ask Well?").await).to_string();
     let of = |page: &Value| page["data"].as_array().unwrap().iter().map(id_of).collect::<Vec<_>>();
-    let page = room.get("/v1/threads").await.json();
+    let page = api.get("/v1/threads").await.json();
     assert_eq!(of(&page)[0], asking);
     assert_eq!((of(&page).len(), &page["has_more"]), (4, &json!(false)));
-    let page = room.get("/v1/threads?status=idle&limit=2").await.json();
+    let page = api.get("/v1/threads?status=idle&limit=2").await.json();
     assert_eq!((of(&page), &page["has_more"]), (idle[..2].to_vec(), &json!(true)));
-    let page = room.get(&format!("/v1/threads?status=idle&after={}", idle[1])).await.json();
+    let page = api.get(&format!("/v1/threads?status=idle&after={}", idle[1])).await.json();
     assert_eq!((of(&page), &page["has_more"]), (idle[2..].to_vec(), &json!(false)));
-    let page = room.get("/v1/threads?where=status+%3D+interrupted").await.json();
+    let page = api.get("/v1/threads?where=status+%3D+interrupted").await.json();
     assert_eq!(of(&page), [asking]);
-    room.get("/v1/threads?where=status+is+failed").await.problem(422, "invalid");
-    assert!(room.get("/v1/threads?status=asleep").await.problem(400, "malformed").contains("interrupted"));
-    assert!(room.get("/v1/threads?limit=5000").await.problem(400, "malformed").contains("1000"));
+    api.get("/v1/threads?where=status+is+failed").await.problem(422, "invalid");
+    assert!(api.get("/v1/threads?status=asleep").await.problem(400, "malformed").contains("interrupted"));
+    assert!(api.get("/v1/threads?limit=5000").await.problem(400, "malformed").contains("1000"));
 }
 
 #[tokio::test]
 async fn an_unknown_thread_is_not_found() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let nowhere = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
     for tail in ["", "/events", "/state", "/verify", "/replay"] {
-        let detail = room.get(&format!("/v1/threads/{nowhere}{tail}")).await.problem(404, "unknown-thread");
+        let detail = api.get(&format!("/v1/threads/{nowhere}{tail}")).await.problem(404, "unknown-thread");
         assert!(detail.contains(nowhere), "{detail}");
-        room.get(&format!("/v1/threads/nowhere{tail}")).await.problem(400, "malformed");
+        api.get(&format!("/v1/threads/nowhere{tail}")).await.problem(400, "malformed");
     }
     let body = json!({"slot": 0, "verdict": "skip"});
-    room.post(&format!("/v1/threads/{nowhere}/reconcile"), body).await.problem(404, "unknown-thread");
+    api.post(&format!("/v1/threads/{nowhere}/reconcile"), body).await.problem(404, "unknown-thread");
 }
 
 #[tokio::test]
 async fn a_state_is_the_fold_up_to_an_event() {
-    let room = Room::new().await;
-    let turn = room.lived("echo a; echo b").await;
+    let api = TestApi::new().await;
+    let turn = api.run_turn("echo a; echo b").await;
     let path = format!("/v1/threads/{}/state", thread_of(&turn));
-    let start = room.get(&format!("{path}?at=0")).await.json();
+    let start = api.get(&format!("{path}?at=0")).await.json();
     assert_eq!(
         (&start["seq"], &start["messages"], &start["log_status"], &start["config"]),
         (&json!(0), &json!([]), &json!("idle"), &json!({"padding": 0}))
     );
     assert_eq!(start["state"]["done"], json!([]));
-    let heard = room.get(&format!("{path}?at=1")).await.json();
-    assert_eq!((&heard["log_status"], &heard["node"]), (&json!("busy"), &json!("read")));
-    let end = room.get(&path).await.json();
+    let received = api.get(&format!("{path}?at=1")).await.json();
+    assert_eq!((&received["log_status"], &received["node"]), (&json!("busy"), &json!("read")));
+    let end = api.get(&path).await.json();
     assert_eq!(end["seq"], turn["ended_seq"]);
     assert_eq!(end["state"]["done"], json!(["a", "b"]));
     assert_eq!(end["log_status"], "idle");
     let beyond = turn["ended_seq"].as_u64().unwrap() + 1;
-    let detail = room.get(&format!("{path}?at={beyond}")).await.problem(422, "invalid");
+    let detail = api.get(&format!("{path}?at={beyond}")).await.problem(422, "invalid");
     assert!(detail.contains(&turn["ended_seq"].to_string()), "{detail}");
-    room.get(&format!("{path}?at=-1")).await.problem(400, "malformed");
+    api.get(&format!("{path}?at=-1")).await.problem(400, "malformed");
 }
 
 #[tokio::test]
 async fn an_intact_log_passes_verify_and_replay() {
-    let room = Room::new().await;
-    let turn = room.lived("call 3; echo hi").await;
-    let replay = room.get(&format!("/v1/threads/{}/replay", thread_of(&turn))).await.json();
+    let api = TestApi::new().await;
+    let turn = api.run_turn("call 3; echo hi").await;
+    let replay = api.get(&format!("/v1/threads/{}/replay", thread_of(&turn))).await.json();
     assert_eq!(
         (&replay["ok"], &replay["divergences"], &replay["unreadable"]),
         (&json!(true), &json!([]), &Value::Null)
     );
-    let audit = room.get(&format!("/v1/threads/{}/verify", thread_of(&turn))).await.json();
+    let audit = api.get(&format!("/v1/threads/{}/verify", thread_of(&turn))).await.json();
     assert_eq!((&audit["ok"], &audit["events"]), (&json!(true), &replay["events"]));
     assert_eq!(audit["events"].as_u64().unwrap(), turn["ended_seq"].as_u64().unwrap() + 1);
-    let head = room.parts.store.head(thread_of(&turn)).await.unwrap().hash;
+    let head = api.backends.store.head(thread_of(&turn)).await.unwrap().hash;
     assert_eq!(
         (&audit["chain"]["intact"], &audit["chain"]["head"]),
         (&json!(true), &json!(hex::encode(head)))
@@ -107,11 +107,11 @@ async fn an_intact_log_passes_verify_and_replay() {
 
 #[tokio::test]
 async fn a_replay_reports_where_todays_code_decides_differently() {
-    let room = Room::new().await;
-    let turn = room.probe("echo hi").await;
+    let api = TestApi::new().await;
+    let turn = api.submit("echo hi").await;
     let thread = thread_of(&turn);
-    room.hear(thread).await;
-    room.push(
+    api.start_turn(thread).await;
+    api.push(
         thread,
         Decided {
             node: "read".into(),
@@ -124,9 +124,9 @@ async fn a_replay_reports_where_todays_code_decides_differently() {
         },
     )
     .await;
-    let verified = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
+    let verified = api.get(&format!("/v1/threads/{thread}/verify")).await.json();
     assert_eq!((&verified["ok"], &verified["chain"]["intact"]), (&json!(true), &json!(true)));
-    let replay = room.get(&format!("/v1/threads/{thread}/replay")).await.json();
+    let replay = api.get(&format!("/v1/threads/{thread}/replay")).await.json();
     assert_eq!(replay["ok"], false, "{replay}");
     assert_eq!(replay["divergences"][0]["seq"], 2);
     assert!(replay["divergences"][0]["replayed"].as_str().unwrap().contains("step"), "{replay}");
@@ -134,7 +134,7 @@ async fn a_replay_reports_where_todays_code_decides_differently() {
 
 #[tokio::test]
 async fn a_log_of_a_newer_version_is_reported() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let opened = Opened {
         format: FORMAT + 1,
         strategy: "probe".to_owned(),
@@ -148,14 +148,14 @@ async fn a_log_of_a_newer_version_is_reported() {
         caller: None,
     };
     let new = NewTurn::of(Opening::New(opened), vec![shared::Message::user("hi")], String::new());
-    let thread = room.parts.store.submit(new).await.unwrap().into_turn().thread;
+    let thread = api.backends.store.submit(new).await.unwrap().into_turn().thread;
     for tail in ["", "/events", "/state"] {
-        let detail = room.get(&format!("/v1/threads/{thread}{tail}")).await.problem(500, "damaged");
+        let detail = api.get(&format!("/v1/threads/{thread}{tail}")).await.problem(500, "damaged");
         assert!(detail.contains("newer version of turnfold"), "{detail}");
     }
-    let verified = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
+    let verified = api.get(&format!("/v1/threads/{thread}/verify")).await.json();
     assert_eq!((&verified["ok"], &verified["chain"]["intact"]), (&json!(true), &json!(true)));
-    let replay = room.get(&format!("/v1/threads/{thread}/replay")).await.json();
+    let replay = api.get(&format!("/v1/threads/{thread}/replay")).await.json();
     assert_eq!(replay["ok"], false, "{replay}");
     assert!(replay["unreadable"].as_str().unwrap().contains("newer version of turnfold"), "{replay}");
 }

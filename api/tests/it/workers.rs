@@ -6,7 +6,7 @@ use serde_json::json;
 use store::WorkerRecord;
 use uuid::Uuid;
 
-use crate::test_api::Room;
+use crate::test_api::TestApi;
 
 fn worker(name: &str, seconds_ago: i64) -> WorkerRecord {
     let now = clock::now();
@@ -27,13 +27,13 @@ fn worker(name: &str, seconds_ago: i64) -> WorkerRecord {
 
 #[tokio::test]
 async fn a_worker_is_missing_after_30_seconds_without_a_report() {
-    let room = Room::new().await;
-    assert_eq!(room.get("/v1/workers").await.json(), json!({"data": [], "has_more": false}));
-    room.parts.store.record_worker(&worker("alive", 25)).await.unwrap();
-    room.parts.store.record_worker(&worker("dead", 31)).await.unwrap();
-    let listed = room.get("/v1/workers").await.json();
+    let api = TestApi::new().await;
+    assert_eq!(api.get("/v1/workers").await.json(), json!({"data": [], "has_more": false}));
+    api.backends.store.record_worker(&worker("alive", 25)).await.unwrap();
+    api.backends.store.record_worker(&worker("dead", 31)).await.unwrap();
+    let listed = api.get("/v1/workers").await.json();
     let rows = listed["data"].as_array().unwrap();
-    let status = |it: &serde_json::Value| (it["name"].clone(), it["status"].clone());
+    let status = |worker: &serde_json::Value| (worker["name"].clone(), worker["status"].clone());
     let expected = [(json!("alive"), json!("active")), (json!("dead"), json!("missing"))];
     assert_eq!(rows.iter().map(status).collect::<Vec<_>>(), expected);
     assert_eq!((&rows[0]["slots"], &rows[0]["in_flight"]), (&json!(4), &json!(2)));
@@ -43,7 +43,7 @@ async fn a_worker_is_missing_after_30_seconds_without_a_report() {
 
 #[tokio::test]
 async fn only_an_operator_lists_workers() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let as_acme = Request::get("/v1/workers").header("x-turnfold-tenant", "acme");
-    room.send(as_acme.body(Body::empty()).unwrap()).await.problem(403, "forbidden");
+    api.send(as_acme.body(Body::empty()).unwrap()).await.problem(403, "forbidden");
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use audit::checkpoints::{Report, Verdict};
 
-use crate::scene::Scene;
+use crate::audit_test::AuditTest;
 
 /// An expected finding: index of the thread, sequence number, and kind.
 type Found = (Option<usize>, Option<u64>, &'static str);
@@ -22,7 +22,7 @@ pub(crate) struct Expected {
     /// Findings with only the store's own folder and the key.
     alone: Vec<Found>,
     /// Further findings with an independent copy of the last note.
-    with_outside: Vec<Found>,
+    with_copy: Vec<Found>,
     /// Conditions under which nothing is found and something is reported as not checked.
     unchecked: Unchecked,
 }
@@ -36,17 +36,17 @@ enum Unchecked {
 }
 
 fn found(all: &[Found]) -> Expected {
-    Expected { alone: all.to_vec(), with_outside: Vec::new(), unchecked: Unchecked::No }
+    Expected { alone: all.to_vec(), with_copy: Vec::new(), unchecked: Unchecked::No }
 }
 
 /// Undetectable, with or without a copy of this checkpoint.
-fn unseen() -> Expected {
+fn undetectable() -> Expected {
     found(&[])
 }
 
 /// Detectable only with a copy of the last note.
-fn only_outside(all: &[Found]) -> Expected {
-    Expected { alone: Vec::new(), with_outside: all.to_vec(), unchecked: Unchecked::No }
+fn found_with_copy(all: &[Found]) -> Expected {
+    Expected { alone: Vec::new(), with_copy: all.to_vec(), unchecked: Unchecked::No }
 }
 
 /// A finding in this thread at this event.
@@ -60,50 +60,51 @@ fn of(thread: Option<usize>, wrong: &'static str) -> Found {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_attacks_are_found_or_known_not_to_be() {
+async fn sqlite_attacks_are_found_or_known_to_be_undetectable() {
     for nth in 0..ATTACKS {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("log.db").display());
-        attacked(nth, &url).await;
+        assert_attack_is_detected(nth, &url).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_postgres_attacks_are_found_or_known_not_to_be() {
+async fn real_postgres_attacks_are_found_or_known_to_be_undetectable() {
     let postgres = test_servers::Postgres::shared();
     for nth in 0..ATTACKS {
-        attacked(nth, &postgres.database(&format!("attack_{nth}"))).await;
+        assert_attack_is_detected(nth, &postgres.database(&format!("attack_{nth}"))).await;
     }
 }
 
 const ATTACKS: usize = logs::ALL + files::ALL + rows::ALL;
 
-async fn attacked(nth: usize, url: &str) {
-    let scene = Scene::new(url).await;
-    let outside = scene.outside.clone();
-    let before = scene.verify(&[&outside]).await;
+async fn assert_attack_is_detected(nth: usize, url: &str) {
+    let test = AuditTest::new(url).await;
+    let independent_note = test.independent_note.clone();
+    let before = test.verify(&[&independent_note]).await;
     assert_eq!(before.verdict, Verdict::Intact, "{before:?}");
-    assert!(0 < before.attested && before.beyond == 1, "the first thread has gone on: {before:?}");
+    assert!(0 < before.attested && before.beyond == 1, "the first thread has grown: {before:?}");
     let (name, expected) = match nth.checked_sub(logs::ALL) {
-        None => logs::attack(nth, &scene).await,
-        Some(nth) if nth < files::ALL => files::attack(nth, &scene).await,
-        Some(nth) => rows::attack(nth - files::ALL, &scene).await,
+        None => logs::attack(nth, &test).await,
+        Some(nth) if nth < files::ALL => files::attack(nth, &test).await,
+        Some(nth) => rows::attack(nth - files::ALL, &test).await,
     };
-    let alone = scene.verify(&[]).await;
-    holds(name, &scene, &alone, &expected.alone, expected.unchecked != Unchecked::No);
-    let both: Vec<Found> = [expected.alone, expected.with_outside].concat();
-    let with: [&Path; 1] = [&outside];
-    holds(name, &scene, &scene.verify(&with).await, &both, expected.unchecked == Unchecked::Always);
+    let alone = test.verify(&[]).await;
+    assert_findings(name, &test, &alone, &expected.alone, expected.unchecked != Unchecked::No);
+    let both: Vec<Found> = [expected.alone, expected.with_copy].concat();
+    let with: [&Path; 1] = [&independent_note];
+    assert_findings(name, &test, &test.verify(&with).await, &both, expected.unchecked == Unchecked::Always);
 }
 
-fn holds(name: &str, scene: &Scene, report: &Report, expected: &[Found], unchecked: bool) {
-    let thread = |id| scene.threads.iter().position(|it| Some(*it) == id);
-    let all: Vec<Found> = report.findings.iter().map(|it| (thread(it.thread), it.seq, it.wrong)).collect();
-    for it in expected {
-        assert!(all.contains(it), "{name}: {it:?} is not among {:#?}", report.findings);
+fn assert_findings(name: &str, test: &AuditTest, report: &Report, expected: &[Found], unchecked: bool) {
+    let thread = |id| test.threads.iter().position(|thread| Some(*thread) == id);
+    let all: Vec<Found> =
+        report.findings.iter().map(|finding| (thread(finding.thread), finding.seq, finding.wrong)).collect();
+    for finding in expected {
+        assert!(all.contains(finding), "{name}: {finding:?} is not among {:#?}", report.findings);
     }
-    let accused = |it: &Found| it.0.is_none() || expected.iter().any(|one| one.0 == it.0);
-    assert!(all.iter().all(accused), "{name}: others are accused: {:#?}", report.findings);
+    let is_expected = |finding: &Found| finding.0.is_none() || expected.iter().any(|one| one.0 == finding.0);
+    assert!(all.iter().all(is_expected), "{name}: other threads are reported: {:#?}", report.findings);
     let verdict = match (expected.is_empty(), unchecked) {
         (false, _) => Verdict::Tampered,
         (true, true) => Verdict::NotChecked,

@@ -4,38 +4,38 @@ use audit::{Condition, Found, Search};
 use shared::{Event, Goto};
 use threads::Predicate;
 
-use crate::fixtures::{Lived, lived};
+use crate::fixtures::{FixtureLog, fixture_log};
 
-fn first(it: &Lived, sought: Condition) -> Option<Found> {
-    let mut search = Search::new(it.graph, sought);
-    it.log.iter().find_map(|event| search.see(event).unwrap())
+fn first(fixture: &FixtureLog, sought: Condition) -> Option<Found> {
+    let mut search = Search::new(fixture.graph, sought);
+    fixture.log.iter().find_map(|event| search.see(event).unwrap())
 }
 
-fn holds(it: &Lived, words: &str) -> Option<usize> {
-    first(it, Condition::Holds(Predicate::parse(words).unwrap())).map(|it| it.seq)
-}
-
-#[test]
-fn a_predicate_on_the_thread() {
-    let it = lived("planner", "confidence_at_the_threshold");
-    assert_eq!(holds(&it, "event = opened"), Some(0));
-    assert_eq!(holds(&it, "state.plan.tasks.0.expert = calendar"), Some(4));
-    assert_eq!(holds(&it, "node = assess"), Some(14));
-    assert_eq!(holds(&it, "state.plan.rounds > 0"), Some(17));
-    assert_eq!(holds(&it, "reply ~ booked and status = busy"), Some(20));
-    assert_eq!(holds(&it, "state.ending = finished"), Some(24));
-    assert_eq!(holds(&it, "status = failed"), None);
+fn first_match(fixture: &FixtureLog, predicate: &str) -> Option<usize> {
+    first(fixture, Condition::Holds(Predicate::parse(predicate).unwrap())).map(|found| found.seq)
 }
 
 #[test]
-fn where_todays_code_decides_otherwise() {
-    let mut it = lived("planner", "confidence_at_the_threshold");
-    assert_eq!(first(&it, Condition::Diverges), None);
-    let Event::Decided(decided) = &mut it.log[23] else { panic!("event 23 is no decision") };
+fn the_first_event_that_meets_a_predicate() {
+    let fixture = fixture_log("planner", "confidence_at_the_threshold");
+    assert_eq!(first_match(&fixture, "event = opened"), Some(0));
+    assert_eq!(first_match(&fixture, "state.plan.tasks.0.expert = calendar"), Some(4));
+    assert_eq!(first_match(&fixture, "node = assess"), Some(14));
+    assert_eq!(first_match(&fixture, "state.plan.rounds > 0"), Some(17));
+    assert_eq!(first_match(&fixture, "reply ~ booked and status = busy"), Some(20));
+    assert_eq!(first_match(&fixture, "state.ending = finished"), Some(24));
+    assert_eq!(first_match(&fixture, "status = failed"), None);
+}
+
+#[test]
+fn the_first_event_where_todays_code_decides_differently() {
+    let mut fixture = fixture_log("planner", "confidence_at_the_threshold");
+    assert_eq!(first(&fixture, Condition::Diverges), None);
+    let Event::Decided(decided) = &mut fixture.log[23] else { panic!("event 23 is no decision") };
     decided.to = Goto::Node("respond".to_owned());
     let found = {
-        it.log.truncate(24);
-        first(&it, Condition::Diverges).unwrap()
+        fixture.log.truncate(24);
+        first(&fixture, Condition::Diverges).unwrap()
     };
     let divergence = found.divergence.unwrap();
     assert_eq!((found.seq, divergence.node.as_str(), divergence.field.path()), (23, "assess", "to"));

@@ -3,55 +3,55 @@
 use audit::{Spending, Took};
 use shared::{Event, Forked, Usage};
 
-use crate::fixtures::{all, lived};
+use crate::fixtures::{all, fixture_log};
 
 fn sum(log: &[Event], price: audit::Price<'_>) -> Took {
     let mut spending = Spending::default();
-    log.iter().for_each(|it| spending.see(it, price));
-    spending.shares().values().fold(Took::default(), |mut sum, it| {
-        sum.add(it);
+    log.iter().for_each(|event| spending.see(event, price));
+    spending.shares().values().fold(Took::default(), |mut sum, took| {
+        sum.add(took);
         sum
     })
 }
 
 #[test]
-fn all_shares_together_are_what_the_thread_took() {
+fn the_shares_of_a_thread_add_up_to_its_usage() {
     let mut tokens = 0;
-    for it in all() {
-        let took = *it.graph.fold(&it.log).unwrap().usage();
-        let sum = sum(&it.log, &|_, _| None);
+    for fixture in all() {
+        let took = *fixture.graph.fold(&fixture.log).unwrap().usage();
+        let sum = sum(&fixture.log, &|_, _| None);
         tokens += took.tokens();
         assert_eq!(
             (sum.usage.input_tokens, sum.usage.output_tokens, sum.usage.micro_usd, sum.usage.duration_ms),
             (took.input_tokens, took.output_tokens, took.micro_usd, took.duration_ms),
             "{}/{}",
-            it.graph.name(),
-            it.name
+            fixture.graph.name(),
+            fixture.name
         );
         assert_eq!(sum.micro_usd_by_todays_prices, 0);
     }
-    assert!(0 < tokens, "some fixture tells its tokens");
+    assert!(0 < tokens, "some fixture has tokens");
 }
 
 #[test]
-fn what_had_no_price_is_counted_by_the_prices_of_today_and_what_had_one_is_not() {
-    let it = lived("planner", "money_of_a_turn_is_spent");
-    let then = sum(&it.log, &|_, _| None);
+fn only_responses_without_a_price_are_counted_by_todays_prices() {
+    let fixture = fixture_log("planner", "money_of_a_turn_is_spent");
+    let then = sum(&fixture.log, &|_, _| None);
     assert!(0 < then.usage.micro_usd && then.usage.responses_without_price == 0, "{then:?}");
-    assert_eq!(sum(&it.log, &|_, _| Some(1_000_000)), then, "a price of then stands");
-    let mut unpriced = it.log.clone();
+    assert_eq!(sum(&fixture.log, &|_, _| Some(1_000_000)), then, "a recorded price stays");
+    let mut unpriced = fixture.log.clone();
     for event in &mut unpriced {
-        if let Event::Answered(it) = event
-            && let Some(meter) = &mut it.usage
+        if let Event::Answered(answered) = event
+            && let Some(usage) = &mut answered.usage
         {
-            meter.micro_usd = None;
+            usage.micro_usd = None;
         }
     }
     let calls = sum(&unpriced, &|_, _| None).usage.responses_without_price;
     assert!(0 < calls);
-    let today = sum(&unpriced, &|model: &str, meter: &Usage| {
+    let today = sum(&unpriced, &|model: &str, usage: &Usage| {
         assert_eq!(model, "openai/gpt-4o");
-        Some(meter.input_tokens)
+        Some(usage.input_tokens)
     });
     assert_eq!(
         (today.usage.responses_without_price, today.usage.micro_usd),
@@ -61,8 +61,8 @@ fn what_had_no_price_is_counted_by_the_prices_of_today_and_what_had_one_is_not()
 
 /// The original thread paid for the answers that a fork copied.
 #[test]
-fn a_fork_takes_nothing_for_what_was_copied() {
-    let mut log = lived("planner", "money_of_a_turn_is_spent").log;
+fn copied_events_of_a_fork_cost_nothing() {
+    let mut log = fixture_log("planner", "money_of_a_turn_is_spent").log;
     let cut = log.len() / 2;
     let forked = Forked {
         thread: uuid::Uuid::nil(),

@@ -45,17 +45,18 @@ fn golden_logs_are_read_as_they_were_written() {
 /// A new field, variant or kind needs a new line in a golden log.
 #[test]
 fn golden_logs_have_every_kind_field_and_variant() {
-    let (mut there, mut could) = (BTreeSet::new(), BTreeSet::new());
-    for line in GOLDEN.iter().flat_map(|it| it.1.lines()) {
+    let (mut written, mut readable) = (BTreeSet::new(), BTreeSet::new());
+    for line in GOLDEN.iter().flat_map(|log| log.1.lines()) {
         let mut payload: Map<String, Value> = serde_json::from_str(line).unwrap();
         let kind = payload.remove("event").unwrap();
         for (place, (is, may)) in places(kind.as_str().unwrap(), &Value::Object(payload)) {
-            there.extend(is.iter().map(|it| format!("{place}:{it}")));
-            could.extend(may.iter().map(|it| format!("{place}:{it}")));
+            written.extend(is.iter().map(|value| format!("{place}:{value}")));
+            readable.extend(may.iter().map(|value| format!("{place}:{value}")));
         }
     }
-    assert!(150 < could.len(), "the errors of serde name what may stand at a place: {could:?}");
-    let lacks: Vec<_> = could.difference(&there).filter(|it| !NEVER_WRITTEN.contains(&it.as_str())).collect();
+    assert!(150 < readable.len(), "the errors of serde name what may stand at a place: {readable:?}");
+    let lacks: Vec<_> =
+        readable.difference(&written).filter(|value| !NEVER_WRITTEN.contains(&value.as_str())).collect();
     assert!(lacks.is_empty(), "no golden log has {lacks:#?}: add a line in a new file of fixtures/golden");
 }
 
@@ -66,9 +67,9 @@ fn a_breach_is_named_with_its_kind_and_field() {
     let breach = |line: &str| {
         let log = format!("{opened}\n{line}\n");
         let checked = check_logs(&[("then", &log)], &graphs);
-        let it =
+        let breach =
             checked.breaches.into_iter().next().unwrap_or_else(|| panic!("nothing is wrong with {line}"));
-        (it.line, it.kind, it.field.unwrap_or_default(), it.what)
+        (breach.line, breach.kind, breach.field.unwrap_or_default(), breach.what)
     };
     // As if `motive` had been a field once, and was removed or renamed.
     let (line, kind, field, what) = breach(r#"{"event":"decided","node":"read","motive":"a","to":"end"}"#);
@@ -118,8 +119,8 @@ fn places(kind: &str, payload: &Value) -> Found {
                     note(name.clone(), map.keys().collect(), may);
                 }
                 let one = map.values().next().filter(|_| map.len() == 1);
-                let other = one.map(|it| Map::from_iter([("§".to_owned(), it.clone())]));
-                if let Some(may) = other.and_then(|it| may(Value::Object(it), "variant")) {
+                let other = one.map(|value| Map::from_iter([("§".to_owned(), value.clone())]));
+                if let Some(may) = other.and_then(|object| may(Value::Object(object), "variant")) {
                     note(format!("{name}="), map.keys().collect(), may);
                 }
                 for key in map.keys() {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must panic")]
 
 mod attacks;
+mod audit_test;
 mod bisect;
 mod bundle;
 mod checkpoints;
@@ -12,4 +13,3 @@ mod explain;
 mod fixtures;
 mod golden;
 mod replay;
-mod scene;

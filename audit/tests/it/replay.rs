@@ -16,60 +16,61 @@ const THREADS: u64 = 700;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_logs_are_replayed() {
     let folder = tempfile::tempdir().unwrap();
-    replays(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
+    assert_logs_are_replayed(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgres_logs_are_replayed() {
-    replays(&test_servers::Postgres::shared().url()).await;
+    assert_logs_are_replayed(&test_servers::Postgres::shared().url()).await;
 }
 
-async fn replays(url: &str) {
+async fn assert_logs_are_replayed(url: &str) {
     let store = Store::connect(url).await.unwrap();
     store.migrate().await.unwrap();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
     let corpus = Corpus::of(strategies::all(), &fixtures).unwrap();
-    let kept = |nth| {
+    let stored = |nth| {
         let (store, corpus) = (&store, &corpus);
-        async move { keep(store, corpus.log(nth).unwrap()).await }
+        async move { store_log(store, corpus.log(nth).unwrap()).await }
     };
     let events: u64 = stream::iter(0..THREADS)
-        .map(kept)
+        .map(stored)
         .buffer_unordered(64)
-        .try_fold(0, |sum, it| async move { Ok(sum + it) })
+        .try_fold(0, |sum, events| async move { Ok(sum + events) })
         .await
         .unwrap();
 
     let today = StrategyRegistry::new(strategies::all());
-    let report = replay(&store, &today, &round(Conditions::default()), true).await.unwrap();
+    let report = replay(&store, &today, &scan(Conditions::default()), true).await.unwrap();
     assert_eq!((report.threads, report.events), (THREADS, events));
     assert_eq!(report.strategies.len(), today.names().len(), "{:?}", report.strategies);
     assert_eq!((report.clusters.as_slice(), report.not_checked.as_slice()), (&[][..], &[][..]));
 
     let planner = strategies::find("planner").unwrap();
     let broken = today.clone().with(Box::leak(Box::new(Mutant(planner, "assess"))));
-    let report = replay(&store, &broken, &round(Conditions::default()), true).await.unwrap();
+    let report = replay(&store, &broken, &scan(Conditions::default()), true).await.unwrap();
     let [cluster] = report.clusters.as_slice() else { panic!("not one cluster: {report:#?}") };
     assert_eq!(cluster.place(), "planner/assess/to");
     assert!(0 < report.diverged && report.diverged < report.strategies["planner"].threads, "{report:?}");
     assert_eq!(cluster.example.divergence.today, "end");
-    told(&report);
+    assert_shown_by_ci(&report);
 
     // Only matching threads are read.
     let conditions = Conditions::parse("strategy = research", 0).unwrap();
-    let others = replay(&store, &broken, &round(conditions), true).await.unwrap();
+    let others = replay(&store, &broken, &scan(conditions), true).await.unwrap();
     assert_eq!((others.strategies.len(), others.threads), (1, report.strategies["research"].threads));
     assert_eq!(others.diverged, 0);
 
     // Unknown strategies are reported.
-    let fewer = StrategyRegistry::new(strategies::all().into_iter().filter(|it| it.name() != "planner"));
-    let report = replay(&store, &fewer, &round(Conditions::default()), true).await.unwrap();
+    let fewer =
+        StrategyRegistry::new(strategies::all().into_iter().filter(|strategy| strategy.name() != "planner"));
+    let report = replay(&store, &fewer, &scan(Conditions::default()), true).await.unwrap();
     assert_eq!(report.unchecked, report.strategies["planner"].threads);
     assert!(report.not_checked[0].why.contains("unknown strategy \"planner\""), "{report:?}");
 }
 
 /// The report as shown by CI systems.
-fn told(report: &Report) {
+fn assert_shown_by_ci(report: &Report) {
     let xml = junit(report).unwrap();
     assert!(xml.contains("<testcase name=\"assess/to\"") && xml.contains("type=\"diverged\""), "{xml}");
     let sarif = sarif(report, "0.1.0");
@@ -81,12 +82,12 @@ fn told(report: &Report) {
     assert_eq!(*line, example.divergence.seq + 1);
 }
 
-fn round(turns: Conditions) -> ThreadScan {
+fn scan(turns: Conditions) -> ThreadScan {
     ThreadScan::of(turns, 2)
 }
 
 /// Stores a log unchanged and returns its number of events.
-async fn keep(store: &Store, mut log: Vec<Event>) -> Result<u64, Error> {
+async fn store_log(store: &Store, mut log: Vec<Event>) -> Result<u64, Error> {
     let events = log.len() as u64;
     let rest = log.split_off(1);
     let Some(Event::Opened(opened)) = log.pop() else { panic!("a log begins with its opening") };

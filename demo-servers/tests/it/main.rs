@@ -1,7 +1,7 @@
 //! The servers as a client sees them: over MCP, in process, with the lifecycle that the workers use.
 
-mod at_once;
-mod shown;
+mod concurrent_writes;
+mod descriptions;
 mod writes;
 
 use std::path::Path;
@@ -19,28 +19,28 @@ use serde_json::{Value, json};
 type Client = RunningService<RoleClient, ()>;
 
 /// Connects a client to a new server, which ends with the client.
-async fn meet(expert: Expert, data: &Path) -> Client {
+async fn connect(expert: Expert, data: &Path) -> Client {
     // In order of preference: KNOWN_VERSIONS begins with the oldest.
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
-    meet_by(ClientLifecycleMode::Auto { preferred_versions, legacy_version: None }, expert, data).await
+    connect_with(ClientLifecycleMode::Auto { preferred_versions, legacy_version: None }, expert, data).await
 }
 
-async fn meet_by(lifecycle: ClientLifecycleMode, expert: Expert, data: &Path) -> Client {
+async fn connect_with(lifecycle: ClientLifecycleMode, expert: Expert, data: &Path) -> Client {
     let (server, client) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(server);
     tokio::spawn(serve_over(expert, data.to_owned(), reader, writer));
-    ().serve_with_lifecycle(client, lifecycle).await.expect("the server greets")
+    ().serve_with_lifecycle(client, lifecycle).await.expect("the server initializes")
 }
 
 /// The text of an answer, or of a tool's error.
 type Answer = Result<String, String>;
 
 async fn call(client: &Peer<RoleClient>, tool: &'static str, arguments: Value) -> Answer {
-    said(send(client, tool, arguments, None).await.expect("the server answers"))
+    answer_of(send(client, tool, arguments, None).await.expect("the server answers"))
 }
 
 async fn call_as(client: &Peer<RoleClient>, key: &str, tool: &'static str, arguments: Value) -> Answer {
-    said(send(client, tool, arguments, Some(json!(key))).await.expect("the server answers"))
+    answer_of(send(client, tool, arguments, Some(json!(key))).await.expect("the server answers"))
 }
 
 async fn send(
@@ -61,13 +61,13 @@ async fn send(
     Ok(result)
 }
 
-fn said(result: CallToolResult) -> Answer {
+fn answer_of(result: CallToolResult) -> Answer {
     let text = text_of(&result.content[0]);
     if result.is_error == Some(true) { Err(text) } else { Ok(text) }
 }
 
 fn text_of(content: &ContentBlock) -> String {
-    content.as_text().expect("experts speak in text").text.clone()
+    content.as_text().expect("an answer is a text").text.clone()
 }
 
 fn ok(text: &str) -> Answer {

@@ -6,7 +6,7 @@ use demo_servers::{Expert, Ledger};
 use rmcp::service::{ClientLifecycleMode, ServiceError};
 use serde_json::json;
 
-use crate::{call, call_as, meet, meet_by, ok, refused, send};
+use crate::{call, call_as, connect, connect_with, ok, refused, send};
 
 fn applied(data: &Path) -> Vec<(String, u64)> {
     Ledger::read(data).expect("a ledger").applied.into_iter().collect()
@@ -16,7 +16,7 @@ fn applied(data: &Path) -> Vec<(String, u64)> {
 async fn the_calendar_books_once_and_names_free_hours() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("new/calendar.json");
-    let client = meet(Expert::Calendar, &data).await;
+    let client = connect(Expert::Calendar, &data).await;
     assert_eq!(
         call(&client, "list_events", json!({"day": "Friday"})).await,
         ok("nothing is booked on friday")
@@ -33,8 +33,8 @@ async fn the_calendar_books_once_and_names_free_hours() {
     let rival = json!({"day": "friday", "hour": 14, "title": "tennis"});
     let taken = "friday 14:00 is taken; free on friday: 9:00, 10:00, 11:00, 12:00, 13:00, 15:00, 16:00";
     assert_eq!(call_as(&client, "k3", "book", rival.clone()).await, refused(taken));
-    let night = call(&client, "book", json!({"day": "friday", "hour": 17, "title": "tennis"})).await;
-    assert!(night.expect_err("closed").starts_with("17:00 is not a working hour; free on friday: 9:00"));
+    let late = call(&client, "book", json!({"day": "friday", "hour": 17, "title": "tennis"})).await;
+    assert!(late.expect_err("closed").starts_with("17:00 is not a working hour; free on friday: 9:00"));
     let listed = call(&client, "list_events", json!({"day": "FRIDAY"})).await;
     assert_eq!(listed, ok("booked on friday:\n- 14:00 dentist (id e1)"));
 
@@ -54,7 +54,7 @@ async fn the_calendar_books_once_and_names_free_hours() {
 async fn a_client_of_an_older_protocol_has_keys_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("notes.json");
-    let client = meet_by(ClientLifecycleMode::Initialize, Expert::Notes, &data).await;
+    let client = connect_with(ClientLifecycleMode::Initialize, Expert::Notes, &data).await;
     let line = json!({"title": "log", "text": "once"});
     assert_eq!(call_as(&client, "k1", "append", line.clone()).await, ok(r#"wrote "log""#));
     assert_eq!(call_as(&client, "k1", "append", line).await, ok(r#"wrote "log""#));
@@ -65,10 +65,10 @@ async fn a_client_of_an_older_protocol_has_keys_as_well() {
 async fn contacts_are_found_and_near_names_offered() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("contacts.json");
-    let client = meet(Expert::Contacts, &data).await;
+    let client = connect(Expert::Contacts, &data).await;
     assert_eq!(call(&client, "list", json!({})).await, ok("the address book is empty"));
-    let nobody = refused(r#"no contact is called "ada", there are none yet"#);
-    assert_eq!(call(&client, "find", json!({"name": "ada"})).await, nobody);
+    let unknown = refused(r#"no contact is called "ada", there are none yet"#);
+    assert_eq!(call(&client, "find", json!({"name": "ada"})).await, unknown);
 
     for (name, email) in [("Ada Lovelace", "ada@example.org"), ("Alan Turing", "alan@example.org")] {
         let person = json!({"name": name, "email": email});
@@ -98,7 +98,7 @@ async fn contacts_are_found_and_near_names_offered() {
 async fn notes_are_written_extended_and_deleted() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("notes.json");
-    let client = meet(Expert::Notes, &data).await;
+    let client = connect(Expert::Notes, &data).await;
     let trip = json!({"title": "Trip", "text": "Pack the tent."});
     assert_eq!(call(&client, "write", trip.clone()).await, ok(r#"wrote "Trip""#));
     assert_eq!(call(&client, "write", trip).await, ok(r#"wrote "Trip""#));
@@ -125,10 +125,10 @@ async fn notes_are_written_extended_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_malformed_is_refused_and_nothing_is_touched() {
+async fn malformed_input_is_refused_and_changes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("notes.json");
-    let client = meet(Expert::Notes, &data).await;
+    let client = connect(Expert::Notes, &data).await;
     let missing = call(&client, "write", json!({"title": "Trip"})).await.expect_err("no text");
     assert!(missing.contains("missing field `text`"), "{missing}");
     let note = json!({"title": "Trip", "text": "Pack."});

@@ -1,6 +1,6 @@
 //! Our own fixtures pass the checks for fixtures.
 
-mod deaf;
+mod ignored_answers;
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,8 +14,8 @@ fn folder() -> std::path::PathBuf {
 #[test]
 fn our_own_fixtures_are_clean() {
     let (fixtures, findings) = check(&strategies::all(), &folder(), &Secrets::and(Vec::new())).unwrap();
-    let told: Vec<_> = findings.iter().map(ToString::to_string).collect();
-    assert!(findings.is_empty(), "{}", told.join("\n"));
+    let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{}", lines.join("\n"));
     assert!(fixtures > 200, "{fixtures} fixtures");
 }
 
@@ -28,17 +28,17 @@ fn our_own_logs_can_be_captured() {
         for fixture in &suite.fixtures {
             let log = rerun(suite.graph, &fixture.script).unwrap().log;
             match capture(suite.graph, &log, &secrets) {
-                Ok(it) => {
+                Ok(capture) => {
                     captured += 1;
-                    assert_eq!(it.redacted.log.len(), log.len());
-                    let fixture = strategy_tests::Fixture { script: it.redacted.log, ..fixture.clone() };
+                    assert_eq!(capture.redacted.log.len(), log.len());
+                    let fixture = strategy_tests::Fixture { script: capture.redacted.log, ..fixture.clone() };
                     assert_eq!(refreshed(suite.graph, &fixture), Ok(None));
                 }
                 Err(why) => drop(refused.insert(format!("{} {}", suite.graph.name(), fixture.name), why)),
             }
         }
     }
-    let green = refused.values().filter(|it| matches!(it, Refusal::Green { .. })).count();
+    let green = refused.values().filter(|refusal| matches!(refusal, Refusal::Green { .. })).count();
     assert!(
         captured > 200 && refused.len() == green && green <= 3,
         "{captured} captured, refused: {refused:#?}"
@@ -53,7 +53,7 @@ fn all_nodes_and_edges_are_seen() {
             let (seen, known) = coverage.count(aspect);
             assert_eq!(seen, known, "{} {aspect:?}", coverage.strategy);
         }
-        assert!(coverage.unseen().all(|it| matches!(it.aspect(), Aspect::Errors | Aspect::Events)));
+        assert!(coverage.unseen().all(|point| matches!(point.aspect(), Aspect::Errors | Aspect::Events)));
         assert!(coverage.known.len() > Event::KINDS.len());
     }
 }

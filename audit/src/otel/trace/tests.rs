@@ -44,7 +44,7 @@ fn spans(log: &[Recorded], content: Content) -> Vec<Span> {
 fn a_turn_is_a_trace_of_nodes_and_requests() {
     let spans = spans(&one_turn(), Content::Omit);
     let shape: Vec<(&str, i64, i64)> =
-        spans.iter().map(|it| (it.name.as_str(), it.start / 1_000, it.end / 1_000)).collect();
+        spans.iter().map(|span| (span.name.as_str(), span.start / 1_000, span.end / 1_000)).collect();
     let expected = [
         ("chat gpt", 2_000, 3_000),
         ("chat gpt", 3_750, 4_000),
@@ -60,7 +60,8 @@ fn a_turn_is_a_trace_of_nodes_and_requests() {
     assert!(failed.error.is_some() && replied.error.is_none() && turn.error.is_none());
     let has = |span: &Span, key: &str, value: crate::otel::AttributeValue| {
         assert!(
-            span.attributes.contains(&(span.attributes.iter().find(|it| it.0 == key).unwrap().0, value)),
+            span.attributes
+                .contains(&(span.attributes.iter().find(|attribute| attribute.0 == key).unwrap().0, value)),
             "{span:?}"
         );
     };
@@ -70,7 +71,7 @@ fn a_turn_is_a_trace_of_nodes_and_requests() {
     has(turn, "gen_ai.conversation.id", THREAD.to_string().into());
     has(turn, "turnfold.outcome", "answered".into());
     has(turn, "turnfold.tenant", "acme".into());
-    let ids: std::collections::BTreeSet<SpanId> = spans.iter().map(|it| it.id).collect();
+    let ids: std::collections::BTreeSet<SpanId> = spans.iter().map(|span| span.id).collect();
     assert_eq!(ids.len(), spans.len(), "every span has an id of its own");
 }
 
@@ -79,7 +80,7 @@ fn a_turn_is_a_trace_of_nodes_and_requests() {
 fn the_attributes_have_the_names_of_the_conventions() {
     let spans = spans(&one_turn(), Content::Include);
     let names: Vec<Vec<&str>> =
-        spans.iter().map(|it| it.attributes.iter().map(|(name, _)| *name).collect()).collect();
+        spans.iter().map(|span| span.attributes.iter().map(|(name, _)| *name).collect()).collect();
     let chat = ["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"];
     let prompt = ["gen_ai.system_instructions", "gen_ai.input.messages"];
     let usage = [
@@ -131,7 +132,10 @@ fn content_is_exported_only_on_request() {
 fn a_repeated_export_is_the_same_and_a_growing_log_keeps_its_ids() {
     let log = one_turn();
     assert_eq!(spans(&log, Content::Omit), spans(&log, Content::Omit));
-    assert_eq!(spans(&log[..9], Content::Omit).iter().filter(|it| it.name.starts_with("invoke")).count(), 0);
+    assert_eq!(
+        spans(&log[..9], Content::Omit).iter().filter(|span| span.name.starts_with("invoke")).count(),
+        0
+    );
     let first = spans(&log[..6], Content::Omit);
     assert_eq!(first[..], spans(&log, Content::Omit)[..first.len()]);
 }
@@ -141,7 +145,7 @@ fn a_clients_span_becomes_the_parent_of_its_turn() {
     let parent: TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
     let parents = BTreeMap::from([(TURN, parent)]);
     let spans = turn_spans(THREAD, &one_turn(), &parents, Content::Omit);
-    assert!(spans.iter().all(|it| it.trace == parent.trace));
+    assert!(spans.iter().all(|span| span.trace == parent.trace));
     assert_eq!(spans.last().unwrap().parent, Some(parent.span));
 }
 
@@ -155,7 +159,7 @@ fn a_retry_continues_the_trace_of_a_failed_turn() {
         json!({"event": "decided", "node": "work", "to": "end"}),
     ]);
     let spans = spans(&log, Content::Omit);
-    let turns: Vec<&Span> = spans.iter().filter(|it| it.name == "invoke_agent probe").collect();
+    let turns: Vec<&Span> = spans.iter().filter(|span| span.name == "invoke_agent probe").collect();
     assert_eq!(turns[1].parent, Some(turns[0].id), "{spans:#?}");
     assert!(turns[0].error.is_some() && turns[1].error.is_none() && turns[0].trace == turns[1].trace);
 }

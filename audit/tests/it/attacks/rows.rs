@@ -3,12 +3,12 @@
 use store::testing::tamper::{self, Turns};
 
 use super::{Expected, Unchecked, at, found, of};
-use crate::scene::Scene;
+use crate::audit_test::AuditTest;
 
 pub(super) const ALL: usize = 8;
 
-pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected) {
-    let say = async |sql: &str| tamper::execute(&scene.store, sql, scene.threads[1]).await.unwrap();
+pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expected) {
+    let say = async |sql: &str| tamper::execute(&test.store, sql, test.threads[1]).await.unwrap();
     let read_model = || found(&[of(Some(1), "read_model")]);
     match nth {
         0 => {
@@ -28,7 +28,7 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
             ("remove the rows of a thread's turns", read_model())
         }
         4 => {
-            tamper::remove_rows(&scene.store, scene.threads[1], Turns::Keep).await.unwrap();
+            tamper::remove_rows(&test.store, test.threads[1], Turns::Keep).await.unwrap();
             ("remove a thread's row and leave its log", read_model())
         }
         5 => {
@@ -38,7 +38,7 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
         6 => {
             let codec = "UPDATE events SET codec = 'zstd' WHERE thread_id = $1 AND seq = \
                          (SELECT max(seq) FROM events WHERE thread_id = $1)";
-            tamper::execute(&scene.store, codec, scene.threads[0]).await.unwrap();
+            tamper::execute(&test.store, codec, test.threads[0]).await.unwrap();
             let expected = Expected { unchecked: Unchecked::Always, ..found(&[]) };
             ("change the codec of what no checkpoint attests", expected)
         }

@@ -16,7 +16,7 @@ macro_rules! prompted {
         impl Strategy for $type {
             const NAME: &'static str = $name;
             const VERSION: u32 = 1;
-            const ABOUT: &'static str = "says what it is told to";
+            const ABOUT: &'static str = "repeats its prompt and the message";
             const PROMPTS: &'static [&'static str] = &["You are kind.", $prompt];
             type Config = strategies::probe::Config;
             type State = ();

@@ -9,7 +9,7 @@ use rmcp::{
 };
 use serde_json::json;
 
-use crate::{Client, call, meet, text_of};
+use crate::{Client, call, connect, text_of};
 
 #[test]
 fn an_expert_is_called_by_its_name() {
@@ -22,7 +22,7 @@ fn an_expert_is_called_by_its_name() {
 }
 
 #[tokio::test]
-async fn every_tool_says_what_it_may_do() {
+async fn every_tool_declares_its_effects() {
     let folder = tempfile::tempdir().expect("a folder");
     let expected = [
         (Expert::Calendar, "book once, cancel destroys, free_hours reads, list_events reads"),
@@ -30,8 +30,11 @@ async fn every_tool_says_what_it_may_do() {
         (Expert::Notes, "append adds, delete destroys, read reads, search reads, write once"),
     ];
     for (expert, tools) in expected {
-        let client = meet(expert, &folder.path().join("data.json")).await;
-        assert_eq!(client.peer_info().expect("a greeting").protocol_version, ProtocolVersion::V_2026_07_28);
+        let client = connect(expert, &folder.path().join("data.json")).await;
+        assert_eq!(
+            client.peer_info().expect("the server's information").protocol_version,
+            ProtocolVersion::V_2026_07_28
+        );
         let listed = client.list_all_tools().await.expect("tools");
         assert_eq!(listed.iter().map(kind).collect::<Vec<_>>().join(", "), tools);
         for tool in listed {
@@ -62,21 +65,21 @@ fn kind(tool: &Tool) -> String {
 }
 
 #[tokio::test]
-async fn prompts_speak_of_the_real_data() {
+async fn prompts_contain_the_stored_data() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name| -> PathBuf { folder.path().join(name) };
 
-    let calendar = meet(Expert::Calendar, &at("calendar.json")).await;
+    let calendar = connect(Expert::Calendar, &at("calendar.json")).await;
     call(&calendar, "book", json!({"day": "Friday", "hour": 9, "title": "dentist"})).await.expect("booked");
     let text = prompt(&calendar, "plan_my_day", "day", "friday ").await.expect("a prompt");
     assert!(text.contains("- 9:00 dentist (id e1)\nfree on friday: 10:00, "), "{text}");
 
-    let contacts = meet(Expert::Contacts, &at("contacts.json")).await;
+    let contacts = connect(Expert::Contacts, &at("contacts.json")).await;
     call(&contacts, "add", json!({"name": "Ada Lovelace", "email": "ada@example.org"})).await.expect("added");
     let text = prompt(&contacts, "introduce", "name", "ada").await.expect("a prompt");
     assert!(text.ends_with("- Ada Lovelace <ada@example.org>"), "{text}");
 
-    let notes = meet(Expert::Notes, &at("notes.json")).await;
+    let notes = connect(Expert::Notes, &at("notes.json")).await;
     call(&notes, "write", json!({"title": "Trip", "text": "Pack the tent."})).await.expect("written");
     let text = prompt(&notes, "summarise", "title", "trip").await.expect("a prompt");
     assert!(text.ends_with("Trip\n\nPack the tent."), "{text}");

@@ -7,7 +7,7 @@ use shared::{
     CallTool, Edge, Edges, Message, Node, Step, Strategy, Thread, ToolCall, ToolOutput, Transition,
 };
 
-pub(crate) struct InboxAction;
+pub(crate) struct TwoWrites;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,10 +29,10 @@ pub(crate) struct Tone {
     pub(crate) brief: bool,
 }
 
-impl Strategy for InboxAction {
-    const NAME: &'static str = "deed";
+impl Strategy for TwoWrites {
+    const NAME: &'static str = "two_writes";
     const VERSION: u32 = 3;
-    const ABOUT: &'static str = "does two things that may change the world";
+    const ABOUT: &'static str = "makes two calls that may change the world";
     type Config = Config;
     type State = ();
     type Fact = ();
@@ -53,17 +53,17 @@ impl Strategy for InboxAction {
 
 struct Act;
 
-impl Node<InboxAction> for Act {
+impl Node<TwoWrites> for Act {
     type Effect = Vec<CallTool>;
 
-    fn ask(&self, _: &Thread<InboxAction>) -> Vec<CallTool> {
+    fn ask(&self, _: &Thread<TwoWrites>) -> Vec<CallTool> {
         let call =
             |n: usize| ToolCall { id: format!("c{n}"), name: "send".to_owned(), arguments: json!({"n": n}) };
         (0..2).map(|n| CallTool { server: "post".to_owned(), call: call(n) }).collect()
     }
 
-    fn learn(&self, _: &Thread<InboxAction>, outputs: Vec<ToolOutput>) -> Transition<InboxAction> {
-        let heard: Vec<String> = outputs.iter().map(ToolOutput::model_text).collect();
-        Transition::end().say(Message::assistant(heard.join(" / ")))
+    fn learn(&self, _: &Thread<TwoWrites>, outputs: Vec<ToolOutput>) -> Transition<TwoWrites> {
+        let texts: Vec<String> = outputs.iter().map(ToolOutput::model_text).collect();
+        Transition::end().say(Message::assistant(texts.join(" / ")))
     }
 }

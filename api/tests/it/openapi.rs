@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use serde_json::Value;
 
-use crate::test_api::Room;
+use crate::test_api::TestApi;
 
 const ROUTES: [&str; 73] = [
     "delete /v1/files/{id}",
@@ -86,7 +86,10 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     let mut all: Vec<(String, &Value)> = paths
         .iter()
         .flat_map(|(path, item)| {
-            item.as_object().unwrap().iter().map(move |(method, it)| (format!("{method} {path}"), it))
+            item.as_object()
+                .unwrap()
+                .iter()
+                .map(move |(method, operation)| (format!("{method} {path}"), operation))
         })
         .collect();
     all.sort_by(|a, b| a.0.cmp(&b.0));
@@ -102,22 +105,24 @@ fn the_document_lists_and_describes_every_route() {
     for (route, operation) in operations {
         assert!(operation["summary"].is_string() && operation["operationId"].is_string(), "{route}");
         assert!(operation["responses"]["200"].is_object(), "{route}");
-        let keyed = route.contains("/v1/") || route == "get /metrics";
+        let needs_key = route.contains("/v1/") || route == "get /metrics";
         let scopes = operation["security"][0]["bearer"].as_array().map(Vec::len);
-        let needed = usize::from(route != "get /v1/caller");
-        assert_eq!(scopes, keyed.then_some(needed), "{route} needs one scope");
-        assert_eq!(operation["responses"]["default"].is_object(), keyed, "{route}");
-        let dialect =
-            ["/files", "/batches", "/models", "/chat/"].iter().any(|it| route.contains(&format!("/v1{it}")));
-        let shape = if dialect { "#/components/schemas/ErrorReply" } else { "#/components/schemas/Problem" };
+        let scopes_needed = usize::from(route != "get /v1/caller");
+        assert_eq!(scopes, needs_key.then_some(scopes_needed), "{route} needs one scope");
+        assert_eq!(operation["responses"]["default"].is_object(), needs_key, "{route}");
+        let is_openai = ["/files", "/batches", "/models", "/chat/"]
+            .iter()
+            .any(|prefix| route.contains(&format!("/v1{prefix}")));
+        let shape =
+            if is_openai { "#/components/schemas/ErrorReply" } else { "#/components/schemas/Problem" };
         for (status, response) in operation["responses"].as_object().into_iter().flatten() {
             let content = response["content"].as_object().into_iter().flatten().next();
-            let refused = status.as_str() >= "400" && route != "get /readyz";
+            let is_error = status.as_str() >= "400" && route != "get /readyz";
             assert!(
-                !refused || content.is_some_and(|(_, it)| it["schema"]["$ref"] == shape),
+                !is_error || content.is_some_and(|(_, content)| content["schema"]["$ref"] == shape),
                 "{route} {status}"
             );
-            assert!(!dialect || status != "422", "{route}: OpenAI's dialect has 400 for it");
+            assert!(!is_openai || status != "422", "{route}: OpenAI's API has 400 for it");
         }
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             assert!(parameter["description"].is_string(), "{route}: {parameter}");
@@ -127,19 +132,19 @@ fn the_document_lists_and_describes_every_route() {
 
 #[test]
 fn every_referenced_schema_is_in_the_document() {
-    fn pointed(at: &Value, names: &mut Vec<String>) {
-        match at {
-            Value::Object(map) => map.iter().for_each(|(key, it)| match it.as_str() {
+    fn collect_references(value: &Value, names: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, field)| match field.as_str() {
                 Some(name) if key == "$ref" => names.push(name.to_owned()),
-                _ => pointed(it, names),
+                _ => collect_references(field, names),
             }),
-            Value::Array(items) => items.iter().for_each(|it| pointed(it, names)),
+            Value::Array(items) => items.iter().for_each(|item| collect_references(item, names)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
         }
     }
     let document: Value = serde_json::from_str(&api::openapi()).unwrap();
     let mut names = Vec::new();
-    pointed(&document, &mut names);
+    collect_references(&document, &mut names);
     assert!(10 < names.len());
     for name in names {
         assert!(document.pointer(name.trim_start_matches('#')).is_some(), "{name}");
@@ -148,11 +153,11 @@ fn every_referenced_schema_is_in_the_document() {
 
 #[tokio::test]
 async fn the_document_and_its_page_are_served() {
-    let room = Room::new().await;
-    let reply = room.get("/openapi.json").await;
+    let api = TestApi::new().await;
+    let reply = api.get("/openapi.json").await;
     assert_eq!(reply.headers[header::CONTENT_TYPE], "application/json");
     assert_eq!(reply.text(), api::openapi());
-    let reply = room.get("/docs").await;
+    let reply = api.get("/docs").await;
     assert_eq!(
         (reply.status, &reply.headers[header::LOCATION]),
         (StatusCode::SEE_OTHER, &"/docs/".parse().unwrap())
@@ -161,19 +166,19 @@ async fn the_document_and_its_page_are_served() {
 
 #[tokio::test]
 async fn the_page_loads_nothing_from_other_hosts() {
-    let room = Room::new().await;
-    let page = room.get("/docs/").await;
+    let api = TestApi::new().await;
+    let page = api.get("/docs/").await;
     assert_eq!(page.status, StatusCode::OK);
     assert!(page.headers[header::CONTENT_TYPE].to_str().unwrap().starts_with("text/html"));
     let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
     assert!(policy.contains("default-src 'self'") && !policy.contains("http"), "{policy}");
     assert!(!page.text().contains("http://") && !page.text().contains("https://"), "{}", page.text());
     assert!(!page.text().contains("<script>"), "the policy would refuse it");
-    let start = room.get("/docs/swagger-initializer.js").await;
+    let start = api.get("/docs/swagger-initializer.js").await;
     assert!(start.text().contains("\"/openapi.json\""), "{}", start.text());
     assert!(start.text().contains("\"validatorUrl\": \"none\""), "{}", start.text());
-    for file in page.text().split('"').filter(|it| it.ends_with(".js") || it.ends_with(".css")) {
+    for file in page.text().split('"').filter(|path| path.ends_with(".js") || path.ends_with(".css")) {
         let file = file.trim_start_matches("./");
-        assert_eq!(room.get(&format!("/docs/{file}")).await.status, StatusCode::OK, "{file}");
+        assert_eq!(api.get(&format!("/docs/{file}")).await.status, StatusCode::OK, "{file}");
     }
 }

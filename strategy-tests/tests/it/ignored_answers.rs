@@ -7,7 +7,7 @@ use shared::{
 };
 use strategy_tests::{Refusal, Secrets, capture};
 
-struct Parrot<const DEAF: bool>;
+struct Repeater<const IGNORES_ANSWERS: bool>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -18,10 +18,10 @@ enum NodeName {
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 struct Config {}
 
-impl<const DEAF: bool> Strategy for Parrot<DEAF> {
-    const NAME: &'static str = "parrot";
+impl<const IGNORES_ANSWERS: bool> Strategy for Repeater<IGNORES_ANSWERS> {
+    const NAME: &'static str = "repeater";
     const VERSION: u32 = 1;
-    const ABOUT: &'static str = "asks a model, and says what it said, unless it is deaf";
+    const ABOUT: &'static str = "repeats the reply of a model, or ignores it";
     type Config = Config;
     type State = ();
     type Fact = ();
@@ -43,16 +43,20 @@ impl<const DEAF: bool> Strategy for Parrot<DEAF> {
 
 struct Say;
 
-impl<const DEAF: bool> Node<Parrot<DEAF>> for Say {
+impl<const IGNORES_ANSWERS: bool> Node<Repeater<IGNORES_ANSWERS>> for Say {
     type Effect = Chat;
 
-    fn ask(&self, thread: &Thread<Parrot<DEAF>>) -> Chat {
+    fn ask(&self, thread: &Thread<Repeater<IGNORES_ANSWERS>>) -> Chat {
         Chat::new("openai/gpt-4o", "Say something.", thread.all())
     }
 
-    fn learn(&self, _: &Thread<Parrot<DEAF>>, reply: Reply) -> Transition<Parrot<DEAF>> {
-        Transition::end().say(Message::assistant(if DEAF {
-            "Pieces of eight!".to_owned()
+    fn learn(
+        &self,
+        _: &Thread<Repeater<IGNORES_ANSWERS>>,
+        reply: Reply,
+    ) -> Transition<Repeater<IGNORES_ANSWERS>> {
+        Transition::end().say(Message::assistant(if IGNORES_ANSWERS {
+            "Always the same.".to_owned()
         } else {
             reply.content
         }))
@@ -60,22 +64,25 @@ impl<const DEAF: bool> Node<Parrot<DEAF>> for Say {
 }
 
 #[test]
-fn what_does_not_listen_is_refused() {
+fn a_strategy_that_ignores_its_answers_is_refused() {
     let log = |graph: &'static dyn Graph| {
         let script = [
-            r#"{"event":"opened","strategy":"parrot","version":1}"#,
+            r#"{"event":"opened","strategy":"repeater","version":1}"#,
             r#"{"event":"turn_started","messages":[{"role":"user","content":"Hello"}]}"#,
             r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"Good day"}}"#,
         ];
-        let script: Vec<Event> = script.iter().map(|it| serde_json::from_str(it).unwrap()).collect();
+        let script: Vec<Event> = script.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         rerun(graph, &script).unwrap().log
     };
     let secrets = Secrets::and(Vec::new());
-    let deaf = capture(&Parrot::<true>, &log(&Parrot::<true>), &secrets).unwrap_err();
-    assert!(matches!(deaf, Refusal::Green { seq: 3, .. }) && deaf.to_string().contains("Good day"), "{deaf}");
-    let hears = capture(&Parrot::<false>, &log(&Parrot::<false>), &secrets).unwrap();
-    assert_eq!((hears.flips.answers, hears.flips.unread), (1, 0));
+    let ignoring = capture(&Repeater::<true>, &log(&Repeater::<true>), &secrets).unwrap_err();
+    assert!(
+        matches!(ignoring, Refusal::Green { seq: 3, .. }) && ignoring.to_string().contains("Good day"),
+        "{ignoring}"
+    );
+    let using = capture(&Repeater::<false>, &log(&Repeater::<false>), &secrets).unwrap();
+    assert_eq!((using.flips.answers, using.flips.unread), (1, 0));
     // The log of one strategy is not accepted by another.
-    let other = capture(&Parrot::<false>, &log(&Parrot::<true>), &secrets).unwrap_err();
+    let other = capture(&Repeater::<false>, &log(&Repeater::<true>), &secrets).unwrap_err();
     assert!(matches!(other, Refusal::Diverged { seq: 4, .. }), "{other}");
 }

@@ -6,12 +6,12 @@ use demo_servers::{Expert, Ledger};
 use serde_json::json;
 use tokio::{sync::Barrier, task::JoinSet};
 
-use crate::{Client, call, call_as, meet};
+use crate::{Client, call, call_as, connect};
 
 const WRITES: usize = 20;
 
 async fn pair(data: &Path) -> [Client; 2] {
-    [meet(Expert::Notes, data).await, meet(Expert::Notes, data).await]
+    [connect(Expert::Notes, data).await, connect(Expert::Notes, data).await]
 }
 
 /// Appends a line per key through both servers at the same time. A key is made of a server and a number.
@@ -27,8 +27,8 @@ async fn append_at_once(clients: &[Client; 2], key: fn(usize, usize) -> String) 
             });
         }
     }
-    for said in writes.join_all().await {
-        said.expect("appended");
+    for answer in writes.join_all().await {
+        answer.expect("appended");
     }
 }
 

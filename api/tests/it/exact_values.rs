@@ -7,13 +7,13 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    batch_run::Hall,
-    test_api::{Reply, Room},
+    batch_test::BatchTest,
+    test_api::{Reply, TestApi},
 };
 
-async fn send(room: &Room, body: String) -> Reply {
+async fn send(api: &TestApi, body: String) -> Reply {
     let request = Request::post("/v1/turns").header(header::CONTENT_TYPE, "application/json");
-    room.send(request.body(Body::from(body)).unwrap()).await
+    api.send(request.body(Body::from(body)).unwrap()).await
 }
 
 /// The body of a turn with this metadata, as text: a number in a `Value` has already lost what matters.
@@ -27,7 +27,7 @@ fn nested(levels: usize) -> String {
 
 #[tokio::test]
 async fn a_value_that_would_change_is_refused_by_name() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     for (value, place, why) in [
         (
             "18446744073709551616".to_owned(),
@@ -40,7 +40,7 @@ async fn a_value_that_would_change_is_refused_by_name() {
         (r#""\ud83d""#.to_owned(), "metadata.a[1]", "half a character"),
         (nested(64), "metadata.a[1]", "nested deeper than 64 levels"),
     ] {
-        let reply = send(&room, body(&format!(r#"{{"a": [0, {value}]}}"#))).await;
+        let reply = send(&api, body(&format!(r#"{{"a": [0, {value}]}}"#))).await;
         let detail = reply.problem(422, "invalid");
         assert!(detail.starts_with(place) && detail.contains(why), "{value}: {detail}");
         assert!(!reply.json()["hint"].as_str().unwrap_or_default().is_empty(), "{value}: {}", reply.json());
@@ -49,21 +49,21 @@ async fn a_value_that_would_change_is_refused_by_name() {
 
 #[tokio::test]
 async fn a_value_that_is_accepted_comes_back_the_same() {
-    let room = Room::new().await;
+    let api = TestApi::new().await;
     let odd = "\"nul \0 \u{1f980} \u{2028} \\u0000";
     let deep: Value = serde_json::from_str(&nested(60)).unwrap();
     let metadata = json!({
         "n": [u64::MAX, i64::MIN, 9_007_199_254_740_993_u64, 0.1, 1e300, 0.300_000_000_000_000_04],
         "odd": odd, "deep": deep
     });
-    let turn = send(&room, body(&metadata.to_string())).await.json();
+    let turn = send(&api, body(&metadata.to_string())).await.json();
     let id = turn["id"].as_str().unwrap();
-    assert_eq!(room.get(&format!("/v1/turns/{id}")).await.json()["metadata"], metadata);
+    assert_eq!(api.get(&format!("/v1/turns/{id}")).await.json()["metadata"], metadata);
 }
 
 #[tokio::test]
 async fn a_batch_line_with_such_a_value_is_invalid_and_the_others_run() {
-    let hall = Hall::new().await;
+    let test = BatchTest::new().await;
     let line = |id: &str, metadata: &str| {
         format!(
             r#"{{"custom_id": "{id}", "method": "POST", "url": "/v1/turns", "body": {}}}"#,
@@ -77,12 +77,12 @@ async fn a_batch_line_with_such_a_value_is_invalid_and_the_others_run() {
         line(r"nul\u0000", "{}"),
     ]
     .join("\n");
-    let batch = hall.batch(&hall.upload(lines).await, json!({})).await;
-    let over = hall.until_is(&batch, "completed").await;
-    let (good, bad) = (hall.file(&over["output_file_id"]).await, hall.file(&over["error_file_id"]).await);
+    let batch = test.batch(&test.upload(lines).await, json!({})).await;
+    let ended = test.wait_for_status(&batch, "completed").await;
+    let (good, bad) = (test.file(&ended["output_file_id"]).await, test.file(&ended["error_file_id"]).await);
     assert_eq!(good.len(), 1, "{good:?}");
     assert_eq!(good[0]["custom_id"], "good");
-    let codes: Vec<&str> = bad.iter().map(|it| it["error"]["code"].as_str().unwrap()).collect();
+    let codes: Vec<&str> = bad.iter().map(|line| line["error"]["code"].as_str().unwrap()).collect();
     assert_eq!(codes, ["invalid_body", "invalid_body", "invalid_custom_id"], "{bad:?}");
     for (line, why) in bad.iter().zip(["body.metadata.a: the number", "nested deeper than", "without NUL"]) {
         assert!(line["error"]["message"].as_str().unwrap().contains(why), "{line}");

@@ -11,23 +11,23 @@ use store::{Conditions, DryRun, NewTurn, Opening, Store, Stored, ThreadId, Threa
 use threads::StrategyRegistry;
 
 /// A store, its checkpoints, and an independent copy.
-pub(crate) struct Scene {
+pub(crate) struct AuditTest {
     pub(crate) store: Store,
     /// The first and the last thread were attested at both checkpoints, the second at the first. The first has grown
     /// since.
     pub(crate) threads: Vec<ThreadId>,
     /// Number of events of each thread at the two checkpoints.
-    pub(crate) then: [[u64; 3]; 2],
+    pub(crate) lengths_at_checkpoints: [[u64; 3]; 2],
     pub(crate) folder: tempfile::TempDir,
     pub(crate) key: Key,
     pub(crate) place: Place,
     /// A copy of the folder as of the first checkpoint.
-    pub(crate) early: PathBuf,
+    pub(crate) first_checkpoint: PathBuf,
     /// An independent copy of the last note.
-    pub(crate) outside: PathBuf,
+    pub(crate) independent_note: PathBuf,
 }
 
-impl Scene {
+impl AuditTest {
     pub(crate) async fn new(url: &str) -> Self {
         let store = Store::connect(url).await.unwrap();
         store.migrate().await.unwrap();
@@ -37,44 +37,44 @@ impl Scene {
         let mut this = Self {
             store,
             threads: Vec::new(),
-            then: [[0; 3]; 2],
-            early: folder.path().join("early"),
-            outside: folder.path().join("outside.note"),
+            lengths_at_checkpoints: [[0; 3]; 2],
+            first_checkpoint: folder.path().join("early"),
+            independent_note: folder.path().join("outside.note"),
             folder,
             key,
             place,
         };
-        for words in ["steps 6; echo one", "steps 6; echo two", "steps 6; echo three"] {
-            let thread = this.says(None, words).await;
+        for message in ["steps 6; echo one", "steps 6; echo two", "steps 6; echo three"] {
+            let thread = this.run_turn(None, message).await;
             this.threads.push(thread);
         }
-        assert_eq!(this.attest(Gone::Found).await.added, 3);
-        this.then[0] = this.lengths().await;
-        fs::create_dir(&this.early).unwrap();
+        assert_eq!(this.checkpoint(Gone::Found).await.added, 3);
+        this.lengths_at_checkpoints[0] = this.lengths().await;
+        fs::create_dir(&this.first_checkpoint).unwrap();
         for (file, name) in [(&this.place.note, "checkpoint"), (&this.place.heads, "checkpoint.heads")] {
-            fs::copy(file, this.early.join(name)).unwrap();
+            fs::copy(file, this.first_checkpoint.join(name)).unwrap();
         }
         for nth in [0, 2] {
-            this.says(Some(this.threads[nth]), "steps 3; echo more").await;
+            this.run_turn(Some(this.threads[nth]), "steps 3; echo more").await;
         }
-        assert_eq!(this.attest(Gone::Found).await.size, 5);
-        this.then[1] = this.lengths().await;
-        fs::copy(&this.place.note, &this.outside).unwrap();
-        this.says(Some(this.threads[0]), "steps 3; echo and more").await;
+        assert_eq!(this.checkpoint(Gone::Found).await.size, 5);
+        this.lengths_at_checkpoints[1] = this.lengths().await;
+        fs::copy(&this.place.note, &this.independent_note).unwrap();
+        this.run_turn(Some(this.threads[0]), "steps 3; echo and more").await;
         this
     }
 
     /// Sends a message to a thread and runs the turn.
-    pub(crate) async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {
+    pub(crate) async fn run_turn(&self, thread: Option<ThreadId>, text: &str) -> ThreadId {
         let opened =
             serde_json::from_value(serde_json::json!({ "strategy": "probe", "version": 1 })).unwrap();
         let opening = thread.map_or(Opening::New(opened), Opening::Existing);
-        let new = NewTurn::of(opening, vec![Message::user(words)], "ada".to_owned());
+        let new = NewTurn::of(opening, vec![Message::user(text)], "ada".to_owned());
         let turn = self.store.submit(new).await.unwrap().into_turn();
         let (head, log) = self.store.load(turn.thread).await.unwrap();
-        let mut script: Vec<Event> = log.into_iter().map(|it| it.event).collect();
+        let mut script: Vec<Event> = log.into_iter().map(|event| event.event).collect();
         let before = script.len();
-        let heard = TurnStarted {
+        let started = TurnStarted {
             turn: turn.id,
             actor: "ada".to_owned(),
             time: queue::clock::rfc3339(turn.created_at),
@@ -82,19 +82,17 @@ impl Scene {
             messages: turn.messages,
             caller: None,
         };
-        script.push(heard.into());
-        let probe = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
-        let lived = shared::rerun(probe, &script).unwrap();
-        self.store.append(&head, &lived.log[before..], None).await.unwrap();
-        threads::rebuild(&self.store, &strategies_here(), &round(Some(turn.thread)), DryRun::No)
-            .await
-            .unwrap();
+        script.push(started.into());
+        let probe = strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();
+        let result = shared::rerun(probe, &script).unwrap();
+        self.store.append(&head, &result.log[before..], None).await.unwrap();
+        threads::rebuild(&self.store, &all_strategies(), &scan(Some(turn.thread)), DryRun::No).await.unwrap();
         turn.thread
     }
 
-    pub(crate) async fn attest(&self, gone: Gone) -> Made {
+    pub(crate) async fn checkpoint(&self, gone: Gone) -> Made {
         let made =
-            checkpoints::checkpoint(&self.store, &round(None), &self.place, &self.key, gone).await.unwrap();
+            checkpoints::checkpoint(&self.store, &scan(None), &self.place, &self.key, gone).await.unwrap();
         assert_eq!(made.found, 0, "{:?}", made.findings);
         made
     }
@@ -102,12 +100,12 @@ impl Scene {
     /// Verifies the store against the folder and further checkpoints.
     pub(crate) async fn verify(&self, more: &[&Path]) -> Report {
         let own = self.place.note.clone();
-        let checkpoints = std::iter::once(own).chain(more.iter().map(|it| it.to_path_buf())).collect();
-        self.asked(Asked { checkpoints, vkey: Some(self.key.vkey().to_owned()) }, None).await
+        let checkpoints = std::iter::once(own).chain(more.iter().map(|path| path.to_path_buf())).collect();
+        self.verify_with(Asked { checkpoints, vkey: Some(self.key.vkey().to_owned()) }, None).await
     }
 
-    pub(crate) async fn asked(&self, asked: Asked, thread: Option<ThreadId>) -> Report {
-        checkpoints::verify(&self.store, &strategies_here(), &round(thread), &asked).await.unwrap()
+    pub(crate) async fn verify_with(&self, asked: Asked, thread: Option<ThreadId>) -> Report {
+        checkpoints::verify(&self.store, &all_strategies(), &scan(thread), &asked).await.unwrap()
     }
 
     pub(crate) async fn log(&self, nth: usize) -> Vec<Stored> {
@@ -122,13 +120,13 @@ impl Scene {
     /// Replaces the log of a thread, and its rows to match.
     pub(crate) async fn forge(&self, nth: usize, log: &[Stored]) {
         self.replace(nth, log).await;
-        threads::rebuild(&self.store, &strategies_here(), &round(Some(self.threads[nth])), DryRun::No)
+        threads::rebuild(&self.store, &all_strategies(), &scan(Some(self.threads[nth])), DryRun::No)
             .await
             .unwrap();
     }
 
     /// Sets a thread back to this number of events.
-    pub(crate) async fn set_back(&self, nth: usize, events: u64) {
+    pub(crate) async fn roll_back(&self, nth: usize, events: u64) {
         let mut log = self.log(nth).await;
         log.truncate(usize::try_from(events).unwrap());
         let turns = format!("DELETE FROM turns WHERE thread_id = $1 AND started_seq >= {events}");
@@ -143,31 +141,31 @@ impl Scene {
     }
 
     /// Recreates everything in the folder from the current store, with this key.
-    pub(crate) async fn attest_anew(&self, key: &Key) {
+    pub(crate) async fn recreate_checkpoint(&self, key: &Key) {
         fs::remove_file(&self.place.note).unwrap();
         fs::remove_file(&self.place.heads).unwrap();
-        checkpoints::checkpoint(&self.store, &round(None), &self.place, key, Gone::Found).await.unwrap();
+        checkpoints::checkpoint(&self.store, &scan(None), &self.place, key, Gone::Found).await.unwrap();
     }
 
     /// Sets the folder back to the first checkpoint.
-    pub(crate) fn set_folder_back(&self) {
-        fs::copy(self.early.join("checkpoint"), &self.place.note).unwrap();
-        fs::copy(self.early.join("checkpoint.heads"), &self.place.heads).unwrap();
+    pub(crate) fn roll_back_folder(&self) {
+        fs::copy(self.first_checkpoint.join("checkpoint"), &self.place.note).unwrap();
+        fs::copy(self.first_checkpoint.join("checkpoint.heads"), &self.place.heads).unwrap();
     }
 
     async fn lengths(&self) -> [u64; 3] {
         let mut all = [0; 3];
-        for (nth, it) in all.iter_mut().enumerate() {
-            *it = self.log(nth).await.len() as u64;
+        for (nth, length) in all.iter_mut().enumerate() {
+            *length = self.log(nth).await.len() as u64;
         }
         all
     }
 }
 
-pub(crate) fn strategies_here() -> StrategyRegistry {
+pub(crate) fn all_strategies() -> StrategyRegistry {
     StrategyRegistry::new(strategies::all())
 }
 
-pub(crate) fn round(thread: Option<ThreadId>) -> ThreadScan {
+pub(crate) fn scan(thread: Option<ThreadId>) -> ThreadScan {
     ThreadScan::of(Conditions::default(), 2).only(thread)
 }

@@ -9,29 +9,29 @@ use shared::{
 
 /// Asks a question. Its options are the parts of the message between bars; without bars there are none. A question that
 /// begins with “book” is about a call, and takes other answers than its options.
-pub(crate) struct Leave;
+pub(crate) struct Approval;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NodeName {
     Ask,
-    Hear,
+    ReceiveAnswer,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Config {}
 
-impl Strategy for Leave {
-    const NAME: &'static str = "leave";
+impl Strategy for Approval {
+    const NAME: &'static str = "approval";
     const VERSION: u32 = 1;
-    const ABOUT: &'static str = "asks for leave";
+    const ABOUT: &'static str = "asks for approval";
     type Config = Config;
     type State = ();
     type Fact = ();
     type NodeName = NodeName;
     const EDGES: Edges<NodeName> =
-        &[(NodeName::Ask, &[Edge::Ask(NodeName::Hear)]), (NodeName::Hear, &[Edge::End])];
+        &[(NodeName::Ask, &[Edge::Ask(NodeName::ReceiveAnswer)]), (NodeName::ReceiveAnswer, &[Edge::End])];
     const ENTRANCES: &'static [NodeName] = &[NodeName::Ask];
 
     fn enter(_: &Thread<Self>) -> NodeName {
@@ -41,7 +41,7 @@ impl Strategy for Leave {
     fn node(name: NodeName) -> &'static dyn Step<Self> {
         match name {
             NodeName::Ask => &Ask,
-            NodeName::Hear => &Hear,
+            NodeName::ReceiveAnswer => &ReceiveAnswer,
         }
     }
 
@@ -49,7 +49,7 @@ impl Strategy for Leave {
 
     fn proposed_calls(thread: &Thread<Self>) -> Vec<ProposedCall> {
         let arguments = json!({"hour": 12}).as_object().cloned();
-        let text = |it: &str| it.to_owned();
+        let text = |text: &str| text.to_owned();
         let call = ProposedCall {
             server: text("calendar"),
             tool: text("book"),
@@ -62,36 +62,36 @@ impl Strategy for Leave {
 
 struct Ask;
 
-impl Node<Leave> for Ask {
+impl Node<Approval> for Ask {
     type Effect = ();
 
-    fn ask(&self, _: &Thread<Leave>) {}
+    fn ask(&self, _: &Thread<Approval>) {}
 
-    fn learn(&self, thread: &Thread<Leave>, (): ()) -> Transition<Leave> {
-        let mut pieces = thread.user_message().split('|').map(|it| it.trim().to_owned());
-        let question = pieces.next().unwrap_or_default();
+    fn learn(&self, thread: &Thread<Approval>, (): ()) -> Transition<Approval> {
+        let mut parts = thread.user_message().split('|').map(|piece| piece.trim().to_owned());
+        let question = parts.next().unwrap_or_default();
         let question = Question {
             kind: InterruptKind::Approval,
             question,
-            options: pieces.collect(),
+            options: parts.collect(),
             open_ended: is_booking(thread),
         };
-        Transition::ask(question, NodeName::Hear)
+        Transition::ask(question, NodeName::ReceiveAnswer)
     }
 }
 
-fn is_booking(thread: &Thread<Leave>) -> bool {
-    thread.messages.first().is_some_and(|it| it.content.starts_with("book"))
+fn is_booking(thread: &Thread<Approval>) -> bool {
+    thread.messages.first().is_some_and(|message| message.content.starts_with("book"))
 }
 
-struct Hear;
+struct ReceiveAnswer;
 
-impl Node<Leave> for Hear {
+impl Node<Approval> for ReceiveAnswer {
     type Effect = ();
 
-    fn ask(&self, _: &Thread<Leave>) {}
+    fn ask(&self, _: &Thread<Approval>) {}
 
-    fn learn(&self, thread: &Thread<Leave>, (): ()) -> Transition<Leave> {
+    fn learn(&self, thread: &Thread<Approval>, (): ()) -> Transition<Approval> {
         Transition::end().say(Message::assistant(format!("answered {:?}", thread.user_message())))
     }
 }
