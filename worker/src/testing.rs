@@ -14,18 +14,17 @@ use std::{
 use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, Schedule};
 use serde_json::json;
-use shared::{DynThread, Message, Opened, Request, Response, strategies};
-use store::{Backends, Log, NewTurn, Opening, Store, StrategyRegistry, Turn};
+use shared::{DynThread, Message, Opened, Request, Response};
+use store::{NewTurn, Opening, Store, Turn};
+use threads::{Backends, Log, StrategyRegistry};
 use tokio::{
     sync::{Notify, RwLock},
     time::{Instant, sleep},
 };
 
-pub use self::fixture::{FixtureRun, fixtures, read, run_fixture};
-use crate::{
-    Backoff, RequestAdmission, StepRunner, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+pub use self::fixture::{FixtureRun, first_turn, fixtures, in_doubt, only_the_world_acts, read, run_fixture};
+use crate::{Backoff, RequestAdmission, StepRunner, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 /// Maximum time that a test waits for an event.
 pub const TIMEOUT: Duration = Duration::from_secs(60);

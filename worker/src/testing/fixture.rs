@@ -9,12 +9,14 @@ use std::{
 
 use queue::{Lane, Schedule};
 use serde_json::Value;
-use shared::{Event, Graph, InputResponse, Message, Policy, RunStatus, TurnKind, rerun, strategies};
-use store::{Backends, NewTurn, Opening, StrategyRegistry, ThreadId, ThreadLog};
+use shared::{Event, Graph, InputResponse, Message, Policy, RunStatus, TurnKind, rerun};
+use store::{NewTurn, Opening, ThreadId};
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::{CONFIG, steps};
-use crate::{Shutdown, Worker, world::World};
+use crate::{Shutdown, Worker};
+use world::World;
 
 /// Returns the fixtures of a strategy, in the order of their names.
 ///
@@ -38,6 +40,45 @@ pub fn fixtures(graph: &dyn Graph) -> Vec<PathBuf> {
 pub fn read(path: &Path) -> Vec<Event> {
     let text = fs::read_to_string(path).expect("the fixture can be read");
     text.lines().map(|line| serde_json::from_str(line).expect("each line is an event")).collect()
+}
+
+/// Returns the opening and the first messages of a fixture.
+///
+/// # Panics
+///
+/// If it begins with anything else.
+pub fn first_turn(script: &[Event]) -> (Opening, Vec<Message>) {
+    let [Event::Opened(opened), Event::TurnStarted(started), ..] = script else { panic!("not a fixture") };
+    (Opening::New(opened.clone()), started.messages.clone())
+}
+
+/// Returns true if only the world acts after the first message.
+///
+/// Threads with a budget are excluded: after a crash, the first of two concurrent answers may be kept and exhaust the
+/// budget before the second is requested.
+pub fn only_the_world_acts(script: &[Event]) -> bool {
+    let is_free = matches!(script.first(), Some(Event::Opened(opened)) if opened.budget.is_none());
+    let is_by_world = |event: &Event| matches!(event, Event::Answered(_) | Event::AttemptFailed(_));
+    is_free && script.iter().skip(2).all(is_by_world)
+}
+
+/// Returns the seq of the last request of a log, and its slots in doubt.
+///
+/// # Panics
+///
+/// If the log has no request.
+pub fn in_doubt(log: &[Event]) -> (usize, Vec<usize>) {
+    let is_request = |event: &Event| matches!(event, Event::Asked(_));
+    let asked = log.iter().rposition(is_request).expect("the log has a request");
+    let mut slots = Vec::new();
+    for event in &log[asked..] {
+        if let Event::InDoubt(doubt) = event {
+            slots.push(doubt.slot);
+        } else if matches!(event, Event::Reconciled(_) | Event::Answered(_) | Event::AttemptFailed(_)) {
+            slots.retain(|slot| Some(*slot) != event.slot());
+        }
+    }
+    (asked, slots)
 }
 
 /// The thread that a worker made of a fixture.

@@ -15,16 +15,16 @@ use queue::{
 };
 use serde::{Deserialize, Serialize};
 use shared::{
-    DynThread, Edge, Edges, Node, Request, Response, Simulate, Simulation, Step, Strategy, Thread,
-    Transition,
-    strategies::{self, probe},
+    DynThread, Edge, Edges, Node, Request, Response, Simulate, Simulation, Step, Strategy, Thread, Transition,
 };
-use store::{Backends, Opening, Recorded, StrategyRegistry, ThreadId, Turn, TurnStatus};
+use store::{Opening, Recorded, ThreadId, Turn, TurnStatus};
+use strategies::probe;
+use threads::{Backends, StrategyRegistry};
 use worker::{
     RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
     testing::{CONFIG, backends, opened, start_turn, steps, turn_over},
-    world::{Outcome, RequestContext, World},
 };
+use world::{Outcome, RequestContext, World};
 
 /// A turn without requests is one write, however many nodes it has.
 #[tokio::test]

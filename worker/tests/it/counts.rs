@@ -7,16 +7,15 @@ use std::{
 };
 
 use queue::clock;
-use shared::{Message, strategies};
+use shared::Message;
 use store::{
-    CauseCount, Conditions, CountedEnd, DryRun, Opening, Resolution, Store, StrategyRegistry, ThreadScan,
-    UsageShare, testing::tamper,
+    CauseCount, Conditions, CountedEnd, DryRun, Opening, Resolution, Store, ThreadScan, UsageShare,
+    testing::tamper,
 };
+use threads::StrategyRegistry;
 use tokio::time::timeout;
-use worker::{
-    testing::{fixtures, opened, read, run_fixture, submit, with_new_queue},
-    world::RecordedWorld,
-};
+use worker::testing::{fixtures, opened, read, run_fixture, submit, with_new_queue};
+use world::RecordedWorld;
 
 use crate::sample::is_long;
 
@@ -63,7 +62,7 @@ async fn a_rebuild_counts_what_workers_counted() {
 
 async fn rebuild(store: &Store) {
     let scan = ThreadScan::of(Conditions::default(), 2);
-    store.rebuild(&StrategyRegistry::new(strategies::all()), &scan, DryRun::No).await.unwrap();
+    threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &scan, DryRun::No).await.unwrap();
 }
 
 /// Returns the sums of all intervals, by length. An event is counted when it is stored, a moment after its time, so single

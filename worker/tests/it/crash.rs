@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use queue::{Depth, Lane, Schedule};
-use shared::{DynThread, Event, Fault, FaultKind, Message, Policy, Response, strategies};
+use shared::{DynThread, Event, Fault, FaultKind, Message, Policy, Response};
 use store::testing::tamper::execute_with;
-use store::{
-    Backends, Error, NewTurn, Opening, StrategyRegistry, ThreadId, Turn, TurnFilter, TurnId, TurnStatus,
-};
+use store::{Error, NewTurn, Opening, ThreadId, Turn, TurnFilter, TurnId, TurnStatus};
+use threads::{Backends, StrategyRegistry};
 use tokio::{
     sync::{Barrier, Notify},
     task::JoinHandle,
@@ -16,8 +15,8 @@ use tokio::{
 use worker::{
     Shutdown, StepOutcome, StepRunner, Worker,
     testing::{self, CONFIG, EchoWorld, backends, opened, start_turn, turn_over, until},
-    world::{Outcome, RequestContext, World},
 };
+use world::{Outcome, RequestContext, World};
 
 /// Two workers on the same threads: whatever they do concurrently, no turn is decided twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

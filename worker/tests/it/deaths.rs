@@ -7,13 +7,14 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, Schedule};
-use shared::{DynThread, Event, Message, Response, Retried, strategies};
-use store::{Backends, Opening, Store, StrategyRegistry, ThreadId, ThreadLog, Turn, TurnStatus};
+use shared::{DynThread, Event, Message, Response, Retried};
+use store::{Opening, Store, ThreadId, Turn, TurnStatus};
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use worker::{
     Shutdown, TurnLimits, Worker, WorkerConfig,
     testing::{self, CONFIG, EchoWorld, opened, steps, turn_over},
-    world::{Outcome, RequestContext, World},
 };
+use world::{Outcome, RequestContext, World};
 
 const LEASE: Duration = Duration::from_millis(200);
 

@@ -8,18 +8,14 @@ mod strict;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use shared::{
-    DynThread, Event, Graph, Next, PendingRequest, Reply, Request, Response, rerun, strategies, transcript,
-};
+use shared::{DynThread, Event, Graph, Next, PendingRequest, Reply, Request, Response, rerun, transcript};
 use store::MemoryIndex;
 use tokio::sync::Mutex;
 use uuid::Uuid;
-use worker::{
-    testing::{backends, fixtures, read, run_fixture},
-    world::{
-        Commands, DIALECTS, Dialect, DiscardDeltas, Index, LiveWorld, Models, OpenAi, Outcome, Provider,
-        RecordedWorld, RequestContext, Servers, World,
-    },
+use worker::testing::{backends, fixtures, read, run_fixture};
+use world::{
+    Commands, DIALECTS, Dialect, DiscardDeltas, Index, LiveWorld, Models, OpenAi, Outcome, Provider,
+    RecordedWorld, RequestContext, Servers, World,
 };
 
 use self::endpoint::Endpoint;

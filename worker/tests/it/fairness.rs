@@ -6,14 +6,15 @@ use async_trait::async_trait;
 use queue::{Lane, MemoryQueue, Priority, Queue, RedisQueue, Schedule};
 use serde_json::json;
 use shared::{DynThread, Message, Request, Response};
-use store::{Backends, NewTurn, Opening, ThreadId};
+use store::{NewTurn, Opening, ThreadId};
 use test_servers::Redis;
+use threads::Backends;
 use tokio::{sync::Semaphore, task::JoinHandle};
 use worker::{
     Shutdown, Worker, WorkerConfig,
     testing::{CONFIG, backends_over, steps, until},
-    world::{Outcome, RequestContext, World},
 };
+use world::{Outcome, RequestContext, World};
 
 use crate::recording_queue::{Acknowledge, RecordingQueue};
 

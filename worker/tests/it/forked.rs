@@ -16,18 +16,16 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use queue::{Lane, RedisNotifications, RedisQueue, Schedule, clock};
 use serde_json::Value;
-use shared::{DynThread, Event, Fault, Goto, Graph, Request, Response, RunStatus, replay, rerun, strategies};
-use store::{
-    Backends, Conditions, DryRun, ImportedEvent, NewFork, Opening, Store, StrategyRegistry, ThreadId,
-    ThreadScan, ThreadStatus, TurnStatus, rename_turns,
-};
+use shared::{DynThread, Event, Fault, Goto, Graph, Request, Response, RunStatus, replay, rerun};
+use store::{Conditions, DryRun, Opening, Store, ThreadId, ThreadScan, ThreadStatus, TurnStatus};
+use threads::{Backends, ImportedEvent, NewFork, StrategyRegistry, rename_turns};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 use worker::{
     Shutdown, Worker,
     testing::{CONFIG, TIMEOUT, backends, fixtures, opened, read, start_turn, steps, turn_over},
-    world::{Outcome, RecordedWorld, RequestContext, World},
 };
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::sample::Sample;
 
@@ -96,8 +94,10 @@ async fn after_a_failure() {
 
     let head = backends.store.head(turn.thread).await.unwrap().seq;
     let strategies = StrategyRegistry::new(strategies::all());
-    let fork =
-        backends.store.fork(&strategies, unchanged_fork(turn.thread, head - 1)).await.unwrap().thread();
+    let fork = threads::fork(&backends.store, &strategies, unchanged_fork(turn.thread, head - 1))
+        .await
+        .unwrap()
+        .thread();
     backends.queue.enqueue(fork, &Lane::default(), Schedule::Now).await.unwrap();
     let log = log_at_rest(&backends, fork).await;
     let ended = matches!(log.last(), Some(Event::Decided(decision)) if decision.to == Goto::End);
@@ -171,7 +171,7 @@ async fn run_forks(
     let mut forks = Vec::new();
     for (seq, expected) in chosen {
         let new = unchanged_fork(source, seq as u64);
-        let thread = backends.store.fork(&strategies, new).await.unwrap().thread();
+        let thread = threads::fork(&backends.store, &strategies, new).await.unwrap().thread();
         backends.queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
         forks.push(Fork { source, seq, thread, expected });
     }
@@ -232,7 +232,8 @@ fn check_fork(
 /// Checks that rows match logs and hash chains hold, for forks and sources.
 async fn rows_match(store: &Store, forks: usize) {
     let scan = ThreadScan::of(Conditions::default(), 1);
-    let rebuilt = store.rebuild(&StrategyRegistry::new(strategies::all()), &scan, DryRun::Yes).await.unwrap();
+    let rebuilt =
+        threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &scan, DryRun::Yes).await.unwrap();
     assert!(rebuilt.found.is_empty() && (forks as u64) < rebuilt.threads, "{forks} forks: {rebuilt:?}");
     assert_eq!(store.verify(&scan).await.unwrap().found, 0);
 }
@@ -247,7 +248,7 @@ async fn import(backends: &Backends, log: &[Event]) -> ThreadId {
     };
     let (id, log) = (Uuid::now_v7(), log.iter().map(imported).collect());
     let strategies = StrategyRegistry::new(strategies::all());
-    backends.store.import_thread(&strategies, id, log, Vec::new()).await.unwrap();
+    threads::import_thread(&backends.store, &strategies, id, log, Vec::new()).await.unwrap();
     id
 }
 

@@ -13,18 +13,20 @@ use async_trait::async_trait;
 use queue::Lane;
 use shared::{
     DynThread, Event, Graph, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput, Verdict,
-    strategies,
 };
 use store::{
-    Backends, CancelRequest, Error, Head, Log, Opening, Pause, Queued, ReadModelUpdate, Recorded as Row,
-    Runnable, Store, StrategyRegistry, ThreadId, ThreadLog, TurnId, Withdrawal,
+    CancelRequest, Error, Head, Pause, Queued, ReadModelUpdate, Recorded as Row, Runnable, Store, ThreadId,
+    TurnId, Withdrawal,
 };
+use threads::{Backends, Log, StrategyRegistry, ThreadLog};
 use tokio::{sync::Notify, task::JoinSet};
 use worker::{
     StepOutcome,
-    testing::{backends, fixtures, read, steps, submit, with_new_queue},
-    world::{Outcome, RecordedWorld, RequestContext, World},
+    testing::{
+        backends, first_turn, fixtures, in_doubt, only_the_world_acts, read, steps, submit, with_new_queue,
+    },
 };
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::sample::{Sample, is_long};
 
@@ -228,15 +230,6 @@ async fn killed_in_every_thread(graph: &'static dyn Graph) -> Kills {
     sum
 }
 
-/// Returns true if only the world acts after the first message.
-///
-/// Threads with a budget are excluded: after a crash, the first of two concurrent answers may be kept and exhaust the
-/// budget before the second is requested.
-fn only_the_world_acts(script: &[Event]) -> bool {
-    let free = matches!(script.first(), Some(Event::Opened(opened)) if opened.budget.is_none());
-    free && script.iter().skip(2).all(|event| matches!(event, Event::Answered(_) | Event::AttemptFailed(_)))
-}
-
 /// Returns true if a server of the thread offers a tool that must not be repeated.
 fn has_unrepeatable_tool(script: &[Event]) -> bool {
     let offered = script.iter().filter_map(|event| match event {
@@ -308,10 +301,8 @@ async fn run(
         notifications: backends.notifications.clone(),
     };
     let steps = steps(&deadly, world.clone(), "w");
-    let (Event::Opened(opened), Event::TurnStarted(started)) = (&script[0], &script[1]) else {
-        panic!("not a fixture")
-    };
-    let thread = submit(backends, Opening::New(opened.clone()), started.messages.clone()).await.thread;
+    let (opening, messages) = first_turn(script);
+    let thread = submit(backends, opening, messages).await.thread;
     let (mut deaths, wake) = (0, Notify::new());
     let status = loop {
         let outcome = tokio::select! {
@@ -350,18 +341,8 @@ async fn resolve_doubts(backends: &Backends, thread: ThreadId, world: &DeadlyWor
         status => return status,
     }
     let (_, rows) = backends.store.load(thread).await.unwrap();
-    let asked = rows.iter().rposition(|row| matches!(row.event, Event::Asked(_))).unwrap();
-    let mut in_doubt = Vec::new();
-    for row in &rows[asked..] {
-        match &row.event {
-            Event::InDoubt(doubt) => in_doubt.push(doubt.slot),
-            Event::Reconciled(_) | Event::Answered(_) | Event::AttemptFailed(_) => {
-                in_doubt.retain(|slot| Some(*slot) != row.event.slot());
-            }
-            _ => (),
-        }
-    }
-    for slot in in_doubt {
+    let (asked, slots) = in_doubt(&rows.into_iter().map(|row| row.event).collect::<Vec<_>>());
+    for slot in slots {
         let key = format!("{thread}:{asked}:{slot}");
         let result = world.writes.lock().unwrap().get(&key).map(|writes| writes[0].result.clone());
         let verdict = result.map_or(Verdict::DidNotHappen, |result| Verdict::Happened { result });

@@ -12,18 +12,19 @@ use std::{
 use async_trait::async_trait;
 use shared::{
     Answered, DynThread, Event, Fault, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput,
-    Verdict, strategies,
+    Verdict,
 };
-use store::{Backends, Opening, StrategyRegistry, ThreadId, ThreadLog};
+use store::ThreadId;
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::{
     sync::{Notify, oneshot},
     task::JoinHandle,
 };
 use worker::{
     StepOutcome, StepRunner,
-    testing::{backends, fixtures, read, steps, submit},
-    world::{Outcome, RecordedWorld, RequestContext, World},
+    testing::{backends, first_turn, fixtures, read, steps, submit},
 };
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -65,9 +66,7 @@ impl Stopped {
         let graph = strategies::find("retriever").unwrap();
         let path = fixtures(graph).into_iter().find(|path| path.ends_with("write_in_doubt.jsonl")).unwrap();
         let script: Vec<Event> = read(&path).into_iter().filter_map(answered_at_once).collect();
-        let (Event::Opened(opened), Event::TurnStarted(started)) = (&script[0], &script[1]) else {
-            panic!("not a fixture")
-        };
+        let (opening, messages) = first_turn(&script);
         let backends = backends().await;
         let world = Arc::new(Gated {
             recorded: RecordedWorld::new(graph, &script).unwrap(),
@@ -75,7 +74,7 @@ impl Stopped {
             open: Mutex::default(),
             begun: Notify::new(),
         });
-        let thread = submit(&backends, Opening::New(opened.clone()), started.messages.clone()).await.thread;
+        let thread = submit(&backends, opening, messages).await.thread;
         let wake = Arc::<Notify>::default();
         let (worker, waking) = (steps(&backends, world.clone(), "stopped"), wake.clone());
         let job = tokio::spawn(async move { run(&worker, thread, &waking).await });

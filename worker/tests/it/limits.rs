@@ -18,15 +18,18 @@ use queue::{
     },
 };
 use serde_json::json;
-use shared::{DynThread, Event, Message, Opened, Request, Response, RunStatus, Safety, strategies};
-use store::{Backends, Opening, Store, StrategyRegistry, ThreadId, ThreadLog, Turn, TurnFilter, TurnStatus};
+use shared::{DynThread, Event, Message, Request, Response, RunStatus, Safety};
+use store::{Opening, Store, ThreadId, Turn, TurnFilter, TurnStatus};
 use test_servers::Redis;
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::sync::{Notify, Semaphore};
 use worker::{
     MaxRunningTurns, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
-    testing::{self, CONFIG, EchoWorld, backends, fixtures, opened, read, start_turn, submit, turn_over},
-    world::{Outcome, RecordedWorld, RequestContext, World},
+    testing::{
+        self, CONFIG, EchoWorld, backends, first_turn, fixtures, opened, read, start_turn, submit, turn_over,
+    },
 };
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 /// Lifetime of leases and permits.
 const LEASE: Duration = Duration::from_millis(600);
@@ -364,7 +367,7 @@ struct LimitedWrites {
 impl LimitedWrites {
     /// Returns the world of a fixture with a write that must not be repeated, its first events, and the number of writes that
     /// are answered.
-    fn new(answered: usize) -> (Arc<Self>, Opened, Vec<Message>) {
+    fn new(answered: usize) -> (Arc<Self>, Opening, Vec<Message>) {
         let graphs = ["planner", "action_plan"].map(|name| strategies::find(name).unwrap());
         let scripts = graphs
             .into_iter()
@@ -373,14 +376,12 @@ impl LimitedWrites {
             .filter(|(_, script)| script.iter().skip(2).all(|event| matches!(event, Event::Answered(_))))
             .find(|(graph, script)| has_unrepeatable_call(&shared::rerun(*graph, script).unwrap().log))
             .expect("a fixture with such a write");
-        let (Event::Opened(opened), Event::TurnStarted(started)) = (&script[0], &script[1]) else {
-            panic!("not a fixture")
-        };
+        let (opening, messages) = first_turn(&script);
         let recorded = RecordedWorld::new(graph, &script).unwrap();
         let limit = RateLimit { concurrency: Some(1), ..RateLimit::default() };
         let answered = Semaphore::new(answered);
         let this = Self { recorded, limit, writes: Mutex::default(), answered };
-        (Arc::new(this), opened.clone(), started.messages.clone())
+        (Arc::new(this), opening, messages)
     }
 }
 
@@ -422,12 +423,12 @@ impl World for LimitedWrites {
 /// A write waiting for its permit was not attempted: after its worker is killed, nothing is in doubt.
 #[tokio::test]
 async fn a_write_that_waits_for_a_permit_is_not_in_doubt() {
-    let (world, opened, messages) = LimitedWrites::new(100);
+    let (world, opening, messages) = LimitedWrites::new(100);
     let limiter = MemoryRateLimiter::new(Timing::with_permit_ttl(Duration::from_secs(600)));
     let (backends, wake) = (backends().await, Notify::new());
     let other = take(&limiter, world.limit).await;
     let admission = || RequestAdmission::new(Arc::new(limiter.clone()), None);
-    let thread = submit(&backends, Opening::New(opened), messages).await.thread;
+    let thread = submit(&backends, opening, messages).await.thread;
     let killed = steps(&backends, world.clone(), admission(), "killed");
     let outcome = loop {
         match killed.run_job(thread, &wake).await.unwrap() {
@@ -451,12 +452,12 @@ async fn a_write_that_waits_for_a_permit_is_not_in_doubt() {
 /// A timed-out write may have happened, so a person is asked.
 #[tokio::test]
 async fn a_write_that_times_out_is_in_doubt() {
-    let (world, opened, messages) = LimitedWrites::new(0);
+    let (world, opening, messages) = LimitedWrites::new(0);
     let (backends, wake) = (backends().await, Notify::new());
     let limiter = Arc::new(MemoryRateLimiter::new(PACE));
     let admission = RequestAdmission::new(limiter, Some(Duration::from_secs(1)));
     let steps = steps(&backends, world.clone(), admission, "w");
-    let thread = submit(&backends, Opening::New(opened), messages).await.thread;
+    let thread = submit(&backends, opening, messages).await.thread;
     while steps.run_job(thread, &wake).await.unwrap() != StepOutcome::Idle {}
     let (_, log) = backends.store.load(thread).await.unwrap();
     let Event::InDoubt(doubt) = &log.last().unwrap().event else { panic!("{:?}", log.last()) };

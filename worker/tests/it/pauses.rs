@@ -10,14 +10,17 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{ALL_WORKERS, Lane, Notification, Schedule, clock};
-use shared::{DynThread, Event, Message, Opened, Request, strategies};
-use store::{Backends, NewTurn, Opening, Pause, PauseKind, ThreadId, TurnFilter};
+use shared::{DynThread, Event, Message, Request};
+use store::{NewTurn, Opening, Pause, PauseKind, ThreadId, TurnFilter};
+use threads::Backends;
 use tokio::task::JoinHandle;
 use worker::{
     Shutdown, Worker, WorkerConfig,
-    testing::{self, CONFIG, EchoWorld, fixtures, opened, read, start_turn, steps, turn_over, until},
-    world::{Outcome, RecordedWorld, RequestContext, World},
+    testing::{
+        self, CONFIG, EchoWorld, first_turn, fixtures, opened, read, start_turn, steps, turn_over, until,
+    },
 };
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 /// Maximum wait for an expected event; shorter than the delay of a blocked thread.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -61,12 +64,6 @@ impl PausedWork {
         let steps = steps(&self.backends, self.world.clone(), "w");
         let config = WorkerConfig { sweep_interval, ..CONFIG };
         self.worker = Some(tokio::spawn(Worker::new(steps, config).run(self.stop.clone())));
-    }
-
-    async fn start_turn(&self, opened: Opened, messages: Vec<Message>) -> ThreadId {
-        let thread = testing::submit(&self.backends, Opening::New(opened), messages).await.thread;
-        self.backends.queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
-        thread
     }
 
     async fn probe(&self, message: &str) -> ThreadId {
@@ -159,9 +156,6 @@ async fn a_paused_model_holds_only_those_who_ask_it() {
         .map(|path| read(path))
         .find(|script| script.iter().skip(2).all(|event| matches!(event, Event::Answered(_))))
         .unwrap();
-    let (Event::Opened(opened), Event::TurnStarted(started)) = (&script[0], &script[1]) else {
-        panic!("not a fixture")
-    };
     let log = shared::rerun(graph, &script).unwrap().log;
     let model = log.iter().find_map(|event| match event {
         Event::Asked(asked) => asked.requests.iter().find_map(|request| match request {
@@ -174,7 +168,9 @@ async fn a_paused_model_holds_only_those_who_ask_it() {
     let mut work = PausedWork::new(Some(RecordedWorld::new(graph, &script).unwrap())).await;
     work.pause(PauseKind::Model, &model).await;
     work.start_worker(HOUR);
-    let blocked = work.start_turn(opened.clone(), started.messages.clone()).await;
+    let (opening, messages) = first_turn(&script);
+    let blocked = testing::submit(&work.backends, opening, messages).await.thread;
+    work.backends.queue.enqueue(blocked, &Lane::default(), Schedule::Now).await.unwrap();
     work.until_blocked(1).await;
     let free = work.probe("wait 0").await;
     work.until_over(free).await;

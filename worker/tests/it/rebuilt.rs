@@ -12,16 +12,15 @@ use std::{
 };
 
 use queue::clock;
-use shared::{Graph, Message, strategies};
+use shared::{Graph, Message};
 use store::{
-    Conditions, Differs, DryRun, NewTurn, Opening, Rebuilt, Store, StrategyRegistry, ThreadId, ThreadScan,
-    TurnFilter, TurnId, testing::corrupt_read_models,
+    Conditions, Differs, DryRun, NewTurn, Opening, Store, ThreadId, ThreadScan, TurnFilter, TurnId,
+    testing::corrupt_read_models,
 };
+use threads::{Rebuilt, StrategyRegistry};
 use tokio::time::{sleep, timeout};
-use worker::{
-    testing::{fixtures, opened, read, run_fixture, with_new_queue},
-    world::RecordedWorld,
-};
+use worker::testing::{fixtures, opened, read, run_fixture, with_new_queue};
+use world::RecordedWorld;
 
 use crate::sample::is_long;
 
@@ -143,7 +142,7 @@ async fn rebuilds_nothing(store: &Store, is_over: &AtomicBool) {
 }
 
 async fn rebuild(store: &Store, scan: &ThreadScan, dry_run: DryRun) -> Rebuilt {
-    store.rebuild(&StrategyRegistry::new(strategies::all()), scan, dry_run).await.unwrap()
+    threads::rebuild(store, &StrategyRegistry::new(strategies::all()), scan, dry_run).await.unwrap()
 }
 
 fn everything() -> ThreadScan {

@@ -16,18 +16,19 @@ use queue::{
     rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing},
 };
 use serde_json::json;
-use shared::{DynThread, Event, Fault, Request, Response, strategies};
-use store::{Backends, MemoryIndex, Opening, ThreadId, Turn, TurnStatus};
+use shared::{DynThread, Event, Fault, Request, Response};
+use store::{MemoryIndex, Opening, ThreadId, Turn, TurnStatus};
 use test_servers::Redis;
+use threads::Backends;
 use tokio::sync::Notify;
 use worker::{
     Backoff, RequestAdmission, RetryPolicies, RetryPolicy, Shutdown, StepOutcome, StepRunner, Worker,
     WorkerConfig,
     testing::{self, CONFIG, TIMEOUT, backends, start_turn, turn_over, until},
-    world::{
-        Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers,
-        Session, ToolFilter, Transport, World,
-    },
+};
+use world::{
+    Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers, Session,
+    ToolFilter, Transport, World,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -343,7 +344,7 @@ async fn no_node_waits_for_a_server_that_it_may_not_use() {
             due: &due,
             key: "k",
             node: "equip",
-            deltas: &worker::world::DiscardDeltas,
+            deltas: &world::DiscardDeltas,
         };
         let outcome = world.perform(&*thread, &context).await;
         assert_eq!(outcome.is_ok(), hidden, "{outcome:?}");

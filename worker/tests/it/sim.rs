@@ -30,15 +30,16 @@ use std::{
 };
 
 use queue::{MemoryNotifications, clock};
-use shared::{Event, Graph, InterruptKind, Reconciled, RunStatus, Verdict, strategies};
-use store::{Backends, ThreadId};
+use shared::{Event, Graph, InterruptKind, Reconciled, RunStatus, Verdict};
+use store::ThreadId;
+use threads::Backends;
 use tokio::{
     runtime,
     time::{Instant, sleep},
 };
 use worker::{
     Backoff, Shutdown, StepRunner, TurnLimits, Worker, WorkerConfig,
-    testing::{self, fixtures, read},
+    testing::{self, fixtures, in_doubt, only_the_world_acts, read},
 };
 
 use self::{
@@ -82,17 +83,12 @@ struct Scenario {
 }
 
 /// All fixtures in which only the world acts after the first message and no call is in doubt.
-///
-/// Threads with a budget are excluded: after a crash, the first of two concurrent answers may be kept and exhaust the
-/// budget before the second is requested.
 fn scenarios() -> Vec<Scenario> {
     let mut scenarios = Vec::new();
     for graph in strategies::all() {
         for path in fixtures(graph) {
             let script = read(&path);
-            let is_by_world = |event: &Event| matches!(event, Event::Answered(_) | Event::AttemptFailed(_));
-            let is_free = matches!(script.first(), Some(Event::Opened(opened)) if opened.budget.is_none());
-            if !is_free || !script.iter().skip(2).all(is_by_world) {
+            if !only_the_world_acts(&script) {
                 continue;
             }
             let log = shared::rerun(graph, &script).unwrap().log;
@@ -312,7 +308,8 @@ fn reconcile(log: &SimLog, queue: &Arc<FaultyQueue>, records: &WriteRecords) {
         if interrupt.kind != InterruptKind::InDoubt || records.has_write_in_flight(thread) {
             continue;
         }
-        let (slot, asked) = log.in_doubt(thread);
+        let (asked, slots) = in_doubt(&log.events(thread));
+        let slot = slots.into_iter().min().unwrap();
         let key = format!("{thread}:{asked}:{slot}");
         let verdict =
             records.result(&key).map_or(Verdict::DidNotHappen, |result| Verdict::Happened { result });

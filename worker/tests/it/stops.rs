@@ -14,8 +14,9 @@ use std::{
 use queue::{
     ALL_WORKERS, Lane, MemoryQueue, Notification, Queue, RedisQueue, Schedule, rate_limits::MAX_PAUSE,
 };
-use shared::{Cancelled, Event, Goto, strategies};
-use store::{Backends, Opening, Recorded, Store, StrategyRegistry, ThreadId, ThreadLog};
+use shared::{Cancelled, Event, Goto};
+use store::{Opening, Recorded, Store, ThreadId};
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::task::JoinHandle;
 use worker::{
     Backoff, Shutdown, StepRunner, Worker, WorkerConfig,

@@ -3,13 +3,11 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use shared::{Graph, strategies, transcript};
+use shared::{Graph, transcript};
 use store::Store;
 use tokio::time::timeout;
-use worker::{
-    testing::{backends, fixtures, read, run_fixture, with_new_queue},
-    world::RecordedWorld,
-};
+use worker::testing::{backends, fixtures, read, run_fixture, with_new_queue};
+use world::RecordedWorld;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_fixture_gives_the_same_transcript() {

@@ -17,8 +17,8 @@ use tokio::time::{Instant, sleep};
 use worker::{
     Backoff, RequestAdmission, RetryPolicies, RetryPolicy, Shutdown, StepRunner, Worker, WorkerConfig,
     testing::{opened, steps},
-    world::{Outcome, RequestContext, World},
 };
+use world::{Outcome, RequestContext, World};
 
 use super::{
     CONFIG, LEASE, Without, chosen_seed, connect, fault_source::FaultSource, faulty_log::SimLog,

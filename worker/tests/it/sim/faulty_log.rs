@@ -7,11 +7,12 @@ use std::{
 };
 
 use queue::{Lane, Priority};
-use shared::{DynThread, Event, Opened, Policy, TurnStarted, strategies};
+use shared::{DynThread, Event, Opened, Policy, TurnStarted};
 use store::{
-    CancelRequest, Error, Head, Log, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId,
-    ThreadStatus, Turn, TurnId, TurnStatus, Withdrawal, integrity::hash_chain,
+    CancelRequest, Error, Head, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId, ThreadStatus,
+    Turn, TurnId, TurnStatus, Withdrawal, integrity::hash_chain,
 };
+use threads::Log;
 use tokio::time::Instant;
 
 use super::{Without, fault_source::FaultSource, process::Process};
@@ -162,23 +163,6 @@ impl SimLog {
             // In the control without a fence, a log may not fold; the test detects that at the end.
             strategies::find(&opened.strategy).unwrap().begin()
         })
-    }
-
-    /// Returns the slot in doubt and the sequence number of its question.
-    pub(super) fn in_doubt(&self, thread: ThreadId) -> (usize, usize) {
-        let events = self.events(thread);
-        let asked = events.iter().rposition(|event| matches!(event, Event::Asked(_))).unwrap();
-        let mut slots = std::collections::BTreeSet::new();
-        for event in &events[asked..] {
-            match event {
-                Event::InDoubt(doubt) => drop(slots.insert(doubt.slot)),
-                Event::Reconciled(verdict) => drop(slots.remove(&verdict.slot)),
-                Event::Answered(answer) => drop(slots.remove(&answer.slot)),
-                Event::AttemptFailed(failure) => drop(slots.remove(&failure.slot)),
-                _ => {}
-            }
-        }
-        (*slots.first().unwrap(), asked)
     }
 
     pub(super) fn all_over(&self) -> bool {

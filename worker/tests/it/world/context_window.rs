@@ -18,8 +18,8 @@ use store::{Opening, TurnStatus};
 use worker::{
     Shutdown, Worker,
     testing::{CONFIG, backends, start_turn, steps, turn_over},
-    world::Models,
 };
+use world::Models;
 
 use super::live_of;
 

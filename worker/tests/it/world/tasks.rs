@@ -19,16 +19,17 @@ use rmcp::{
 use serde_json::{Value, json};
 use shared::{
     Cancelled, DynThread, Event, FaultKind, InputResponse, InputResponses, OpenTask, PendingRequest, Request,
-    Response, RunStatus, Safety, ToolOutput, strategies,
+    Response, RunStatus, Safety, ToolOutput,
 };
-use store::{Backends, Opening, StrategyRegistry, ThreadId, ThreadLog};
+use store::ThreadId;
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::sync::Notify;
 use uuid::Uuid;
 use worker::{
     StepOutcome,
-    testing::{backends, fixtures, read, steps, submit},
-    world::{LiveWorld, Outcome, RecordedWorld, RequestContext, Server, World},
+    testing::{backends, first_turn, fixtures, read, steps, submit},
 };
+use world::{LiveWorld, Outcome, RecordedWorld, RequestContext, Server, World};
 
 use super::{Stage, child, live, mcp_misbehaviour::calling, perform, servers};
 use crate::late_answers::answered_at_once;
@@ -192,7 +193,7 @@ async fn a_server_that_cannot_be_asked_is_waited_for() {
         [],
         servers([(
             "calendar",
-            child::command_of(worker::world::Transport::Stdio {
+            child::command_of(world::Transport::Stdio {
                 command: "false".to_owned(),
                 args: Vec::new(),
                 env: Default::default(),
@@ -238,11 +239,9 @@ impl TaskThread {
         let graph = strategies::find("retriever").unwrap();
         let path = fixtures(graph).into_iter().find(|path| path.ends_with("write_in_doubt.jsonl")).unwrap();
         let script: Vec<Event> = read(&path).into_iter().filter_map(answered_at_once).collect();
-        let (Event::Opened(opened), Event::TurnStarted(started)) = (&script[0], &script[1]) else {
-            panic!("not a fixture")
-        };
-        let (backends, opening) = (backends().await, Opening::New(opened.clone()));
-        let id = submit(&backends, opening, started.messages.clone()).await.thread;
+        let (opening, messages) = first_turn(&script);
+        let backends = backends().await;
+        let id = submit(&backends, opening, messages).await.thread;
         Self { folder: tempfile::tempdir().unwrap(), backends, id, script }
     }
 
