@@ -16,8 +16,8 @@ use std::{
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// Origin of the monotonic clock.
-static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// Origin of the monotonic clock; tokio's, so that a simulation with a virtual clock has virtual times.
+static START: LazyLock<tokio::time::Instant> = LazyLock::new(tokio::time::Instant::now);
 
 /// Time of [`START`] by the followed clock, or [`NONE`].
 static FOLLOWED: AtomicI64 = AtomicI64::new(NONE);

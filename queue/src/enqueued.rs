@@ -1,6 +1,6 @@
 //! The set of threads that have a job, as an approximation that is small enough to fetch in every sweep.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use uuid::Uuid;
 
@@ -44,7 +44,7 @@ pub(crate) fn partition_of(thread: Uuid, partitions: usize) -> usize {
 /// pages.
 #[derive(Debug)]
 pub(crate) struct BloomFilter {
-    hash_key: RandomState,
+    hash_key: u64,
     blocks: Vec<Block>,
 }
 
@@ -62,7 +62,7 @@ impl BloomFilter {
     pub(crate) fn with_capacity(threads: u64) -> Self {
         let blocks = (threads * BITS_PER_THREAD).div_ceil(BLOCK_BITS).max(1);
         Self {
-            hash_key: RandomState::new(),
+            hash_key: fastrand::u64(..),
             blocks: (0..blocks).map(|_| Box::new([0; BLOCK_WORDS])).collect(),
         }
     }
@@ -73,7 +73,9 @@ impl BloomFilter {
 
     /// The bits of a thread as block, word and mask. The two halves of one hash are the start and the stride.
     fn bits(&self, thread: Uuid) -> impl Iterator<Item = (usize, usize, u64)> + use<> {
-        let (hash, total_bits) = (self.hash_key.hash_one(thread), self.blocks.len() as u64 * BLOCK_BITS);
+        let mut hasher = DefaultHasher::new();
+        (self.hash_key, thread).hash(&mut hasher);
+        let (hash, total_bits) = (hasher.finish(), self.blocks.len() as u64 * BLOCK_BITS);
         let (start, stride) = (hash >> 32, hash & 0xffff_ffff | 1);
         (0..HASHES).map(move |nth| {
             let bit = (start + nth * stride) % total_bits;

@@ -27,6 +27,8 @@ mod shutdown;
 mod step;
 mod suspects;
 mod sweeper;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod thread_cache;
 mod turn_limits;
 mod version_skew;

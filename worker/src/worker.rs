@@ -235,6 +235,7 @@ impl<L: Log> Worker<L> {
         }
         self.executor.jobs.close();
         tokio::select! {
+            biased;
             () = self.executor.jobs.wait() => return,
             () = shutdown.halted() => (),
             () = tokio::time::sleep(self.config.drain_timeout) => (),
@@ -276,6 +277,7 @@ async fn renew_leases<L: Log>(executor: Arc<JobExecutor<L>>, lease: Duration) {
 async fn refresh_pauses<L: Log>(executor: Arc<JobExecutor<L>>, period: Duration) {
     loop {
         tokio::select! {
+            biased;
             () = executor.paused.notified() => (),
             () = tokio::time::sleep(period) => (),
         }

@@ -1,26 +1,23 @@
 //! Jobs whose workers died: given up with a reason, and retried by an operator; and the other limits of a turn.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, Schedule};
+use shared::{DynThread, Event, Message, Response, Retried};
+use store::{Opening, Store, ThreadId, Turn};
 use shared::TurnStatus;
-use shared::{DynThread, Event, Message, Opened, Response, Retried};
-use store::{NewTurn, Opening, Store, ThreadId, Turn};
 use threads::{Backends, StrategyRegistry, ThreadLog};
-use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, TurnLimits, Worker, WorkerConfig};
+use worker::{
+    Shutdown, TurnLimits, Worker, WorkerConfig,
+    testing::{self, CONFIG, EchoWorld, opened, steps, turn_over},
+};
 use world::{Outcome, RequestContext, World};
 
 const LEASE: Duration = Duration::from_millis(200);
-
-struct Echo;
-
-#[async_trait]
-impl World for Echo {
-    async fn perform(&self, _: &dyn DynThread, _: &RequestContext<'_>) -> Outcome {
-        Ok((Response::Echo { text: String::new() }, None))
-    }
-}
 
 /// A store and a queue, and the means to create workers.
 struct Site {
@@ -30,22 +27,18 @@ struct Site {
 
 impl Site {
     async fn new() -> Self {
-        let store = Store::connect("sqlite::memory:").await.unwrap();
-        store.migrate().await.unwrap();
-        Self { store, queue: MemoryQueue::new(LEASE) }
+        Self { store: testing::backends().await.store, queue: MemoryQueue::new(LEASE) }
     }
 
-    fn parts(&self, consumer: &str) -> Backends {
+    fn backends(&self, consumer: &str) -> Backends {
         let (store, queue) = (self.store.clone(), Arc::new(self.queue.consumer(consumer)));
         Backends { store, queue, notifications: Arc::new(MemoryNotifications::new()) }
     }
 
     /// Submits a turn to a new thread, or to an existing one.
-    async fn submit(&self, thread: Option<ThreadId>, input: &str) -> Turn {
-        let opened: Opened = serde_json::from_value(serde_json::json!({"strategy": "probe"})).unwrap();
-        let opening = thread.map_or(Opening::New(opened), Opening::Existing);
-        let new = NewTurn::of(opening, vec![Message::user(input)], "test".to_owned());
-        self.store.submit(new).await.unwrap().into_turn()
+    async fn submit(&self, thread: Option<ThreadId>, message: &str) -> Turn {
+        let opening = thread.map_or_else(|| Opening::New(opened("probe")), Opening::Existing);
+        testing::submit(&self.backends("api"), opening, vec![Message::user(message)]).await
     }
 
     async fn enqueue(&self, thread: ThreadId) {
@@ -61,54 +54,32 @@ impl Site {
     }
 
     /// Runs a worker until the turn is over.
-    async fn live(&self, turn: &Turn, limits: TurnLimits) -> Turn {
-        self.live_in(turn, limits, Arc::new(Echo)).await
+    async fn run_turn(&self, turn: &Turn, limits: TurnLimits) -> Turn {
+        self.run_turn_in(turn, limits, Arc::<EchoWorld>::default()).await
     }
 
-    async fn live_in(&self, turn: &Turn, limits: TurnLimits, world: Arc<dyn World>) -> Turn {
-        let steps = StepRunner {
-            parts: self.parts("alive"),
-            strategies: StrategyRegistry::new(strategies::all()),
-            world,
-            backoff: Backoff::default(),
-            admission: RequestAdmission::default(),
-            name: "alive".to_owned(),
-        };
-        let config = WorkerConfig {
-            slots: 4,
-            max_jobs_in_place: 16,
-            lease: LEASE,
-            sweep_interval: Duration::from_secs(3600),
-            drain_timeout: Duration::from_secs(5),
-        };
+    async fn run_turn_in(&self, turn: &Turn, limits: TurnLimits, world: Arc<dyn World>) -> Turn {
+        let steps = steps(&self.backends("alive"), world, "alive");
+        let config = WorkerConfig { lease: LEASE, sweep_interval: Duration::from_secs(3600), ..CONFIG };
         let stop = Shutdown::default();
         let worker = Worker::new(steps, config).with_turn_limits(limits);
         let running = tokio::spawn(worker.run(stop.clone()));
-        let over = async {
-            loop {
-                let now = self.store.turn(turn.id).await.unwrap().unwrap();
-                if now.status.is_over() {
-                    return now;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let over = tokio::time::timeout(Duration::from_secs(60), over).await.expect("the turn ends");
+        let over = turn_over(&self.store, turn).await;
         stop.drain();
         running.await.unwrap();
         over
     }
 
     async fn kinds(&self, thread: ThreadId) -> Vec<&'static str> {
-        self.store.load(thread).await.unwrap().1.iter().map(|it| it.event.kind()).collect()
+        self.store.load(thread).await.unwrap().1.iter().map(|row| row.event.kind()).collect()
     }
 
     /// Retries the failed turn of a thread, as the API does.
     async fn retry(&self, thread: ThreadId) {
-        let (parts, strategies) = (self.parts("api"), StrategyRegistry::new(strategies::all()));
-        let mut log = ThreadLog::open(&parts, &strategies, thread).await.unwrap();
+        let (backends, strategies) = (self.backends("api"), StrategyRegistry::new(strategies::all()));
+        let mut log = ThreadLog::open(&backends, &strategies, thread).await.unwrap();
         log.push(Retried { actor: "Ada".to_owned(), caller: None }.into()).unwrap();
-        log.flush(&parts).await.unwrap();
+        log.flush(&backends).await.unwrap();
         self.enqueue(thread).await;
     }
 }
@@ -120,7 +91,7 @@ async fn a_turn_that_killed_three_workers_fails_and_can_be_retried() {
     site.enqueue(turn.thread).await;
     site.die(&["first", "second", "third"]).await;
     let behind = site.submit(Some(turn.thread), "echo next").await;
-    let failed = site.live(&turn, TurnLimits::default()).await;
+    let failed = site.run_turn(&turn, TurnLimits::default()).await;
     assert_eq!(failed.status, TurnStatus::Failed);
     assert_eq!(
         failed.error.as_deref(),
@@ -136,25 +107,25 @@ async fn a_turn_that_killed_three_workers_fails_and_can_be_retried() {
 
     // The turn behind it is not to blame.
     site.enqueue(turn.thread).await;
-    assert_eq!(site.live(&behind, TurnLimits::default()).await.status, TurnStatus::Completed);
+    assert_eq!(site.run_turn(&behind, TurnLimits::default()).await.status, TurnStatus::Completed);
 
     let site = Site::new().await;
     let other = site.submit(None, "echo hi").await;
     site.enqueue(other.thread).await;
     site.die(&["first", "second", "third"]).await;
-    assert_eq!(site.live(&other, TurnLimits::default()).await.status, TurnStatus::Failed);
+    assert_eq!(site.run_turn(&other, TurnLimits::default()).await.status, TurnStatus::Failed);
     site.retry(other.thread).await;
-    assert_eq!(site.live(&other, TurnLimits::default()).await.status, TurnStatus::Completed);
+    assert_eq!(site.run_turn(&other, TurnLimits::default()).await.status, TurnStatus::Completed);
 }
 
 /// A world that looks how many deaths are recorded while a request is under way.
-struct Looking(Store, std::sync::Mutex<Vec<Option<u64>>>);
+struct LooksAtDeaths(Store, Mutex<Vec<Option<u64>>>);
 
 #[async_trait]
-impl World for Looking {
-    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+impl World for LooksAtDeaths {
+    async fn perform(&self, _: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
         let recorded = self.0.worker_starts("a look").await.unwrap().unwrap();
-        self.1.lock().unwrap().push(recorded.deaths.get(&ask.thread).copied());
+        self.1.lock().unwrap().push(recorded.deaths.get(&context.thread).copied());
         Ok((Response::Echo { text: String::new() }, None))
     }
 }
@@ -166,8 +137,8 @@ async fn the_worker_after_a_dead_one_watches_every_thread_until_it_has_survived_
     // Nothing is enqueued here: the first sweep of each worker fills its queue.
     assert_eq!(site.store.worker_starts("first").await.unwrap(), None);
     let turn = site.submit(None, "call 1; call 1; echo hi").await;
-    let world = Arc::new(Looking(site.store.clone(), std::sync::Mutex::default()));
-    let over = site.live_in(&turn, TurnLimits::default(), world.clone()).await;
+    let world = Arc::new(LooksAtDeaths(site.store.clone(), Mutex::default()));
+    let over = site.run_turn_in(&turn, TurnLimits::default(), world.clone()).await;
     assert_eq!(over.status, TurnStatus::Completed);
     // The first step is that of the node `read`, and it survived.
     assert_eq!(*world.1.lock().unwrap(), [None, None]);
@@ -178,8 +149,8 @@ async fn the_worker_after_a_dead_one_watches_every_thread_until_it_has_survived_
     );
 
     let turn = site.submit(None, "call 1; echo hi").await;
-    let (parts, strategies) = (site.parts("api"), StrategyRegistry::new(strategies::all()));
-    let mut log = ThreadLog::open(&parts, &strategies, turn.thread).await.unwrap();
+    let (backends, strategies) = (site.backends("api"), StrategyRegistry::new(strategies::all()));
+    let mut log = ThreadLog::open(&backends, &strategies, turn.thread).await.unwrap();
     let time = queue::clock::rfc3339(turn.created_at);
     let started =
         log.thread().accept_message(turn.id, "x", &time, turn.policy, turn.messages.clone()).unwrap();
@@ -188,9 +159,9 @@ async fn the_worker_after_a_dead_one_watches_every_thread_until_it_has_survived_
         let shared::Next::Append(event) = log.thread().next().unwrap() else { panic!("it asks") };
         log.push(event).unwrap();
     }
-    log.flush(&parts).await.unwrap();
-    let world = Arc::new(Looking(site.store.clone(), std::sync::Mutex::default()));
-    let over = site.live_in(&turn, TurnLimits::default(), world.clone()).await;
+    log.flush(&backends).await.unwrap();
+    let world = Arc::new(LooksAtDeaths(site.store.clone(), Mutex::default()));
+    let over = site.run_turn_in(&turn, TurnLimits::default(), world.clone()).await;
     assert_eq!(over.status, TurnStatus::Completed);
     assert_eq!(*world.1.lock().unwrap(), [Some(2)], "the step that was under way is recorded");
 
@@ -198,7 +169,7 @@ async fn the_worker_after_a_dead_one_watches_every_thread_until_it_has_survived_
     let turn = site.submit(None, "echo hi").await;
     site.store.worker_starts("dead").await.unwrap();
     site.store.set_deaths(turn.thread, &queue::Deaths { count: 3, last: "dead".to_owned() }).await.unwrap();
-    let failed = site.live(&turn, TurnLimits::default()).await;
+    let failed = site.run_turn(&turn, TurnLimits::default()).await;
     let error = failed.error.unwrap();
     assert!(error.contains("died or stalled 3 times") && error.contains("the last one was dead"), "{error}");
     assert_eq!(site.store.worker_starts("next").await.unwrap(), None);
@@ -210,7 +181,7 @@ async fn a_turn_that_survives_is_not_counted() {
     let turn = site.submit(None, "call 1; call 1; echo hi").await;
     site.enqueue(turn.thread).await;
     site.die(&["first", "second"]).await;
-    assert_eq!(site.live(&turn, TurnLimits::default()).await.status, TurnStatus::Completed);
+    assert_eq!(site.run_turn(&turn, TurnLimits::default()).await.status, TurnStatus::Completed);
     assert_eq!(site.queue.depth().await.unwrap(), queue::Depth::default());
 }
 
@@ -221,7 +192,7 @@ async fn a_thread_that_cannot_even_fail_is_parked_unread() {
     let turn = site.submit(None, "echo hi").await;
     site.enqueue(turn.thread).await;
     site.die(&["first", "second", "third", "fourth"]).await;
-    let failed = site.live(&turn, TurnLimits::default()).await;
+    let failed = site.run_turn(&turn, TurnLimits::default()).await;
     assert_eq!(failed.status, TurnStatus::Failed);
     assert!(failed.error.unwrap().starts_with("workers died or stalled 4 times"));
     assert_eq!(site.kinds(turn.thread).await, ["opened"]);
@@ -233,7 +204,7 @@ async fn the_events_of_a_turn_are_limited_and_a_retry_starts_again() {
     let turn = site.submit(None, "steps 150; echo hi").await;
     site.enqueue(turn.thread).await;
     let limits = TurnLimits { events: 100, ..TurnLimits::default() };
-    let failed = site.live(&turn, limits).await;
+    let failed = site.run_turn(&turn, limits).await;
     assert_eq!(failed.status, TurnStatus::Failed);
     let error = failed.error.unwrap();
     assert!(
@@ -242,7 +213,7 @@ async fn the_events_of_a_turn_are_limited_and_a_retry_starts_again() {
     );
     assert_eq!(site.kinds(turn.thread).await.len(), 102, "opened, the events of the turn, and failed");
     site.retry(turn.thread).await;
-    assert_eq!(site.live(&turn, limits).await.status, TurnStatus::Completed);
+    assert_eq!(site.run_turn(&turn, limits).await.status, TurnStatus::Completed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,7 +221,7 @@ async fn the_memory_of_a_thread_is_limited() {
     let site = Site::new().await;
     let turn = site.submit(None, &format!("stream {}; steps 10", "x".repeat(3 << 20))).await;
     site.enqueue(turn.thread).await;
-    let failed = site.live(&turn, TurnLimits { bytes: 2 << 20, ..TurnLimits::default() }).await;
+    let failed = site.run_turn(&turn, TurnLimits { bytes: 2 << 20, ..TurnLimits::default() }).await;
     let error = failed.error.unwrap();
     assert!(error.contains("and may have 2 (worker.max_thread_mib)"), "{error}");
 }

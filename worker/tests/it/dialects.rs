@@ -12,13 +12,13 @@ use shared::{DynThread, Event, Graph, Next, PendingRequest, Reply, Request, Resp
 use store::MemoryIndex;
 use tokio::sync::Mutex;
 use uuid::Uuid;
+use worker::testing::{backends, fixtures, read, run_fixture};
 use world::{
     Commands, DIALECTS, Dialect, DiscardDeltas, Index, LiveWorld, Models, OpenAi, Outcome, Provider,
     RecordedWorld, RequestContext, Servers, World,
 };
 
 use self::endpoint::Endpoint;
-use crate::lived;
 
 /// The strategies that call models.
 const STRATEGIES: [&str; 5] = ["planner", "planner_with_prompts", "action_plan", "research", "retriever"];
@@ -33,7 +33,7 @@ const RUNS: [(&str, [&str; 3]); 5] = [
 ];
 
 fn graphs() -> impl Iterator<Item = &'static dyn Graph> {
-    strategies::all().into_iter().filter(|it| STRATEGIES.contains(&it.name()))
+    strategies::all().into_iter().filter(|graph| STRATEGIES.contains(&graph.name()))
 }
 
 /// Every request of recorded threads is taken by every dialect, and every reply arrives as it was recorded.
@@ -43,7 +43,7 @@ fn graphs() -> impl Iterator<Item = &'static dyn Graph> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_recorded_request_and_reply_survives_every_dialect() {
     let scripts: Vec<(&'static dyn Graph, Vec<Event>)> = graphs()
-        .flat_map(|graph| lived::fixtures(graph).into_iter().map(move |it| (graph, lived::read(&it))))
+        .flat_map(|graph| fixtures(graph).into_iter().map(move |path| (graph, read(&path))))
         .collect();
     println!("{:<12} {:>8} {:>8}  {}", "dialect", "replies", "refused", STRATEGIES.join("  "));
     let step = if std::env::var_os("TURNFOLD_ALL_DIALECTS").is_some() { 1 } else { 4 };
@@ -56,10 +56,10 @@ async fn every_recorded_request_and_reply_survives_every_dialect() {
         }
         let refused = endpoint.refused();
         let counts: Vec<String> =
-            STRATEGIES.iter().map(|it| format!("{:>width$}", replies[it], width = it.len())).collect();
+            STRATEGIES.iter().map(|name| format!("{:>width$}", replies[name], width = name.len())).collect();
         let all: usize = replies.values().sum();
         println!("{:<12} {all:>8} {:>8}  {}", row.dialect.as_str(), refused.len(), counts.join("  "));
-        assert!(replies.values().all(|it| 20 < *it), "{replies:?}");
+        assert!(replies.values().all(|count| 20 < *count), "{replies:?}");
         // What is refused is learned: a refusal is an exception.
         assert!(refused.len() < 40, "{}: {refused:#?}", row.dialect);
     }
@@ -80,7 +80,7 @@ async fn replay(
             && let Some(due) = due(&*thread, answered.slot)
         {
             let node = thread.node().unwrap_or_default();
-            let ask = RequestContext {
+            let context = RequestContext {
                 thread: Uuid::nil(),
                 due: &due,
                 key: "",
@@ -88,7 +88,7 @@ async fn replay(
                 deltas: &DiscardDeltas,
             };
             endpoint.will_reply(recorded);
-            let reply = read(world.perform(&*thread, &ask).await, recorded, endpoint);
+            let reply = received(world.perform(&*thread, &context).await, recorded, endpoint);
             assert_eq!(&reply, recorded, "{} {}", graph.name(), node);
             replies += 1;
         }
@@ -100,19 +100,19 @@ async fn replay(
 /// Returns the pending request of a slot, if it is a request to a model without attachments.
 fn due(thread: &dyn DynThread, slot: usize) -> Option<PendingRequest> {
     let Ok(Next::Perform(due)) = thread.next() else { return None };
-    let due = due.into_iter().find(|it| it.slot == slot)?;
-    let is_plain = thread.messages_of(&due.request).iter().all(|it| it.attachments.is_empty());
+    let due = due.into_iter().find(|due| due.slot == slot)?;
+    let is_plain = thread.messages_of(&due.request).iter().all(|message| message.attachments.is_empty());
     (matches!(due.request, Request::Chat { .. }) && is_plain).then_some(due)
 }
 
 /// Returns the reply as it arrived. An endpoint that sends no ids gets those of the recording.
-fn read(outcome: Outcome, recorded: &Reply, endpoint: &Endpoint) -> Reply {
+fn received(outcome: Outcome, recorded: &Reply, endpoint: &Endpoint) -> Reply {
     let Ok((Response::Reply(mut reply), _)) = outcome else {
         panic!("{:?}: {recorded:?} became {outcome:?}\n{:#?}", endpoint.dialect, endpoint.refused())
     };
     assert_eq!(reply.reasoning.is_empty(), !endpoint.reasons(), "reasoning is kept apart");
     let is_kept = reply.reasoning.is_empty() || !reply.content.contains(&reply.reasoning);
-    assert!(is_kept, "reasoning is in no words");
+    assert!(is_kept, "reasoning is in no answer");
     reply.reasoning.clone_from(&recorded.reasoning);
     // White space around an answer after reasoning belongs to neither.
     if endpoint.reasons() && reply.content == recorded.content.trim_start() {
@@ -144,19 +144,20 @@ async fn every_strategy_comes_to_its_end_at_every_dialect() {
 
 /// Runs a fixture with a worker and compares its transcript with the accepted one.
 async fn comes_to_its_end(dialect: Dialect, graph: &'static dyn Graph, path: &std::path::Path) {
-    let script = lived::read(path);
+    let script = read(path);
     let endpoint = Endpoint::serve(dialect).await;
     let recorded = RecordedWorld::new(graph, &script).unwrap();
     let live = live(&endpoint, dialect, [(graph, &script[..])]);
     let world = DialectWorld { live, endpoint, recorded, turn: Mutex::default() };
-    let parts = lived::parts().await;
-    let run = lived::live_with(&parts, graph, &script, Arc::new(world));
-    let (log, state) = tokio::time::timeout(Duration::from_secs(60), run)
+    let backends = backends().await;
+    let run = run_fixture(&backends, graph, &script, Arc::new(world));
+    let run = tokio::time::timeout(Duration::from_secs(60), run)
         .await
         .unwrap_or_else(|_| panic!("{} at {dialect:?} does not come to its end", path.display()));
     let accepted = std::fs::read_to_string(path.with_extension("snap")).unwrap();
     let accepted = accepted.splitn(3, "---\n").nth(2).unwrap().trim_end();
-    assert_eq!(format!("{}\nstate {state:#}", transcript(&log)), accepted, "{dialect:?} {}", path.display());
+    let transcript = format!("{}\nstate {:#}", transcript(&run.log), run.state);
+    assert_eq!(transcript, accepted, "{dialect:?} {}", path.display());
 }
 
 /// A recorded world whose models are behind an endpoint.
@@ -170,13 +171,13 @@ struct DialectWorld {
 
 #[async_trait]
 impl World for DialectWorld {
-    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        let silent = RequestContext { deltas: &DiscardDeltas, ..*ask };
+    async fn perform(&self, thread: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
+        let silent = RequestContext { deltas: &DiscardDeltas, ..*context };
         let outcome = self.recorded.perform(thread, &silent).await;
         let Ok((Response::Reply(recorded), usage)) = &outcome else { return outcome };
         let _turn = self.turn.lock().await;
         self.endpoint.will_reply(recorded);
-        let reply = read(self.live.perform(thread, ask).await, recorded, &self.endpoint);
+        let reply = received(self.live.perform(thread, context).await, recorded, &self.endpoint);
         Ok((Response::Reply(reply), usage.clone()))
     }
 }
@@ -196,7 +197,7 @@ fn live<'a>(
         scripts
             .into_iter()
             .flat_map(|(graph, script)| providers(graph, script))
-            .map(|it| (it, provider()))
+            .map(|name| (name, provider()))
             .collect(),
     );
     let servers = Servers::new(BTreeMap::new());
@@ -211,13 +212,13 @@ fn live<'a>(
 
 /// Returns the providers whose models a thread uses.
 fn providers(graph: &'static dyn Graph, script: &[Event]) -> Vec<String> {
-    let requests = rerun(graph, script).unwrap().log.into_iter().filter_map(|it| match it {
+    let requests = rerun(graph, script).unwrap().log.into_iter().filter_map(|event| match event {
         Event::Asked(asked) => Some(asked.requests),
         _ => None,
     });
-    let models = requests.flatten().filter_map(|it| match it {
+    let models = requests.flatten().filter_map(|request| match request {
         Request::Chat { model, .. } => Some(model),
         _ => None,
     });
-    models.filter_map(|it| Some(it.split_once('/')?.0.to_owned())).collect()
+    models.filter_map(|model| Some(model.split_once('/')?.0.to_owned())).collect()
 }

@@ -15,53 +15,58 @@ use std::{
 use async_trait::async_trait;
 use futures::future::join_all;
 use queue::{Lane, RedisNotifications, RedisQueue, Schedule, clock};
-use serde_json::{Value, json};
-use shared::{DynThread, Event, Fault, Goto, Graph, Message, Request, Response, RunStatus, replay, rerun};
+use serde_json::Value;
+use shared::{DynThread, Event, Fault, Goto, Graph, Request, Response, RunStatus, replay, rerun};
+use store::{Conditions, DryRun, Opening, Store, ThreadId, ThreadScan};
 use shared::{ThreadStatus, TurnStatus};
-use store::{Conditions, DryRun, NewTurn, Opening, Store, Submitted, ThreadId, ThreadScan};
 use threads::{Backends, ImportedEvent, NewFork, StrategyRegistry, rename_turns};
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
-use worker::Shutdown;
+use worker::{
+    Shutdown, Worker,
+    testing::{CONFIG, TIMEOUT, backends, fixtures, opened, read, start_turn, steps, turn_over},
+};
 use world::{Outcome, RecordedWorld, RequestContext, World};
 
-use crate::lived::{fixtures, parts, read, worker};
+use crate::sample::Sample;
 
 /// The recorded world, with a count of each request.
-struct Counting {
-    world: RecordedWorld,
-    asked: Mutex<BTreeMap<String, usize>>,
+struct CountingWorld {
+    recorded: RecordedWorld,
+    requests: Mutex<BTreeMap<String, usize>>,
 }
 
 #[async_trait]
-impl World for Counting {
-    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        *self.asked.lock().unwrap().entry(ask.key.to_owned()).or_default() += 1;
-        self.world.perform(thread, ask).await
+impl World for CountingWorld {
+    async fn perform(&self, thread: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
+        *self.requests.lock().unwrap().entry(context.key.to_owned()).or_default() += 1;
+        self.recorded.perform(thread, context).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "how often it forked is part of what it shows")]
 async fn after_every_decision() {
-    let of = |graph: &'static dyn Graph| async move {
-        let (mut forks, parts) = (0, parts().await);
+    let of_strategy = |graph: &'static dyn Graph| async move {
+        let (mut forks, mut sample, backends) = (0, Sample::new(0), backends().await);
         for path in without_attachments(graph) {
-            forks += forked(&parts, graph, &read(&path), usize::MAX).await;
+            forks += run_forks(&backends, graph, &read(&path), |_| sample.takes_next()).await;
         }
-        whole(&parts.store, forks).await;
+        rows_match(&backends.store, forks).await;
         forks
     };
-    let all = strategies::all().into_iter().map(|graph| tokio::spawn(of(graph)));
+    let all = strategies::all().into_iter().map(|graph| tokio::spawn(of_strategy(graph)));
     let forks: Vec<usize> = join_all(all).await.into_iter().map(Result::unwrap).collect();
     println!("{forks:?} forks of each strategy");
-    assert!(forks.iter().all(|it| 20 < *it), "{forks:?} forks of each strategy");
+    let least = Sample::at_least(20);
+    assert!(forks.iter().all(|forks| least < *forks), "{forks:?} forks of each strategy");
 }
 
 /// The fixtures of a strategy whose logs name no attachment: the content of an attachment is in no fixture, so it is missing
 /// from the store.
 fn without_attachments(graph: &dyn Graph) -> Vec<PathBuf> {
     let has_attachment = |path: &PathBuf| fs::read_to_string(path).unwrap().contains("\"sha256\"");
-    fixtures(graph).into_iter().filter(|it| !has_attachment(it)).collect()
+    fixtures(graph).into_iter().filter(|path| !has_attachment(path)).collect()
 }
 
 /// A world that fails its first request.
@@ -70,11 +75,11 @@ struct FailsOnce(AtomicBool);
 
 #[async_trait]
 impl World for FailsOnce {
-    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        let Request::Simulate(it) = &ask.due.request else { panic!("the probe only rehearses") };
-        match &it.error {
+    async fn perform(&self, _: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
+        let Request::Simulate(simulation) = &context.due.request else { panic!("no simulated request") };
+        match &simulation.error {
             Some(reason) if !self.0.swap(true, Ordering::SeqCst) => Err(Fault::permanent(reason.as_str())),
-            _ => Ok((Response::Echo { text: it.text.clone() }, None)),
+            _ => Ok((Response::Echo { text: simulation.text.clone() }, None)),
         }
     }
 }
@@ -82,28 +87,24 @@ impl World for FailsOnce {
 /// A worker continues the fork of a failed thread where that failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_failure() {
-    let parts = parts().await;
-    let hands = tokio::spawn(worker(&parts, Arc::<FailsOnce>::default(), "forked").run(Shutdown::default()));
-    let opened = serde_json::from_value(json!({"strategy": "probe"})).unwrap();
-    let question = vec![Message::user("fail the disk is full; echo end")];
-    let new = NewTurn::of(Opening::New(opened), question, "test".to_owned());
-    let Submitted::New(turn) = parts.store.submit(new).await.unwrap() else { panic!("not new") };
-    parts.queue.enqueue(turn.thread, &Lane::default(), Schedule::Now).await.unwrap();
-    let has_failed = async {
-        while parts.store.turn(turn.id).await.unwrap().unwrap().status != TurnStatus::Failed {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), has_failed).await.expect("the turn fails");
+    let backends = backends().await;
+    let worker = Worker::new(steps(&backends, Arc::<FailsOnce>::default(), "forked"), CONFIG);
+    let worker = tokio::spawn(worker.run(Shutdown::default()));
+    let turn = start_turn(&backends, Opening::New(opened("probe")), "fail the disk is full; echo end").await;
+    assert_eq!(turn_over(&backends.store, &turn).await.status, TurnStatus::Failed);
 
-    let head = parts.store.head(turn.thread).await.unwrap().seq;
+    let head = backends.store.head(turn.thread).await.unwrap().seq;
     let strategies = StrategyRegistry::new(strategies::all());
-    let fork = threads::fork(&parts.store, &strategies, plain(turn.thread, head - 1)).await.unwrap().thread();
-    parts.queue.enqueue(fork, &Lane::default(), Schedule::Now).await.unwrap();
-    let log = rested(&parts, fork).await;
-    assert!(matches!(log.last(), Some(Event::Decided(it)) if it.to == Goto::End), "{:?}", told(&log));
-    hands.abort();
-    whole(&parts.store, 1).await;
+    let fork = threads::fork(&backends.store, &strategies, unchanged_fork(turn.thread, head - 1))
+        .await
+        .unwrap()
+        .thread();
+    backends.queue.enqueue(fork, &Lane::default(), Schedule::Now).await.unwrap();
+    let log = log_at_rest(&backends, fork).await;
+    let ended = matches!(log.last(), Some(Event::Decided(decision)) if decision.to == Goto::End);
+    assert!(ended, "{:?}", without_delays(&log));
+    worker.abort();
+    rows_match(&backends.store, 1).await;
 }
 
 /// Over PostgreSQL and Redis: a sample of each strategy's threads and decisions.
@@ -114,113 +115,145 @@ async fn real_after_some_decisions() {
     store.migrate().await.unwrap();
     let mut forks = 0;
     for graph in strategies::all() {
-        for path in evenly(without_attachments(graph), 2) {
-            let queue = RedisQueue::connect(&redis.url(), Duration::from_secs(10), "forked").await.unwrap();
+        let paths = without_attachments(graph);
+        let apart = paths.len().div_ceil(2);
+        for path in paths.iter().step_by(apart) {
+            let queue = RedisQueue::connect(&redis.url(), CONFIG.lease, "forked").await.unwrap();
             let notifications = RedisNotifications::connect(&redis.url()).await.unwrap();
-            let parts = Backends {
+            let backends = Backends {
                 store: store.clone(),
                 queue: Arc::new(queue),
                 notifications: Arc::new(notifications),
             };
-            forks += forked(&parts, graph, &read(&path), 3).await;
+            let three = |(nth, all): (usize, usize)| nth.is_multiple_of(all.div_ceil(3));
+            forks += run_forks(&backends, graph, &read(path), three).await;
         }
     }
     assert!(20 < forks, "{forks} forks");
-    whole(&store, forks).await;
+    rows_match(&store, forks).await;
 }
 
-/// Forks the log that today's code writes for `script`, after at most `most` of its decisions. Runs the forks and
-/// returns their number.
-async fn forked(parts: &Backends, graph: &'static dyn Graph, script: &[Event], most: usize) -> usize {
+/// A fork of a thread, and the events that it must have after those of its source.
+struct Fork<'a> {
+    source: ThreadId,
+    seq: usize,
+    thread: ThreadId,
+    expected: &'a [Event],
+}
+
+/// Forks the log that today's code writes for `script` after its decisions and attempts that `is_chosen` accepts by their
+/// position among all and the number of all. Runs the forks and returns their number.
+async fn run_forks(
+    backends: &Backends,
+    graph: &'static dyn Graph,
+    script: &[Event],
+    mut is_chosen: impl FnMut((usize, usize)) -> bool,
+) -> usize {
     let mut whole = rerun(graph, script).unwrap().log;
     rename_turns(&mut whole);
-    let source = adopted(parts, &whole).await;
-    let before = parts.store.stored(source, 0, u64::MAX).await.unwrap();
-    let world =
-        Arc::new(Counting { world: RecordedWorld::new(graph, script).unwrap(), asked: Mutex::default() });
+    let is_place = |seq: &usize| matches!(whole[*seq], Event::Decided(_) | Event::Attempted(_));
+    let places: Vec<usize> = (0..whole.len()).filter(is_place).collect();
+    let count = places.len();
+    let chosen = places.into_iter().enumerate().filter(|(nth, _)| is_chosen((*nth, count)));
+    // The cancellation was recorded in the source thread.
+    let is_cancelled = |events: &[Event]| events.iter().any(|event| matches!(event, Event::Cancelled(_)));
+    let chosen = chosen.map(|(_, seq)| (seq, until_rest(graph, &whole, seq + 1)));
+    let chosen: Vec<_> = chosen.filter(|(_, expected)| !is_cancelled(expected)).collect();
+    if chosen.is_empty() {
+        return 0;
+    }
+    let source = import(backends, &whole).await;
+    let before = backends.store.stored(source, 0, u64::MAX).await.unwrap();
+    let recorded = RecordedWorld::new(graph, script).unwrap();
+    let world = Arc::new(CountingWorld { recorded, requests: Mutex::default() });
     let strategies = StrategyRegistry::new(strategies::all());
-    let hands = tokio::spawn(worker(parts, world.clone(), "forked").run(Shutdown::default()));
-
-    let seqs = (0..whole.len()).filter(|it| matches!(whole[*it], Event::Decided(_) | Event::Attempted(_)));
+    let worker =
+        tokio::spawn(Worker::new(steps(backends, world.clone(), "forked"), CONFIG).run(Shutdown::default()));
     let mut forks = Vec::new();
-    for seq in evenly(seqs.collect(), most) {
-        let tail = until_rest(graph, &whole, seq + 1);
-        // The cancellation was recorded in the source thread.
-        if tail.iter().any(|it| matches!(it, Event::Cancelled(_))) {
-            continue;
-        }
-        let fork =
-            threads::fork(&parts.store, &strategies, plain(source, seq as u64)).await.unwrap().thread();
-        parts.queue.enqueue(fork, &Lane::default(), Schedule::Now).await.unwrap();
-        forks.push((seq, fork, tail));
+    for (seq, expected) in chosen {
+        let new = unchanged_fork(source, seq as u64);
+        let thread = threads::fork(&backends.store, &strategies, new).await.unwrap().thread();
+        backends.queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
+        forks.push(Fork { source, seq, thread, expected });
     }
-    for (seq, fork, tail) in &forks {
-        let log = rested(parts, *fork).await;
-        let at = seq + 1;
-        assert!(matches!(&log[at], Event::Forked(it) if (it.thread, it.seq) == (source, *seq as u64)));
-        if let Event::Attempted(it) = &whole[*seq] {
-            // Only the source thread knows the result.
-            assert!(matches!(&log[at + 1], Event::InDoubt(doubted) if doubted.slot == it.slot), "{seq}");
-            let asked = world.asked.lock().unwrap();
-            assert!(!asked.contains_key(&format!("{fork}:{}:{}", asked_at(&whole, *seq), it.slot)), "{seq}");
-        } else {
-            assert_eq!(told(&log[at + 1..]), told(tail), "{} after {seq}", graph.name());
-            // An attempt in doubt after a failure was not another request.
-            let again = |nth: &usize| {
-                matches!((&tail[nth - 1], &tail[*nth]), (Event::AttemptFailed(_), Event::InDoubt(_)))
-            };
-            let own = (1..tail.len()).filter(again).count();
-            let outcomes = |it: &&Event| {
-                matches!(
-                    it,
-                    Event::Answered(_)
-                        | Event::AttemptFailed(_)
-                        | Event::InDoubt(_)
-                        | Event::TaskStarted(_)
-                        | Event::InputRequired(_)
-                )
-            };
-            let asked = world.asked.lock().unwrap();
-            let asked: usize =
-                asked.iter().filter(|(key, _)| key.starts_with(&fork.to_string())).map(|it| it.1).sum();
-            assert_eq!(
-                asked + own,
-                tail.iter().filter(outcomes).count(),
-                "nothing of the prefix is asked again"
-            );
-        }
-        assert_eq!(replay(graph, &log).unwrap(), [], "{} after {seq}", graph.name());
+    for fork in &forks {
+        let log = log_at_rest(backends, fork.thread).await;
+        let requests = world.requests.lock().unwrap().clone();
+        check_fork(graph, &whole, fork, &log, &requests);
     }
-    hands.abort();
-    assert_eq!(parts.store.stored(source, 0, u64::MAX).await.unwrap(), before, "the source is as it was");
+    worker.abort();
+    assert_eq!(backends.store.stored(source, 0, u64::MAX).await.unwrap(), before, "the source is as it was");
     forks.len()
 }
 
+/// Compares the log of a fork at rest with its source, and with the requests by their keys.
+fn check_fork(
+    graph: &'static dyn Graph,
+    whole: &[Event],
+    fork: &Fork<'_>,
+    log: &[Event],
+    requests: &BTreeMap<String, usize>,
+) {
+    let Fork { source, seq, thread, expected } = *fork;
+    let at = seq + 1;
+    let forked = matches!(&log[at], Event::Forked(fork) if (fork.thread, fork.seq) == (source, seq as u64));
+    assert!(forked, "{:?}", log[at]);
+    if let Event::Attempted(attempt) = &whole[seq] {
+        // Only the source thread knows the result.
+        let in_doubt = matches!(&log[at + 1], Event::InDoubt(doubt) if doubt.slot == attempt.slot);
+        assert!(in_doubt, "{seq}");
+        let key = format!("{thread}:{}:{}", asked_at(whole, seq), attempt.slot);
+        assert!(!requests.contains_key(&key), "{seq}");
+    } else {
+        assert_eq!(without_delays(&log[at + 1..]), without_delays(expected), "{} after {seq}", graph.name());
+        // An attempt in doubt after a failure was not another request.
+        let is_same_request = |pair: &&[Event]| matches!(pair, [Event::AttemptFailed(_), Event::InDoubt(_)]);
+        let same_requests = expected.windows(2).filter(is_same_request).count();
+        let is_outcome = |event: &&Event| {
+            matches!(
+                event,
+                Event::Answered(_)
+                    | Event::AttemptFailed(_)
+                    | Event::InDoubt(_)
+                    | Event::TaskStarted(_)
+                    | Event::InputRequired(_)
+            )
+        };
+        let prefix = thread.to_string();
+        let of_fork = requests.iter().filter(|(key, _)| key.starts_with(&prefix));
+        assert_eq!(
+            of_fork.map(|(_, count)| count).sum::<usize>() + same_requests,
+            expected.iter().filter(is_outcome).count(),
+            "no request of the prefix is repeated"
+        );
+    }
+    assert_eq!(replay(graph, log).unwrap(), [], "{} after {seq}", graph.name());
+}
+
 /// Checks that rows match logs and hash chains hold, for forks and sources.
-async fn whole(store: &Store, forks: usize) {
-    let round = ThreadScan::of(Conditions::default(), 1);
-    let rebuilt = threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &round, DryRun::Yes)
-        .await
-        .unwrap();
+async fn rows_match(store: &Store, forks: usize) {
+    let scan = ThreadScan::of(Conditions::default(), 1);
+    let rebuilt =
+        threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &scan, DryRun::Yes).await.unwrap();
     assert!(rebuilt.found.is_empty() && (forks as u64) < rebuilt.threads, "{forks} forks: {rebuilt:?}");
-    assert_eq!(store.verify(&round).await.unwrap().found, 0);
+    assert_eq!(store.verify(&scan).await.unwrap().found, 0);
 }
 
 /// Imports a thread with these events.
-async fn adopted(parts: &Backends, log: &[Event]) -> ThreadId {
+async fn import(backends: &Backends, log: &[Event]) -> ThreadId {
     let at = clock::now();
-    let foreign =
-        |it: &Event| ImportedEvent { at, kind: it.kind().to_owned(), payload: it.payload().unwrap() };
-    let id = Uuid::now_v7();
-    let log = log.iter().map(foreign).collect();
-    threads::import_thread(&parts.store, &StrategyRegistry::new(strategies::all()), id, log, Vec::new())
-        .await
-        .unwrap();
+    let imported = |event: &Event| ImportedEvent {
+        at,
+        kind: event.kind().to_owned(),
+        payload: event.payload().unwrap(),
+    };
+    let (id, log) = (Uuid::now_v7(), log.iter().map(imported).collect());
+    let strategies = StrategyRegistry::new(strategies::all());
+    threads::import_thread(&backends.store, &strategies, id, log, Vec::new()).await.unwrap();
     id
 }
 
-/// A fork without changes.
-fn plain(source: ThreadId, at: u64) -> NewFork {
+fn unchanged_fork(source: ThreadId, at: u64) -> NewFork {
     let (config, prompts, facts, by) = (Value::Null, BTreeMap::new(), Vec::new(), "test".to_owned());
     NewFork {
         source,
@@ -248,23 +281,24 @@ fn until_rest<'a>(graph: &'static dyn Graph, log: &'a [Event], from: usize) -> &
 }
 
 /// Waits until a person must act and returns the thread's log.
-async fn rested(parts: &Backends, thread: ThreadId) -> Vec<Event> {
+async fn log_at_rest(backends: &Backends, thread: ThreadId) -> Vec<Event> {
+    let store = &backends.store;
     let rest = async {
-        while parts.store.thread(thread).await.unwrap().unwrap().status == ThreadStatus::Busy {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        while store.thread(thread).await.unwrap().unwrap().status == ThreadStatus::Busy {
+            sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), rest).await.expect("the fork comes to rest");
-    parts.store.load(thread).await.unwrap().1.into_iter().map(|it| it.event).collect()
+    timeout(TIMEOUT, rest).await.expect("the fork comes to rest");
+    store.load(thread).await.unwrap().1.into_iter().map(|row| row.event).collect()
 }
 
 /// Returns the sequence number of the request that was open at this event.
 fn asked_at(log: &[Event], seq: usize) -> usize {
-    log[..seq].iter().rposition(|it| matches!(it, Event::Asked(_))).unwrap()
+    log[..seq].iter().rposition(|event| matches!(event, Event::Asked(_))).unwrap()
 }
 
 /// Renders events without the random delay before a retry.
-fn told(log: &[Event]) -> Vec<String> {
+fn without_delays(log: &[Event]) -> Vec<String> {
     let render = |event: &Event| {
         let mut event = event.clone();
         if let Event::AttemptFailed(failed) = &mut event {
@@ -273,10 +307,4 @@ fn told(log: &[Event]) -> Vec<String> {
         event.to_string()
     };
     log.iter().map(render).collect()
-}
-
-/// Returns at most `most` items, evenly spaced.
-fn evenly<T>(all: Vec<T>, most: usize) -> Vec<T> {
-    let apart = all.len().div_ceil(most).max(1);
-    all.into_iter().step_by(apart).collect()
 }

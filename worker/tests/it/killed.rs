@@ -7,7 +7,6 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicI64, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -21,44 +20,49 @@ use store::{
 };
 use threads::{Backends, Log, StrategyRegistry, ThreadLog};
 use tokio::{sync::Notify, task::JoinSet};
-use worker::{Backoff, RequestAdmission, StepOutcome, StepRunner};
+use worker::{
+    StepOutcome,
+    testing::{
+        backends, first_turn, fixtures, in_doubt, only_the_world_acts, read, steps, submit, with_new_queue,
+    },
+};
 use world::{Outcome, RecordedWorld, RequestContext, World};
 
-use crate::{
-    crash::submit_words,
-    lived::{fixtures, parts, read},
-};
+use crate::sample::{Sample, is_long};
 
-/// Maximum threads per strategy, evenly spaced among all, so that the test takes one minute instead of three. Threads
-/// with a write that must not be repeated are always included.
+/// Maximum threads per strategy, evenly spaced among all; with `TURNFOLD_LONG=1` it is all of them. Threads with a write
+/// that must not be repeated are always included.
 const THREADS: usize = 12;
 
 /// Point at which a worker dies; each number counts from 1 within one run of a thread.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Death {
-    BeforeQuestion(usize),
-    AfterQuestion(usize),
+    BeforeRequest(usize),
+    AfterRequest(usize),
     AfterAppend(usize),
 }
 
 /// Planned death of a worker, and its counters.
-struct Fate {
+struct PlannedDeath {
     death: Option<Death>,
-    questions: AtomicUsize,
+    requests: AtomicUsize,
     appends: AtomicUsize,
+    /// Numbers of the requests that must not be repeated.
+    unrepeatable: Mutex<Vec<usize>>,
     dead: Notify,
     /// Time by which the clock was advanced instead of waiting, in microseconds.
-    turned_on: AtomicI64,
+    skipped: AtomicI64,
 }
 
-impl Fate {
+impl PlannedDeath {
     fn new(death: Option<Death>) -> Arc<Self> {
-        let [questions, appends] = [(); 2].map(|()| AtomicUsize::new(0));
-        Arc::new(Self { death, questions, appends, dead: Notify::new(), turned_on: AtomicI64::new(0) })
+        let [requests, appends] = [(); 2].map(|()| AtomicUsize::new(0));
+        let (unrepeatable, dead, skipped) = (Mutex::default(), Notify::new(), AtomicI64::new(0));
+        Arc::new(Self { death, requests, appends, unrepeatable, dead, skipped })
     }
 
     /// Never returns at the planned point of death.
-    async fn reaches(&self, place: Death) {
+    async fn survives(&self, place: Death) {
         if self.death == Some(place) {
             self.dead.notify_one();
             std::future::pending().await
@@ -68,14 +72,14 @@ impl Fate {
 
 /// The real log, at whose appends a worker may die.
 #[derive(Clone)]
-struct Wire {
+struct DeadlyLog {
     store: Store,
-    fate: Arc<Fate>,
+    plan: Arc<PlannedDeath>,
 }
 
-impl Log for Wire {
+impl Log for DeadlyLog {
     fn now(&self) -> i64 {
-        self.store.now() + self.fate.turned_on.load(Ordering::SeqCst)
+        self.store.now() + self.plan.skipped.load(Ordering::SeqCst)
     }
 
     async fn head(&self, thread: ThreadId) -> Result<Head, Error> {
@@ -90,16 +94,16 @@ impl Log for Wire {
         &self,
         head: &Head,
         events: &[Event],
-        mark: Option<&ReadModelUpdate>,
+        update: Option<&ReadModelUpdate>,
     ) -> Result<Head, Error> {
-        let head = self.store.append(head, events, mark).await?;
-        let nth = self.fate.appends.fetch_add(1, Ordering::SeqCst) + 1;
-        self.fate.reaches(Death::AfterAppend(nth)).await;
+        let head = self.store.append(head, events, update).await?;
+        let nth = self.plan.appends.fetch_add(1, Ordering::SeqCst) + 1;
+        self.plan.survives(Death::AfterAppend(nth)).await;
         Ok(head)
     }
 
-    async fn update_read_model(&self, head: &Head, mark: &ReadModelUpdate) -> Result<(), Error> {
-        self.store.update_read_model(head, mark).await
+    async fn update_read_model(&self, head: &Head, update: &ReadModelUpdate) -> Result<(), Error> {
+        self.store.update_read_model(head, update).await
     }
 
     async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {
@@ -136,10 +140,10 @@ impl Log for Wire {
 }
 
 /// The recorded world, at whose requests a worker may die, with a record of all writes.
-struct Deadly {
-    world: Arc<RecordedWorld>,
-    fate: Arc<Fate>,
-    book: Mutex<BTreeMap<String, Vec<Write>>>,
+struct DeadlyWorld {
+    recorded: Arc<RecordedWorld>,
+    plan: Arc<PlannedDeath>,
+    writes: Mutex<BTreeMap<String, Vec<Write>>>,
 }
 
 #[derive(Clone)]
@@ -149,38 +153,43 @@ struct Write {
 }
 
 #[async_trait]
-impl World for Deadly {
-    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        let nth = self.fate.questions.fetch_add(1, Ordering::SeqCst) + 1;
-        self.fate.reaches(Death::BeforeQuestion(nth)).await;
-        let outcome = self.world.perform(thread, ask).await;
-        if ask.due.is_write()
+impl World for DeadlyWorld {
+    async fn perform(&self, thread: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
+        let nth = self.plan.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        if context.due.safety == Safety::Write {
+            self.plan.unrepeatable.lock().unwrap().push(nth);
+        }
+        self.plan.survives(Death::BeforeRequest(nth)).await;
+        let outcome = self.recorded.perform(thread, context).await;
+        if context.due.is_write()
             && let Ok((Response::Output(ToolOutput::Ok(result)), _)) = &outcome
         {
-            let write = Write { result: result.clone(), safety: ask.due.safety };
-            self.book.lock().unwrap().entry(ask.key.to_owned()).or_default().push(write);
+            let write = Write { result: result.clone(), safety: context.due.safety };
+            self.writes.lock().unwrap().entry(context.key.to_owned()).or_default().push(write);
         }
-        self.fate.reaches(Death::AfterQuestion(nth)).await;
+        self.plan.survives(Death::AfterRequest(nth)).await;
         outcome
     }
 }
 
 /// Result of running a thread.
-struct Lived {
+struct Run {
     decisions: Vec<Event>,
-    standing: RunStatus,
+    status: RunStatus,
     deaths: usize,
-    questions: usize,
+    requests: usize,
     appends: usize,
+    /// Numbers of the requests that must not be repeated.
+    unrepeatable: Vec<usize>,
     /// Writes by idempotency key.
-    book: BTreeMap<String, Vec<Write>>,
+    writes: BTreeMap<String, Vec<Write>>,
 }
 
 /// Number of kills in the threads of a strategy.
 #[derive(Default, Debug)]
 struct Kills {
     threads: usize,
-    at_questions: usize,
+    at_requests: usize,
     after_appends: usize,
     /// Number of writes that must not be repeated.
     unrepeatable: usize,
@@ -189,160 +198,156 @@ struct Kills {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "how often it killed is part of what it shows")]
 async fn killed_at_every_place_of_every_strategy() {
-    let mut stories = JoinSet::new();
+    let mut strategies = JoinSet::new();
     for graph in strategies::all() {
-        let mut scripts: Vec<_> = fixtures(graph).into_iter().map(|it| (read(&it), it)).collect();
-        scripts.retain(|(script, _)| only_the_world_speaks(script));
-        let apart = scripts.len().div_ceil(THREADS).max(1);
-        for (nth, (script, path)) in scripts.into_iter().enumerate() {
-            if nth % apart != 0 && !has_unrepeatable_tool(&script) {
-                continue;
-            }
-            let name = format!("{}/{}", graph.name(), path.file_stem().unwrap().display());
-            stories.spawn(async move { (graph.name(), killed_everywhere(graph, &script, &name).await) });
-        }
+        strategies.spawn(async move { (graph.name(), killed_in_every_thread(graph).await) });
     }
     let mut by_strategy = BTreeMap::<&str, Kills>::new();
-    while let Some(story) = stories.join_next().await {
-        let (graph, kills) = story.unwrap_or_else(|err| std::panic::resume_unwind(err.into_panic()));
-        let sum = by_strategy.entry(graph).or_default();
-        sum.threads += kills.threads;
-        sum.at_questions += kills.at_questions;
-        sum.after_appends += kills.after_appends;
-        sum.unrepeatable += kills.unrepeatable;
+    while let Some(killed) = strategies.join_next().await {
+        by_strategy.extend([killed.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))]);
     }
     println!("{by_strategy:#?}");
-    assert!(by_strategy.values().any(|it| it.unrepeatable > 0), "nothing was at stake");
-    for graph in strategies::all() {
-        let kills = by_strategy.get(graph.name()).map_or(0, |it| it.at_questions + it.after_appends);
-        assert!(kills > 20, "{} was killed {kills} times", graph.name());
+    assert!(by_strategy.values().any(|kills| kills.unrepeatable > 0), "nothing was at stake");
+    for (name, kills) in by_strategy {
+        let count = kills.at_requests + kills.after_appends;
+        assert!(count > Sample::at_least(20), "{name} was killed {count} times");
     }
 }
 
-/// Returns true if only the world acts after the first message.
-///
-/// Threads with a budget are excluded: after a crash, the first of two concurrent answers may be kept and exhaust the
-/// budget before the second is requested.
-fn only_the_world_speaks(script: &[Event]) -> bool {
-    let free = matches!(script.first(), Some(Event::Opened(it)) if it.budget.is_none());
-    free && script.iter().skip(2).all(|it| matches!(it, Event::Answered(_) | Event::AttemptFailed(_)))
+/// Kills workers in the threads of a strategy, one thread after the other, so that the sample continues from thread to thread.
+async fn killed_in_every_thread(graph: &'static dyn Graph) -> Kills {
+    let store = backends().await.store;
+    let mut scripts: Vec<_> = fixtures(graph).into_iter().map(|path| (read(&path), path)).collect();
+    scripts.retain(|(script, _)| only_the_world_acts(script));
+    let apart = if is_long() { 1 } else { scripts.len().div_ceil(THREADS).max(1) };
+    let (mut sum, mut sample) = (Kills::default(), Sample::new(0));
+    for (nth, (script, path)) in scripts.into_iter().enumerate() {
+        if nth % apart == 0 || has_unrepeatable_tool(&script) {
+            let name = format!("{}/{}", graph.name(), path.file_stem().unwrap().display());
+            killed_everywhere(&with_new_queue(&store), graph, &script, &name, &mut sample, &mut sum).await;
+        }
+    }
+    sum
 }
 
 /// Returns true if a server of the thread offers a tool that must not be repeated.
 fn has_unrepeatable_tool(script: &[Event]) -> bool {
-    let offered = script.iter().filter_map(|it| match it {
-        Event::Answered(it) => Some(&it.response),
+    let offered = script.iter().filter_map(|event| match event {
+        Event::Answered(answer) => Some(&answer.response),
         _ => None,
     });
-    offered
-        .filter_map(|it| match it {
-            Response::Tools { tools } => Some(tools),
-            _ => None,
-        })
-        .flatten()
-        .any(|it| it.safety == Safety::Write)
+    let tools = offered.filter_map(|response| match response {
+        Response::Tools { tools } => Some(tools),
+        _ => None,
+    });
+    tools.flatten().any(|tool| tool.safety == Safety::Write)
 }
 
-async fn killed_everywhere(graph: &'static dyn Graph, script: &[Event], name: &str) -> Kills {
-    let parts = parts().await;
+async fn killed_everywhere(
+    backends: &Backends,
+    graph: &'static dyn Graph,
+    script: &[Event],
+    name: &str,
+    sample: &mut Sample,
+    sum: &mut Kills,
+) {
     let world = Arc::new(RecordedWorld::new(graph, script).unwrap());
-    let whole = live(&parts, &world, script, None).await;
+    let whole = run(backends, &world, script, None).await;
     assert_eq!(whole.deaths, 0);
-    let questions =
-        (1..=whole.questions).flat_map(|it| [Death::BeforeQuestion(it), Death::AfterQuestion(it)]);
-    for death in questions.chain((1..=whole.appends).map(Death::AfterAppend)) {
-        let lived = live(&parts, &world, script, Some(death)).await;
+    let at_requests =
+        (1..=whole.requests).flat_map(|nth| [Death::BeforeRequest(nth), Death::AfterRequest(nth)]);
+    for death in at_requests.chain((1..=whole.appends).map(Death::AfterAppend)) {
+        // No sample leaves out the requests that must not be repeated.
+        let is_unrepeatable = match death {
+            Death::BeforeRequest(nth) | Death::AfterRequest(nth) => whole.unrepeatable.contains(&nth),
+            Death::AfterAppend(_) => false,
+        };
+        if !sample.takes_next() && !is_unrepeatable {
+            continue;
+        }
+        let run = run(backends, &world, script, Some(death)).await;
         let case = format!("{name} killed at {death:?}");
-        assert_eq!(lived.deaths, 1, "{case}");
-        assert_eq!(lived.decisions, whole.decisions, "{case}");
-        assert_eq!(lived.standing, whole.standing, "{case}");
-        assert_eq!(lived.book.len(), whole.book.len(), "{case}: a write is missing, or one too many");
-        for (key, writes) in &lived.book {
+        assert_eq!(run.deaths, 1, "{case}");
+        assert_eq!(run.decisions, whole.decisions, "{case}");
+        assert_eq!(run.status, whole.status, "{case}");
+        assert_eq!(run.writes.len(), whole.writes.len(), "{case}: a write is missing, or one too many");
+        for (key, writes) in &run.writes {
             // Repeatable writes were repeated under the same key; the others were not.
             let most = if writes[0].safety == Safety::Write { 1 } else { 2 };
             assert!(writes.len() <= most, "{case}: the write {key} happened {} times", writes.len());
         }
+        match death {
+            Death::BeforeRequest(_) | Death::AfterRequest(_) => sum.at_requests += 1,
+            Death::AfterAppend(_) => sum.after_appends += 1,
+        }
     }
-    let unrepeatable = whole.book.values().flatten().filter(|it| it.safety == Safety::Write).count();
-    Kills { threads: 1, at_questions: 2 * whole.questions, after_appends: whole.appends, unrepeatable }
+    sum.threads += 1;
+    sum.unrepeatable += whole.writes.values().flatten().filter(|write| write.safety == Safety::Write).count();
 }
 
 /// Runs a thread to its end; where the worker dies, another continues.
-async fn live(parts: &Backends, world: &Arc<RecordedWorld>, script: &[Event], death: Option<Death>) -> Lived {
-    let fate = Fate::new(death);
-    let world = Arc::new(Deadly { world: world.clone(), fate: fate.clone(), book: Mutex::default() });
-    let wire = Wire { store: parts.store.clone(), fate: fate.clone() };
-    let steps = StepRunner {
-        parts: Backends {
-            store: wire,
-            queue: parts.queue.clone(),
-            notifications: parts.notifications.clone(),
-        },
-        strategies: StrategyRegistry::new(strategies::all()),
-        world: world.clone(),
-        backoff: Backoff { base: Duration::from_millis(1), max: Duration::from_millis(2) },
-        admission: RequestAdmission::default(),
-        name: "w".to_owned(),
+async fn run(
+    backends: &Backends,
+    recorded: &Arc<RecordedWorld>,
+    script: &[Event],
+    death: Option<Death>,
+) -> Run {
+    let plan = PlannedDeath::new(death);
+    let world =
+        Arc::new(DeadlyWorld { recorded: recorded.clone(), plan: plan.clone(), writes: Mutex::default() });
+    let deadly = Backends {
+        store: DeadlyLog { store: backends.store.clone(), plan: plan.clone() },
+        queue: backends.queue.clone(),
+        notifications: backends.notifications.clone(),
     };
-    let (Event::Opened(opened), Event::TurnStarted(heard)) = (&script[0], &script[1]) else {
-        panic!("not a fixture")
-    };
-    let thread = submit_words(parts, opened.clone(), heard.messages.clone()).await;
-    let (mut deaths, rung) = (0, Notify::new());
-    let standing = loop {
-        let done = tokio::select! {
-            done = steps.run_job(thread, &rung) => done.unwrap(),
-            () = fate.dead.notified() => {
+    let steps = steps(&deadly, world.clone(), "w");
+    let (opening, messages) = first_turn(script);
+    let thread = submit(backends, opening, messages).await.thread;
+    let (mut deaths, wake) = (0, Notify::new());
+    let status = loop {
+        let outcome = tokio::select! {
+            outcome = steps.run_job(thread, &wake) => outcome.unwrap(),
+            () = plan.dead.notified() => {
                 deaths += 1;
                 continue;
             }
         };
-        match done {
+        match outcome {
             StepOutcome::Continue | StepOutcome::NextTurn(_) => (),
-            StepOutcome::RetryLater { after: pause, .. } | StepOutcome::Blocked { after: pause, .. } => {
-                let pause = i64::try_from(pause.as_micros()).unwrap();
-                fate.turned_on.fetch_add(pause, Ordering::SeqCst);
+            StepOutcome::RetryLater { after, .. } | StepOutcome::Blocked { after, .. } => {
+                plan.skipped.fetch_add(i64::try_from(after.as_micros()).unwrap(), Ordering::SeqCst);
             }
-            StepOutcome::Idle => match rests(parts, thread, &world).await {
+            StepOutcome::Idle => match resolve_doubts(backends, thread, &world).await {
                 // A write started by the dead worker may arrive late: the next worker's append then fails, and it reads
                 // the log again.
                 RunStatus::Busy => (),
-                standing => break standing,
+                status => break status,
             },
         }
     };
-    let (_, log) = parts.store.load(thread).await.unwrap();
-    let decided = log.into_iter().map(|it| it.event).filter(|it| matches!(it, Event::Decided(_)));
-    let [questions, appends] = [&fate.questions, &fate.appends].map(|it| it.load(Ordering::SeqCst));
-    let book = world.book.lock().unwrap().clone();
-    Lived { decisions: decided.collect(), standing, deaths, questions, appends, book }
+    let (_, rows) = backends.store.load(thread).await.unwrap();
+    let decided = rows.into_iter().map(|row| row.event).filter(|event| matches!(event, Event::Decided(_)));
+    let [requests, appends] = [&plan.requests, &plan.appends].map(|count| count.load(Ordering::SeqCst));
+    let writes = world.writes.lock().unwrap().clone();
+    let unrepeatable = plan.unrepeatable.lock().unwrap().clone();
+    Run { decisions: decided.collect(), status, deaths, requests, appends, unrepeatable, writes }
 }
 
-/// Returns the status of the thread after a person resolved each call in doubt from the record of writes.
-async fn rests(parts: &Backends, thread: ThreadId, world: &Deadly) -> RunStatus {
-    let mut log = ThreadLog::open(parts, &StrategyRegistry::new(strategies::all()), thread).await.unwrap();
+/// Resolves each call in doubt as a person would, from the record of writes. Returns the status of the thread then.
+async fn resolve_doubts(backends: &Backends, thread: ThreadId, world: &DeadlyWorld) -> RunStatus {
+    let mut log = ThreadLog::open(backends, &StrategyRegistry::new(strategies::all()), thread).await.unwrap();
     match log.thread().status() {
-        RunStatus::Waiting(it) if it.kind == InterruptKind::InDoubt => (),
-        standing => return standing,
+        RunStatus::Waiting(interrupt) if interrupt.kind == InterruptKind::InDoubt => (),
+        status => return status,
     }
-    let (_, rows) = parts.store.load(thread).await.unwrap();
-    let asked = rows.iter().rposition(|it| matches!(it.event, Event::Asked(_))).unwrap();
-    let mut doubted = Vec::new();
-    for row in &rows[asked..] {
-        match &row.event {
-            Event::InDoubt(it) => doubted.push(it.slot),
-            Event::Reconciled(it) => doubted.retain(|slot| *slot != it.slot),
-            Event::Answered(it) => doubted.retain(|slot| *slot != it.slot),
-            Event::AttemptFailed(it) => doubted.retain(|slot| *slot != it.slot),
-            _ => (),
-        }
-    }
-    for slot in doubted {
+    let (_, rows) = backends.store.load(thread).await.unwrap();
+    let (asked, slots) = in_doubt(&rows.into_iter().map(|row| row.event).collect::<Vec<_>>());
+    for slot in slots {
         let key = format!("{thread}:{asked}:{slot}");
-        let result = world.book.lock().unwrap().get(&key).map(|it| it[0].result.clone());
+        let result = world.writes.lock().unwrap().get(&key).map(|writes| writes[0].result.clone());
         let verdict = result.map_or(Verdict::DidNotHappen, |result| Verdict::Happened { result });
         log.push(Reconciled { slot, verdict, actor: "person".to_owned(), caller: None }.into()).unwrap();
     }
-    log.flush(parts).await.unwrap();
+    log.flush(backends).await.unwrap();
     RunStatus::Busy
 }

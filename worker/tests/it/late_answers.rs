@@ -20,13 +20,11 @@ use tokio::{
     sync::{Notify, oneshot},
     task::JoinHandle,
 };
-use worker::{StepOutcome, StepRunner};
-use world::{Outcome, RecordedWorld, RequestContext, World};
-
-use crate::{
-    crash::{hands, submit_words},
-    lived::{fixtures, parts, read},
+use worker::{
+    StepOutcome, StepRunner,
+    testing::{backends, first_turn, fixtures, read, steps, submit},
 };
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -40,9 +38,9 @@ struct Gated {
 
 #[async_trait]
 impl World for Gated {
-    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        if ask.due.safety != Safety::Write {
-            return self.recorded.perform(thread, ask).await;
+    async fn perform(&self, thread: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
+        if context.due.safety != Safety::Write {
+            return self.recorded.perform(thread, context).await;
         }
         let (answer, answered) = oneshot::channel();
         self.open.lock().unwrap().push(answer);
@@ -54,7 +52,7 @@ impl World for Gated {
 
 /// A thread, and the worker that is stopped during its call.
 struct Stopped {
-    parts: Backends,
+    backends: Backends,
     world: Arc<Gated>,
     thread: ThreadId,
     job: JoinHandle<StepOutcome>,
@@ -66,23 +64,21 @@ impl Stopped {
     /// Runs a thread up to its call, and lets another worker take it over.
     async fn taken_over() -> Self {
         let graph = strategies::find("retriever").unwrap();
-        let path = fixtures(graph).into_iter().find(|it| it.ends_with("write_in_doubt.jsonl")).unwrap();
+        let path = fixtures(graph).into_iter().find(|path| path.ends_with("write_in_doubt.jsonl")).unwrap();
         let script: Vec<Event> = read(&path).into_iter().filter_map(answered_at_once).collect();
-        let (Event::Opened(opened), Event::TurnStarted(started)) = (&script[0], &script[1]) else {
-            panic!("not a fixture")
-        };
-        let parts = parts().await;
+        let (opening, messages) = first_turn(&script);
+        let backends = backends().await;
         let world = Arc::new(Gated {
             recorded: RecordedWorld::new(graph, &script).unwrap(),
             calls: AtomicUsize::new(0),
             open: Mutex::default(),
             begun: Notify::new(),
         });
-        let thread = submit_words(&parts, opened.clone(), started.messages.clone()).await;
+        let thread = submit(&backends, opening, messages).await.thread;
         let wake = Arc::<Notify>::default();
-        let (worker, waking) = (hands(&parts, world.clone()), wake.clone());
+        let (worker, waking) = (steps(&backends, world.clone(), "stopped"), wake.clone());
         let job = tokio::spawn(async move { run(&worker, thread, &waking).await });
-        let this = Self { parts, world, thread, job, wake };
+        let this = Self { backends, world, thread, job, wake };
         this.world.begun.notified().await;
         assert_eq!(this.other_worker().await, StepOutcome::Idle);
         this.asks_a_person().await;
@@ -91,24 +87,27 @@ impl Stopped {
 
     /// Runs the thread's jobs on another worker until it has nothing to do.
     async fn other_worker(&self) -> StepOutcome {
-        run(&hands(&self.parts, self.world.clone()), self.thread, &Notify::new()).await
+        run(&steps(&self.backends, self.world.clone(), "other"), self.thread, &Notify::new()).await
     }
 
     async fn log(&self) -> ThreadLog {
         let strategies = StrategyRegistry::new(strategies::all());
-        ThreadLog::open(&self.parts, &strategies, self.thread).await.unwrap()
+        ThreadLog::open(&self.backends, &strategies, self.thread).await.unwrap()
     }
 
     async fn asks_a_person(&self) {
         let status = self.log().await.thread().status();
-        assert!(matches!(&status, RunStatus::Waiting(it) if it.kind == InterruptKind::InDoubt), "{status:?}");
+        assert!(
+            matches!(&status, RunStatus::Waiting(interrupt) if interrupt.kind == InterruptKind::InDoubt),
+            "{status:?}"
+        );
     }
 
     /// Records what a person says of the call.
-    async fn person_says(&self, verdict: Verdict) {
+    async fn person_decides(&self, verdict: Verdict) {
         let mut log = self.log().await;
         log.push(Reconciled { slot: 0, verdict, actor: "person".to_owned(), caller: None }.into()).unwrap();
-        log.flush(&self.parts).await.unwrap();
+        log.flush(&self.backends).await.unwrap();
     }
 
     /// Answers the oldest open call.
@@ -120,9 +119,9 @@ impl Stopped {
 
     /// Kinds of the events since the question to the person, and the thread's last reply.
     async fn since_the_question(&self) -> (Vec<String>, Option<String>) {
-        let (_, rows) = self.parts.store.load(self.thread).await.unwrap();
-        let asked = rows.iter().position(|it| matches!(it.event, Event::InDoubt(_))).unwrap();
-        let kinds = rows[asked + 1..].iter().map(|it| it.event.kind().to_owned()).collect();
+        let (_, rows) = self.backends.store.load(self.thread).await.unwrap();
+        let asked = rows.iter().position(|row| matches!(row.event, Event::InDoubt(_))).unwrap();
+        let kinds = rows[asked + 1..].iter().map(|row| row.event.kind().to_owned()).collect();
         (kinds, self.log().await.thread().reply().map(str::to_owned))
     }
 
@@ -133,16 +132,16 @@ impl Stopped {
     }
 
     async fn is_enqueued(&self) -> bool {
-        self.parts.queue.list(10).await.unwrap().iter().any(|it| it.thread == self.thread)
+        self.backends.queue.list(10).await.unwrap().iter().any(|entry| entry.thread == self.thread)
     }
 }
 
 /// Replaces the doubt of the fixture by an answer.
 pub(crate) fn answered_at_once(event: Event) -> Option<Event> {
     match event {
-        Event::InDoubt(it) => {
+        Event::InDoubt(doubt) => {
             let response = Response::Output(ToolOutput::Ok("cancelled e1".to_owned()));
-            Some(Answered { slot: it.slot, response, usage: None, extras: None }.into())
+            Some(Answered { slot: doubt.slot, response, usage: None, extras: None }.into())
         }
         Event::Reconciled(_) => None,
         other => Some(other),
@@ -188,7 +187,7 @@ async fn an_answer_that_arrives_late_settles_the_doubt() {
 async fn a_person_who_was_faster_has_decided() {
     for is_woken in [false, true] {
         let mut stopped = Stopped::taken_over().await;
-        stopped.person_says(Verdict::Skip).await;
+        stopped.person_decides(Verdict::Skip).await;
         if is_woken {
             stopped.wake.notify_one();
         } else {
@@ -203,8 +202,8 @@ async fn a_person_who_was_faster_has_decided() {
 #[tokio::test]
 async fn an_answer_settles_no_doubt_about_another_attempt() {
     let mut stopped = Stopped::taken_over().await;
-    stopped.person_says(Verdict::DidNotHappen).await;
-    let worker = hands(&stopped.parts, stopped.world.clone());
+    stopped.person_decides(Verdict::DidNotHappen).await;
+    let worker = steps(&stopped.backends, stopped.world.clone(), "other");
     let thread = stopped.thread;
     let second = tokio::spawn(async move { run(&worker, thread, &Notify::new()).await });
     stopped.world.begun.notified().await;
@@ -225,7 +224,7 @@ async fn a_refusal_that_arrives_late_lets_the_call_be_made() {
     stopped.answer(Err(Fault::transient("the server was busy and did nothing")));
     stopped.ends().await;
     let other = tokio::spawn({
-        let (worker, thread) = (hands(&stopped.parts, stopped.world.clone()), stopped.thread);
+        let (worker, thread) = (steps(&stopped.backends, stopped.world.clone(), "other"), stopped.thread);
         async move {
             loop {
                 match worker.run_job(thread, &Notify::new()).await.unwrap() {

@@ -12,23 +12,25 @@ use std::{
 use async_trait::async_trait;
 use queue::{
     BlockedBy, MemoryNotifications, MemoryQueue, Notifications, Queue, RedisNotifications, RedisQueue,
-    Schedule,
     rate_limits::{
         Demand, MemoryRateLimiter, Permit, RateLimit, RateLimiter, RedisRateLimiter, Reservation, Subject,
         Timing,
     },
 };
-use shared::{DynThread, Event, Message, Opened, Request, Response, RunStatus, Safety};
-use store::{Store, ThreadId};
+use serde_json::json;
+use shared::{DynThread, Event, Message, Request, Response, RunStatus, Safety};
+use store::{Opening, Store, ThreadId, Turn, TurnFilter};
+use shared::TurnStatus;
 use test_servers::Redis;
-use threads::{Backends, StrategyRegistry};
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::sync::{Notify, Semaphore};
 use worker::{
-    Backoff, MaxRunningTurns, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
+    MaxRunningTurns, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
+    testing::{
+        self, CONFIG, EchoWorld, backends, first_turn, fixtures, opened, read, start_turn, submit, turn_over,
+    },
 };
 use world::{Outcome, RecordedWorld, RequestContext, World};
-
-use crate::lived::{fixtures, parts, read};
 
 /// Lifetime of leases and permits.
 const LEASE: Duration = Duration::from_millis(600);
@@ -37,154 +39,111 @@ const LEASE: Duration = Duration::from_millis(600);
 const PACE: Timing = Timing { permit_ttl: LEASE, minute: Duration::from_millis(700) };
 
 /// A world whose simulated requests all go to one server with this limit.
-struct Busy {
-    cap: RateLimit,
-    at_work: AtomicUsize,
-    most: AtomicUsize,
-    begun: Mutex<Vec<Instant>>,
+struct LimitedServer {
+    limit: RateLimit,
+    echo: EchoWorld,
+    /// Time at which each request last asked for a permit, by its key.
+    asked: Mutex<BTreeMap<String, Instant>>,
+    /// The same of each request that was sent, and the time at which it began. Its permit was granted in between.
+    begun: Mutex<Vec<(Instant, Instant)>>,
 }
 
-impl Busy {
-    fn new(cap: RateLimit) -> Arc<Self> {
-        let [at_work, most] = [(); 2].map(|()| AtomicUsize::new(0));
-        Arc::new(Self { cap, at_work, most, begun: Mutex::default() })
+impl LimitedServer {
+    fn new(limit: RateLimit) -> Arc<Self> {
+        Arc::new(Self { limit, echo: EchoWorld::default(), asked: Mutex::default(), begun: Mutex::default() })
+    }
+
+    fn most_in_flight(&self) -> usize {
+        self.echo.most_in_flight.load(Ordering::SeqCst)
     }
 }
 
-fn want(cap: RateLimit) -> Demand {
-    Demand::of(Subject::Server("calendar".to_owned()), shared::DEFAULT_TENANT, cap)
+fn demand(limit: RateLimit) -> Demand {
+    Demand::of(Subject::Server("calendar".to_owned()), shared::DEFAULT_TENANT, limit)
 }
 
 #[async_trait]
-impl World for Busy {
-    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        let Request::Simulate(it) = &ask.due.request else { panic!("the probe only rehearses") };
-        self.begun.lock().unwrap().push(Instant::now());
-        self.most.fetch_max(self.at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(it.wait_ms)).await;
-        self.at_work.fetch_sub(1, Ordering::SeqCst);
-        Ok((Response::Echo { text: it.text.clone() }, None))
+impl World for LimitedServer {
+    async fn perform(&self, thread: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
+        let asked = self.asked.lock().unwrap()[context.key];
+        self.begun.lock().unwrap().push((asked, Instant::now()));
+        self.echo.perform(thread, context).await
     }
 
-    fn demands(&self, _: &dyn DynThread, _: &RequestContext<'_>) -> Vec<Demand> {
-        vec![want(self.cap)]
+    fn demands(&self, _: &dyn DynThread, context: &RequestContext<'_>) -> Vec<Demand> {
+        self.asked.lock().unwrap().insert(context.key.to_owned(), Instant::now());
+        vec![demand(self.limit)]
     }
 }
 
 /// Backends shared by two workers, one connection each.
-struct House {
-    parts: [Backends; 2],
-    books: [Arc<dyn RateLimiter>; 2],
+struct TwoWorkers {
+    backends: [Backends; 2],
+    limiters: [Arc<dyn RateLimiter>; 2],
     max_running_turns: Option<u64>,
 }
 
-async fn store() -> Store {
-    let store = Store::connect("sqlite::memory:").await.unwrap();
-    store.migrate().await.unwrap();
-    store
-}
-
-async fn in_memory() -> House {
-    let (store, queue, notifications) =
-        (store().await, MemoryQueue::new(LEASE), Arc::new(MemoryNotifications::new()));
-    let parts = ["w0", "w1"].map(|name| {
+async fn in_memory() -> TwoWorkers {
+    let (store, queue) = (backends().await.store, MemoryQueue::new(LEASE));
+    let notifications = Arc::new(MemoryNotifications::new());
+    let backends = ["w0", "w1"].map(|name| {
         let queue: Arc<dyn Queue> = Arc::new(queue.consumer(name));
         Backends { store: store.clone(), queue, notifications: notifications.clone() }
     });
-    let books = MemoryRateLimiter::new(PACE);
-    House { parts, books: [Arc::new(books.clone()), Arc::new(books)], max_running_turns: None }
+    let limiter = MemoryRateLimiter::new(PACE);
+    let limiters: [Arc<dyn RateLimiter>; 2] = [Arc::new(limiter.clone()), Arc::new(limiter)];
+    TwoWorkers { backends, limiters, max_running_turns: None }
 }
 
-async fn over_redis(redis: &Redis) -> House {
-    let (store, url) = (store().await, redis.url());
-    let end = async |name: &str| {
+async fn over_redis(redis: &Redis) -> TwoWorkers {
+    let (store, url) = (backends().await.store, redis.url());
+    let connect = async |name: &str| {
         let queue: Arc<dyn Queue> = Arc::new(RedisQueue::connect(&url, LEASE, name).await.unwrap());
         let notifications: Arc<dyn Notifications> =
             Arc::new(RedisNotifications::connect(&url).await.unwrap());
-        let books: Arc<dyn RateLimiter> = Arc::new(RedisRateLimiter::connect(&url, PACE).await.unwrap());
-        (Backends { store: store.clone(), queue, notifications }, books)
+        let limiter: Arc<dyn RateLimiter> = Arc::new(RedisRateLimiter::connect(&url, PACE).await.unwrap());
+        (Backends { store: store.clone(), queue, notifications }, limiter)
     };
-    let (one, other) = (end("w0").await, end("w1").await);
-    House { parts: [one.0, other.0], books: [one.1, other.1], max_running_turns: None }
+    let (one, other) = (connect("w0").await, connect("w1").await);
+    TwoWorkers { backends: [one.0, other.0], limiters: [one.1, other.1], max_running_turns: None }
 }
 
-impl House {
-    fn worker(&self, n: usize, world: Arc<dyn World>) -> Worker {
+impl TwoWorkers {
+    fn worker(&self, nth: usize, world: Arc<dyn World>) -> Worker {
         let running = MaxRunningTurns { others: self.max_running_turns, ..MaxRunningTurns::default() };
-        let bounds = RequestAdmission::new(self.books[n].clone(), None).with_max_running_turns(running);
-        let hands = hands(&self.parts[n], world, bounds, &format!("w{n}"));
-        let (minute, sweep) = (Duration::from_secs(60), Duration::from_secs(60));
-        Worker::new(
-            hands,
-            WorkerConfig {
-                slots: 16,
-                max_jobs_in_place: 16,
-                lease: LEASE,
-                sweep_interval: sweep,
-                drain_timeout: minute,
-            },
-        )
+        let admission =
+            RequestAdmission::new(self.limiters[nth].clone(), None).with_max_running_turns(running);
+        let steps = steps(&self.backends[nth], world, admission, &format!("w{nth}"));
+        Worker::new(steps, WorkerConfig { slots: 16, lease: LEASE, ..CONFIG })
     }
 
-    async fn says(&self, words: &str) -> ThreadId {
-        let opened: Opened = serde_json::from_value(serde_json::json!({"strategy": "probe"})).unwrap();
-        let thread = crate::crash::submit_words(&self.parts[0], opened, vec![Message::user(words)]).await;
-        self.parts[0].queue.enqueue(thread, &queue::Lane::default(), Schedule::Now).await.unwrap();
-        thread
+    async fn start_turn(&self, message: &str) -> Turn {
+        start_turn(&self.backends[0], Opening::New(opened("probe")), message).await
     }
 
     /// Runs many threads to their end with two workers.
-    async fn live(&self, world: &Arc<Busy>, words: &str, threads: usize) {
+    async fn run(&self, world: &Arc<LimitedServer>, message: &str, threads: usize) {
         let stop = Shutdown::default();
-        let mut all = Vec::new();
+        let mut turns = Vec::new();
         for _ in 0..threads {
-            all.push(self.says(words).await);
+            turns.push(self.start_turn(message).await);
         }
-        let workers = [0, 1].map(|n| tokio::spawn(self.worker(n, world.clone()).run(stop.clone())));
-        for thread in all {
-            let log = self.ended(thread).await;
-            assert!(
-                !log.iter().any(|it| matches!(it, Event::AttemptFailed(_))),
-                "to wait is no failure: {log:?}"
-            );
+        let workers = [0, 1].map(|nth| tokio::spawn(self.worker(nth, world.clone()).run(stop.clone())));
+        for turn in turns {
+            turn_over(&self.backends[0].store, &turn).await;
+            let kinds = kinds(&self.backends[0], turn.thread).await;
+            let has_failure = kinds.iter().any(|kind| kind == "attempt_failed");
+            assert!(!has_failure, "to wait is no failure: {kinds:?}");
         }
         stop.drain();
         for worker in workers {
             worker.await.unwrap();
         }
     }
-
-    async fn ended(&self, thread: ThreadId) -> Vec<Event> {
-        until_idle(&self.parts[0], thread).await
-    }
 }
 
-/// Waits until a thread is idle and returns its log.
-async fn until_idle(parts: &Backends, thread: ThreadId) -> Vec<Event> {
-    let began = Instant::now();
-    loop {
-        let turn = parts
-            .store
-            .turns(store::TurnFilter { thread: Some(thread), ..Default::default() }, None, 1)
-            .await;
-        if turn.unwrap()[0].status.is_over() {
-            let (_, log) = parts.store.load(thread).await.unwrap();
-            return log.into_iter().map(|it| it.event).collect();
-        }
-        assert!(began.elapsed() < Duration::from_secs(60), "it does not come to its end");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-fn hands(parts: &Backends, world: Arc<dyn World>, admission: RequestAdmission, name: &str) -> StepRunner {
-    StepRunner {
-        parts: parts.clone(),
-        strategies: StrategyRegistry::new(strategies::all()),
-        world,
-        backoff: Backoff { base: Duration::from_millis(1), max: Duration::from_millis(2) },
-        admission,
-        name: name.to_owned(),
-    }
+fn steps(backends: &Backends, world: Arc<dyn World>, admission: RequestAdmission, name: &str) -> StepRunner {
+    StepRunner { admission, ..testing::steps(backends, world, name) }
 }
 
 const TWO: RateLimit = RateLimit {
@@ -194,11 +153,11 @@ const TWO: RateLimit = RateLimit {
     micro_usd_per_day: None,
 };
 
-async fn two_at_once(house: House) {
-    let world = Busy::new(TWO);
+async fn two_at_once(workers: TwoWorkers) {
+    let world = LimitedServer::new(TWO);
     // Some requests run alone, some concurrently; of those, requests with a permit go first.
-    house.live(&world, "wait 0.03; call 3; echo end", 12).await;
-    assert_eq!(world.most.load(Ordering::SeqCst), 2);
+    workers.run(&world, "wait 0.03; call 3; echo end", 12).await;
+    assert_eq!(world.most_in_flight(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,17 +171,18 @@ async fn a_server_is_given_no_more_at_once_by_two_workers_over_redis() {
     two_at_once(over_redis(&redis).await).await;
 }
 
-async fn spread_over_time(house: House) {
+async fn spread_over_time(workers: TwoWorkers) {
     const MOST: usize = 3;
-    let world = Busy::new(RateLimit { requests_per_minute: Some(MOST as u64), ..RateLimit::default() });
-    house.live(&world, "wait 0", 8).await;
-    let mut begun = world.begun.lock().unwrap().clone();
+    let world =
+        LimitedServer::new(RateLimit { requests_per_minute: Some(MOST as u64), ..RateLimit::default() });
+    workers.run(&world, "wait 0", 8).await;
+    let (mut asked, mut begun): (Vec<_>, Vec<_>) = world.begun.lock().unwrap().iter().copied().unzip();
+    assert_eq!(begun.len(), 8, "each was sent once");
+    asked.sort();
     begun.sort();
-    assert_eq!(begun.len(), 8, "each was asked once");
-    for (first, last) in begun.iter().zip(begun.iter().skip(MOST)) {
-        // A permit is granted shortly before the request starts: the first may have started late.
-        let apart = last.duration_since(*first) + Duration::from_millis(250);
-        assert!(PACE.minute <= apart, "{} requests within {apart:?}", MOST + 1);
+    for (first, last) in asked.iter().zip(begun.iter().skip(MOST)) {
+        let apart = last.duration_since(*first);
+        assert!(PACE.minute <= apart, "{} permits within {apart:?}", MOST + 1);
     }
 }
 
@@ -237,23 +197,23 @@ async fn what_has_a_rate_is_spread_over_time_over_redis() {
     spread_over_time(over_redis(&redis).await).await;
 }
 
-async fn take(books: &dyn RateLimiter, cap: RateLimit) -> Permit {
-    match books.reserve("somebody", &[want(cap)]).await.unwrap() {
+async fn take(limiter: &dyn RateLimiter, limit: RateLimit) -> Permit {
+    match limiter.reserve("somebody", &[demand(limit)]).await.unwrap() {
         Reservation::Granted(permit) => permit,
-        Reservation::Wait { reason: why, .. } => panic!("{why}"),
-        Reservation::Unavailable(it) => panic!("{}", it.reason),
+        Reservation::Wait { reason, .. } => panic!("{reason}"),
+        Reservation::Unavailable(standing) => panic!("{}", standing.reason),
     }
 }
 
-async fn a_dead_holder(house: House) {
+async fn a_dead_holder(workers: TwoWorkers) {
     let one = RateLimit { concurrency: Some(1), ..RateLimit::default() };
     // A killed worker does not release its permit.
-    let _dead = take(&*house.books[1], one).await;
+    let _dead = take(&*workers.limiters[1], one).await;
     let began = Instant::now();
-    let world = Busy::new(one);
-    house.live(&world, "wait 0", 2).await;
+    let world = LimitedServer::new(one);
+    workers.run(&world, "wait 0", 2).await;
     assert!(LEASE <= began.elapsed() + Duration::from_millis(5), "the place was kept for its holder");
-    assert_eq!(world.most.load(Ordering::SeqCst), 1);
+    assert_eq!(world.most_in_flight(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -270,70 +230,62 @@ async fn the_place_of_a_killed_worker_comes_back_over_redis() {
 /// A request longer than a permit's lifetime keeps its permit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_lasts_as_long_as_its_request() {
-    let world = Busy::new(RateLimit { concurrency: Some(1), ..RateLimit::default() });
-    in_memory().await.live(&world, "wait 1.5", 2).await;
-    assert_eq!(world.most.load(Ordering::SeqCst), 1);
+    let world = LimitedServer::new(RateLimit { concurrency: Some(1), ..RateLimit::default() });
+    in_memory().await.run(&world, "wait 1.5", 2).await;
+    assert_eq!(world.most_in_flight(), 1);
 }
 
 /// A job without a permit ends: no attempt is counted, its slot is free, and no worker spins.
 #[tokio::test]
-async fn a_job_without_a_place_ends_and_counts_no_try() {
-    let house = in_memory().await;
+async fn a_job_without_a_permit_ends_and_counts_no_attempt() {
+    let backends = backends().await;
     let one = RateLimit { concurrency: Some(1), ..RateLimit::default() };
-    let books = Arc::new(MemoryRateLimiter::new(Timing::with_permit_ttl(Duration::from_secs(600))));
-    let permit = take(&*books, one).await;
-    let world = Busy::new(one);
-    let hands = hands(&house.parts[0], world.clone(), RequestAdmission::new(books.clone(), None), "w");
-    let (thread, rung) = (house.says("wait 0").await, Notify::new());
-    while hands.run_job(thread, &rung).await.unwrap() == StepOutcome::Continue {}
-    assert!(world.begun.lock().unwrap().is_empty(), "it has no place");
-    let before = kinds(&house.parts[0], thread).await;
+    let limiter = Arc::new(MemoryRateLimiter::new(Timing::with_permit_ttl(Duration::from_secs(600))));
+    let permit = take(&*limiter, one).await;
+    let world = LimitedServer::new(one);
+    let steps = steps(&backends, world.clone(), RequestAdmission::new(limiter.clone(), None), "w");
+    let turn = start_turn(&backends, Opening::New(opened("probe")), "wait 0").await;
+    let (thread, wake) = (turn.thread, Notify::new());
+    while steps.run_job(thread, &wake).await.unwrap() == StepOutcome::Continue {}
+    assert!(world.begun.lock().unwrap().is_empty(), "it has no permit");
+    let before = kinds(&backends, thread).await;
     for _ in 0..3 {
-        let done = hands.run_job(thread, &rung).await.unwrap();
-        let StepOutcome::Blocked { after, why } = done else { panic!("{done:?}") };
+        let outcome = steps.run_job(thread, &wake).await.unwrap();
+        let StepOutcome::Blocked { after, why } = outcome else { panic!("{outcome:?}") };
         assert!(Duration::from_millis(100) < after, "it would spin: {after:?}");
-        let room = "MCP server calendar is at its limit of 1 concurrent requests";
-        assert_eq!(why, BlockedBy::Limit.because(room));
+        let limit = "MCP server calendar is at its limit of 1 concurrent requests";
+        assert_eq!(why, BlockedBy::Limit.because(limit));
     }
-    assert_eq!(kinds(&house.parts[0], thread).await, before, "to wait writes nothing");
-    books.settle(&permit, Default::default()).await.unwrap();
-    while hands.run_job(thread, &rung).await.unwrap() != StepOutcome::Idle {}
+    assert_eq!(kinds(&backends, thread).await, before, "to wait writes nothing");
+    limiter.settle(&permit, Default::default()).await.unwrap();
+    while steps.run_job(thread, &wake).await.unwrap() != StepOutcome::Idle {}
     assert_eq!(world.begun.lock().unwrap().len(), 1);
 }
 
-async fn two_running_turns(mut house: House) {
-    house.max_running_turns = Some(2);
-    let world = Busy::new(RateLimit::default());
+async fn two_running_turns(mut workers: TwoWorkers) {
+    workers.max_running_turns = Some(2);
+    let world = LimitedServer::new(RateLimit::default());
     // A turn keeps its place between its requests, and one that asks a person frees it.
-    let (stop, asking) = (Shutdown::default(), house.says("wait 0; ask Well?").await);
-    let workers = [0, 1].map(|n| tokio::spawn(house.worker(n, world.clone()).run(stop.clone())));
-    until_interrupted(&house.parts[0], asking).await;
+    let (stop, asking) = (Shutdown::default(), workers.start_turn("wait 0; ask Well?").await);
+    let running = [0, 1].map(|nth| tokio::spawn(workers.worker(nth, world.clone()).run(stop.clone())));
+    let asked = turn_over(&workers.backends[0].store, &asking).await;
+    assert_eq!(asked.status, TurnStatus::Interrupted);
     stop.drain();
-    for worker in workers {
+    for worker in running {
         worker.await.unwrap();
     }
     let most_running = Arc::new(AtomicUsize::new(0));
-    let counted = tokio::spawn(count_running(house.parts[0].store.clone(), most_running.clone()));
-    house.live(&world, "wait 0.02; wait 0.02; wait 0.02", 12).await;
+    let counted = tokio::spawn(count_running(workers.backends[0].store.clone(), most_running.clone()));
+    workers.run(&world, "wait 0.02; wait 0.02; wait 0.02", 12).await;
     counted.abort();
-    assert_eq!(world.most.load(Ordering::SeqCst), 2, "both places are used, and no more");
+    assert_eq!(world.most_in_flight(), 2, "both places are used, and no more");
     assert!(most_running.load(Ordering::SeqCst) <= 2, "a turn runs without a place");
-}
-
-async fn until_interrupted(parts: &Backends, thread: ThreadId) {
-    let strategies = StrategyRegistry::new(strategies::all());
-    while !matches!(
-        threads::ThreadLog::open(parts, &strategies, thread).await.unwrap().thread().status(),
-        RunStatus::Waiting(_)
-    ) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// Counts the running turns, over and over.
 async fn count_running(store: Store, most: Arc<AtomicUsize>) {
     loop {
-        let filter = store::TurnFilter { status: Some(shared::TurnStatus::Running), ..Default::default() };
+        let filter = TurnFilter { status: Some(TurnStatus::Running), ..TurnFilter::default() };
         most.fetch_max(store.turns(filter, None, 50).await.unwrap().len(), Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
@@ -366,18 +318,17 @@ impl World for Costly {
     }
 }
 
-async fn one_spends_everything(house: House) {
-    let bounds = || RequestAdmission::new(house.books[0].clone(), None);
-    let (hands, rung) = (hands(&house.parts[0], Arc::new(Costly), bounds(), "w"), Notify::new());
+async fn one_spends_everything(workers: TwoWorkers) {
+    let backends = &workers.backends[0];
+    let admission = RequestAdmission::new(workers.limiters[0].clone(), None);
+    let (steps, wake) = (steps(backends, Arc::new(Costly), admission, "w"), Notify::new());
     let run = async |tenant: &str| {
-        let opened = serde_json::json!({"strategy": "probe", "tenant": tenant});
-        let opened: Opened = serde_json::from_value(opened).unwrap();
-        let messages = vec![Message::user("wait 0")];
-        let thread = crate::crash::submit_words(&house.parts[0], opened, messages).await;
+        let opened = serde_json::from_value(json!({"strategy": "probe", "tenant": tenant})).unwrap();
+        let turn = submit(backends, Opening::New(opened), vec![Message::user("wait 0")]).await;
         loop {
-            match hands.run_job(thread, &rung).await.unwrap() {
+            match steps.run_job(turn.thread, &wake).await.unwrap() {
                 StepOutcome::Continue => (),
-                done => break done,
+                outcome => break outcome,
             }
         }
     };
@@ -402,145 +353,151 @@ async fn the_spending_of_one_tenant_stops_no_other_over_redis() {
 
 async fn kinds(parts: &Backends, thread: ThreadId) -> Vec<String> {
     let (_, log) = parts.store.load(thread).await.unwrap();
-    log.iter().map(|it| it.event.kind().to_owned()).collect()
+    log.iter().map(|row| row.event.kind().to_owned()).collect()
 }
 
 /// A recorded world in which writes need a permit and take a given time.
-struct Fenced {
-    world: RecordedWorld,
-    cap: RateLimit,
+struct LimitedWrites {
+    recorded: RecordedWorld,
+    limit: RateLimit,
     writes: Mutex<BTreeMap<String, usize>>,
-    doors: Semaphore,
+    /// Permits of the writes that are answered.
+    answered: Semaphore,
 }
 
-impl Fenced {
-    /// Returns the world of a fixture with a write that must not be repeated, and its first events.
-    fn new(doors: usize) -> (Arc<Self>, Opened, Vec<Message>) {
-        let of = |name| strategies::find(name).unwrap();
-        let all = [of("planner"), of("action_plan")];
-        let all =
-            all.into_iter().flat_map(|graph| fixtures(graph).into_iter().map(move |it| (graph, read(&it))));
-        let (graph, script) = all
-            .filter(|(_, it)| it.iter().skip(2).all(|it| matches!(it, Event::Answered(_))))
-            .find(|(graph, it)| has_unrepeatable_call(&shared::rerun(*graph, it).unwrap().log))
+impl LimitedWrites {
+    /// Returns the world of a fixture with a write that must not be repeated, its first events, and the number of writes that
+    /// are answered.
+    fn new(answered: usize) -> (Arc<Self>, Opening, Vec<Message>) {
+        let graphs = ["planner", "action_plan"].map(|name| strategies::find(name).unwrap());
+        let scripts = graphs
+            .into_iter()
+            .flat_map(|graph| fixtures(graph).into_iter().map(move |path| (graph, read(&path))));
+        let (graph, script) = scripts
+            .filter(|(_, script)| script.iter().skip(2).all(|event| matches!(event, Event::Answered(_))))
+            .find(|(graph, script)| has_unrepeatable_call(&shared::rerun(*graph, script).unwrap().log))
             .expect("a fixture with such a write");
-        let (Event::Opened(opened), Event::TurnStarted(heard)) = (&script[0], &script[1]) else {
-            panic!("not a fixture")
-        };
-        let world = RecordedWorld::new(graph, &script).unwrap();
-        let cap = RateLimit { concurrency: Some(1), ..RateLimit::default() };
-        let this = Self { world, cap, writes: Mutex::default(), doors: Semaphore::new(doors) };
-        (Arc::new(this), opened.clone(), heard.messages.clone())
+        let (opening, messages) = first_turn(&script);
+        let recorded = RecordedWorld::new(graph, &script).unwrap();
+        let limit = RateLimit { concurrency: Some(1), ..RateLimit::default() };
+        let answered = Semaphore::new(answered);
+        let this = Self { recorded, limit, writes: Mutex::default(), answered };
+        (Arc::new(this), opening, messages)
     }
 }
 
 /// Returns true if a tool that must not be repeated is called.
 fn has_unrepeatable_call(log: &[Event]) -> bool {
-    let tools = log.iter().filter_map(|it| match it {
-        Event::Answered(it) => match &it.response {
+    let tools = log.iter().filter_map(|event| match event {
+        Event::Answered(answer) => match &answer.response {
             Response::Tools { tools } => Some(tools),
             _ => None,
         },
         _ => None,
     });
-    let once: Vec<&str> =
-        tools.flatten().filter(|it| it.safety == Safety::Write).map(|it| it.name.as_str()).collect();
-    log.iter().any(|it| match it {
-        Event::Asked(it) => it
-            .requests
-            .iter()
-            .any(|it| matches!(it, Request::CallTool { call, .. } if once.contains(&call.name.as_str()))),
-        _ => false,
+    let unrepeatable = tools.flatten().filter(|tool| tool.safety == Safety::Write);
+    let unrepeatable: Vec<&str> = unrepeatable.map(|tool| tool.name.as_str()).collect();
+    let requests = log.iter().filter_map(|event| match event {
+        Event::Asked(asked) => Some(&asked.requests),
+        _ => None,
+    });
+    requests.flatten().any(|request| {
+        matches!(request, Request::CallTool { call, .. } if unrepeatable.contains(&call.name.as_str()))
     })
 }
 
 #[async_trait]
-impl World for Fenced {
-    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        if ask.due.is_write() {
-            *self.writes.lock().unwrap().entry(ask.key.to_owned()).or_default() += 1;
-            self.doors.acquire().await.unwrap().forget();
+impl World for LimitedWrites {
+    async fn perform(&self, thread: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
+        if context.due.is_write() {
+            *self.writes.lock().unwrap().entry(context.key.to_owned()).or_default() += 1;
+            self.answered.acquire().await.unwrap().forget();
         }
-        self.world.perform(thread, ask).await
+        self.recorded.perform(thread, context).await
     }
 
-    fn demands(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Vec<Demand> {
-        if ask.due.is_write() { vec![want(self.cap)] } else { Vec::new() }
+    fn demands(&self, _: &dyn DynThread, context: &RequestContext<'_>) -> Vec<Demand> {
+        if context.due.is_write() { vec![demand(self.limit)] } else { Vec::new() }
     }
 }
 
 /// A write waiting for its permit was not attempted: after its worker is killed, nothing is in doubt.
 #[tokio::test]
-async fn a_write_that_waits_for_a_place_is_not_in_doubt() {
-    let (world, opened, messages) = Fenced::new(100);
-    let books = MemoryRateLimiter::new(Timing::with_permit_ttl(Duration::from_secs(600)));
-    let (parts, rung) = (parts().await, Notify::new());
-    let other = take(&books, world.cap).await;
-    let bounds = || RequestAdmission::new(Arc::new(books.clone()), None);
-    let thread = crate::crash::submit_words(&parts, opened, messages).await;
-    let killed = hands(&parts, world.clone(), bounds(), "killed");
-    let held = loop {
-        match killed.run_job(thread, &rung).await.unwrap() {
+async fn a_write_that_waits_for_a_permit_is_not_in_doubt() {
+    let (world, opening, messages) = LimitedWrites::new(100);
+    let limiter = MemoryRateLimiter::new(Timing::with_permit_ttl(Duration::from_secs(600)));
+    let (backends, wake) = (backends().await, Notify::new());
+    let other = take(&limiter, world.limit).await;
+    let admission = || RequestAdmission::new(Arc::new(limiter.clone()), None);
+    let thread = submit(&backends, opening, messages).await.thread;
+    let killed = steps(&backends, world.clone(), admission(), "killed");
+    let outcome = loop {
+        match killed.run_job(thread, &wake).await.unwrap() {
             StepOutcome::Continue => (),
-            done => break done,
+            outcome => break outcome,
         }
     };
-    assert!(matches!(held, StepOutcome::Blocked { .. }), "{held:?}");
+    assert!(matches!(outcome, StepOutcome::Blocked { .. }), "{outcome:?}");
     drop(killed);
-    let waiting = kinds(&parts, thread).await;
+    let waiting = kinds(&backends, thread).await;
     assert_eq!(waiting.last().unwrap(), "asked", "it was asked for, and not attempted");
-    books.settle(&other, Default::default()).await.unwrap();
-    let heir = hands(&parts, world.clone(), bounds(), "heir");
-    while heir.run_job(thread, &rung).await.unwrap() != StepOutcome::Idle {}
-    let all = kinds(&parts, thread).await;
-    assert!(all.iter().any(|it| it == "attempted") && !all.iter().any(|it| it == "in_doubt"), "{all:?}");
-    assert!(world.writes.lock().unwrap().values().all(|it| *it == 1));
+    limiter.settle(&other, Default::default()).await.unwrap();
+    let next = steps(&backends, world.clone(), admission(), "next");
+    while next.run_job(thread, &wake).await.unwrap() != StepOutcome::Idle {}
+    let kinds = kinds(&backends, thread).await;
+    let has = |kind: &str| kinds.iter().any(|other| other == kind);
+    assert!(has("attempted") && !has("in_doubt"), "{kinds:?}");
+    assert!(world.writes.lock().unwrap().values().all(|count| *count == 1));
 }
 
 /// A timed-out write may have happened, so a person is asked.
 #[tokio::test]
 async fn a_write_that_times_out_is_in_doubt() {
-    let (world, opened, messages) = Fenced::new(0);
-    let (parts, rung) = (parts().await, Notify::new());
-    let bounds = RequestAdmission::new(Arc::new(MemoryRateLimiter::new(PACE)), Some(Duration::from_secs(1)));
-    let hands = hands(&parts, world.clone(), bounds, "w");
-    let thread = crate::crash::submit_words(&parts, opened, messages).await;
-    while hands.run_job(thread, &rung).await.unwrap() != StepOutcome::Idle {}
-    let (_, log) = parts.store.load(thread).await.unwrap();
-    let Event::InDoubt(doubted) = &log.last().unwrap().event else { panic!("{:?}", log.last()) };
-    assert_eq!(doubted.reason, "the request timed out after 1s; hint: raise worker.node_timeout_seconds");
+    let (world, opening, messages) = LimitedWrites::new(0);
+    let (backends, wake) = (backends().await, Notify::new());
+    let limiter = Arc::new(MemoryRateLimiter::new(PACE));
+    let admission = RequestAdmission::new(limiter, Some(Duration::from_secs(1)));
+    let steps = steps(&backends, world.clone(), admission, "w");
+    let thread = submit(&backends, opening, messages).await.thread;
+    while steps.run_job(thread, &wake).await.unwrap() != StepOutcome::Idle {}
+    let (_, log) = backends.store.load(thread).await.unwrap();
+    let Event::InDoubt(doubt) = &log.last().unwrap().event else { panic!("{:?}", log.last()) };
+    assert_eq!(doubt.reason, "the request timed out after 1s; hint: raise worker.node_timeout_seconds");
     assert_eq!(world.writes.lock().unwrap().values().sum::<usize>(), 1, "it is not repeated");
 }
 
 /// A timed-out read is retried and fails in the end.
 #[tokio::test]
 async fn a_request_that_times_out_is_tried_again() {
-    let (house, rung) = (in_memory().await, Notify::new());
-    let world = Busy::new(RateLimit::default());
-    let bounds = RequestAdmission::new(house.books[0].clone(), Some(Duration::from_millis(30)));
-    let hands = hands(&house.parts[0], world.clone(), bounds, "w");
-    let thread = house.says("wait 60").await;
+    let (backends, wake) = (backends().await, Notify::new());
+    let world = LimitedServer::new(RateLimit::default());
+    let limiter = Arc::new(MemoryRateLimiter::new(PACE));
+    let admission = RequestAdmission::new(limiter, Some(Duration::from_millis(30)));
+    let steps = steps(&backends, world.clone(), admission, "w");
+    let turn = start_turn(&backends, Opening::New(opened("probe")), "wait 60").await;
     loop {
-        match hands.run_job(thread, &rung).await.unwrap() {
+        match steps.run_job(turn.thread, &wake).await.unwrap() {
             StepOutcome::Idle => break,
-            StepOutcome::RetryLater { after: pause, .. } => tokio::time::sleep(pause).await,
+            StepOutcome::RetryLater { after, .. } => tokio::time::sleep(after).await,
             StepOutcome::Continue | StepOutcome::NextTurn(_) => (),
-            held @ StepOutcome::Blocked { .. } => panic!("{held:?}"),
+            blocked @ StepOutcome::Blocked { .. } => panic!("{blocked:?}"),
         }
     }
-    let (_, log) = house.parts[0].store.load(thread).await.unwrap();
-    let faltered = log.iter().filter_map(|it| match &it.event {
-        Event::AttemptFailed(it) => Some(it),
+    let (_, log) = backends.store.load(turn.thread).await.unwrap();
+    let failures = log.iter().filter_map(|row| match &row.event {
+        Event::AttemptFailed(failure) => Some(failure),
         _ => None,
     });
-    let faltered: Vec<_> = faltered.collect();
-    assert_eq!(faltered.len(), 4, "as often as anything that falters");
-    for it in faltered {
-        assert_eq!(it.error, "the request timed out after 30ms; hint: raise worker.node_timeout_seconds");
-        assert!(it.usage.as_ref().is_some_and(|it| 30 <= it.duration_ms), "its time counts: {it:?}");
+    let failures: Vec<_> = failures.collect();
+    assert_eq!(failures.len(), 4, "as often as any request that fails");
+    for failure in failures {
+        let error = "the request timed out after 30ms; hint: raise worker.node_timeout_seconds";
+        assert_eq!(failure.error, error);
+        let is_counted = failure.usage.as_ref().is_some_and(|usage| 30 <= usage.duration_ms);
+        assert!(is_counted, "its time counts: {failure:?}");
     }
     let strategies = StrategyRegistry::new(strategies::all());
-    let log = threads::ThreadLog::open(&house.parts[0], &strategies, thread).await.unwrap();
+    let log = ThreadLog::open(&backends, &strategies, turn.thread).await.unwrap();
     assert!(matches!(log.thread().status(), RunStatus::Failed { .. }));
     assert_eq!(world.begun.lock().unwrap().len(), 4);
 }

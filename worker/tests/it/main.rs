@@ -2,21 +2,22 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
 
-mod ahead;
-mod counted;
+mod buffered_decisions;
+mod counts;
 mod crash;
 mod deaths;
 mod dialects;
-mod fair;
+mod fairness;
 mod forked;
 mod killed;
 mod late_answers;
 mod limits;
-mod lived;
-mod noted;
 mod pauses;
 mod rebuilt;
+mod recording_queue;
 mod refusals;
+mod sample;
 mod sim;
 mod stops;
+mod transcripts;
 mod world;

@@ -3,41 +3,48 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use queue::{MemoryNotifications, MemoryQueue};
-use shared::{Message, Opened};
+use queue::clock;
+use shared::{Graph, Message};
 use store::{
     Conditions, Differs, DryRun, NewTurn, Opening, Store, ThreadId, ThreadScan, TurnFilter, TurnId,
     testing::corrupt_read_models,
 };
-use threads::{Backends, Rebuilt, StrategyRegistry};
+use threads::{Rebuilt, StrategyRegistry};
+use tokio::time::{sleep, timeout};
+use worker::testing::{fixtures, opened, read, run_fixture, with_new_queue};
+use world::RecordedWorld;
 
-use crate::lived::{fixtures, live_in, read};
+use crate::sample::is_long;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_read_models_are_made_again() {
+async fn sqlite_read_models_are_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
-    made_again(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
+    runs_and_rebuilds(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_postgres_read_models_are_made_again() {
+async fn real_postgres_read_models_are_rebuilt() {
     let postgres = test_servers::Postgres::shared();
-    made_again(&postgres.url()).await;
+    runs_and_rebuilds(&postgres.url()).await;
 }
 
 /// A rebuild restores PostgreSQL's table `open_turns` from the rows of turns after other programs changed it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_postgres_open_turns_are_told_again() {
+async fn real_postgres_open_turns_are_rebuilt() {
     let postgres = test_servers::Postgres::shared();
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
     let submitted = async || {
-        let opened: Opened = serde_json::from_str(r#"{"strategy": "probe"}"#).unwrap();
-        let turn = NewTurn::of(Opening::New(opened), vec![Message::user("go on")], "ada".to_owned());
+        let opening = Opening::New(opened("probe"));
+        let turn = NewTurn::of(opening, vec![Message::user("go on")], "ada".to_owned());
         store.submit(turn).await.unwrap().into_turn()
     };
     let (waits, over) = (submitted().await, submitted().await);
@@ -45,54 +52,53 @@ async fn real_postgres_open_turns_are_told_again() {
     postgres.query("DELETE FROM open_turns");
     let stale = "INSERT INTO open_turns SELECT thread_id, priority, position, tenant FROM turns WHERE status = 'cancelled'";
     postgres.query(stale);
-    assert_eq!(store.next_queued(waits.thread).await.unwrap(), None, "nobody hears of it");
+    assert_eq!(store.next_queued(waits.thread).await.unwrap(), None, "it is not found");
 
-    let told = BTreeMap::from([(Differs::TurnOpen, 2)]);
-    assert_eq!(rebuild(&store, DryRun::Yes).await.found, told);
-    let found = rebuild(&store, DryRun::No).await;
-    assert_eq!(found.found, told);
-    let what: BTreeSet<&str> = found.differences.iter().map(|it| it.what.as_str()).collect();
-    let said = [
+    let expected = BTreeMap::from([(Differs::TurnOpen, 2)]);
+    assert_eq!(rebuild(&store, &everything(), DryRun::Yes).await.found, expected);
+    let found = rebuild(&store, &everything(), DryRun::No).await;
+    assert_eq!(found.found, expected);
+    let what: BTreeSet<&str> = found.differences.iter().map(|difference| difference.what.as_str()).collect();
+    let expected = [
         "its row says cancelled, and it stands in open_turns",
         "its row says queued, and it does not stand in open_turns",
     ];
-    assert_eq!(what, said.into());
-    assert_eq!(store.next_queued(waits.thread).await.unwrap().map(|it| it.id), Some(waits.id));
+    assert_eq!(what, expected.into());
+    assert_eq!(store.next_queued(waits.thread).await.unwrap().map(|turn| turn.id), Some(waits.id));
     assert_eq!(postgres.query("SELECT thread_id FROM open_turns"), [[waits.thread.to_string()]]);
-    assert_eq!(rebuild(&store, DryRun::No).await.found, BTreeMap::new(), "a second time finds nothing");
+    assert_eq!(
+        rebuild(&store, &everything(), DryRun::No).await.found,
+        BTreeMap::new(),
+        "a second time finds nothing"
+    );
 }
 
-async fn made_again(url: &str) {
+async fn runs_and_rebuilds(url: &str) {
     let store = Store::connect(url).await.unwrap();
     store.migrate().await.unwrap();
     for graph in strategies::all() {
-        // Only a sample of each strategy, because this test folds everything again after each run. Other tests run all
-        // of them.
-        for path in fixtures(graph).into_iter().step_by(3) {
-            let script = read(&path);
-            // A separate queue, because an earlier worker may still enqueue threads in its own.
-            let queue = Arc::new(MemoryQueue::new(Duration::from_secs(10)));
-            let parts =
-                Backends { store: store.clone(), queue, notifications: Arc::new(MemoryNotifications::new()) };
-            let lived = tokio::time::timeout(Duration::from_secs(60), live_in(&parts, graph, &script));
-            let (lived, beside) = tokio::join!(lived, rebuild(&store, DryRun::No));
-            lived.unwrap_or_else(|_| panic!("{} does not come to its end", path.display()));
-            let only_moving = beside.found.keys().all(|it| *it == Differs::Moving);
-            assert!(only_moving, "beside a worker nothing is wrong: {beside:?}");
+        // Only a sample of each strategy. Other tests run all of them.
+        for path in fixtures(graph).into_iter().step_by(if is_long() { 3 } else { 15 }) {
+            let is_over = AtomicBool::new(false);
+            let run = async {
+                run_to_its_end(&store, graph, &path).await;
+                is_over.store(true, Ordering::SeqCst);
+            };
+            tokio::join!(run, rebuilds_nothing(&store, &is_over));
         }
     }
     assert_eq!(
-        rebuild(&store, DryRun::Yes).await.found,
+        rebuild(&store, &everything(), DryRun::Yes).await.found,
         BTreeMap::new(),
-        "what was lived is as its log says"
+        "the rows of every run match its log"
     );
 
     let before = rows(&store).await;
     corrupt_read_models(&store).await.unwrap();
-    let looked = rebuild(&store, DryRun::Yes).await;
-    assert_ne!(rows(&store).await, before, "whoever only looks writes nothing");
-    let found = rebuild(&store, DryRun::No).await;
-    assert_eq!(found, looked);
+    let dry_run = rebuild(&store, &everything(), DryRun::Yes).await;
+    assert_ne!(rows(&store).await, before, "a dry run writes nothing");
+    let found = rebuild(&store, &everything(), DryRun::No).await;
+    assert_eq!(found, dry_run);
     for differs in [
         Differs::ThreadMissing,
         Differs::ThreadStrategy,
@@ -107,17 +113,39 @@ async fn made_again(url: &str) {
     ] {
         assert!(found.found.contains_key(&differs), "{differs:?} is not among {:?}", found.found);
     }
-    assert!(found.found.keys().all(|it| it.is_mendable()), "{found:?}");
+    assert!(found.found.keys().all(|differs| differs.is_mendable()), "{found:?}");
     assert_eq!(rows(&store).await, before);
-    assert_eq!(rebuild(&store, DryRun::No).await.found, BTreeMap::new(), "a second time finds nothing");
-    assert_eq!(store.verify(&round()).await.unwrap().found, 0, "no event was touched");
+    assert_eq!(
+        rebuild(&store, &everything(), DryRun::No).await.found,
+        BTreeMap::new(),
+        "a second time finds nothing"
+    );
+    assert_eq!(store.verify(&everything()).await.unwrap().found, 0, "no event was touched");
 }
 
-async fn rebuild(store: &Store, dry_run: DryRun) -> Rebuilt {
-    threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &round(), dry_run).await.unwrap()
+async fn run_to_its_end(store: &Store, graph: &'static dyn Graph, path: &Path) {
+    let (backends, script) = (with_new_queue(store), read(path));
+    let world = Arc::new(RecordedWorld::new(graph, &script).unwrap());
+    let run = timeout(Duration::from_secs(60), run_fixture(&backends, graph, &script, world)).await;
+    assert!(run.is_ok(), "{} does not come to its end", path.display());
 }
 
-fn round() -> ThreadScan {
+/// Rebuilds the rows of the threads that run, again and again, until it is over: none of them is wrong.
+async fn rebuilds_nothing(store: &Store, is_over: &AtomicBool) {
+    let running = ThreadScan::of(Conditions::default().and_since(clock::now()), 2);
+    while !is_over.load(Ordering::SeqCst) {
+        let beside = rebuild(store, &running, DryRun::No).await;
+        let only_moving = beside.found.keys().all(|differs| *differs == Differs::Moving);
+        assert!(only_moving, "beside a worker nothing is wrong: {beside:?}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn rebuild(store: &Store, scan: &ThreadScan, dry_run: DryRun) -> Rebuilt {
+    threads::rebuild(store, &StrategyRegistry::new(strategies::all()), scan, dry_run).await.unwrap()
+}
+
+fn everything() -> ThreadScan {
     ThreadScan::of(Conditions::default(), 2)
 }
 
@@ -125,15 +153,11 @@ fn round() -> ThreadScan {
 async fn rows(store: &Store) -> (BTreeMap<ThreadId, String>, BTreeMap<TurnId, String>) {
     let threads = store.threads(store::ThreadFilter::default(), None, 10_000).await.unwrap().into_iter();
     let turns = store.turns(TurnFilter::default(), None, 10_000).await.unwrap().into_iter();
-    (
-        threads.map(|it| (it.id, format!("{} {} {}", it.strategy, it.status, it.created_at))).collect(),
-        turns
-            .map(|it| {
-                let told =
-                    (it.thread, it.status, it.started_seq, it.ended_seq, it.error, it.author, it.messages);
-                let told = (told, it.outcome, it.cause);
-                (it.id, format!("{told:?}"))
-            })
-            .collect(),
-    )
+    let threads = threads.map(|row| (row.id, format!("{} {} {}", row.strategy, row.status, row.created_at)));
+    let turns = turns.map(|row| {
+        let seqs = (row.started_seq, row.ended_seq);
+        let end = (row.status, row.error, row.outcome, row.cause);
+        (row.id, format!("{:?}", (row.thread, seqs, end, row.author, row.messages)))
+    });
+    (threads.collect(), turns.collect())
 }

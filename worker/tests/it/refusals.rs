@@ -12,34 +12,30 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{
-    BlockedBy, EntryState, Lane, MemoryNotifications, RedisQueue, Schedule,
+    BlockedBy, EntryState, RedisQueue,
     rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing},
 };
 use serde_json::json;
+use shared::{DynThread, Event, Fault, Request, Response};
+use store::{MemoryIndex, Opening, ThreadId, Turn};
 use shared::TurnStatus;
-use shared::{DynThread, Event, Fault, Message, Opened, Request, Response};
-use store::{MemoryIndex, ThreadId};
 use test_servers::Redis;
-use threads::{Backends, StrategyRegistry};
+use threads::Backends;
 use tokio::sync::Notify;
 use worker::{
     Backoff, RequestAdmission, RetryPolicies, RetryPolicy, Shutdown, StepOutcome, StepRunner, Worker,
     WorkerConfig,
+    testing::{self, CONFIG, TIMEOUT, backends, start_turn, turn_over, until},
 };
 use world::{
     Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers, Session,
     ToolFilter, Transport, World,
 };
 
-use crate::lived::parts;
-
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Short, because the sweeper leaves running threads without a job to their workers for half of it.
 const LEASE: Duration = Duration::from_secs(4);
-
-/// Longest wait for something that must happen.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A model that refuses requests and asks for ten minutes of patience, until the test lets it answer.
 #[derive(Default)]
@@ -51,26 +47,21 @@ struct Refusing {
 }
 
 /// The model as one worker sees it.
-struct Seen {
+struct ModelOfWorker {
     by: &'static str,
     model: Arc<Refusing>,
 }
 
 #[async_trait]
-impl World for Seen {
-    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        let Request::Simulate(it) = &ask.due.request else { panic!("the probe only rehearses") };
+impl World for ModelOfWorker {
+    async fn perform(&self, _: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
+        let Request::Simulate(simulation) = &context.due.request else { panic!("no simulated request") };
         *self.model.sent.lock().unwrap().entry(self.by.to_owned()).or_default() += 1;
-        match self.model.answers.load(Ordering::SeqCst) {
-            true => Ok((Response::Echo { text: it.text.clone() }, None)),
-            false => Err(self
-                .model
-                .fault
-                .lock()
-                .unwrap()
-                .clone()
-                .unwrap_or_else(|| Fault::unavailable("slow down", Some(600_000)))),
+        if self.model.answers.load(Ordering::SeqCst) {
+            return Ok((Response::Echo { text: simulation.text.clone() }, None));
         }
+        let fault = self.model.fault.lock().unwrap().clone();
+        Err(fault.unwrap_or_else(|| Fault::unavailable("slow down", Some(600_000))))
     }
 
     fn subject(&self, _: &Request) -> Option<Subject> {
@@ -78,40 +69,17 @@ impl World for Seen {
     }
 }
 
-fn steps(parts: &Backends, world: Arc<dyn World>, limits: Arc<dyn RateLimiter>, name: &str) -> StepRunner {
-    StepRunner {
-        parts: parts.clone(),
-        strategies: StrategyRegistry::new(strategies::all()),
-        world,
-        backoff: Backoff { base: Duration::from_millis(1), max: Duration::from_millis(2) },
-        admission: RequestAdmission::new(limits, None),
-        name: name.to_owned(),
-    }
+fn steps(backends: &Backends, world: Arc<dyn World>, limits: Arc<dyn RateLimiter>, name: &str) -> StepRunner {
+    StepRunner { admission: RequestAdmission::new(limits, None), ..testing::steps(backends, world, name) }
 }
 
-async fn says(parts: &Backends, strategy: &str, words: &str) -> ThreadId {
-    let opened: Opened =
-        serde_json::from_value(json!({"strategy": strategy, "servers": {"dead": "is dead"}})).unwrap();
-    let thread = crate::crash::submit_words(parts, opened, vec![Message::user(words)]).await;
-    parts.queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
-    thread
+async fn start(backends: &Backends, strategy: &str, message: &str) -> Turn {
+    let opened = serde_json::from_value(json!({"strategy": strategy, "servers": {"dead": "is dead"}}));
+    start_turn(backends, Opening::New(opened.unwrap()), message).await
 }
 
-async fn status(parts: &Backends, thread: ThreadId) -> TurnStatus {
-    let of = store::TurnFilter { thread: Some(thread), ..Default::default() };
-    parts.store.turns(of, None, 1).await.unwrap()[0].status
-}
-
-async fn until(what: &str, mut happens: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !happens().await {
-        assert!(began.elapsed() < TIMEOUT, "{what} does not happen");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-async fn log(parts: &Backends, thread: ThreadId) -> Vec<Event> {
-    parts.store.load(thread).await.unwrap().1.into_iter().map(|it| it.event).collect()
+async fn log(backends: &Backends, thread: ThreadId) -> Vec<Event> {
+    backends.store.load(thread).await.unwrap().1.into_iter().map(|row| row.event).collect()
 }
 
 /// A failure of a provider, such as status 502, counts as an attempt. The delays between attempts grow, and both are
@@ -119,16 +87,18 @@ async fn log(parts: &Backends, thread: ThreadId) -> Vec<Event> {
 #[tokio::test]
 async fn a_provider_that_fails_is_asked_again_with_growing_delays() {
     for attempts in [2, 4] {
-        let (parts, model) = (parts().await, Arc::<Refusing>::default());
+        let (backends, model) = (backends().await, Arc::<Refusing>::default());
         *model.fault.lock().unwrap() = Some(Fault::transient("provider sim failed (http status 502)"));
         let limits: Arc<dyn RateLimiter> = Arc::new(MemoryRateLimiter::new(Timing::with_permit_ttl(MINUTE)));
         let backoff = Some(Backoff { base: Duration::from_millis(40), max: MINUTE });
         let policy = RetryPolicy { attempts, backoff, ..RetryPolicy::MODEL };
         let retries =
             RetryPolicies { providers: [("sim".to_owned(), policy)].into(), ..RetryPolicies::default() };
-        let mut steps = steps(&parts, Arc::new(Seen { by: "one", model: model.clone() }), limits, "one");
+        let mut steps =
+            steps(&backends, Arc::new(ModelOfWorker { by: "one", model: model.clone() }), limits, "one");
         steps.admission = steps.admission.with_retries(retries);
-        let thread = says(&parts, "probe", "wait 0").await;
+        let turn = start(&backends, "probe", "wait 0").await;
+        let thread = turn.thread;
         loop {
             match steps.run_job(thread, &Notify::new()).await.unwrap() {
                 StepOutcome::RetryLater { after, .. } => tokio::time::sleep(after).await,
@@ -137,11 +107,11 @@ async fn a_provider_that_fails_is_asked_again_with_growing_delays() {
                 other => panic!("{other:?}"),
             }
         }
-        let delays: Vec<u64> = log(&parts, thread)
+        let delays: Vec<u64> = log(&backends, thread)
             .await
             .iter()
-            .filter_map(|it| match it {
-                Event::AttemptFailed(it) => it.retry_after_ms,
+            .filter_map(|event| match event {
+                Event::AttemptFailed(failure) => failure.retry_after_ms,
                 _ => None,
             })
             .collect();
@@ -150,7 +120,7 @@ async fn a_provider_that_fails_is_asked_again_with_growing_delays() {
             let whole = 40 * 4_u64.pow(u32::try_from(nth).unwrap());
             assert!((whole / 2..=whole).contains(&delay), "attempt {nth}: {delay} ms");
         }
-        assert_eq!(status(&parts, thread).await, TurnStatus::Failed);
+        assert_eq!(turn_over(&backends.store, &turn).await.status, TurnStatus::Failed);
     }
 }
 
@@ -158,53 +128,52 @@ async fn a_provider_that_fails_is_asked_again_with_growing_delays() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_workers_over_redis_share_a_pause() {
     let redis = Redis::start();
-    let (store, model) = (parts().await.store, Arc::<Refusing>::default());
+    let (all, model) = (backends().await, Arc::<Refusing>::default());
     let stop = Shutdown::default();
-    let start = async |by: &'static str| {
+    let start_worker = async |by: &'static str| {
         let queue = RedisQueue::connect(&redis.url(), LEASE, by).await.unwrap();
-        let parts = Backends {
-            store: store.clone(),
-            queue: Arc::new(queue),
-            notifications: Arc::new(MemoryNotifications::new()),
-        };
+        let backends = Backends { queue: Arc::new(queue), ..all.clone() };
         let limits = RedisRateLimiter::connect(&redis.url(), Timing::with_permit_ttl(MINUTE)).await.unwrap();
-        let steps = steps(&parts, Arc::new(Seen { by, model: model.clone() }), Arc::new(limits), by);
-        let config = WorkerConfig {
-            slots: 4,
-            max_jobs_in_place: 16,
-            lease: LEASE,
-            sweep_interval: Duration::from_millis(200),
-            drain_timeout: MINUTE,
-        };
-        (parts, tokio::spawn(Worker::new(steps, config).run(stop.clone())))
+        let steps =
+            steps(&backends, Arc::new(ModelOfWorker { by, model: model.clone() }), Arc::new(limits), by);
+        let config = WorkerConfig { lease: LEASE, sweep_interval: Duration::from_millis(200), ..CONFIG };
+        (backends, tokio::spawn(Worker::new(steps, config).run(stop.clone())))
     };
-    let (parts, first) = start("first").await;
-    let refused = says(&parts, "probe", "wait 0").await;
-    let held = async |threads: usize| {
-        let entries = parts.queue.list(10).await.unwrap();
-        let held = entries.iter().filter(|it| match &it.state {
+    let (backends, first) = start_worker("first").await;
+    let refused = start(&backends, "probe", "wait 0").await;
+    let is_blocked = async |threads: usize| {
+        let entries = backends.queue.list(10).await.unwrap();
+        let blocked = entries.iter().filter(|entry| match &entry.state {
             EntryState::Delayed { reason: Some(why), .. } => {
                 why.by == BlockedBy::Provider && why.detail.ends_with("Z: slow down")
             }
             _ => false,
         });
-        held.count() == threads
+        blocked.count() == threads
     };
-    until("the wait of the first", async || held(1).await).await;
+    until("the wait of the first", async || is_blocked(1).await).await;
     assert_eq!(model.sent.lock().unwrap().get("first"), Some(&1));
     first.abort();
-    let (_, second) = start("second").await;
-    let blocked = says(&parts, "probe", "wait 0").await;
-    until("the wait of both", async || held(2).await).await;
+    let (_, second) = start_worker("second").await;
+    let blocked = start(&backends, "probe", "wait 0").await;
+    until("the wait of both", async || is_blocked(2).await).await;
     assert_eq!(model.sent.lock().unwrap().get("second"), None, "it asked a model that is paused");
-    let waits = log(&parts, refused).await.iter().filter(|it| matches!(it, Event::AttemptFailed(_))).count();
+    let waits = log(&backends, refused.thread)
+        .await
+        .iter()
+        .filter(|event| matches!(event, Event::AttemptFailed(_)))
+        .count();
     assert_eq!(waits, 1);
-    assert_eq!(log(&parts, blocked).await.last().unwrap().kind(), "asked", "a short wait leaves no trace");
+    assert_eq!(
+        log(&backends, blocked.thread).await.last().unwrap().kind(),
+        "asked",
+        "a short wait leaves no trace"
+    );
 
     model.answers.store(true, Ordering::SeqCst);
     redis.flush_all();
-    for thread in [refused, blocked] {
-        until("the end", async || status(&parts, thread).await == TurnStatus::Completed).await;
+    for turn in [refused, blocked] {
+        assert_eq!(turn_over(&backends.store, &turn).await.status, TurnStatus::Completed);
     }
     stop.drain();
     second.await.unwrap();
@@ -213,16 +182,16 @@ async fn two_workers_over_redis_share_a_pause() {
 /// A time-out is the request's own once others are answered: it counts as an attempt, and is given up after as many.
 #[tokio::test]
 async fn a_request_that_alone_gets_no_answer_uses_up_its_attempts() {
-    let (parts, model) = (parts().await, Arc::<Refusing>::default());
+    let (backends, model) = (backends().await, Arc::<Refusing>::default());
     *model.fault.lock().unwrap() = Some(Fault::unanswered("no answer in time"));
     let limits: Arc<dyn RateLimiter> = Arc::new(MemoryRateLimiter::new(Timing::with_permit_ttl(MINUTE)));
     let policy = RetryPolicy { attempts: 2, ..RetryPolicy::MODEL };
     let providers = BTreeMap::from([("sim".to_owned(), policy)]);
     let admission = RequestAdmission::new(limits.clone(), None)
         .with_retries(RetryPolicies { providers, ..RetryPolicies::default() });
-    let world = Arc::new(Slow(Seen { by: "w", model }, limits.clone()));
-    let steps = StepRunner { admission, ..steps(&parts, world, limits, "w") };
-    let (thread, wake) = (says(&parts, "probe", "wait 0").await, Notify::new());
+    let world = Arc::new(AnswersOthers(ModelOfWorker { by: "w", model }, limits.clone()));
+    let steps = StepRunner { admission, ..steps(&backends, world, limits, "w") };
+    let (thread, wake) = (start(&backends, "probe", "wait 0").await.thread, Notify::new());
     let began = Instant::now();
     loop {
         match steps.run_job(thread, &wake).await.unwrap() {
@@ -232,13 +201,14 @@ async fn a_request_that_alone_gets_no_answer_uses_up_its_attempts() {
                 tokio::time::sleep(after.min(Duration::from_millis(50))).await;
             }
         }
-        assert!(began.elapsed() < TIMEOUT, "{:?}", log(&parts, thread).await);
+        assert!(began.elapsed() < TIMEOUT, "{:?}", log(&backends, thread).await);
     }
-    let events = log(&parts, thread).await;
+    let events = log(&backends, thread).await;
     let failed: Vec<_> = events
         .iter()
-        .filter_map(|it| {
-            if let Event::AttemptFailed(it) = it { Some((it.waiting, it.attempts_max)) } else { None }
+        .filter_map(|event| match event {
+            Event::AttemptFailed(failure) => Some((failure.waiting, failure.attempts_max)),
+            _ => None,
         })
         .collect();
     assert_eq!(failed, [(false, Some(2)), (false, Some(2))], "{events:#?}");
@@ -247,15 +217,15 @@ async fn a_request_that_alone_gets_no_answer_uses_up_its_attempts() {
 }
 
 /// The model answers another request while this one waits.
-struct Slow(Seen, Arc<dyn RateLimiter>);
+struct AnswersOthers(ModelOfWorker, Arc<dyn RateLimiter>);
 
 #[async_trait]
-impl World for Slow {
-    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+impl World for AnswersOthers {
+    async fn perform(&self, thread: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
         tokio::time::sleep(Duration::from_millis(20)).await;
         self.1.answered(&Subject::Model("sim/model".to_owned()), Duration::ZERO);
         tokio::time::sleep(Duration::from_millis(20)).await;
-        self.0.perform(thread, ask).await
+        self.0.perform(thread, context).await
     }
 
     fn subject(&self, request: &Request) -> Option<Subject> {
@@ -305,7 +275,7 @@ fn started(starts: &Path) -> usize {
 /// The first turn finds out that the server is dead; a turn in another worker does not wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_server_is_remembered_by_all_workers() {
-    let (parts, folder) = (parts().await, tempfile::tempdir().unwrap());
+    let (backends, folder) = (backends().await, tempfile::tempdir().unwrap());
     let starts = folder.path().join("starts");
     let limits = MemoryRateLimiter::new(Timing::with_permit_ttl(MINUTE));
     let policy = RetryPolicy { give_up_after: Duration::from_secs(1), ..RetryPolicy::SERVER };
@@ -318,10 +288,10 @@ async fn a_dead_server_is_remembered_by_all_workers() {
             // No second try within the test.
             backoff: Backoff { base: 10 * MINUTE, max: 10 * MINUTE },
             admission: RequestAdmission::new(limits.clone(), None).with_retries(retries.clone()),
-            ..steps(&parts, live(dead(&starts, false)), limits, name)
+            ..steps(&backends, live(dead(&starts, false)), limits, name)
         };
         for _ in 0..2 {
-            let (thread, wake) = (says(&parts, "index_builder", "go").await, Notify::new());
+            let (thread, wake) = (start(&backends, "index_builder", "go").await.thread, Notify::new());
             loop {
                 match steps.run_job(thread, &wake).await.unwrap() {
                     StepOutcome::Idle => break,
@@ -335,9 +305,11 @@ async fn a_dead_server_is_remembered_by_all_workers() {
                 }
             }
             turns += 1;
-            let events = log(&parts, thread).await;
-            let abandoned =
-                events.iter().find_map(|it| if let Event::Abandoned(it) = it { Some(it) } else { None });
+            let events = log(&backends, thread).await;
+            let abandoned = events.iter().find_map(|event| match event {
+                Event::Abandoned(abandoned) => Some(abandoned),
+                _ => None,
+            });
             let reason = &abandoned.unwrap_or_else(|| panic!("{events:#?}")).reason;
             assert!(
                 reason.contains("cannot reach MCP server dead: it did not respond within 1s"),
@@ -368,14 +340,14 @@ async fn no_node_waits_for_a_server_that_it_may_not_use() {
             task: None,
             input_responses: None,
         };
-        let ask = RequestContext {
+        let context = RequestContext {
             thread: ThreadId::nil(),
             due: &due,
             key: "k",
             node: "equip",
             deltas: &world::DiscardDeltas,
         };
-        let outcome = world.perform(&*thread, &ask).await;
+        let outcome = world.perform(&*thread, &context).await;
         assert_eq!(outcome.is_ok(), hidden, "{outcome:?}");
         assert_eq!(started(&starts), tries);
     }

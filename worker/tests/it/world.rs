@@ -135,7 +135,7 @@ impl DynThread for Stage {
         None
     }
     fn own_tools(&self) -> BTreeSet<String> {
-        self.tools.iter().map(|it| it.name.clone()).collect()
+        self.tools.iter().map(|tool| tool.name.clone()).collect()
     }
     fn server_tools(&self, server: &str) -> Option<&[Tool]> {
         self.tool_servers.get(server).map(Vec::as_slice)
@@ -204,17 +204,20 @@ fn live_with(models: Models, servers: Servers) -> LiveWorld {
 
 fn models(providers: impl IntoIterator<Item = (&'static str, Provider)>) -> Arc<Models> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Arc::new(Models::new(providers.into_iter().map(|(name, it)| (name.to_owned(), it)).collect()).unwrap())
+    Arc::new(
+        Models::new(providers.into_iter().map(|(name, provider)| (name.to_owned(), provider)).collect())
+            .unwrap(),
+    )
 }
 
 fn commands(commands: impl IntoIterator<Item = (&'static str, Command)>) -> Commands {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Commands::new(commands.into_iter().map(|(name, it)| (name.to_owned(), it)).collect()).unwrap()
+    Commands::new(commands.into_iter().map(|(name, command)| (name.to_owned(), command)).collect()).unwrap()
 }
 
 fn servers(servers: impl IntoIterator<Item = (&'static str, Server)>) -> Servers {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Servers::new(servers.into_iter().map(|(name, it)| (name.to_owned(), it)).collect())
+    Servers::new(servers.into_iter().map(|(name, server)| (name.to_owned(), server)).collect())
 }
 
 fn nobody() -> Servers {
@@ -251,7 +254,7 @@ fn untimed(outcome: Outcome) -> Outcome {
     match outcome {
         Ok((response, meter)) => Ok((response, untimed(meter))),
         Err(fault) => {
-            let meter = untimed(fault.usage.map(|it| *it)).map(Box::new);
+            let meter = untimed(fault.usage.map(|usage| *usage)).map(Box::new);
             Err(Fault { usage: meter, ..fault })
         }
     }
@@ -300,9 +303,9 @@ fn again(fault: &Fault) -> Option<u64> {
     }
 }
 
-/// Returns true if `pause` is `said` milliseconds, or up to a quarter longer.
-fn named(pause: Option<u64>, said: u64) -> bool {
-    pause.is_some_and(|it| (said..=said + said / 4).contains(&it))
+/// Returns true if `pause` is `delay` milliseconds, or up to a quarter longer.
+fn named(pause: Option<u64>, delay: u64) -> bool {
+    pause.is_some_and(|pause| (delay..=delay + delay / 4).contains(&pause))
 }
 
 mod rehearsal {
@@ -318,10 +321,10 @@ mod rehearsal {
         let rehearsal =
             Simulation { wait_ms: 60, text: "one two  three".to_owned(), ..Simulation::default() };
         let began = std::time::Instant::now();
-        let (outcome, heard) =
+        let (outcome, streamed) =
             perform(&live([], nobody()), &Stage::default(), &due(Request::Simulate(rehearsal))).await;
         assert!(60 <= began.elapsed().as_millis());
-        assert_eq!(heard, ["one ", "two ", " ", "three"]);
+        assert_eq!(streamed, ["one ", "two ", " ", "three"]);
         assert_eq!(outcome, Ok((Response::Echo { text: "one two  three".to_owned() }, None)));
     }
 
@@ -347,7 +350,7 @@ mod rehearsal {
     }
 
     #[tokio::test]
-    async fn it_fails_once_and_falters_as_often_as_it_should() {
+    async fn it_fails_once_and_as_often_as_it_should() {
         let world = live([], nobody());
         let stage = Stage::default();
         let mut due = due(Request::Simulate(Simulation {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use queue::Priority;
 use serde_json::json;
 use shared::{Message, Opened};
-use store::{NewTurn, Opening, TurnStatus, testing::tamper};
+use store::{NewTurn, Opening, testing::tamper};
+use shared::TurnStatus;
 use uuid::Uuid;
 
 use crate::{

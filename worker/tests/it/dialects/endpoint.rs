@@ -20,10 +20,10 @@ use super::{replies, strict};
 pub(super) struct Endpoint {
     pub(super) base_url: String,
     pub(super) dialect: Dialect,
-    shelf: Arc<Shelf>,
+    state: Arc<EndpointState>,
 }
 
-struct Shelf {
+struct EndpointState {
     dialect: Dialect,
     reply: Mutex<Reply>,
     refused: Mutex<Vec<String>>,
@@ -31,25 +31,25 @@ struct Shelf {
 
 impl Endpoint {
     pub(super) async fn serve(dialect: Dialect) -> Self {
-        let shelf = Arc::new(Shelf { dialect, reply: Mutex::default(), refused: Mutex::default() });
+        let state = Arc::new(EndpointState { dialect, reply: Mutex::default(), refused: Mutex::default() });
         let app = Router::new()
             .route("/v1/chat/completions", post(complete))
             .layer(DefaultBodyLimit::disable())
-            .with_state(Arc::clone(&shelf));
+            .with_state(Arc::clone(&state));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
-        Self { base_url, dialect, shelf }
+        Self { base_url, dialect, state }
     }
 
     /// Sets the reply to the next request that is not refused.
     pub(super) fn will_reply(&self, reply: &Reply) {
-        *self.shelf.reply.lock().unwrap() = reply.clone();
+        *self.state.reply.lock().unwrap() = reply.clone();
     }
 
     /// Returns the reasons of all refusals.
     pub(super) fn refused(&self) -> Vec<String> {
-        self.shelf.refused.lock().unwrap().clone()
+        self.state.refused.lock().unwrap().clone()
     }
 
     /// Returns true if replies of the dialect hold reasoning.
@@ -58,14 +58,14 @@ impl Endpoint {
     }
 }
 
-async fn complete(State(shelf): State<Arc<Shelf>>, body: Bytes) -> Response {
+async fn complete(State(state): State<Arc<EndpointState>>, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap();
-    if let Err(why) = strict::check(shelf.dialect, &request) {
-        shelf.refused.lock().unwrap().push(why.clone());
-        return refusal(shelf.dialect, &why);
+    if let Err(why) = strict::check(state.dialect, &request) {
+        state.refused.lock().unwrap().push(why.clone());
+        return refusal(state.dialect, &why);
     }
-    let reply = shelf.reply.lock().unwrap().clone();
-    let body = replies::written(shelf.dialect, &reply, &request);
+    let reply = state.reply.lock().unwrap().clone();
+    let body = replies::written(state.dialect, &reply, &request);
     let kind = if request["stream"] == true { "text/event-stream" } else { "application/json" };
     ([("content-type", kind)], body).into_response()
 }

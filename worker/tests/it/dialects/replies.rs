@@ -41,7 +41,7 @@ pub(super) fn written(dialect: Dialect, reply: &Reply, request: &Value) -> Strin
             let text = json!({ "content": text, "annotations": annotations(reply) });
             let calls = calls(
                 reply,
-                |nth, it| json!({ "index": nth, "id": it.id, "function": { "name": it.name, "arguments": text_of(it) } }),
+                |nth, call| json!({ "index": nth, "id": call.id, "function": { "name": call.name, "arguments": text_of(call) } }),
             );
             events(&[vec![text], calls].concat(), finish("stop"), "\n\n", true)
         }
@@ -50,7 +50,7 @@ pub(super) fn written(dialect: Dialect, reply: &Reply, request: &Value) -> Strin
             let thoughts = vec![json!({ "content": "", "reasoning": REASONING })];
             let calls = calls(
                 reply,
-                |_, it| json!({ "index": 0, "id": it.id, "function": { "name": it.name, "arguments": text_of(it) } }),
+                |_, call| json!({ "index": 0, "id": call.id, "function": { "name": call.name, "arguments": text_of(call) } }),
             );
             events(&[thoughts, text(reply), calls].concat(), finish("stop"), "\n\n", true)
         }
@@ -59,7 +59,7 @@ pub(super) fn written(dialect: Dialect, reply: &Reply, request: &Value) -> Strin
             let thoughts = vec![json!({ "content": format!("<thought>{REASONING}</thought>") })];
             let calls = calls(
                 reply,
-                |_, it| json!({ "index": 0, "id": "", "type": "function", "function": { "name": it.name, "arguments": text_of(it) } }),
+                |_, call| json!({ "index": 0, "id": "", "type": "function", "function": { "name": call.name, "arguments": text_of(call) } }),
             );
             events(&[thoughts, text(reply), calls].concat(), finish("stop"), "\n\n", false)
         }
@@ -70,7 +70,7 @@ pub(super) fn written(dialect: Dialect, reply: &Reply, request: &Value) -> Strin
             let parts = json!([{ "type": "text", "text": reply.content }]);
             let calls = calls(
                 reply,
-                |_, it| json!({ "id": it.id, "function": { "name": it.name, "arguments": text_of(it) } }),
+                |_, call| json!({ "id": call.id, "function": { "name": call.name, "arguments": text_of(call) } }),
             );
             let parts = json!({ "content": parts, "annotations": annotations(reply) });
             events(
@@ -85,7 +85,7 @@ pub(super) fn written(dialect: Dialect, reply: &Reply, request: &Value) -> Strin
             let thoughts = vec![json!({ "reasoning": REASONING })];
             let calls = calls(
                 reply,
-                |nth, it| json!({ "index": nth, "id": it.id, "function": { "name": it.name, "arguments": it.arguments } }),
+                |nth, call| json!({ "index": nth, "id": call.id, "function": { "name": call.name, "arguments": call.arguments } }),
             );
             events(&[thoughts, text(reply), calls].concat(), finish("tool_calls"), "\r\n\r\n", true)
         }
@@ -93,7 +93,7 @@ pub(super) fn written(dialect: Dialect, reply: &Reply, request: &Value) -> Strin
             let thoughts = vec![json!({ "content": "", "reasoning": REASONING, "reasoning_details": [] })];
             // No reason at the end, unless the reply would look unfinished without it.
             let is_empty = reply.content.trim().is_empty() && reply.tool_calls.is_empty();
-            let is_open = reply.tool_calls.iter().any(|it| !it.arguments.is_object());
+            let is_open = reply.tool_calls.iter().any(|call| !call.arguments.is_object());
             let finish = finish(if is_empty || is_open { "stop" } else { "" });
             let events = events(&[thoughts, in_pieces(reply)].concat(), finish, "\n\n", true);
             format!(": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n{events}")
@@ -123,7 +123,7 @@ fn text_of(call: &ToolCall) -> String {
 
 fn calls(reply: &Reply, call: impl Fn(usize, &ToolCall) -> Value) -> Vec<Value> {
     let calls = reply.tool_calls.iter().enumerate();
-    calls.map(|(nth, it)| json!({ "tool_calls": [call(nth, it)] })).collect()
+    calls.map(|(nth, tool_call)| json!({ "tool_calls": [call(nth, tool_call)] })).collect()
 }
 
 fn text(reply: &Reply) -> Vec<Value> {
@@ -131,8 +131,8 @@ fn text(reply: &Reply) -> Vec<Value> {
 }
 
 fn annotations(reply: &Reply) -> Vec<Value> {
-    let annotation = |it: &shared::Citation| {
-        let cited = json!({ "url": it.url, "title": it.title, "end_index": it.end });
+    let annotation = |citation: &shared::Citation| {
+        let cited = json!({ "url": citation.url, "title": citation.title, "end_index": citation.end });
         json!({ "type": "url_citation", "url_citation": cited })
     };
     reply.citations.iter().map(annotation).collect()
@@ -141,13 +141,13 @@ fn annotations(reply: &Reply) -> Vec<Value> {
 /// Words one by one, and arguments in halves.
 fn in_pieces(reply: &Reply) -> Vec<Value> {
     let mut pieces: Vec<Value> =
-        reply.content.split_inclusive(' ').map(|it| json!({ "content": it })).collect();
+        reply.content.split_inclusive(' ').map(|word| json!({ "content": word })).collect();
     if !reply.citations.is_empty() {
         pieces.push(json!({ "annotations": annotations(reply) }));
     }
     for (nth, call) in reply.tool_calls.iter().enumerate() {
         let arguments = text_of(call);
-        let half = (0..=arguments.len() / 2).rev().find(|it| arguments.is_char_boundary(*it)).unwrap_or(0);
+        let half = (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
         let (one, other) = arguments.split_at(half);
         let first = json!({ "index": nth, "id": call.id, "type": "function", "function": { "name": call.name, "arguments": one } });
         pieces.push(json!({ "tool_calls": [first] }));
@@ -163,20 +163,22 @@ fn chunk(delta: &Value, finish: &Value) -> Value {
 /// Writes events with this reason at the end, or none, and the end mark if the dialect has it.
 fn events(deltas: &[Value], finish: &str, gap: &str, has_mark: bool) -> String {
     let empty = if finish.is_empty() { json!("") } else { Value::Null };
-    let mut chunks: Vec<Value> = deltas.iter().map(|it| chunk(it, &empty)).collect();
+    let mut chunks: Vec<Value> = deltas.iter().map(|delta| chunk(delta, &empty)).collect();
     if !finish.is_empty() {
         chunks.push(chunk(&json!({}), &finish.into()));
     }
     chunks.push(json!({ "choices": [], "usage": { "prompt_tokens": 11, "completion_tokens": 7 } }));
     let mark = has_mark.then(|| format!("data: [DONE]{gap}"));
-    chunks.iter().map(|it| format!("data: {it}{gap}")).chain(mark).collect()
+    chunks.iter().map(|chunk| format!("data: {chunk}{gap}")).chain(mark).collect()
 }
 
 /// Events with names and ids, and one line break between them.
 fn named_events(deltas: &[Value], finish: &str) -> String {
     let mut events: String = deltas
         .iter()
-        .map(|it| format!("event: message\nid: 1\ndata: {}\n\nevent: ping\n\n", chunk(it, &Value::Null)))
+        .map(|delta| {
+            format!("event: message\nid: 1\ndata: {}\n\nevent: ping\n\n", chunk(delta, &Value::Null))
+        })
         .collect();
     events.push_str(&format!("data: {}\n", chunk(&json!({}), &finish.into())));
     events.push_str("data: [DONE]");
@@ -187,7 +189,7 @@ fn whole(dialect: Dialect, reply: &Reply) -> Value {
     let calls: Vec<Value> = reply
         .tool_calls
         .iter()
-        .map(|it| json!({ "id": it.id, "type": "function", "function": { "name": it.name, "arguments": text_of(it) } }))
+        .map(|call| json!({ "id": call.id, "type": "function", "function": { "name": call.name, "arguments": text_of(call) } }))
         .collect();
     let mut message =
         json!({ "role": "assistant", "content": reply.content, "annotations": annotations(reply) });

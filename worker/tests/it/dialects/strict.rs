@@ -10,7 +10,7 @@ use crate::world::strictness;
 /// Checks that the endpoint would accept the request. The error is the reason for the refusal.
 pub(super) fn check(dialect: Dialect, body: &Value) -> Result<(), String> {
     // Every request is one of OpenAI's API, by its published types.
-    serde_json::from_value::<CreateChatCompletionRequest>(body.clone()).map_err(|it| it.to_string())?;
+    serde_json::from_value::<CreateChatCompletionRequest>(body.clone()).map_err(|error| error.to_string())?;
     let messages = body["messages"].as_array().ok_or("no messages")?;
     strictness::check_calls(messages)?;
     match dialect {
@@ -36,7 +36,7 @@ fn refuse(is_so: bool, why: impl Into<String>) -> Result<(), String> {
 }
 
 fn roles(messages: &[Value]) -> Vec<&str> {
-    messages.iter().filter_map(|it| it["role"].as_str()).collect()
+    messages.iter().filter_map(|message| message["role"].as_str()).collect()
 }
 
 fn openai(body: &Value) -> Result<(), String> {
@@ -60,9 +60,9 @@ fn azure(body: &Value) -> Result<(), String> {
 }
 
 fn anthropic(body: &Value, messages: &[Value]) -> Result<(), String> {
-    let calls = messages.iter().any(|it| it["tool_calls"].is_array());
+    let calls = messages.iter().any(|message| message["tool_calls"].is_array());
     refuse(calls && body.get("tools").is_none(), "Requests which include tool calls must define tools.")?;
-    let spoken: Vec<&str> = roles(messages).into_iter().filter(|it| *it != "system").collect();
+    let spoken: Vec<&str> = roles(messages).into_iter().filter(|role| *role != "system").collect();
     refuse(spoken.is_empty(), "messages: at least one message is required")?;
     refuse(
         spoken.last() == Some(&"assistant"),
@@ -72,15 +72,16 @@ fn anthropic(body: &Value, messages: &[Value]) -> Result<(), String> {
 }
 
 fn non_empty(messages: &[Value]) -> Result<(), String> {
-    let is_empty =
-        |it: &Value| it["content"] == "" || (it["content"].is_null() && !it["tool_calls"].is_array());
+    let is_empty = |message: &Value| {
+        message["content"] == "" || (message["content"].is_null() && !message["tool_calls"].is_array())
+    };
     refuse(messages.iter().any(is_empty), "messages: text content blocks must be non-empty")
 }
 
 /// The template of Qwen's models.
 fn qwen_template(messages: &[Value]) -> Result<(), String> {
     let roles = roles(messages);
-    refuse(roles.iter().skip(1).any(|it| *it == "system"), "System message must be at the beginning.")?;
+    refuse(roles.iter().skip(1).any(|role| *role == "system"), "System message must be at the beginning.")?;
     refuse(!roles.contains(&"user"), "No user query found in messages.")
 }
 
@@ -88,26 +89,26 @@ fn qwen_template(messages: &[Value]) -> Result<(), String> {
 fn llama_template(messages: &[Value]) -> Result<(), String> {
     let roles = roles(messages);
     refuse(
-        roles.iter().skip(1).any(|it| *it == "system"),
+        roles.iter().skip(1).any(|role| *role == "system"),
         "Jinja Exception: System message must be at the beginning.",
     )?;
-    let parallel = |it: &Value| it["tool_calls"].as_array().is_some_and(|it| 1 < it.len());
+    let parallel = |message: &Value| message["tool_calls"].as_array().is_some_and(|calls| 1 < calls.len());
     refuse(
         messages.iter().any(parallel),
         "Jinja Exception: This model only supports single tool-calls at once!",
     )?;
-    let alternates = roles.windows(2).all(|it| it[0] != it[1] || it[0] == "tool");
+    let alternates = roles.windows(2).all(|pair| pair[0] != pair[1] || pair[0] == "tool");
     refuse(!alternates, "Jinja Exception: Conversation roles must alternate user/assistant")?;
     refuse(roles.last() == Some(&"assistant"), "Assistant message prefill is incompatible with this template")
 }
 
 fn gemini(body: &Value, messages: &[Value]) -> Result<(), String> {
-    let spoken: Vec<&Value> = messages.iter().filter(|it| it["role"] != "system").collect();
+    let spoken: Vec<&Value> = messages.iter().filter(|message| message["role"] != "system").collect();
     refuse(spoken.is_empty(), "GenerateContentRequest.contents: contents is not specified")?;
-    for (nth, message) in spoken.iter().enumerate().filter(|(_, it)| it["tool_calls"].is_array()) {
-        let before = nth.checked_sub(1).map(|it| &spoken[it]["role"]);
+    for (nth, message) in spoken.iter().enumerate().filter(|(_, message)| message["tool_calls"].is_array()) {
+        let before = nth.checked_sub(1).map(|before| &spoken[before]["role"]);
         refuse(
-            before.is_none_or(|it| it != "user" && it != "tool"),
+            before.is_none_or(|role| role != "user" && role != "tool"),
             "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
         )?;
         for call in message["tool_calls"].as_array().into_iter().flatten() {
@@ -119,7 +120,7 @@ fn gemini(body: &Value, messages: &[Value]) -> Result<(), String> {
         }
     }
     refuse(
-        spoken.last().is_some_and(|it| it["role"] == "assistant"),
+        spoken.last().is_some_and(|message| message["role"] == "assistant"),
         "Please ensure that single turn requests end with a user role",
     )?;
     let forced = body["response_format"].is_object() && body["tools"].is_array();
@@ -128,10 +129,17 @@ fn gemini(body: &Value, messages: &[Value]) -> Result<(), String> {
 
 fn mistral(messages: &[Value]) -> Result<(), String> {
     mistral_order(messages)?;
-    let calls = messages.iter().filter_map(|it| it["tool_calls"].as_array()).flatten().map(|it| &it["id"]);
-    for id in calls.chain(messages.iter().filter(|it| it["role"] == "tool").map(|it| &it["tool_call_id"])) {
-        let is_short =
-            id.as_str().is_some_and(|it| it.len() == 9 && it.bytes().all(|it| it.is_ascii_alphanumeric()));
+    let calls = messages
+        .iter()
+        .filter_map(|message| message["tool_calls"].as_array())
+        .flatten()
+        .map(|call| &call["id"]);
+    for id in calls.chain(
+        messages.iter().filter(|message| message["role"] == "tool").map(|message| &message["tool_call_id"]),
+    ) {
+        let is_short = id
+            .as_str()
+            .is_some_and(|id| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()));
         refuse(!is_short, format!("Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."))?;
     }
     Ok(())
@@ -174,7 +182,7 @@ fn everything(body: &Value, messages: &[Value]) -> Result<(), String> {
 }
 
 fn arguments_are_objects(messages: &[Value]) -> Result<(), String> {
-    for call in messages.iter().filter_map(|it| it["tool_calls"].as_array()).flatten() {
+    for call in messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten() {
         let arguments = call["function"]["arguments"].as_str().unwrap_or("");
         let is_object = serde_json::from_str::<Map<String, Value>>(arguments).is_ok();
         refuse(!is_object, format!("invalid tool call arguments: {arguments}"))?;

@@ -167,8 +167,8 @@ fn prompt(params: &Value) -> Result<Value, Value> {
     match params["name"].as_str().unwrap() {
         "zeta" => {
             let image = json!({ "role": "user", "content": { "type": "image", "mimeType": "image/png", "data": "AAAA" } });
-            let says = text("user", params["arguments"].to_string());
-            Ok(json!({ "messages": [says, text("assistant", "gladly".to_owned()), image] }))
+            let asked = text("user", params["arguments"].to_string());
+            Ok(json!({ "messages": [asked, text("assistant", "gladly".to_owned()), image] }))
         }
         "die" => std::process::abort(),
         _ => Err(json!({ "code": -32602, "message": "no such prompt" })),

@@ -24,30 +24,30 @@ use super::{Outcome, Stage, again, commands, due, fault, models, named, nobody, 
 
 const SECRET: &str = "Bearer the-key-of-the-commands";
 
-type Heard = Arc<Mutex<Vec<(Sent, HeaderMap, Value)>>>;
+type Received = Arc<Mutex<Vec<(Sent, HeaderMap, Value)>>>;
 
 /// Responds with the requested status; without one, never responds.
 async fn answer(
-    State(heard): State<Heard>,
+    State(received): State<Received>,
     Path(status): Path<u16>,
     method: Sent,
     headers: HeaderMap,
     body: Bytes,
 ) -> Http {
-    heard.lock().unwrap().push((method, headers, serde_json::from_slice(&body).unwrap()));
+    received.lock().unwrap().push((method, headers, serde_json::from_slice(&body).unwrap()));
     match StatusCode::from_u16(status) {
         Ok(status) => (status, [("retry-after", "3"), ("location", "/204")], "as you wish").into_response(),
         Err(_) => std::future::pending().await,
     }
 }
 
-async fn endpoint() -> (String, Heard) {
-    let heard = Heard::default();
-    let app = Router::new().route("/{status}", any(answer)).with_state(Arc::clone(&heard));
+async fn endpoint() -> (String, Received) {
+    let received = Received::default();
+    let app = Router::new().route("/{status}", any(answer)).with_state(Arc::clone(&received));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
-    (url, heard)
+    (url, received)
 }
 
 fn page(url: String) -> Command {
@@ -107,8 +107,10 @@ async fn commands_are_the_tools_of_one_more_server() {
     let prompts = ask(&world, &stage, Request::ListPrompts { server: COMMANDS.to_owned() }).await.unwrap().0;
     assert_eq!(prompts, Response::Prompts { prompts: Vec::new() });
     let described = ask(&world, &stage, Request::Describe { server: COMMANDS.to_owned() }).await.unwrap().0;
-    let Response::Described(it) = described else { panic!("a description was expected: {described:?}") };
-    assert_eq!(it.text, "Single commands.\nTools:\n- page: Pages somebody.");
+    let Response::Described(description) = described else {
+        panic!("a description was expected: {described:?}")
+    };
+    assert_eq!(description.text, "Single commands.\nTools:\n- page: Pages somebody.");
     assert_eq!(
         describe_commands([("page", "Pages somebody."), ("wake", "rings")]),
         "Single commands: page (Pages somebody); wake (rings)."
@@ -121,13 +123,15 @@ async fn commands_are_the_tools_of_one_more_server() {
 
 #[tokio::test]
 async fn a_command_is_sent_once_with_its_key() {
-    let (url, heard) = endpoint().await;
+    let (url, received) = endpoint().await;
     assert_eq!(
         output(call(page(format!("{url}/201")), "page").await),
         ToolOutput::Ok("as you wish".to_owned())
     );
-    let heard = heard.lock().unwrap();
-    let [(method, headers, body)] = heard.as_slice() else { panic!("one request was expected: {heard:?}") };
+    let received = received.lock().unwrap();
+    let [(method, headers, body)] = received.as_slice() else {
+        panic!("one request was expected: {received:?}")
+    };
     assert_eq!((method, body), (&Sent::PUT, &json!({ "who": "ann" })));
     assert_eq!(
         (&headers["idempotency-key"], &headers["authorization"]),
@@ -137,7 +141,7 @@ async fn a_command_is_sent_once_with_its_key() {
 
 #[tokio::test]
 async fn an_endpoint_that_refuses_is_heard_and_one_that_fails_leaves_a_doubt() {
-    let (url, heard) = endpoint().await;
+    let (url, received) = endpoint().await;
     let at = |status: u16| page(format!("{url}/{status}"));
     assert_eq!(output(call(at(422), "page").await), ToolOutput::Error("as you wish".to_owned()));
     assert_eq!(output(call(at(201), "wake").await), ToolOutput::Error("there is no command wake".to_owned()));
@@ -151,7 +155,7 @@ async fn an_endpoint_that_refuses_is_heard_and_one_that_fails_leaves_a_doubt() {
     let silent = fault(call(Command { timeout: Duration::from_millis(300), ..at(9) }, "page").await);
     assert_eq!(silent.kind, FaultKind::InDoubt { retry_after_ms: None }, "{silent:?}");
     assert_eq!(fault(call(at(307), "page").await).kind, FaultKind::Permanent);
-    assert_eq!(heard.lock().unwrap().len(), 5, "each was sent once, and no redirect was followed");
+    assert_eq!(received.lock().unwrap().len(), 5, "each was sent once, and no redirect was followed");
 }
 
 #[tokio::test]
@@ -168,7 +172,7 @@ async fn a_command_that_cannot_be_sent_says_why_and_no_secret() {
     let headers = BTreeMap::from([("a".to_owned(), SecretString::from("hunter2\n"))]);
     let illegal = fault_of(Command { headers, ..page("http://127.0.0.1:9".to_owned()) }).await;
     assert_eq!(illegal.kind, FaultKind::Permanent, "{illegal:?}");
-    for it in [unreached, nowhere, illegal] {
-        assert!(!it.error.contains("hunter2") && it.error.contains("commands.page."), "{it:?}");
+    for fault in [unreached, nowhere, illegal] {
+        assert!(!fault.error.contains("hunter2") && fault.error.contains("commands.page."), "{fault:?}");
     }
 }

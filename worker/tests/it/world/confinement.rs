@@ -59,7 +59,11 @@ fn in_sandbox(sandbox: Sandbox) -> Confinement {
 /// Returns true if sandboxes can be made here. Otherwise checks that a server with a sandbox is not started, and says so.
 #[expect(clippy::print_stderr, reason = "a test that cannot show what it is for says so")]
 async fn can_make_sandboxes() -> bool {
-    if std::process::Command::new("bwrap").arg("--version").output().is_ok_and(|it| it.status.success()) {
+    if std::process::Command::new("bwrap")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
         return true;
     }
     eprintln!("bubblewrap is not installed, so no sandbox is tested");
@@ -103,7 +107,7 @@ async fn a_sandbox_has_no_other_processes_and_no_network() {
     }
     let own = std::process::id();
     let processes = output("cd /proc; echo [0-9]*", in_sandbox(Sandbox::default())).await;
-    assert!(!processes.split_whitespace().any(|it| it == own.to_string()), "{processes}");
+    assert!(!processes.split_whitespace().any(|process| process == own.to_string()), "{processes}");
     assert!(processes.split_whitespace().count() < 10, "{processes}");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = format!(":{:04X} ", listener.local_addr().unwrap().port());

@@ -12,16 +12,17 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use queue::{Lane, Schedule};
 use serde_json::{Value, json};
-use shared::{Event, Message, Opened, RunStatus};
-use store::{NewTurn, Opening, Submitted, ThreadId};
-use threads::{Backends, StrategyRegistry, ThreadLog};
-use worker::Shutdown;
+use shared::{Event, Opened};
+use store::Opening;
+use shared::TurnStatus;
+use worker::{
+    Shutdown, Worker,
+    testing::{CONFIG, backends, start_turn, steps, turn_over},
+};
 use world::Models;
 
 use super::live_of;
-use crate::lived::{parts, worker};
 
 /// Tokens that the model takes: four bytes of the body count as one.
 const WINDOW: usize = 3_000;
@@ -62,27 +63,6 @@ async fn endpoint(counts: Counts) -> String {
     format!("http://{address}/v1")
 }
 
-async fn say(parts: &Backends, opening: Opening, words: String) -> ThreadId {
-    let turn = NewTurn::of(opening, vec![Message::user(words)], "test".to_owned());
-    let Submitted::New(turn) = parts.store.submit(turn).await.unwrap() else { panic!("not new") };
-    parts.queue.enqueue(turn.thread, &Lane::default(), Schedule::Now).await.unwrap();
-    turn.thread
-}
-
-/// Waits until this many turns have ended, and returns how the last one did.
-async fn ended(parts: &Backends, thread: ThreadId, turns: usize) -> RunStatus {
-    let known = StrategyRegistry::new(strategies::all());
-    loop {
-        let (_, log) = parts.store.load(thread).await.unwrap();
-        let begun = log.iter().filter(|it| matches!(it.event, Event::TurnStarted(_))).count();
-        let status = ThreadLog::open(parts, &known, thread).await.unwrap().thread().status();
-        if begun == turns && status != RunStatus::Busy {
-            return status;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_goes_on_beyond_the_window_of_an_endpoint_that_refuses() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -90,25 +70,28 @@ async fn a_thread_goes_on_beyond_the_window_of_an_endpoint_that_refuses() {
     let base_url = endpoint(Arc::clone(&counts)).await;
     let provider = super::endpoint::provider(&base_url, Duration::from_secs(20));
     let models = Models::new([("local".to_owned(), provider)].into()).unwrap();
-    let parts = parts().await;
-    let running = tokio::spawn(worker(&parts, Arc::new(live_of(models)), "w1").run(Shutdown::default()));
+    let backends = backends().await;
+    let worker = Worker::new(steps(&backends, Arc::new(live_of(models)), "w1"), CONFIG);
+    let running = tokio::spawn(worker.run(Shutdown::default()));
 
     let opened: Opened =
         serde_json::from_value(json!({ "strategy": "planner", "config": { "model": "local/small" } }))
             .unwrap();
-    let words = |turn: usize| format!("Turn {turn}: {}", "mind the margins ".repeat(50));
-    let thread = say(&parts, Opening::New(opened), words(1)).await;
-    for turn in 2..=12 {
-        assert_eq!(ended(&parts, thread, turn - 1).await, RunStatus::Idle, "turn {}", turn - 1);
-        say(&parts, Opening::Existing(thread), words(turn)).await;
+    let mut opening = Opening::New(opened);
+    for nth in 1..=12 {
+        let message = format!("Turn {nth}: {}", "mind the margins ".repeat(50));
+        let turn = start_turn(&backends, opening, &message).await;
+        let status = turn_over(&backends.store, &turn).await.status;
+        assert_eq!(status, TurnStatus::Completed, "turn {nth}");
+        opening = Opening::Existing(turn.thread);
     }
-    assert_eq!(ended(&parts, thread, 12).await, RunStatus::Idle);
     running.abort();
 
-    let (_, log) = parts.store.load(thread).await.unwrap();
-    let summaries = log.iter().filter(|it| matches!(it.event, Event::Summarised(_))).count();
+    let Opening::Existing(thread) = opening else { panic!("a turn has run") };
+    let (_, log) = backends.store.load(thread).await.unwrap();
+    let summaries = log.iter().filter(|row| matches!(row.event, Event::Summarised(_))).count();
     let (refused, summarised) = *counts.lock().unwrap();
     assert_eq!(refused, 1, "the first refusal makes the window known");
     assert!(0 < summaries && summaries == summarised, "{summaries} summaries of {summarised} requests");
-    assert!(log.iter().all(|it| !matches!(it.event, Event::Failed(_))), "no turn failed");
+    assert!(log.iter().all(|row| !matches!(row.event, Event::Failed(_))), "no turn failed");
 }

@@ -43,11 +43,11 @@ pub(super) enum Answer {
 /// A running endpoint and the requests it received.
 pub(super) struct Endpoint {
     pub(super) base_url: String,
-    shelf: Arc<Shelf>,
+    state: Arc<EndpointState>,
 }
 
 #[derive(Default)]
-struct Shelf {
+struct EndpointState {
     /// True if no request is checked.
     is_lenient: bool,
     answers: Mutex<VecDeque<Answer>>,
@@ -65,16 +65,16 @@ impl Endpoint {
     }
 
     async fn start(is_lenient: bool, answers: impl IntoIterator<Item = Answer>) -> Self {
-        let shelf = Arc::new(Shelf {
+        let state = Arc::new(EndpointState {
             is_lenient,
             answers: Mutex::new(answers.into_iter().collect()),
             received: Mutex::default(),
         });
-        let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::clone(&shelf));
+        let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::clone(&state));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
-        Self { base_url, shelf }
+        Self { base_url, state }
     }
 
     /// A [`LiveWorld`] whose provider `local` is this endpoint.
@@ -88,7 +88,7 @@ impl Endpoint {
 
     /// Returns the headers and the body of each request so far.
     pub(super) fn received(&self) -> Vec<(HeaderMap, Value)> {
-        self.shelf.received.lock().unwrap().clone()
+        self.state.received.lock().unwrap().clone()
     }
 }
 
@@ -124,15 +124,15 @@ pub(super) async fn endless_as(status: u16, media_type: &'static str, bytes: &'s
     base_url
 }
 
-async fn complete(State(shelf): State<Arc<Shelf>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn complete(State(state): State<Arc<EndpointState>>, headers: HeaderMap, body: Bytes) -> Response {
     let body: Value = serde_json::from_slice(&body).unwrap();
-    shelf.received.lock().unwrap().push((headers, body.clone()));
-    if let Some(words) = strictness::check(&body).err().filter(|_| !shelf.is_lenient) {
+    state.received.lock().unwrap().push((headers, body.clone()));
+    if let Some(words) = strictness::check(&body).err().filter(|_| !state.is_lenient) {
         let error = json!({ "error": { "message": words, "type": "invalid_request_error", "code": null } });
         return (axum::http::StatusCode::BAD_REQUEST, axum::Json(error)).into_response();
     }
-    let answer = shelf.answers.lock().unwrap().pop_front().expect("no further request was expected");
-    let events = |pieces: Vec<Value>| pieces.into_iter().map(|it| format!("data: {it}\n\n"));
+    let answer = state.answers.lock().unwrap().pop_front().expect("no further request was expected");
+    let events = |pieces: Vec<Value>| pieces.into_iter().map(|piece| format!("data: {piece}\n\n"));
     let whole = |text: String| ([("content-type", "text/event-stream")], text).into_response();
     match answer {
         Answer::Stream(pieces) => whole(events(pieces).chain(["data: [DONE]\n\n".to_owned()]).collect()),

@@ -7,7 +7,7 @@ use std::sync::{
 
 /// Returns how long a flood lasts: 3 seconds, or `TURNFOLD_FLOOD_SECONDS`.
 pub(super) fn seconds() -> u64 {
-    std::env::var("TURNFOLD_FLOOD_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(3)
+    std::env::var("TURNFOLD_FLOOD_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(3)
 }
 
 /// Counts the bytes of log messages.
@@ -54,6 +54,6 @@ impl std::io::Write for Log {
 /// Peak of the memory of this process, in MB.
 fn peak_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() / 1_000
 }

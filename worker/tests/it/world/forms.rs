@@ -66,7 +66,7 @@ async fn an_endpoint_with_strict_formats_is_asked_for_nothing_else() {
 
 #[tokio::test]
 async fn an_endpoint_without_formats_is_asked_through_a_function_and_never_again_otherwise() {
-    for (status, said) in
+    for (status, body) in
         [(400, "what?"), (404, "no endpoint takes response_format"), (422, "what?"), (501, "what?")]
     {
         let answered = || {
@@ -78,7 +78,7 @@ async fn an_endpoint_without_formats_is_asked_through_a_function_and_never_again
                 call(json!({ "index": 0, "function": { "arguments": " 1}" } })),
             ])
         };
-        let endpoint = Endpoint::serve([refusal(status, said), answered(), answered()]).await;
+        let endpoint = Endpoint::serve([refusal(status, body), answered(), answered()]).await;
         let (world, (stage, request)) = (endpoint.world(), shaped());
         for _ in 0..2 {
             let (reply, meter) = reply(perform(&world, &stage, &due(request.clone())).await.0);
@@ -118,8 +118,8 @@ async fn an_endpoint_without_functions_is_told_the_schema_in_words() {
     assert_eq!(forms(&endpoint), ["json_schema", "tool", "json", "json"]);
     let (_, body) = endpoint.received().remove(3);
     assert_eq!((&body["tools"], &body["messages"][0]["content"]), (&Value::Null, &json!("Be brief.")));
-    let told = body["messages"][1]["content"].as_str().unwrap();
-    assert!(told.contains("\"additionalProperties\":false"), "{told}");
+    let text = body["messages"][1]["content"].as_str().unwrap();
+    assert!(text.contains("\"additionalProperties\":false"), "{text}");
     assert!(body["messages"][3]["content"].as_str().unwrap().contains("missing field `n`"));
 }
 
@@ -247,7 +247,8 @@ async fn of_300_tools_those_that_matter_are_offered_and_the_model_is_told_of_the
     let (stage, request) = with_tools(tools);
     reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
     let (_, body) = endpoint.received().remove(0);
-    let names: Vec<_> = body["tools"].as_array().unwrap().iter().map(|it| &it["function"]["name"]).collect();
+    let names: Vec<_> =
+        body["tools"].as_array().unwrap().iter().map(|tool| &tool["function"]["name"]).collect();
     assert_eq!((names.len(), &names[..3]), (128, &[&json!("submit"), &json!("t290"), &json!("t0")][..]));
     assert_eq!(body["messages"][0]["content"], "Be brief.\n\n173 more tools exist that are not shown here.");
 }

@@ -48,7 +48,10 @@ fn offers<'a>(servers: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> 
     // The text also serves as its hash.
     let offer = |text: &str| Description { text: text.to_owned(), hash: text.to_owned() };
     Request::Index {
-        servers: servers.into_iter().map(|(name, it)| (name.to_owned(), it.map(offer))).collect(),
+        servers: servers
+            .into_iter()
+            .map(|(name, description)| (name.to_owned(), description.map(offer)))
+            .collect(),
         held: BTreeMap::new(),
     }
 }
@@ -79,7 +82,7 @@ async fn found_with(
 }
 
 fn names(hits: &[Hit]) -> Vec<&str> {
-    hits.iter().map(|it| it.server.as_str()).collect()
+    hits.iter().map(|hit| hit.server.as_str()).collect()
 }
 
 #[tokio::test]
@@ -91,15 +94,15 @@ async fn the_index_takes_what_changed_and_keeps_the_rest() {
     assert_eq!(indexed(&world, first).await, [vec!["mail".to_owned(), "maps".to_owned()], vec![], vec![]]);
     let before = entries.all().await.unwrap();
     let second = offers([("mail", None), ("news", Some("reads papers")), ("till", None)]);
-    let names = |it: &str| vec![it.to_owned()];
+    let names = |name: &str| vec![name.to_owned()];
     assert_eq!(indexed(&world, second).await, [names("news"), names("mail"), names("maps")]);
     let third = offers([("mail", Some("sends letters")), ("news", Some("reads all papers"))]);
     assert_eq!(indexed(&world, third).await, [names("news"), names("mail"), vec![]]);
     let after = entries.all().await.unwrap();
     assert_eq!(after[0], before[0], "what is unchanged is not written again");
     // Another process indexed another text of `mail` meanwhile, perhaps with another limit of its length.
-    let held =
-        [("mail", "sends letters"), ("news", "reads")].map(|(name, it)| (name.to_owned(), it.to_owned()));
+    let held = [("mail", "sends letters"), ("news", "reads")]
+        .map(|(name, description)| (name.to_owned(), description.to_owned()));
     let Request::Index { servers, .. } = offers([("mail", None), ("news", None)]) else { panic!("no index") };
     let fourth = Request::Index { servers, held: held.into() };
     assert_eq!(indexed(&world, fourth).await, [vec![], names("mail"), vec![]], "it is not what was held");
@@ -136,8 +139,11 @@ async fn words_alone_find_most_servers() {
         serde_json::from_str(include_str!("../../../../fixtures/index/routing.json")).unwrap();
     assert_eq!((routing.servers.len(), routing.questions.len(), routing.fresh.len()), (12, 20, 12));
     let world = world(Index::lexical(Arc::new(MemoryIndex::default())));
-    indexed(&world, offers(routing.servers.iter().map(|(name, it)| (name.as_str(), Some(it.as_str())))))
-        .await;
+    indexed(
+        &world,
+        offers(routing.servers.iter().map(|(name, description)| (name.as_str(), Some(description.as_str())))),
+    )
+    .await;
     assert!(among_three(&world, &routing.questions).await >= FOUND_MIN);
     assert!(among_three(&world, &routing.fresh).await >= FRESH_FOUND_MIN);
 }
@@ -158,7 +164,11 @@ async fn words_alone_among_forty_servers() {
     let forty: Forty = serde_json::from_str(include_str!("../../../../fixtures/index/forty.json")).unwrap();
     assert_eq!(forty.servers.len(), 40);
     let world = world(Index::lexical(Arc::new(MemoryIndex::default())));
-    indexed(&world, offers(forty.servers.iter().map(|(name, it)| (name.as_str(), Some(it.as_str()))))).await;
+    indexed(
+        &world,
+        offers(forty.servers.iter().map(|(name, description)| (name.as_str(), Some(description.as_str())))),
+    )
+    .await;
     assert_eq!(placed(&world, &forty.plain).await, (10, 10));
     assert_eq!(placed(&world, &forty.inflected).await, (10, 10));
     // Honest: words cannot find what shares no word. A model that searches once more in other words can.
@@ -179,7 +189,7 @@ fn a_paraphrase_shares_no_word_with_its_server() {
     let forty: Forty = serde_json::from_str(include_str!("../../../../fixtures/index/forty.json")).unwrap();
     // Shorter words are articles and the like.
     let words = |text: &str| -> BTreeSet<String> {
-        let words = text.split(|it: char| !it.is_alphanumeric()).filter(|it| 3 < it.len());
+        let words = text.split(|char: char| !char.is_alphanumeric()).filter(|word| 3 < word.len());
         words.map(str::to_lowercase).collect()
     };
     for Question { asks, wants } in &forty.paraphrased {
@@ -215,11 +225,11 @@ async fn placed(world: &LiveWorld, questions: &[Question]) -> (usize, usize) {
     let (mut first, mut among_three) = (0, 0);
     for Question { asks, wants } in questions {
         let hits = found(world, asks, 3).await.0;
-        let place = hits.iter().position(|it| it.server == *wants);
+        let place = hits.iter().position(|hit| hit.server == *wants);
         first += usize::from(place == Some(0));
         among_three += usize::from(place.is_some());
-        let told = place.map_or("-".to_owned(), |it| (it + 1).to_string());
-        println!("{told} {asks} -> {wants}: {:?}", names(&hits));
+        let rank = place.map_or("-".to_owned(), |place| (place + 1).to_string());
+        println!("{rank} {asks} -> {wants}: {:?}", names(&hits));
     }
     println!("lexical: {among_three} of {} among the first three, {first} the first", questions.len());
     (first, among_three)
@@ -238,17 +248,17 @@ async fn embed(Json(body): Json<Value>) -> axum::response::Response {
             .into_response();
     }
     let input = body["input"].as_array().unwrap();
-    if input.iter().any(|it| TAKEN_MAX < it.as_str().unwrap().chars().count()) {
+    if input.iter().any(|text| TAKEN_MAX < text.as_str().unwrap().chars().count()) {
         let words = "input (517 tokens) is too large to process. increase the physical batch size";
         let error = json!({ "error": { "code": 500, "message": words, "type": "server_error" } });
         return (StatusCode::INTERNAL_SERVER_ERROR, Json(error)).into_response();
     }
-    let vector = |it: &Value| {
-        let text = it.as_str().unwrap();
+    let vector = |text: &Value| {
+        let text = text.as_str().unwrap();
         json!([text.matches("letter").count() + text.matches("epistle").count(), text.matches("way").count()])
     };
     let mut data: Vec<Value> =
-        input.iter().enumerate().map(|(n, it)| json!({ "index": n, "embedding": vector(it) })).collect();
+        input.iter().enumerate().map(|(n, text)| json!({ "index": n, "embedding": vector(text) })).collect();
     data.reverse();
     Json(json!({ "data": data })).into_response()
 }
@@ -270,7 +280,7 @@ async fn a_model_finds_by_angle_and_by_words_and_another_model_begins_anew() {
     let texts = [("mail", "letter letter letter way"), ("maps", "way"), ("post", "letter")];
     // More texts than fit in one request.
     let many: Vec<String> = (0..70).map(|n| format!("x{n:02}")).collect();
-    let all = texts.iter().copied().chain(many.iter().map(|it| (it.as_str(), "way way")));
+    let all = texts.iter().copied().chain(many.iter().map(|name| (name.as_str(), "way way")));
     indexed(&small, offers(all.map(|(name, text)| (name, Some(text))))).await;
     let (hits, by) = found(&small, "an epistle", 3).await;
     assert_eq!((names(&hits), by.as_str()), (vec!["post", "mail"], "local/small and words"));
@@ -287,7 +297,7 @@ async fn a_model_finds_by_angle_and_by_words_and_another_model_begins_anew() {
     assert_eq!((written.len(), unchanged.len(), removed.len()), (0, 3, 70));
     assert_eq!(found(&other, "letter", 1).await.1, "local/other and words");
     let all = entries.all().await.unwrap();
-    assert!(all.iter().all(|it| it.embedded.as_ref().unwrap().model == "local/other"), "{all:?}");
+    assert!(all.iter().all(|entry| entry.embedded.as_ref().unwrap().model == "local/other"), "{all:?}");
 }
 
 #[tokio::test]
@@ -321,7 +331,7 @@ async fn a_model_that_makes_no_vectors_is_the_operators_to_change() {
 #[tokio::test]
 async fn a_search_keeps_to_its_options() {
     let world = world(Index::lexical(Arc::new(MemoryIndex::default())));
-    let all = ["github", "gitlab", "mail", "notes"].map(|it| (it, Some("keeps and finds reports")));
+    let all = ["github", "gitlab", "mail", "notes"].map(|name| (name, Some("keeps and finds reports")));
     indexed(&world, offers(all)).await;
     let with = |options: Value| serde_json::from_value::<SearchOptions>(options).unwrap();
     let nobody = Stage::default();
@@ -354,7 +364,7 @@ async fn the_metric_decides_by_vectors() {
         updated_at: 0,
     };
     let all = [("near", vec![1.0, 0.2]), ("far_same_angle", vec![50.0, 0.0]), ("other", vec![0.0, 1.0])];
-    entries.upsert(all.map(|(name, it)| vector(name, it)).to_vec()).await.unwrap();
+    entries.upsert(all.map(|(name, place)| vector(name, place)).to_vec()).await.unwrap();
     let to = store::Embedded { model: "m/m".to_owned(), vector: vec![1.0, 0.0] };
     let mut first = Vec::new();
     for metric in [Metric::Cosine, Metric::Dot, Metric::Euclidean] {
@@ -362,7 +372,7 @@ async fn the_metric_decides_by_vectors() {
         first.push((near.server, near.score));
     }
     let expected =
-        [("far_same_angle", 1.0), ("far_same_angle", 50.0)].map(|(name, it)| (name.to_owned(), it));
+        [("far_same_angle", 1.0), ("far_same_angle", 50.0)].map(|(name, score)| (name.to_owned(), score));
     assert_eq!(first[..2], expected);
     assert_eq!(first[2].0, "near");
 }

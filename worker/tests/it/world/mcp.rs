@@ -56,7 +56,7 @@ async fn every_page_is_listed_by_name_with_what_repeating_does() {
     let world = desk(server);
     let mut stage = Stage::default();
     let Response::Tools { tools } = list(&world, &stage).await else { panic!("tools were expected") };
-    let shown: Vec<_> = tools.iter().map(|it| (it.name.as_str(), it.safety)).collect();
+    let shown: Vec<_> = tools.iter().map(|tool| (tool.name.as_str(), tool.safety)).collect();
     // The configured safety of `send` takes precedence over the server, which declares none.
     let expected = [
         ("asked_3_times", Safety::Write),
@@ -81,13 +81,13 @@ async fn every_page_is_listed_by_name_with_what_repeating_does() {
 #[tokio::test]
 async fn a_call_carries_its_arguments_and_its_key() {
     let world = desk(server([]));
-    let Ok((Response::Output(ToolOutput::Ok(said)), _)) = call(&world, "echo", json!({ "at": 9 })).await
+    let Ok((Response::Output(ToolOutput::Ok(echoed)), _)) = call(&world, "echo", json!({ "at": 9 })).await
     else {
         panic!("an echo was expected")
     };
-    let said: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(said["arguments"], json!({ "at": 9 }));
-    assert_eq!(said["meta"][IDEMPOTENCY_KEY], "thread:2:0");
+    let echoed: Value = serde_json::from_str(&echoed).unwrap();
+    assert_eq!(echoed["arguments"], json!({ "at": 9 }));
+    assert_eq!(echoed["meta"][IDEMPOTENCY_KEY], "thread:2:0");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn a_server_that_dies_leaves_a_doubt_and_is_started_again() {
 async fn many_who_come_at_once_share_one_connection() {
     let world = desk(server([]));
     let pids = futures::future::join_all((0..8).map(|_| text(&world, "pid"))).await;
-    assert!(pids.iter().all(|it| *it == pids[0]), "{pids:?}");
+    assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn a_child_sees_only_what_it_is_given() {
     // Cargo sets this variable for the test, so it serves as a secret of the parent process.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     let ours = ["PATH", "HOME", "LANG", "TMPDIR", "GIVEN", "TURNFOLD_TEST_MCP_SERVER"];
-    let others: Vec<_> = seen.keys().filter(|it| !ours.contains(&it.as_str())).collect();
+    let others: Vec<_> = seen.keys().filter(|name| !ours.contains(&name.as_str())).collect();
     assert!(others.is_empty(), "{others:?}");
 }
 
@@ -203,7 +203,7 @@ async fn a_server_that_is_down_is_not_tried_once_for_each_who_waits() {
     let tries = folder.path().join("tries");
     let world = desk(shell(&format!("echo once >> {}; exit 1", tries.display())));
     let outcomes = futures::future::join_all((0..8).map(|_| call(&world, "look", json!({})))).await;
-    assert!(outcomes.iter().all(|it| it == &outcomes[0]), "{outcomes:?}");
+    assert!(outcomes.iter().all(|outcome| outcome == &outcomes[0]), "{outcomes:?}");
     // A server that ends at once may have ended because of the question for its protocol: it is started once more.
     assert_eq!(std::fs::read_to_string(&tries).unwrap(), "once\n".repeat(2));
     // A later call tries to start the server again.

@@ -60,8 +60,8 @@ fn floods() {
             method => Err(json!({ "code": -32601, "message": format!("no method {method}") })),
         };
         let (field, value) = match answer {
-            Ok(it) => ("result", it),
-            Err(it) => ("error", it),
+            Ok(result) => ("result", result),
+            Err(error) => ("error", error),
         };
         child::say_raw(&json!({ "jsonrpc": "2.0", "id": id, field: value }).to_string());
     }

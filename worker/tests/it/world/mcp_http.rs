@@ -18,7 +18,7 @@ use super::{Outcome, Stage, again, child, due, fault, live, named, perform, serv
 const TOKEN: &str = "Bearer the-token-of-the-desk";
 
 async fn answer(headers: HeaderMap, Json(request): Json<Value>) -> Http {
-    if headers.get("authorization").is_none_or(|it| it != TOKEN) {
+    if headers.get("authorization").is_none_or(|token| token != TOKEN) {
         return (StatusCode::UNAUTHORIZED, [("www-authenticate", "Bearer")]).into_response();
     }
     let Some(id) = request.get("id") else { return StatusCode::ACCEPTED.into_response() };
@@ -35,8 +35,8 @@ async fn answer(headers: HeaderMap, Json(request): Json<Value>) -> Http {
         _ => Err(json!({ "code": -32601, "message": "no such method" })),
     };
     let (field, value) = match result {
-        Ok(it) => ("result", it),
-        Err(it) => ("error", it),
+        Ok(result) => ("result", result),
+        Err(error) => ("error", error),
     };
     Json(json!({ "jsonrpc": "2.0", "id": id, field: value })).into_response()
 }

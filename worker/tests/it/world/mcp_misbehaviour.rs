@@ -73,7 +73,7 @@ pub(super) fn calling(server: &str, tool: &str, safety: Safety) -> PendingReques
 /// Calls the tool of each row on its own server, while a neighbour calls another, and prints the table.
 #[expect(clippy::print_stdout, reason = "the table is what the test is for")]
 async fn check_all(rows: &[Row], server: impl Fn(&Row) -> Server) {
-    let all = rows.iter().map(|it| (it.name, server(it))).chain([("neighbour", child::server([]))]);
+    let all = rows.iter().map(|row| (row.name, server(row))).chain([("neighbour", child::server([]))]);
     let world = live([], servers(all));
     let neighbour = || async {
         let began = Instant::now();

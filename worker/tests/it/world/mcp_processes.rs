@@ -41,14 +41,14 @@ fn speaks_late() {
     }
     child::say_raw("");
     let starting = std::env::var_os(STARTING).map(PathBuf::from);
-    let own = starting.as_ref().map(|it| it.join(std::process::id().to_string()));
+    let own = starting.as_ref().map(|folder| folder.join(std::process::id().to_string()));
     if let (Some(starting), Some(own)) = (&starting, &own) {
         std::fs::write(own, "").unwrap();
         if AT_ONCE < std::fs::read_dir(starting).unwrap().count() {
             child::rest(Duration::MAX);
         }
     }
-    let time = std::env::var(SLEEPS).ok().and_then(|it| it.parse().ok());
+    let time = std::env::var(SLEEPS).ok().and_then(|time| time.parse().ok());
     child::rest(Duration::from_millis(time.unwrap_or_default()));
     let mut is_initialized = false;
     for line in std::io::stdin().lock().lines() {
@@ -63,8 +63,8 @@ fn speaks_late() {
             method => Err(json!({ "code": -32601, "message": format!("no method {method}") })),
         };
         let (field, value) = match answer {
-            Ok(it) => ("result", it),
-            Err(it) => ("error", it),
+            Ok(result) => ("result", result),
+            Err(error) => ("error", error),
         };
         child::say_raw(&json!({ "jsonrpc": "2.0", "id": id, field: value }).to_string());
     }
@@ -97,10 +97,10 @@ async fn forty_servers_at_once_all_come_up() {
         server
     };
     let names: Vec<String> = (0..40).map(|nth| format!("desk{nth}")).collect();
-    let all: BTreeMap<String, Server> = names.iter().map(|it| (it.clone(), server())).collect();
+    let all: BTreeMap<String, Server> = names.iter().map(|name| (name.clone(), server())).collect();
     let world = live([], Servers::starting_at_once(all, AT_ONCE));
     let began = Instant::now();
-    futures::future::join_all(names.iter().map(|it| is_up(&world, it))).await;
+    futures::future::join_all(names.iter().map(|name| is_up(&world, name))).await;
     println!("40 servers were up after {:?}", began.elapsed());
     world.close().await;
 }
@@ -109,7 +109,7 @@ async fn forty_servers_at_once_all_come_up() {
 fn behind_a_shell(pid_file: &Path) -> Server {
     let Transport::Stdio { command, args, env, .. } = slow([]).transport else { panic!("it is a child") };
     let server =
-        std::iter::once(command).chain(args).map(|it| format!("'{it}'")).collect::<Vec<_>>().join(" ");
+        std::iter::once(command).chain(args).map(|part| format!("'{part}'")).collect::<Vec<_>>().join(" ");
     let stubborn = format!(
         "(trap '' TERM HUP INT; echo started > '{}'; while :; do sleep 1; done) &",
         pid_file.display()
@@ -127,7 +127,7 @@ async fn is_gone(pid_file: &Path) {
     let pid = std::fs::read_to_string(format!("{}.pid", pid_file.display())).unwrap();
     let stat = format!("/proc/{}/stat", pid.trim());
     let began = Instant::now();
-    while std::fs::read_to_string(&stat).is_ok_and(|it| !it.contains(") Z ")) {
+    while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
         assert!(began.elapsed() < Duration::from_secs(30), "process {pid} lives on");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -20,10 +20,10 @@ use super::{Outcome, Stage, child, live, mcp_misbehaviour::calling, perform, ser
 
 /// A server with sessions.
 #[derive(Clone, Default)]
-struct Desk(Arc<Mutex<DeskState>>);
+struct SessionServer(Arc<Mutex<Sessions>>);
 
 #[derive(Default)]
-struct DeskState {
+struct Sessions {
     sessions: Vec<String>,
     given: usize,
     /// Status for an unknown session.
@@ -34,7 +34,7 @@ struct DeskState {
     crashes: bool,
 }
 
-impl Desk {
+impl SessionServer {
     async fn serve(&self) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -50,12 +50,14 @@ impl Desk {
     }
 }
 
-async fn answer(State(desk): State<Desk>, headers: HeaderMap, Json(request): Json<Value>) -> Http {
-    let mut desk = desk.0.lock().unwrap();
-    let session = headers.get("mcp-session-id").and_then(|it| it.to_str().ok()).unwrap_or_default();
+async fn answer(State(server): State<SessionServer>, headers: HeaderMap, Json(request): Json<Value>) -> Http {
+    let mut server = server.0.lock().unwrap();
+    let session = headers.get("mcp-session-id").and_then(|session| session.to_str().ok()).unwrap_or_default();
     let method = request["method"].as_str().unwrap_or_default();
-    if !matches!(method, "initialize" | "server/discover") && !desk.sessions.iter().any(|it| it == session) {
-        let refusal = StatusCode::from_u16(desk.refusal).unwrap();
+    if !matches!(method, "initialize" | "server/discover")
+        && !server.sessions.iter().any(|known| known == session)
+    {
+        let refusal = StatusCode::from_u16(server.refusal).unwrap();
         let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": "no valid session" } });
         return (refusal, Json(error)).into_response();
     }
@@ -63,18 +65,19 @@ async fn answer(State(desk): State<Desk>, headers: HeaderMap, Json(request): Jso
     let result = |result: Value| Json(json!({ "jsonrpc": "2.0", "id": id, "result": result }));
     match method {
         "initialize" => {
-            desk.given += 1;
-            let session = format!("session-{}", desk.given);
-            desk.sessions.push(session.clone());
+            server.given += 1;
+            let session = format!("session-{}", server.given);
+            server.sessions.push(session.clone());
             ([("mcp-session-id", session)], result(child::initialized(&request["params"]).unwrap()))
                 .into_response()
         }
         "tools/call" => {
-            desk.made += 1;
-            if std::mem::take(&mut desk.crashes) {
+            server.made += 1;
+            if std::mem::take(&mut server.crashes) {
                 return StatusCode::INTERNAL_SERVER_ERROR.into_response();
             }
-            result(json!({ "content": [{ "type": "text", "text": desk.made.to_string() }] })).into_response()
+            result(json!({ "content": [{ "type": "text", "text": server.made.to_string() }] }))
+                .into_response()
         }
         "ping" => result(json!({})).into_response(),
         _ => Json(json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no" } }))
@@ -82,8 +85,8 @@ async fn answer(State(desk): State<Desk>, headers: HeaderMap, Json(request): Jso
     }
 }
 
-async fn world(desk: &Desk) -> LiveWorld {
-    let transport = Transport::Http { url: desk.serve().await, headers: BTreeMap::new() };
+async fn world(server: &SessionServer) -> LiveWorld {
+    let transport = Transport::Http { url: server.serve().await, headers: BTreeMap::new() };
     live([], servers([("desk", child::command_of(transport))]))
 }
 
@@ -93,8 +96,8 @@ async fn call(world: &LiveWorld, safety: Safety) -> Outcome {
 
 #[tokio::test]
 async fn whatever_a_restarted_server_answers_to_the_old_session_it_gets_a_new_one() {
-    let desk = Desk::default();
-    let world = world(&desk).await;
+    let server = SessionServer::default();
+    let world = world(&server).await;
     let mut made = 0;
     for safety in [Safety::Write, Safety::Read] {
         for refusal in [400, 401, 404, 405, 410, 422, 500, 503] {
@@ -103,21 +106,21 @@ async fn whatever_a_restarted_server_answers_to_the_old_session_it_gets_a_new_on
                 let expected = Ok((Response::Output(ToolOutput::Ok(made.to_string())), None));
                 assert_eq!(call(&world, safety).await, expected, "{refusal}: made once, and no doubt");
             }
-            desk.restart(refusal);
+            server.restart(refusal);
         }
     }
-    let given = desk.0.lock().unwrap().given;
+    let given = server.0.lock().unwrap().given;
     assert_eq!(given, 16, "one session after each restart");
 }
 
 /// A server error in a session that is still known does not say whether the write was made.
 #[tokio::test]
 async fn a_crash_in_a_known_session_leaves_a_doubt() {
-    let desk = Desk::default();
-    let world = world(&desk).await;
+    let server = SessionServer::default();
+    let world = world(&server).await;
     call(&world, Safety::Write).await.unwrap();
-    desk.0.lock().unwrap().crashes = true;
+    server.0.lock().unwrap().crashes = true;
     let doubt = call(&world, Safety::Write).await.unwrap_err();
     assert_eq!(doubt.kind, FaultKind::InDoubt { retry_after_ms: None }, "{doubt:?}");
-    assert_eq!(desk.0.lock().unwrap().made, 2, "it is not sent again");
+    assert_eq!(server.0.lock().unwrap().made, 2, "it is not sent again");
 }

@@ -34,10 +34,10 @@ fn stream(pieces: impl IntoIterator<Item = Value>, reason: &str) -> Answer {
 #[tokio::test]
 async fn a_reply_is_streamed_and_metered() {
     let endpoint = Endpoint::serve([stream([words("Good "), words("day"), words("")], "stop")]).await;
-    let (outcome, heard) = perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await;
+    let (outcome, streamed) = perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await;
     let (reply, meter) = reply(outcome);
     assert_eq!(reply, Reply { content: "Good day".to_owned(), ..Reply::default() });
-    assert_eq!(heard, ["Good ", "day"]);
+    assert_eq!(streamed, ["Good ", "day"]);
     assert_eq!((meter.model.as_str(), meter.input_tokens, meter.output_tokens), ("gpt-real", 11, 7));
     let (headers, body) = endpoint.received().remove(0);
     assert_eq!(headers["authorization"], format!("Bearer {KEY}"));
@@ -121,7 +121,8 @@ async fn calls_without_a_number_are_told_apart_by_their_names() {
     ];
     let endpoint = Endpoint::serve([stream(pieces, "tool_calls")]).await;
     let (reply, _) = reply(perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await.0);
-    let calls: Vec<_> = reply.tool_calls.iter().map(|it| (it.id.as_str(), it.arguments.clone())).collect();
+    let calls: Vec<_> =
+        reply.tool_calls.iter().map(|call| (call.id.as_str(), call.arguments.clone())).collect();
     assert_eq!(calls, [("call_1_0", json!({})), ("call_1_1", json!({ "a": 1 }))]);
 }
 
@@ -139,7 +140,8 @@ async fn the_nodes_own_tools_come_first_and_keep_their_names() {
     }
     reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
     let (_, body) = endpoint.received().remove(0);
-    let names: Vec<_> = body["tools"].as_array().unwrap().iter().map(|it| &it["function"]["name"]).collect();
+    let names: Vec<_> =
+        body["tools"].as_array().unwrap().iter().map(|tool| &tool["function"]["name"]).collect();
     // The server has a tool of the same name as the node, and it is offered too.
     assert_eq!(names, ["plan", "submit", "book", "submit_89ba31", "cancel_all"]);
 }
@@ -279,7 +281,7 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
         assert!(!fault.error.contains(KEY), "the key is in {fault:?}");
         match remedy {
             Ok(None) => assert_eq!(again(&fault), None, "{fault:?}"),
-            Ok(Some(said)) => assert!(named(again(&fault), said), "{fault:?}"),
+            Ok(Some(delay)) => assert!(named(again(&fault), delay), "{fault:?}"),
             Err(()) => assert_eq!(fault.kind, FaultKind::Permanent, "{fault:?}"),
         }
         assert_eq!(
@@ -348,11 +350,11 @@ async fn a_reply_that_is_not_whole_is_none() {
     ];
     for (answer, remedy, words) in cases {
         let endpoint = Endpoint::serve([answer]).await;
-        let (outcome, heard) = perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await;
+        let (outcome, streamed) = perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await;
         let fault = fault(outcome);
         assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
         assert_eq!(fault.kind, remedy, "{fault:?}");
-        assert_eq!(heard, ["Good "]);
+        assert_eq!(streamed, ["Good "]);
     }
 }
 
@@ -370,8 +372,8 @@ async fn a_long_reply_is_cut_off_only_where_its_form_matters() {
     let cut = fault(perform(&endpoint.world(), &stage, &due(shaped())).await.0);
     assert!(cut.error.starts_with("the reply was cut off at the length limit"), "{cut:?}");
     assert_eq!(again(&cut), None);
-    let told = PendingRequest { previous_error: Some(cut.error), ..due(shaped()) };
-    let twice = fault(perform(&endpoint.world(), &stage, &told).await.0);
+    let again_due = PendingRequest { previous_error: Some(cut.error), ..due(shaped()) };
+    let twice = fault(perform(&endpoint.world(), &stage, &again_due).await.0);
     assert!(twice.error.contains("twice") && twice.kind == FaultKind::Permanent, "{twice:?}");
     let refused = fault(perform(&endpoint.world(), &stage, &due(shaped())).await.0);
     assert!(refused.error.contains("I will not"), "{refused:?}");
@@ -580,13 +582,13 @@ async fn a_model_is_given_the_images_of_tool_results() {
     assert_eq!(*attachment, picture);
     let (_, content) = result(&blind).await;
     assert!(
-        content.iter().all(|it| matches!(it, Content::Image { .. })),
+        content.iter().all(|part| matches!(part, Content::Image { .. })),
         "no model takes images: {content:?}"
     );
 
     let asked = Message { tool_calls: vec![call.clone()], ..Message::assistant("") };
-    let heard = Message { attachments: vec![picture], ..Message::tool(&call, text.clone()) };
-    let stage = Stage::hearing([Message::user("Look"), asked, heard, Message::user("Well?")]);
+    let result = Message { attachments: vec![picture], ..Message::tool(&call, text.clone()) };
+    let stage = Stage::hearing([Message::user("Look"), asked, result, Message::user("Well?")]);
     let look = due(chat("local/gpt", 0..4));
     assert_eq!(reply(perform(&seeing, &stage, &look).await.0).0.content, "A cat.");
     assert_eq!(reply(perform(&blind, &stage, &look).await.0).0.content, "A cat.", "it is not refused");
@@ -595,13 +597,13 @@ async fn a_model_is_given_the_images_of_tool_results() {
         { "type": "text", "text": "Images in the result of the tool call c1:" },
         { "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } },
     ]);
-    let told = json!({ "role": "tool", "content": text, "tool_call_id": "c1" });
+    let result_sent = json!({ "role": "tool", "content": text, "tool_call_id": "c1" });
     let well = json!({ "role": "user", "content": "Well?" });
     assert_eq!(
         sent[0].as_array().unwrap()[3..],
-        [told.clone(), json!({ "role": "user", "content": image }), well.clone()]
+        [result_sent.clone(), json!({ "role": "user", "content": image }), well.clone()]
     );
-    assert_eq!(sent[1].as_array().unwrap()[3..], [told, well]);
+    assert_eq!(sent[1].as_array().unwrap()[3..], [result_sent, well]);
     // The results of one message stay together, as providers require.
     let alone = Stage::hearing(stage.messages[1..3].to_vec());
     reply(perform(&seeing, &alone, &due(chat("local/gpt", 0..2))).await.0);
@@ -626,7 +628,7 @@ async fn a_model_is_given_the_images_and_files_that_it_takes() {
         let provider = super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20));
         let models = world::Models::new([("local".to_owned(), provider)].into()).unwrap();
         let accepts = Accepts([("local".to_owned(), kinds.iter().copied().collect())].into());
-        let contents = contents.iter().map(|it| ((*it).to_owned(), b"hi".to_vec())).collect();
+        let contents = contents.iter().map(|name| ((*name).to_owned(), b"hi".to_vec())).collect();
         super::live_of(models.with_accepts(accepts))
             .with_attachments(std::sync::Arc::new(Contents(std::sync::Mutex::new(contents))))
     };

@@ -25,7 +25,7 @@ use super::{Stage, child, due, live, perform, servers};
 
 const AS_SERVER: &str = "TURNFOLD_TEST_MODERN_MCP_SERVER";
 
-struct Desk;
+struct ModernServer;
 
 /// Number of running calls, and the maximum so far.
 static HERE: AtomicUsize = AtomicUsize::new(0);
@@ -42,7 +42,7 @@ static CALLED_OFF: AtomicUsize = AtomicUsize::new(0);
 /// Notified to make the server change its tools.
 static CHANGE: Notify = Notify::const_new();
 
-impl ServerHandler for Desk {
+impl ServerHandler for ModernServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
     }
@@ -77,19 +77,19 @@ impl ServerHandler for Desk {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        heard: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         match request.name.as_ref() {
             "key" => {
-                let key = heard.meta.get(IDEMPOTENCY_KEY).cloned().unwrap_or_default();
+                let key = context.meta.get(IDEMPOTENCY_KEY).cloned().unwrap_or_default();
                 Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(
                     key.to_string(),
                 )])))
             }
             "sure" if request.input_responses.is_some() => {
-                let told = json!([request.input_responses, request.request_state]);
+                let received = json!([request.input_responses, request.request_state]);
                 Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(
-                    told.to_string(),
+                    received.to_string(),
                 )])))
             }
             "sure" => wanting(&json!({ "method": "elicitation/create", "params": {
@@ -110,7 +110,7 @@ impl ServerHandler for Desk {
             }
             "hang" => {
                 ENDLESS.fetch_add(1, Ordering::SeqCst);
-                heard.ct.cancelled().await;
+                context.ct.cancelled().await;
                 CALLED_OFF.fetch_add(1, Ordering::SeqCst);
                 Err(ErrorData::internal_error("called off", None))
             }
@@ -143,7 +143,7 @@ fn wanting(request: &Value) -> Result<CallToolResponse, ErrorData> {
 async fn speaks_mcp() {
     if std::env::var_os(AS_SERVER).is_some() {
         child::say_raw("");
-        let serving = Desk.serve(rmcp::transport::stdio()).await.unwrap();
+        let serving = ModernServer.serve(rmcp::transport::stdio()).await.unwrap();
         serving.waiting().await.unwrap();
     }
 }
@@ -154,7 +154,7 @@ async fn the_newest_protocol_is_spoken_where_it_is_understood() {
         live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
     assert_eq!(world.servers().describe("desk").await.unwrap().protocol, "2026-07-28");
     assert_eq!(world.servers().tools("desk").await.unwrap()[0].name, "key");
-    assert_eq!(call(&world, "key", None).await, said("\"thread:2:0\""));
+    assert_eq!(call(&world, "key", None).await, output("\"thread:2:0\""));
     assert_eq!(
         call(&world, "other", None).await,
         Response::Output(ToolOutput::Error("no such tool".to_owned()))
@@ -168,7 +168,7 @@ async fn call(world: &LiveWorld, name: &str, supplies: Option<InputResponses>) -
     perform(world, &Stage::default(), &due).await.0.unwrap().0
 }
 
-fn said(words: &str) -> Response {
+fn output(words: &str) -> Response {
     Response::Output(ToolOutput::Ok(words.to_owned()))
 }
 
@@ -189,7 +189,7 @@ async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_alo
     };
     assert_eq!(forms["confirm"].url.as_deref(), Some("https://example.org/in"));
 
-    for (answer, told) in [
+    for (answer, expected) in [
         (
             InputResponse::Accept(json!({ "sure": true })),
             json!({ "action": "accept", "content": { "sure": true } }),
@@ -200,8 +200,8 @@ async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_alo
     ] {
         let answers = [("confirm".to_owned(), answer)].into();
         let supplies = InputResponses { request_state: Some("s".to_owned()), responses: answers };
-        let heard = call(&world, "sure", Some(supplies)).await;
-        assert_eq!(heard, said(&json!([{ "confirm": told }, "s"]).to_string()));
+        let response = call(&world, "sure", Some(supplies)).await;
+        assert_eq!(response, output(&json!([{ "confirm": expected }, "s"]).to_string()));
     }
     for (tool, method) in [("think", "sampling/createMessage"), ("look", "roots/list")] {
         let Response::Output(ToolOutput::Error(words)) = call(&world, tool, None).await else {
@@ -223,16 +223,16 @@ async fn whoever_finds_no_place_waits_and_loses_no_time() {
         world.servers().tools("desk").await.unwrap();
         let calls = (0..5).map(|_| call(&world, "meet", None));
         let met = futures::future::join_all(calls).await;
-        let most = |it| match it {
+        let most = |response| match response {
             Response::Output(ToolOutput::Ok(most)) => most,
             other => panic!("everybody has their turn: {other:?}"),
         };
         met.into_iter().map(most).max().unwrap()
     };
     assert_eq!(most(&|_| ()).await, "5", "nobody says how many");
-    assert_eq!(most(&|it| it.concurrency = Some(2)).await, "2");
+    assert_eq!(most(&|server| server.concurrency = Some(2)).await, "2");
     let alone = ToolRule { concurrency: Some(1), ..ToolRule::default() };
-    assert_eq!(most(&|it| it.tools = [("meet".to_owned(), alone)].into()).await, "1");
+    assert_eq!(most(&|server| server.tools = [("meet".to_owned(), alone)].into()).await, "1");
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn a_tool_has_as_much_time_as_is_said_of_it() {
     assert!(lost.error.contains("did not answer meet within 50ms"), "{lost:?}");
     let patient = ToolRule { timeout: Some(Duration::from_secs(20)), ..ToolRule::default() };
     server.tools.insert("meet".to_owned(), patient);
-    assert_eq!(call(&world(&server).await, "meet", None).await, said("1"));
+    assert_eq!(call(&world(&server).await, "meet", None).await, output("1"));
 }
 
 #[tokio::test]
@@ -259,7 +259,7 @@ async fn a_call_whose_answer_nobody_waits_for_is_called_off() {
         live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
     let until = async |hung: &str| {
         let began = std::time::Instant::now();
-        while call(&world, "hung", None).await != said(hung) {
+        while call(&world, "hung", None).await != output(hung) {
             assert!(began.elapsed() < Duration::from_secs(10), "it never came to {hung}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -289,7 +289,7 @@ async fn a_server_of_the_newest_protocol_is_listened_to() {
     let began = std::time::Instant::now();
     while listed().await < 3 {
         let listeners = call(&world, "change", None).await;
-        assert!([said("0"), said("1")].contains(&listeners), "{listeners:?}");
+        assert!([output("0"), output("1")].contains(&listeners), "{listeners:?}");
         assert!(began.elapsed() < Duration::from_secs(20), "nobody listens");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -77,12 +77,12 @@ async fn prompts_come_in_the_servers_order() {
 async fn a_prompt_is_filled_in_by_its_server() {
     let world = desk([(child::GENEROUS, "yes")]);
     let (response, _) = ask(&world, get("zeta", &[("day", "today"), ("tone", "dry")])).await.unwrap();
-    let says = [
+    let messages = [
         Message::user(json!({ "day": "today", "tone": "dry" }).to_string()),
         Message::assistant("gladly"),
         Message::user("[image image/png, 3 B]"),
     ];
-    assert_eq!(response, Response::Prompt { messages: says.to_vec() });
+    assert_eq!(response, Response::Prompt { messages: messages.to_vec() });
 
     let refused = fault(ask(&world, get("omega", &[])).await);
     assert_eq!(
@@ -148,7 +148,7 @@ async fn tools_of(world: &LiveWorld) -> Vec<Tool> {
 async fn resources_are_read_with_a_tool_that_the_engine_adds() {
     let world = desk([(child::GENEROUS, "yes")]);
     let tools = tools_of(&world).await;
-    let names: Vec<&str> = tools.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["asked_3_times", "look", "put", "read_resource", "send"]);
     assert_eq!(tools[3].safety, Safety::Read);
     assert_eq!(
@@ -172,7 +172,7 @@ async fn resources_are_read_with_a_tool_that_the_engine_adds() {
     assert_eq!(output, ToolOutput::Ok(text.to_owned()));
     assert_eq!(extras.content.len(), 2, "{extras:?}");
     let output = |response| match response {
-        Response::Output(it) => it,
+        Response::Output(output) => output,
         Response::OutputWithExtras { output, .. } => output,
         other => panic!("an output was expected: {other:?}"),
     };
@@ -191,7 +191,7 @@ async fn resources_are_read_with_a_tool_that_the_engine_adds() {
 
 #[tokio::test]
 async fn a_server_without_resources_has_only_its_own_tools() {
-    let names: Vec<String> = tools_of(&desk([])).await.into_iter().map(|it| it.name).collect();
+    let names: Vec<String> = tools_of(&desk([])).await.into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["asked_3_times", "look", "put", "send"]);
     let mut server = child::server([(child::GENEROUS, "yes")]);
     server.tool_filter.deny.insert("read_resource".to_owned());

@@ -71,7 +71,7 @@ async fn a_reply_that_is_not_streamed_is_read_whole() {
     let (base_url, received) = serve(200, whole(&message)).await;
     let query = [("tier", "gold & more")];
     let world = unstreamed(&base_url, &[("api-key", "s3cret-key\n")], &query);
-    let (outcome, heard) = perform(&world, &hello(), &due(chat("azure/gpt", 0..1))).await;
+    let (outcome, streamed) = perform(&world, &hello(), &due(chat("azure/gpt", 0..1))).await;
     let Ok((Response::Reply(reply), Some(usage))) = outcome else { panic!("{outcome:?}") };
     let call = |id: &str, name: &str, arguments: Value| ToolCall {
         id: id.to_owned(),
@@ -81,7 +81,7 @@ async fn a_reply_that_is_not_streamed_is_read_whole() {
     let tool_calls = vec![call("a", "look", json!({"at": 1})), call("b", "list", json!({}))];
     assert_eq!(reply, Reply { content: "Good day".to_owned(), tool_calls, ..Reply::default() });
     assert_eq!((usage.model.as_str(), usage.input_tokens, usage.output_tokens), ("gpt-real", 11, 7));
-    assert_eq!(heard, ["Good day"]);
+    assert_eq!(streamed, ["Good day"]);
     let (uri, headers, body) = received.lock().unwrap().remove(0);
     assert_eq!(uri.to_string(), "/openai/v1/chat/completions?api-version=1&tier=gold+%26+more");
     assert_eq!((&headers["api-key"], headers.get("authorization")), (&"s3cret-key".parse().unwrap(), None));
@@ -125,8 +125,8 @@ async fn secrets_are_in_no_error() {
             unstreamed(&base_url, &[("api-key", "s3cret-key"), ("x", "ok")], &[("t", "t0ken-in-query")]);
         let fault = fault(perform(&world, &hello(), &due(chat("azure/gpt", 0..1))).await.0);
         assert!(!fault.error.contains("s3cret") && !fault.error.contains("t0ken"), "{}", fault.error);
-        let says = "key [header api-key] and token [query t] are wrong, ok";
-        assert!(!response.to_string().contains("wrong") || fault.error.contains(says), "{}", fault.error);
+        let text = "key [header api-key] and token [query t] are wrong, ok";
+        assert!(!response.to_string().contains("wrong") || fault.error.contains(text), "{}", fault.error);
     }
     // No server listens here.
     let world = unstreamed("http://127.0.0.1:1/v1?k=s3cret-key", &[], &[("t", "t0ken-in-query")]);

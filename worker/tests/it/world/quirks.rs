@@ -32,9 +32,9 @@ async fn shaped(answer: Answer, structured: Structured) -> Result<Reply, Fault> 
 }
 
 /// Returns the result of one answer to a request that offers a tool.
-async fn offered(answer: Answer, said: Vec<Message>) -> Result<Reply, Fault> {
-    let hears = 0..said.len();
-    let mut stage = Stage::hearing(said);
+async fn offered(answer: Answer, messages: Vec<Message>) -> Result<Reply, Fault> {
+    let hears = 0..messages.len();
+    let mut stage = Stage::hearing(messages);
     stage.tool_servers.insert("time".to_owned(), vec![tool("get_current_time")]);
     let mut request = chat("local/smollm2", hears);
     if let Request::Chat { tool_servers, .. } = &mut request {
@@ -84,11 +84,11 @@ async fn a_call_that_is_written_as_words_is_made() {
 /// Strategies reject the second call (`strategies/src/repeat.rs`), so both calls must compare equal.
 #[tokio::test]
 async fn a_call_that_is_repeated_after_its_result_equals_the_first() {
-    let mut said = asked();
-    let first = offered(Answer::Bytes(CALL_IN_A_FENCE), said.clone()).await.unwrap().tool_calls;
-    said.push(Message { tool_calls: first.clone(), ..Message::assistant("") });
-    said.push(Message::tool(&first[0], "2026-11-22T11:46:00+09:00"));
-    let again = offered(Answer::Bytes(CALL_REPEATED), said).await.unwrap().tool_calls;
+    let mut messages = asked();
+    let first = offered(Answer::Bytes(CALL_IN_A_FENCE), messages.clone()).await.unwrap().tool_calls;
+    messages.push(Message { tool_calls: first.clone(), ..Message::assistant("") });
+    messages.push(Message::tool(&first[0], "2026-11-22T11:46:00+09:00"));
+    let again = offered(Answer::Bytes(CALL_REPEATED), messages).await.unwrap().tool_calls;
     assert_eq!((&again[0].name, &again[0].arguments), (&first[0].name, &first[0].arguments));
     assert_ne!(again[0].id, first[0].id);
 }
@@ -106,9 +106,9 @@ async fn another_function_than_the_one_asked_for_is_told_to_the_model() {
     };
     let alone = Answer::Stream([other()].into_iter().chain(end("tool_calls")).collect());
     let fault = shaped(alone, Structured::Tool).await.unwrap_err();
-    let told =
+    let error =
         "the model called a function other than the required one: \"get_current_time\" instead of \"answer\"";
-    assert_eq!(fault.error, told);
+    assert_eq!(fault.error, error);
     assert_eq!(again(&fault), None);
     let beside = [words("{\"decision\": \"replace\"}"), other()];
     let beside = Answer::Stream(beside.into_iter().chain(end("tool_calls")).collect());

@@ -106,13 +106,13 @@ const SCRIPT: &str = r#"
 static GRAPH: &dyn Graph = &Errand;
 
 fn script() -> Vec<Event> {
-    SCRIPT.lines().filter(|it| !it.is_empty()).map(|it| serde_json::from_str(it).unwrap()).collect()
+    SCRIPT.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Runs a thread as a worker would. With `crashes`, each attempt of `put` starts twice, as after the death of a worker.
-async fn live_it(world: &dyn World, crashes: Crashes) -> Vec<Event> {
-    let mut people = script().into_iter().filter(|it| {
-        matches!(it, Event::Opened(_) | Event::TurnStarted(_) | Event::Reconciled(_) | Event::Retried(_))
+async fn run(world: &dyn World, crashes: Crashes) -> Vec<Event> {
+    let mut people = script().into_iter().filter(|event| {
+        matches!(event, Event::Opened(_) | Event::TurnStarted(_) | Event::Reconciled(_) | Event::Retried(_))
     });
     let mut thread = GRAPH.begin();
     let mut log = Vec::new();
@@ -121,8 +121,8 @@ async fn live_it(world: &dyn World, crashes: Crashes) -> Vec<Event> {
             Next::Append(event) => vec![event],
             Next::Wait => people.next().into_iter().collect(),
             Next::Perform(due) => {
-                let fence = |it: &&shared::PendingRequest| it.is_write();
-                let mut fences: Vec<usize> = due.iter().filter(fence).map(|it| it.slot).collect();
+                let fence = |due: &&shared::PendingRequest| due.is_write();
+                let mut fences: Vec<usize> = due.iter().filter(fence).map(|due| due.slot).collect();
                 if let Crashes::Over(slot) = crashes
                     && fences.contains(&slot)
                 {
@@ -134,9 +134,9 @@ async fn live_it(world: &dyn World, crashes: Crashes) -> Vec<Event> {
                     log.push(event);
                 }
                 let mut events = Vec::new();
-                for it in &due {
-                    let outcome = ask(world, thread.as_ref(), it).await;
-                    events.push(thread.receive(it.slot, outcome, 0));
+                for due in &due {
+                    let outcome = ask(world, thread.as_ref(), due).await;
+                    events.push(thread.receive(due.slot, outcome, 0));
                 }
                 events
             }
@@ -170,21 +170,24 @@ async fn ask(world: &dyn World, thread: &dyn DynThread, due: &shared::PendingReq
 }
 
 #[tokio::test]
-async fn a_script_is_lived_as_it_is_written() {
-    let lived = live_it(&RecordedWorld::new(GRAPH, &script()).unwrap(), Crashes::Never).await;
+async fn a_script_runs_as_it_is_written() {
+    let log = run(&RecordedWorld::new(GRAPH, &script()).unwrap(), Crashes::Never).await;
     let reenacted = shared::rerun(GRAPH, &script()).unwrap();
-    assert_eq!(transcript(&lived), transcript(&reenacted.log));
+    assert_eq!(transcript(&log), transcript(&reenacted.log));
     assert_eq!(reenacted.unused, []);
-    assert!(matches!(lived.last(), Some(Event::Decided(it)) if it.messages[0].content == "half of it"));
+    assert!(
+        matches!(log.last(), Some(Event::Decided(decision)) if decision.messages[0].content == "half of it")
+    );
 }
 
 #[tokio::test]
 async fn crashes_do_not_change_what_is_said() {
     let world = RecordedWorld::new(GRAPH, &script()).unwrap();
-    let without =
-        |log: Vec<Event>| log.into_iter().filter(|it| !matches!(it, Event::Attempted(_))).collect::<Vec<_>>();
-    let calm = live_it(&world, Crashes::Never).await;
-    let wild = live_it(&world, Crashes::Over(0)).await;
+    let without = |log: Vec<Event>| {
+        log.into_iter().filter(|event| !matches!(event, Event::Attempted(_))).collect::<Vec<_>>()
+    };
+    let calm = run(&world, Crashes::Never).await;
+    let wild = run(&world, Crashes::Over(0)).await;
     assert_eq!(wild.len(), calm.len() + 2, "both turns have had their crash");
     assert_eq!(transcript(&without(wild)), transcript(&without(calm)));
 }
@@ -193,7 +196,7 @@ async fn crashes_do_not_change_what_is_said() {
 async fn what_was_under_way_stays_so_and_what_is_unknown_is_named() {
     let script = script();
     let mut log = shared::rerun(GRAPH, &script[..3]).unwrap().log;
-    log.retain(|it| !matches!(it, Event::Attempted(_)));
+    log.retain(|event| !matches!(event, Event::Attempted(_)));
     let thread = GRAPH.fold(&log).unwrap();
     let Next::Perform(due) = thread.next().unwrap() else { panic!("something is due: {}", transcript(&log)) };
 

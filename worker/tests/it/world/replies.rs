@@ -34,7 +34,7 @@ async fn replied(answer: Answer) -> (Result<(Reply, Usage), Fault>, String) {
     }
     let endpoint = Endpoint::serve([answer]).await;
     let (outcome, streamed) = perform(&endpoint.world(), &stage, &due(request)).await;
-    let result = outcome.map(|it| match it {
+    let result = outcome.map(|answer| match answer {
         (Response::Reply(reply), Some(usage)) => (reply, usage),
         other => panic!("a metered reply was expected: {other:?}"),
     });
@@ -54,7 +54,7 @@ async fn fault(answer: Answer) -> Fault {
 }
 
 fn calls(reply: &Reply) -> Vec<(&str, &Value)> {
-    reply.tool_calls.iter().map(|it| (it.name.as_str(), &it.arguments)).collect()
+    reply.tool_calls.iter().map(|call| (call.name.as_str(), &call.arguments)).collect()
 }
 
 #[tokio::test]
@@ -166,9 +166,9 @@ async fn integers_beyond_64_bits_are_kept_and_refused_by_name() {
         let call = Request::CallTool { server: "cal".to_owned(), call: reply.tool_calls[0].clone() };
         let world = super::live([], super::nobody());
         let Ok((Response::Output(output), _)) = perform(&world, &stage, &due(call)).await.0 else { panic!() };
-        let said = output.model_text();
+        let text = output.model_text();
         assert_eq!(
-            said,
+            text,
             "error: not carried out, the arguments of look cannot be kept as they are: id: the number 123456789012345678901234 cannot be kept \
              exactly; hint: send it as a string"
         );
@@ -227,7 +227,7 @@ async fn parallel_calls_without_distinct_numbers_or_ids_stay_apart() {
             let reply = reply(answer).await;
             let (one, two, three) = (json!({ "at": 1 }), json!({ "at": 2 }), json!({ "at": 3 }));
             assert_eq!(calls(&reply), [("look", &one), ("look", &two), ("book", &three)]);
-            let ids: std::collections::BTreeSet<_> = reply.tool_calls.iter().map(|it| &it.id).collect();
+            let ids: std::collections::BTreeSet<_> = reply.tool_calls.iter().map(|call| &call.id).collect();
             assert_eq!(ids.len(), 3, "every call has an id of its own: {reply:?}");
         }
     }
@@ -337,15 +337,15 @@ async fn reasoning_without_an_opening_mark_is_known_after_the_first_reply() {
     let unopened = || stream([words("So it "), words("is.\n</think>\n"), words("\nGood day")], "stop");
     let endpoint = Endpoint::serve([unopened(), unopened(), stream([words("Hi")], "stop")]).await;
     let (world, stage) = (endpoint.world(), Stage::hearing([Message::user("Hello")]));
-    let mut heard = Vec::new();
+    let mut replies = Vec::new();
     for _ in 0..3 {
         let (outcome, streamed) = perform(&world, &stage, &due(chat("local/gpt", 0..1))).await;
         let Ok((Response::Reply(reply), _)) = outcome else { panic!("{outcome:?}") };
-        heard.push((reply.content, streamed.concat()));
+        replies.push((reply.content, streamed.concat()));
     }
-    assert_eq!(heard[0].0, "Good day");
-    assert_eq!(heard[1], ("Good day".to_owned(), "Good day".to_owned()));
-    assert_eq!(heard[2], ("Hi".to_owned(), "Hi".to_owned()));
+    assert_eq!(replies[0].0, "Good day");
+    assert_eq!(replies[1], ("Good day".to_owned(), "Good day".to_owned()));
+    assert_eq!(replies[2], ("Hi".to_owned(), "Hi".to_owned()));
 }
 
 #[tokio::test]

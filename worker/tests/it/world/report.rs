@@ -29,13 +29,13 @@ async fn reported(store: &Store, server: Server, secret: &str) -> McpServerRecor
     let secrets = [("keys.desk".to_owned(), SecretString::from(secret))];
     let world = live([], servers([("desk", server)]).with_pins(store.clone()));
     let world = world.with_redactor(Redactor::new(secrets));
-    let before = store.mcp_server("desk").await.unwrap().map(|it| it.seen_at);
+    let before = store.mcp_server("desk").await.unwrap().map(|row| row.seen_at);
     let request = Request::ListTools { server: "desk".to_owned() };
     let _ = perform(&world, &Stage::default(), &due(request)).await.0;
     let changed = async {
         loop {
             match store.mcp_server("desk").await.unwrap() {
-                Some(it) if Some(it.seen_at) != before => return it,
+                Some(row) if Some(row.seen_at) != before => return row,
                 Some(_) | None => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }

@@ -34,7 +34,7 @@ fn called() -> Stage {
 }
 
 fn roles(body: &Value) -> Vec<&str> {
-    body["messages"].as_array().unwrap().iter().filter_map(|it| it["role"].as_str()).collect()
+    body["messages"].as_array().unwrap().iter().filter_map(|message| message["role"].as_str()).collect()
 }
 
 /// Returns the bodies of all requests after three turns at an endpoint that answers the first with this refusal.
@@ -52,11 +52,11 @@ async fn what_an_endpoint_refuses_is_left_out_and_remembered() {
     let streams = |body: &Value| body.get("stream_options").is_some();
     let whole = |body: &Value| body["stream"] == true;
     let orders = |body: &Value| roles(body) == ["system", "assistant", "tool", "tool"];
-    let parallel = |body: &Value| roles(body).iter().filter(|it| **it == "assistant").count() == 1;
+    let parallel = |body: &Value| roles(body).iter().filter(|role| **role == "assistant").count() == 1;
     let long_ids = |body: &Value| body["messages"].to_string().contains("call_1_0");
     let toolless = |body: &Value| body.get("tools").is_none();
     let unsigned = |body: &Value| !body.to_string().contains("thought_signature");
-    let adjoining = |body: &Value| roles(body).windows(2).any(|it| it == ["tool", "user"]);
+    let adjoining = |body: &Value| roles(body).windows(2).any(|roles| roles == ["tool", "user"]);
     type Has = fn(&Value) -> bool;
     let cases: [(Dialect, &str, Has); 9] = [
         (Dialect::OpenAi, "Unrecognized request argument supplied: stream_options", streams),
@@ -196,8 +196,8 @@ async fn a_reply_of_the_wrong_shape_is_asked_for_again_with_the_schema() {
     perform(&world(&endpoint, Dialect::Compatible), &stage, &due).await.0.unwrap();
     let (_, body) = endpoint.received().remove(0);
     assert_eq!(roles(&body), ["system", "user"]);
-    let told = body["messages"][1]["content"].as_str().unwrap();
-    assert!(told.contains("missing field `n`") && told.contains("\"additionalProperties\":false"), "{told}");
+    let text = body["messages"][1]["content"].as_str().unwrap();
+    assert!(text.contains("missing field `n`") && text.contains("\"additionalProperties\":false"), "{text}");
 }
 
 #[tokio::test]

@@ -19,11 +19,11 @@ fn world() -> LiveWorld {
 }
 
 async fn answer(stage: &Stage, request: Request) -> (Reply, Vec<String>) {
-    let (outcome, heard) = perform(&world(), stage, &due(request)).await;
+    let (outcome, streamed) = perform(&world(), stage, &due(request)).await;
     match outcome.unwrap() {
         (Response::Reply(reply), Some(meter)) => {
             assert_eq!(meter, Usage { model: "scripted".to_owned(), ..Usage::default() });
-            (reply, heard)
+            (reply, streamed)
         }
         other => panic!("a reply was expected: {other:?}"),
     }
@@ -40,8 +40,8 @@ fn shaped() -> Request {
 #[tokio::test]
 async fn the_first_rule_that_fits_answers_with_what_it_caught() {
     let stage = Stage::hearing([Message::user("A room for 12, please")]);
-    let (reply, heard) = answer(&stage, chat("demo/any", 0..1)).await;
-    assert_eq!((reply.content.as_str(), heard), ("Looking.", vec!["Looking.".to_owned()]));
+    let (reply, streamed) = answer(&stage, chat("demo/any", 0..1)).await;
+    assert_eq!((reply.content.as_str(), streamed), ("Looking.", vec!["Looking.".to_owned()]));
     let find = ToolCall {
         id: "call_1_0".to_owned(),
         name: "find".to_owned(),
@@ -52,9 +52,9 @@ async fn the_first_rule_that_fits_answers_with_what_it_caught() {
 
     // Inserted values are not expanded again, even if they look like a placeholder.
     let stage = Stage::hearing([stage.messages[0].clone(), Message::tool(&find, "{people} free")]);
-    let (reply, heard) = answer(&stage, chat("demo/any", 0..2)).await;
+    let (reply, streamed) = answer(&stage, chat("demo/any", 0..2)).await;
     assert_eq!(reply.content, "It says {people} free");
-    assert_eq!(heard.concat(), reply.content);
+    assert_eq!(streamed.concat(), reply.content);
 
     // Only messages in the request's range count: here, the person's message alone.
     assert_eq!(answer(&stage, chat("demo/any", 0..1)).await.0.content, "Looking.");

@@ -29,8 +29,8 @@ async fn asked(world: &LiveWorld, thread: u128, tool: &str) -> Outcome {
 /// Calls a tool of `desk` for a thread and returns its text and its session.
 async fn call(world: &LiveWorld, thread: u128, tool: &str) -> Option<(String, String)> {
     match asked(world, thread, tool).await {
-        Ok((Response::OutputWithExtras { output: ToolOutput::Ok(said), extras: kept }, _)) => {
-            Some((said, kept.session.unwrap()))
+        Ok((Response::OutputWithExtras { output: ToolOutput::Ok(text), extras: kept }, _)) => {
+            Some((text, kept.session.unwrap()))
         }
         Ok(other) => panic!("a session was expected: {other:?}"),
         Err(_) => None,

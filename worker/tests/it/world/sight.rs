@@ -16,11 +16,11 @@ use super::{
 fn desk() -> Server {
     let mut server = child::server([]);
     let sight = |allow: Option<&[&str]>, deny: &[&str]| ToolFilter {
-        allow: allow.map(|it| it.iter().map(|it| (*it).to_owned()).collect()),
-        deny: deny.iter().map(|it| (*it).to_owned()).collect(),
+        allow: allow.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
+        deny: deny.iter().map(|name| (*name).to_owned()).collect(),
     };
     let named = [("plan", sight(Some(&[]), &[])), ("act", sight(Some(&["look", "put"]), &["put"]))];
-    let named = named.into_iter().map(|(node, it)| (node.to_owned(), it)).collect();
+    let named = named.into_iter().map(|(node, filter)| (node.to_owned(), filter)).collect();
     server.node_tool_filters = [("strategy".to_owned(), named)].into();
     server
 }
@@ -45,7 +45,7 @@ async fn seen(world: &LiveWorld) -> Stage {
 async fn a_strategy_has_the_tools_that_one_of_its_named_nodes_may_see() {
     let world = live([], servers([("desk", desk())]));
     let stage = seen(&world).await;
-    let names: Vec<&str> = stage.tool_servers["desk"].iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = stage.tool_servers["desk"].iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["look"]);
     let mut elsewhere = desk();
     elsewhere.node_tool_filters =
@@ -77,7 +77,7 @@ async fn a_node_is_offered_only_what_it_may_see() {
     }
     let offered = |body: &serde_json::Value| {
         let tools = body["tools"].as_array().cloned().unwrap_or_default();
-        tools.iter().map(|it| it["function"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let offered: Vec<_> = endpoint.received().iter().map(|(_, body)| offered(body)).collect();
     assert_eq!(offered, [vec![], vec!["look".to_owned()], vec!["look".to_owned()]]);

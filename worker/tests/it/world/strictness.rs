@@ -8,16 +8,16 @@ pub(crate) fn check(body: &Value) -> Result<(), String> {
         return Err("this endpoint only streams".to_owned());
     }
     let options = &body["web_search_options"];
-    if !options.is_null() && !body["model"].as_str().is_some_and(|it| it.contains("search")) {
+    if !options.is_null() && !body["model"].as_str().is_some_and(|model| model.contains("search")) {
         return Err("web_search_options not supported with this model".to_owned());
     }
     let sizes = ["low", "medium", "high"];
     let known = |(name, value): (&String, &Value)| match name.as_str() {
-        "search_context_size" => sizes.iter().any(|it| value == it),
+        "search_context_size" => sizes.iter().any(|size| value == size),
         "user_location" => value["type"] == "approximate",
         _ => false,
     };
-    if !options.is_null() && !options.as_object().is_some_and(|it| it.iter().all(known)) {
+    if !options.is_null() && !options.as_object().is_some_and(|options| options.iter().all(known)) {
         return Err("web_search_options is not of its shape".to_owned());
     }
     check_calls(body["messages"].as_array().ok_or("no messages")?)?;
@@ -41,9 +41,9 @@ pub(crate) fn check(body: &Value) -> Result<(), String> {
 pub(crate) fn check_calls(messages: &[Value]) -> Result<(), String> {
     for (nth, message) in messages.iter().enumerate() {
         if message["role"] == "tool" {
-            let asked = messages[..nth].iter().rfind(|it| it["role"] != "tool");
-            let mut calls = asked.and_then(|it| it["tool_calls"].as_array()).into_iter().flatten();
-            if !calls.any(|it| it["id"] == message["tool_call_id"]) {
+            let asked = messages[..nth].iter().rfind(|message| message["role"] != "tool");
+            let mut calls = asked.and_then(|message| message["tool_calls"].as_array()).into_iter().flatten();
+            if !calls.any(|call| call["id"] == message["tool_call_id"]) {
                 return Err(format!(
                     "a tool's message answers no call before it: {}",
                     message["tool_call_id"]
@@ -51,12 +51,13 @@ pub(crate) fn check_calls(messages: &[Value]) -> Result<(), String> {
             }
         }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
-            let follow = messages[nth + 1..].iter().take_while(|it| it["role"] == "tool");
-            if !follow.clone().any(|it| it["tool_call_id"] == call["id"]) {
+            let follow = messages[nth + 1..].iter().take_while(|message| message["role"] == "tool");
+            if !follow.clone().any(|message| message["tool_call_id"] == call["id"]) {
                 return Err(format!("tool_call_ids did not have response messages: {}", call["id"]));
             }
             let arguments = call["function"]["arguments"].as_str().ok_or("arguments must be a string")?;
-            serde_json::from_str::<Value>(arguments).map_err(|it| format!("arguments are no JSON: {it}"))?;
+            serde_json::from_str::<Value>(arguments)
+                .map_err(|error| format!("arguments are no JSON: {error}"))?;
         }
     }
     Ok(())
@@ -80,12 +81,12 @@ fn check_strict(schema: &Value, at: &str) -> Result<(), String> {
         }
         let required = schema["required"].as_array().ok_or(format!("in {at}: required is missing"))?;
         for (name, property) in properties {
-            if !required.iter().any(|it| it == name) {
+            if !required.iter().any(|other| other == name) {
                 return Err(format!("in {at}: required must include every key, {name} is missing"));
             }
             check_strict(property, &format!("{at}.{name}"))?;
         }
     }
     let below = schema["anyOf"].as_array().into_iter().flatten().chain(schema.get("items"));
-    below.enumerate().try_for_each(|(nth, it)| check_strict(it, &format!("{at}[{nth}]")))
+    below.enumerate().try_for_each(|(nth, schema)| check_strict(schema, &format!("{at}[{nth}]")))
 }

@@ -25,15 +25,14 @@ use store::ThreadId;
 use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::sync::Notify;
 use uuid::Uuid;
-use worker::StepOutcome;
+use worker::{
+    StepOutcome,
+    testing::{backends, first_turn, fixtures, read, steps, submit},
+};
 use world::{LiveWorld, Outcome, RecordedWorld, RequestContext, Server, World};
 
 use super::{Stage, child, live, mcp_misbehaviour::calling, perform, servers};
-use crate::{
-    crash::{hands, submit_words},
-    late_answers::answered_at_once,
-    lived::{fixtures, parts, read},
-};
+use crate::late_answers::answered_at_once;
 
 /// Environment variable with the folder of the server's tasks: it keeps them, whichever of its processes is asked.
 const AS_SERVER: &str = "TURNFOLD_TEST_TASK_SERVER";
@@ -42,9 +41,9 @@ const AS_SERVER: &str = "TURNFOLD_TEST_TASK_SERVER";
 const TASK: &str = "t1";
 
 /// A server whose calls become a task. The test writes the state of the task into a file.
-struct Clerk(PathBuf);
+struct TaskServer(PathBuf);
 
-impl Clerk {
+impl TaskServer {
     fn task(&self) -> Task {
         let time = "2026-11-27T00:00:00Z";
         Task::new(TASK, TaskStatus::Working, time, time).with_poll_interval_ms(1)
@@ -55,7 +54,7 @@ impl Clerk {
     }
 }
 
-impl ServerHandler for Clerk {
+impl ServerHandler for TaskServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tasks().build())
     }
@@ -114,7 +113,7 @@ impl ServerHandler for Clerk {
 async fn speaks_mcp() {
     if let Some(folder) = std::env::var_os(AS_SERVER) {
         child::say_raw("");
-        let serving = Clerk(folder.into()).serve(rmcp::transport::stdio()).await.unwrap();
+        let serving = TaskServer(folder.into()).serve(rmcp::transport::stdio()).await.unwrap();
         serving.waiting().await.unwrap();
     }
 }
@@ -208,13 +207,13 @@ async fn a_server_that_cannot_be_asked_is_waited_for() {
 }
 
 /// A recorded thread whose calls are made for real.
-struct Mixed {
+struct TaskWorld {
     recorded: RecordedWorld,
     live: LiveWorld,
 }
 
 #[async_trait]
-impl World for Mixed {
+impl World for TaskWorld {
     async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         match ask.due.request {
             Request::CallTool { .. } => self.live.perform(thread, ask).await,
@@ -228,38 +227,36 @@ impl World for Mixed {
 }
 
 /// A thread that cancels an event, and the folder of the server that does it.
-struct Office {
+struct TaskThread {
     folder: tempfile::TempDir,
-    parts: Backends,
-    thread: ThreadId,
+    backends: Backends,
+    id: ThreadId,
     script: Vec<Event>,
 }
 
-impl Office {
+impl TaskThread {
     async fn new() -> Self {
         let graph = strategies::find("retriever").unwrap();
-        let path = fixtures(graph).into_iter().find(|it| it.ends_with("write_in_doubt.jsonl")).unwrap();
+        let path = fixtures(graph).into_iter().find(|path| path.ends_with("write_in_doubt.jsonl")).unwrap();
         let script: Vec<Event> = read(&path).into_iter().filter_map(answered_at_once).collect();
-        let (Event::Opened(opened), Event::TurnStarted(started)) = (&script[0], &script[1]) else {
-            panic!("not a fixture")
-        };
-        let parts = parts().await;
-        let thread = submit_words(&parts, opened.clone(), started.messages.clone()).await;
-        Self { folder: tempfile::tempdir().unwrap(), parts, thread, script }
+        let (opening, messages) = first_turn(&script);
+        let backends = backends().await;
+        let id = submit(&backends, opening, messages).await.thread;
+        Self { folder: tempfile::tempdir().unwrap(), backends, id, script }
     }
 
     /// A world with a server process of its own.
-    fn world(&self) -> Arc<Mixed> {
+    fn world(&self) -> Arc<TaskWorld> {
         let recorded = RecordedWorld::new(strategies::find("retriever").unwrap(), &self.script).unwrap();
-        Arc::new(Mixed { recorded, live: world(self.folder.path()) })
+        Arc::new(TaskWorld { recorded, live: world(self.folder.path()) })
     }
 
     /// Runs the thread's jobs on a worker until `done`.
-    async fn run(&self, world: &Arc<Mixed>, done: impl Fn(&StepOutcome) -> bool) -> StepOutcome {
-        let worker = hands(&self.parts, world.clone());
+    async fn run(&self, world: &Arc<TaskWorld>, done: impl Fn(&StepOutcome) -> bool) -> StepOutcome {
+        let worker = steps(&self.backends, world.clone(), "w");
         let began = Instant::now();
         loop {
-            let outcome = worker.run_job(self.thread, &Notify::new()).await.unwrap();
+            let outcome = worker.run_job(self.id, &Notify::new()).await.unwrap();
             if done(&outcome) {
                 return outcome;
             }
@@ -271,13 +268,13 @@ impl Office {
     }
 
     async fn count(&self, kind: &str) -> usize {
-        let (_, rows) = self.parts.store.load(self.thread).await.unwrap();
-        rows.iter().filter(|it| it.event.kind() == kind).count()
+        let (_, rows) = self.backends.store.load(self.id).await.unwrap();
+        rows.iter().filter(|row| row.event.kind() == kind).count()
     }
 
     async fn log(&self) -> ThreadLog {
         let strategies = StrategyRegistry::new(strategies::all());
-        ThreadLog::open(&self.parts, &strategies, self.thread).await.unwrap()
+        ThreadLog::open(&self.backends, &strategies, self.id).await.unwrap()
     }
 }
 
@@ -291,49 +288,52 @@ fn is_idle(outcome: &StepOutcome) -> bool {
 
 #[tokio::test]
 async fn another_worker_continues_to_poll_a_task() {
-    let office = Office::new().await;
-    let first = office.world();
-    let StepOutcome::Blocked { why, .. } = office.run(&first, is_blocked).await else { panic!() };
+    let thread = TaskThread::new().await;
+    let first = thread.world();
+    let StepOutcome::Blocked { why, .. } = thread.run(&first, is_blocked).await else { panic!() };
     assert_eq!(why.to_string(), "provider MCP server calendar works on a task");
     first.live.close().await;
-    let second = office.world();
-    office.run(&second, is_blocked).await;
-    let events = office.parts.store.head(office.thread).await.unwrap().seq;
-    office.run(&second, is_blocked).await;
-    assert_eq!(office.parts.store.head(office.thread).await.unwrap().seq, events, "polls leave no events");
-    state(office.folder.path(), "done");
-    office.run(&second, is_idle).await;
-    assert_eq!(office.log().await.thread().reply(), Some("e1 is cancelled."));
-    assert_eq!((office.count("attempted").await, office.count("task_started").await), (1, 1));
-    assert_eq!(std::fs::read_to_string(office.folder.path().join("calls")).unwrap(), "called\n");
+    let second = thread.world();
+    thread.run(&second, is_blocked).await;
+    let events = thread.backends.store.head(thread.id).await.unwrap().seq;
+    thread.run(&second, is_blocked).await;
+    assert_eq!(thread.backends.store.head(thread.id).await.unwrap().seq, events, "polls leave no events");
+    state(thread.folder.path(), "done");
+    thread.run(&second, is_idle).await;
+    assert_eq!(thread.log().await.thread().reply(), Some("e1 is cancelled."));
+    assert_eq!((thread.count("attempted").await, thread.count("task_started").await), (1, 1));
+    assert_eq!(std::fs::read_to_string(thread.folder.path().join("calls")).unwrap(), "called\n");
 }
 
 #[tokio::test]
 async fn a_task_is_cancelled_with_its_turn() {
-    let office = Office::new().await;
-    let world = office.world();
-    office.run(&world, is_blocked).await;
-    let mut log = office.log().await;
+    let thread = TaskThread::new().await;
+    let world = thread.world();
+    thread.run(&world, is_blocked).await;
+    let mut log = thread.log().await;
     log.push(Cancelled { actor: "person".to_owned(), caller: None }.into()).unwrap();
-    log.flush(&office.parts).await.unwrap();
-    office.run(&world, is_idle).await;
+    log.flush(&thread.backends).await.unwrap();
+    thread.run(&world, is_idle).await;
     let began = Instant::now();
-    while std::fs::read_to_string(office.folder.path().join(TASK)).unwrap() != "cancelled" {
+    while std::fs::read_to_string(thread.folder.path().join(TASK)).unwrap() != "cancelled" {
         assert!(began.elapsed() < Duration::from_secs(30), "the task goes on");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let log = office.log().await;
+    let log = thread.log().await;
     let result = log.thread().messages().last().unwrap();
     assert!(result.content.starts_with("it is unknown whether this call took effect"), "{result:?}");
 }
 
 #[tokio::test]
 async fn a_lost_task_of_a_write_asks_a_person() {
-    let office = Office::new().await;
-    let world = office.world();
-    office.run(&world, is_blocked).await;
-    std::fs::remove_file(office.folder.path().join(TASK)).unwrap();
-    office.run(&world, is_idle).await;
-    let status = office.log().await.thread().status();
-    assert!(matches!(&status, RunStatus::Waiting(it) if it.question.contains("no such task")), "{status:?}");
+    let thread = TaskThread::new().await;
+    let world = thread.world();
+    thread.run(&world, is_blocked).await;
+    std::fs::remove_file(thread.folder.path().join(TASK)).unwrap();
+    thread.run(&world, is_idle).await;
+    let status = thread.log().await.thread().status();
+    assert!(
+        matches!(&status, RunStatus::Waiting(interrupt) if interrupt.question.contains("no such task")),
+        "{status:?}"
+    );
 }

@@ -44,19 +44,19 @@ async fn a_model_is_wanted_with_its_provider_by_what_is_sent() {
     let world = live([("local", priced())], nobody()).with_rate_limits(caps);
     let stage = Stage::hearing([Message::user("x".repeat(4_000))]);
     let asked = wants(&world, &stage, chat("local/gpt", 0..1));
-    let of: Vec<_> = asked.iter().map(|it| (it.subject.clone(), it.limit)).collect();
+    let of: Vec<_> = asked.iter().map(|demand| (demand.subject.clone(), demand.limit)).collect();
     assert_eq!(
         of,
         [(Subject::Model("local/gpt".to_owned()), cap(1)), (Subject::Provider("local".to_owned()), cap(2)),]
     );
-    for it in asked {
+    for demand in asked {
         // 1,000 tokens for the text, some for its envelope, and 1,000 for the reply.
-        assert!((2_000..2_200).contains(&it.tokens), "{}", it.tokens);
-        assert_eq!(it.micro_usd, (it.tokens - 1_000) * 2 + 1_000 * 10);
+        assert!((2_000..2_200).contains(&demand.tokens), "{}", demand.tokens);
+        assert_eq!(demand.micro_usd, (demand.tokens - 1_000) * 2 + 1_000 * 10);
     }
     let other = wants(&world, &stage, chat("local/other", 0..1));
     assert_eq!(
-        other.iter().map(|it| (&it.subject, it.micro_usd)).collect::<Vec<_>>(),
+        other.iter().map(|demand| (&demand.subject, demand.micro_usd)).collect::<Vec<_>>(),
         [(&Subject::Provider("local".to_owned()), 0)]
     );
 }
@@ -104,13 +104,13 @@ async fn a_tenant_is_limited_in_what_it_asks_of_models_and_servers() {
     let [provider, tenant] = &wants(&world, &Stage::default(), chat("local/gpt", 0..0))[..] else {
         panic!("two subjects are limited")
     };
-    let part = provider.part.as_ref().map(|it| (it.owner.as_str(), it.own, it.all));
+    let part = provider.part.as_ref().map(|part| (part.owner.as_str(), part.own, part.all));
     assert_eq!((&provider.subject, part), (&Subject::Provider("local".to_owned()), Some(("acme", 400, 500))));
     assert_eq!((&tenant.subject, tenant.limit), (&Subject::Tenant("acme".to_owned()), cap(9)));
     assert_eq!((tenant.tokens, tenant.micro_usd), (provider.tokens, provider.micro_usd));
     assert!(0 < tenant.micro_usd && tenant.part.is_none());
     let listed = wants(&world, &Stage::default(), Request::ListTools { server: "calendar".to_owned() });
-    assert_eq!(listed.iter().map(|it| &it.subject).collect::<Vec<_>>(), [&tenant.subject]);
+    assert_eq!(listed.iter().map(|demand| &demand.subject).collect::<Vec<_>>(), [&tenant.subject]);
     let call =
         ToolCall { id: "c".to_owned(), name: "read_more".to_owned(), arguments: serde_json::Value::Null };
     let read_more = Request::ReadMore { call, tokens: 1 };

@@ -113,8 +113,8 @@ async fn answer(Path(misbehaviour): Path<String>, Json(request): Json<Value>) ->
         _ => Err(json!({ "code": -32601, "message": "no such method" })),
     };
     let (field, value) = match result {
-        Ok(it) => ("result", it),
-        Err(it) => ("error", it),
+        Ok(result) => ("result", result),
+        Err(error) => ("error", error),
     };
     json_text(StatusCode::OK, json!({ "jsonrpc": "2.0", "id": id, field: value }).to_string())
 }

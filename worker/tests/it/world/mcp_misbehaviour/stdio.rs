@@ -101,7 +101,7 @@ async fn a_malformed_tool_costs_that_tool_and_a_list_without_end_ends() {
     ] {
         let servers = super::servers([("desk", server(misbehaviour))]);
         let listed = servers.tools("desk").await.unwrap();
-        let names: Vec<&str> = listed.iter().map(|it| it.name.as_str()).collect();
+        let names: Vec<&str> = listed.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, tools, "{misbehaviour}");
         servers.close().await;
     }
@@ -155,7 +155,7 @@ fn page(misbehaviour: &str, cursor: &Value) -> Value {
         }
         "cursor_stands_still" => json!({ "tools": [tool("a"), tool("b")], "nextCursor": "same" }),
         "cursor_without_end" => {
-            let nth: u64 = cursor.as_str().and_then(|it| it.parse().ok()).unwrap_or_default();
+            let nth: u64 = cursor.as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or_default();
             json!({ "tools": [tool("a"), tool("b")], "nextCursor": (nth + 1).to_string() })
         }
         _ => json!({ "tools": [tool("fine")] }),
@@ -177,7 +177,7 @@ fn called(misbehaviour: &str, id: &Value) {
         "half_an_emoji" => raw(r#""result":{"content":[{"type":"text","text":"half \ud83d an emoji"}]}"#),
         "invalid_utf8" => {
             let line = format!("{}\n", result(text("bad ? byte"))).into_bytes();
-            let line: Vec<u8> = line.into_iter().map(|it| if it == b'?' { 0xFF } else { it }).collect();
+            let line: Vec<u8> = line.into_iter().map(|byte| if byte == b'?' { 0xFF } else { byte }).collect();
             return say_bytes(&line);
         }
         "line_over_16_mib" => result(text(&"x".repeat(17 << 20))),

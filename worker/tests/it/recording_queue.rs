@@ -1,4 +1,4 @@
-//! A queue wrapper that records claims.
+//! A queue that records claims, and acknowledges as a test needs it.
 
 use std::{
     sync::{
@@ -13,43 +13,43 @@ use queue::{Depth, Enqueued, Job, Lane, Queue, QueueEntry, QueueError, Schedule,
 use store::ThreadId;
 use tokio::sync::Barrier;
 
-/// A queue wrapper that records claimed jobs.
-pub(crate) struct Noted {
+/// A queue that records claimed jobs.
+pub(crate) struct RecordingQueue {
     queue: Arc<dyn Queue>,
-    taken: Mutex<Vec<Job>>,
-    finish: Finish,
+    claimed: Mutex<Vec<Job>>,
+    acknowledge: Acknowledge,
 }
 
 /// Behaviour of the queue when a job is acknowledged.
-pub(crate) enum Finish {
+pub(crate) enum Acknowledge {
     AtOnce,
     Within(Duration),
     /// The queue is unavailable this many more times.
-    Away(AtomicUsize),
+    Unavailable(AtomicUsize),
     /// Acknowledged at once, except that a job returned to the queue is acknowledged only together with others.
     Together(Barrier),
 }
 
-impl Noted {
-    pub(crate) fn new(queue: Arc<dyn Queue>, finish: Finish) -> Self {
-        Self { queue, taken: Mutex::default(), finish }
+impl RecordingQueue {
+    pub(crate) fn new(queue: Arc<dyn Queue>, acknowledge: Acknowledge) -> Self {
+        Self { queue, claimed: Mutex::default(), acknowledge }
     }
 
     /// Returns the claimed jobs, in order.
-    pub(crate) fn taken(&self) -> Vec<Job> {
-        self.taken.lock().unwrap().clone()
+    pub(crate) fn claimed(&self) -> Vec<Job> {
+        self.claimed.lock().unwrap().clone()
     }
 }
 
 #[async_trait]
-impl Queue for Noted {
+impl Queue for RecordingQueue {
     async fn enqueue(&self, thread: ThreadId, lane: &Lane, when: Schedule) -> Result<(), QueueError> {
         self.queue.enqueue(thread, lane, when).await
     }
 
-    async fn claim(&self, room: Slots) -> Result<Vec<Job>, QueueError> {
-        let jobs = self.queue.claim(room).await?;
-        self.taken.lock().unwrap().extend(jobs.iter().cloned());
+    async fn claim(&self, slots: Slots) -> Result<Vec<Job>, QueueError> {
+        let jobs = self.queue.claim(slots).await?;
+        self.claimed.lock().unwrap().extend(jobs.iter().cloned());
         Ok(jobs)
     }
 
@@ -58,17 +58,17 @@ impl Queue for Noted {
     }
 
     async fn ack(&self, job: &Job, next: Option<Schedule>) -> Result<bool, QueueError> {
-        match &self.finish {
-            Finish::Within(time) => tokio::time::sleep(*time).await,
-            Finish::Away(times) => {
-                let one_less = |it: usize| it.checked_sub(1);
+        match &self.acknowledge {
+            Acknowledge::Within(time) => tokio::time::sleep(*time).await,
+            Acknowledge::Unavailable(times) => {
+                let one_less = |left: usize| left.checked_sub(1);
                 if times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
-                    let what = "finish a token".to_owned();
-                    return Err(QueueError::Unavailable { action: what, source: "away".into() });
+                    let action = "acknowledge a job".to_owned();
+                    return Err(QueueError::Unavailable { action, source: "simulated".into() });
                 }
             }
-            Finish::Together(barrier) if next == Some(Schedule::Now) => _ = barrier.wait().await,
-            Finish::AtOnce | Finish::Together(_) => (),
+            Acknowledge::Together(barrier) if next == Some(Schedule::Now) => _ = barrier.wait().await,
+            Acknowledge::AtOnce | Acknowledge::Together(_) => (),
         }
         self.queue.ack(job, next).await
     }

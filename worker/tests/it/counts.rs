@@ -6,15 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue::{MemoryNotifications, MemoryQueue, clock};
-use shared::{Message, Opened};
+use queue::clock;
+use shared::Message;
 use store::{
-    CauseCount, Conditions, CountedEnd, DryRun, NewTurn, Opening, Resolution, Store, ThreadScan, UsageShare,
+    CauseCount, Conditions, CountedEnd, DryRun, Opening, Resolution, Store, ThreadScan, UsageShare,
     testing::tamper,
 };
-use threads::{Backends, StrategyRegistry};
+use threads::StrategyRegistry;
+use tokio::time::timeout;
+use worker::testing::{fixtures, opened, read, run_fixture, submit, with_new_queue};
+use world::RecordedWorld;
 
-use crate::lived::{fixtures, live_in, read};
+use crate::sample::is_long;
 
 /// Time after which the intervals of the test are complete, and its minutes are still kept.
 const LATER: i64 = 70 * 60 * 1_000_000;
@@ -27,18 +30,17 @@ async fn a_rebuild_counts_what_workers_counted() {
     let store = Store::connect(&format!("sqlite:{}", folder.path().join("log.db").display())).await.unwrap();
     store.migrate().await.unwrap();
     for graph in strategies::all() {
-        for path in fixtures(graph).into_iter().step_by(4) {
-            let queue = Arc::new(MemoryQueue::new(Duration::from_secs(10)));
-            let parts =
-                Backends { store: store.clone(), queue, notifications: Arc::new(MemoryNotifications::new()) };
-            let lived =
-                tokio::time::timeout(Duration::from_secs(60), live_in(&parts, graph, &read(&path))).await;
-            lived.unwrap_or_else(|_| panic!("{} does not come to its end", path.display()));
+        for path in fixtures(graph).into_iter().step_by(if is_long() { 4 } else { 16 }) {
+            let script = read(&path);
+            let (backends, world) = (with_new_queue(&store), RecordedWorld::new(graph, &script).unwrap());
+            let run = run_fixture(&backends, graph, &script, Arc::new(world));
+            let run = timeout(Duration::from_secs(60), run).await;
+            assert!(run.is_ok(), "{} does not come to its end", path.display());
         }
     }
-    let opened: Opened = serde_json::from_str(r#"{"strategy": "probe"}"#).unwrap();
-    let turn = NewTurn::of(Opening::New(opened), vec![Message::user("never started")], "ada".to_owned());
-    store.cancel_queued(store.submit(turn).await.unwrap().into_turn().id).await.unwrap();
+    let message = vec![Message::user("never started")];
+    let turn = submit(&with_new_queue(&store), Opening::New(opened("probe")), message).await;
+    store.cancel_queued(turn.id).await.unwrap();
     store.write_counts().await.unwrap();
 
     let counted = totals(&store).await;
@@ -46,7 +48,7 @@ async fn a_rebuild_counts_what_workers_counted() {
     for ended in [CountedEnd::Answered, CountedEnd::Interrupted, CountedEnd::Failed, CountedEnd::Cancelled] {
         assert!(ends.contains_key(&ended), "no turn ended {ended}: {ends:?}");
     }
-    assert!(!causes.is_empty() && usage.iter().any(|it| 0 < it.input_tokens), "{causes:?} {usage:?}");
+    assert!(!causes.is_empty() && usage.iter().any(|share| 0 < share.input_tokens), "{causes:?} {usage:?}");
 
     clock::follow(clock::now() + LATER, Instant::now());
     for table in ["ended_turn_counts", "model_response_counts"] {
@@ -59,8 +61,8 @@ async fn a_rebuild_counts_what_workers_counted() {
 }
 
 async fn rebuild(store: &Store) {
-    let round = ThreadScan::of(Conditions::default(), 2);
-    threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &round, DryRun::No).await.unwrap();
+    let scan = ThreadScan::of(Conditions::default(), 2);
+    threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &scan, DryRun::No).await.unwrap();
 }
 
 /// Returns the sums of all intervals, by length. An event is counted when it is stored, a moment after its time, so single
@@ -70,8 +72,8 @@ async fn totals(store: &Store) -> [Totals; 3] {
     for resolution in [Resolution::Minute, Resolution::Quarter, Resolution::Hour] {
         let stats = store.stats(resolution, 0, None, 1_000).await.unwrap();
         let mut ends = BTreeMap::new();
-        for it in stats.ended {
-            *ends.entry(it.ended).or_default() += it.turns;
+        for count in stats.ended {
+            *ends.entry(count.ended).or_default() += count.turns;
         }
         all.push((ends, stats.causes, stats.shares));
     }

@@ -1,4 +1,4 @@
-//! Random decisions, and the lifetime of a simulated process.
+//! The lifetime of a simulated process.
 
 use std::{
     sync::{
@@ -10,46 +10,19 @@ use std::{
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The random generator that decides everything left to chance.
-#[derive(Clone)]
-pub(super) struct Dice(Arc<Mutex<fastrand::Rng>>);
-
-impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
-    }
-
-    pub(super) fn below(&self, limit: u64) -> u64 {
-        self.0.lock().unwrap().u64(..limit)
-    }
-
-    /// Returns true once in `times` calls, on average.
-    pub(super) fn once_in(&self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    pub(super) fn one_of<'a, T>(&self, all: &'a [T]) -> &'a T {
-        &all[usize::try_from(self.below(all.len() as u64)).unwrap()]
-    }
-
-    pub(super) fn id(&self) -> uuid::Uuid {
-        uuid::Uuid::from_u128(self.0.lock().unwrap().u128(..))
-    }
-}
-
 /// State of a process: alive or dead, and subject to faults or not.
-pub(super) struct Life {
+pub(super) struct Process {
     name: String,
-    faulty: bool,
+    is_faulty: bool,
     dead: AtomicBool,
     stalled_until: Mutex<Option<Instant>>,
     skew: AtomicI64,
 }
 
-impl Life {
-    pub(super) fn new(name: String, faulty: bool) -> Arc<Self> {
+impl Process {
+    pub(super) fn new(name: String, is_faulty: bool) -> Arc<Self> {
         let (dead, stalled_until, skew) = (AtomicBool::new(false), Mutex::new(None), AtomicI64::new(0));
-        Arc::new(Self { name, faulty, dead, stalled_until, skew })
+        Arc::new(Self { name, is_faulty, dead, stalled_until, skew })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -57,7 +30,7 @@ impl Life {
     }
 
     pub(super) fn is_faulty(&self) -> bool {
-        self.faulty
+        self.is_faulty
     }
 
     /// Kills the process as `kill -9` does: nothing it does has an effect from now on.
@@ -83,14 +56,14 @@ impl Life {
     }
 
     /// Returns after `time` if the process is alive; otherwise never.
-    pub(super) async fn reaches(&self, time: Duration) {
+    pub(super) async fn survives(&self, time: Duration) {
         sleep(time).await;
         loop {
             if self.dead.load(Ordering::SeqCst) {
                 std::future::pending::<()>().await;
             }
             let until = *self.stalled_until.lock().unwrap();
-            match until.filter(|it| *it > Instant::now()) {
+            match until.filter(|until| *until > Instant::now()) {
                 Some(until) => sleep_until(until).await,
                 None => return,
             }

@@ -16,15 +16,12 @@ use store::{
 use threads::Log;
 use tokio::time::Instant;
 
-use super::{
-    Without,
-    faults::{Dice, Life},
-};
+use super::{Without, fault_source::FaultSource, process::Process};
 
 /// The log shared by all processes.
 #[derive(Clone)]
 pub(super) struct SimLog {
-    dice: Dice,
+    source: FaultSource,
     without: Without,
     began: Instant,
     tables: Arc<Mutex<Tables>>,
@@ -66,8 +63,8 @@ impl Rows {
 }
 
 impl SimLog {
-    pub(super) fn new(dice: Dice, without: Without) -> Self {
-        Self { dice, without, began: Instant::now(), tables: Arc::default() }
+    pub(super) fn new(source: FaultSource, without: Without) -> Self {
+        Self { source, without, began: Instant::now(), tables: Arc::default() }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -99,10 +96,10 @@ impl SimLog {
 
     /// Creates a thread and queues its turn in one transaction, as the API does.
     pub(super) fn submit(&self, script: &[Event]) -> (ThreadId, String) {
-        let (Event::Opened(opened), Event::TurnStarted(heard)) = (&script[0], &script[1]) else {
+        let (Event::Opened(opened), Event::TurnStarted(started)) = (&script[0], &script[1]) else {
             panic!("not a fixture")
         };
-        let (thread, id, now) = (self.dice.id(), self.dice.id(), self.now());
+        let (thread, id, now) = (self.source.id(), self.source.id(), self.now());
         let mut rows = Rows { status: ThreadStatus::Idle, events: Vec::new() };
         rows.add(&Head::start(thread), now, &[Opened::clone(opened).into()]);
         let mut tables = self.tables();
@@ -114,10 +111,10 @@ impl SimLog {
             tenant: opened.tenant.clone(),
             priority: Priority::Normal,
             policy: Policy::Auto,
-            messages: heard.messages.clone(),
+            messages: started.messages.clone(),
             metadata: serde_json::Value::Null,
-            author: heard.actor.clone(),
-            caller: heard.caller.clone(),
+            author: started.actor.clone(),
+            caller: started.caller.clone(),
             started_seq: None,
             ended_seq: None,
             error: None,
@@ -125,15 +122,15 @@ impl SimLog {
             cause: None,
             answers_seq: None,
             // Some turns start later; only the sweeper enqueues them.
-            due_at: (self.dice.below(3) == 0)
-                .then(|| now + i64::try_from(self.dice.below(6_000_000)).unwrap()),
+            due_at: (self.source.below(3) == 0)
+                .then(|| now + i64::try_from(self.source.below(6_000_000)).unwrap()),
             created_at: now,
             updated_at: now,
         };
-        let words = turn.messages.last().map(|it| it.content.clone()).unwrap_or_default();
+        let message = turn.messages.last().map(|message| message.content.clone()).unwrap_or_default();
         tables.turns.push(turn);
         tables.threads.insert(thread, rows);
-        (thread, words)
+        (thread, message)
     }
 
     /// Records a person's decision, as the API does.
@@ -148,8 +145,8 @@ impl SimLog {
         };
         rows.add(&head, now, &[event]);
         rows.status = ThreadStatus::Busy;
-        let asked = |it: &&mut Turn| it.thread == thread && it.status == ended;
-        tables.turns.iter_mut().filter(asked).for_each(|it| it.status = TurnStatus::Running);
+        let asked = |turn: &&mut Turn| turn.thread == thread && turn.status == ended;
+        tables.turns.iter_mut().filter(asked).for_each(|turn| turn.status = TurnStatus::Running);
     }
 
     pub(super) fn threads(&self) -> Vec<ThreadId> {
@@ -157,10 +154,10 @@ impl SimLog {
     }
 
     pub(super) fn events(&self, thread: ThreadId) -> Vec<Event> {
-        self.tables().threads[&thread].events.iter().map(|(it, _)| it.event.clone()).collect()
+        self.tables().threads[&thread].events.iter().map(|(row, _)| row.event.clone()).collect()
     }
 
-    pub(super) fn replay(&self, thread: ThreadId) -> Box<dyn DynThread> {
+    pub(super) fn fold(&self, thread: ThreadId) -> Box<dyn DynThread> {
         let events = self.events(thread);
         let Some(Event::Opened(opened)) = events.first() else { panic!("it was opened") };
         strategies::find(&opened.strategy).unwrap().fold(&events).unwrap_or_else(|_| {
@@ -169,30 +166,13 @@ impl SimLog {
         })
     }
 
-    /// Returns the slot in doubt and the sequence number of its question.
-    pub(super) fn doubted(&self, thread: ThreadId) -> (usize, usize) {
-        let events = self.events(thread);
-        let asked = events.iter().rposition(|it| matches!(it, Event::Asked(_))).unwrap();
-        let mut doubted = std::collections::BTreeSet::new();
-        for event in &events[asked..] {
-            match event {
-                Event::InDoubt(it) => drop(doubted.insert(it.slot)),
-                Event::Reconciled(it) => drop(doubted.remove(&it.slot)),
-                Event::Answered(it) => drop(doubted.remove(&it.slot)),
-                Event::AttemptFailed(it) => drop(doubted.remove(&it.slot)),
-                _ => {}
-            }
-        }
-        (*doubted.first().unwrap(), asked)
-    }
-
     pub(super) fn all_over(&self) -> bool {
         let tables = self.tables();
-        tables.turns.iter().all(|it| it.status.is_over() && it.status != TurnStatus::Interrupted)
+        tables.turns.iter().all(|turn| turn.status.is_over() && turn.status != TurnStatus::Interrupted)
             || tables.threads.iter().all(|(id, rows)| {
                 rows.status != ThreadStatus::Busy
-                    && tables.turns.iter().all(|it| it.thread != *id || it.status.is_over())
-                    && !matches!(rows.events.last(), Some((it, _)) if matches!(it.event, Event::InDoubt(_)))
+                    && tables.turns.iter().all(|turn| turn.thread != *id || turn.status.is_over())
+                    && !matches!(rows.events.last(), Some((row, _)) if matches!(row.event, Event::InDoubt(_)))
             })
     }
 
@@ -200,9 +180,9 @@ impl SimLog {
     pub(super) fn kept_all_it_acknowledged(&self) -> Result<(), String> {
         let tables = self.tables();
         for (thread, rows) in &tables.threads {
-            for (nth, (it, _)) in rows.events.iter().enumerate() {
-                if it.seq != nth as u64 {
-                    return Err(format!("{thread} has event {} at place {nth}", it.seq));
+            for (nth, (row, _)) in rows.events.iter().enumerate() {
+                if row.seq != nth as u64 {
+                    return Err(format!("{thread} has event {} at place {nth}", row.seq));
                 }
             }
         }
@@ -216,7 +196,7 @@ impl SimLog {
         Ok(())
     }
 
-    fn append(&self, head: &Head, events: &[Event], mark: Option<&ReadModelUpdate>) -> Result<Head, Error> {
+    fn append(&self, head: &Head, events: &[Event], update: Option<&ReadModelUpdate>) -> Result<Head, Error> {
         let stale = Error::Stale { thread: head.thread, seq: head.seq };
         let now = self.now();
         let mut tables = self.tables();
@@ -230,26 +210,27 @@ impl SimLog {
             let end = rows.head(head.thread);
             return Ok(rows.add(&end, now, events));
         }
-        let turn = mark.and_then(|it| it.turn.as_ref());
-        let hears = |it: &Event| matches!(it, Event::TurnStarted(TurnStarted { turn: id, .. }) if turn.is_some_and(|it| it.turn == *id));
-        let hears = events.iter().any(hears);
-        if let Some(mark) = turn {
-            let row = turns.iter_mut().find(|it| it.id == mark.turn).ok_or(Error::UnknownTurn(mark.turn))?;
-            if hears && row.status != TurnStatus::Queued && self.without != Without::Fence {
+        let turn = update.and_then(|update| update.turn.as_ref());
+        let starts = |event: &Event| matches!(event, Event::TurnStarted(TurnStarted { turn: id, .. }) if turn.is_some_and(|update| update.turn == *id));
+        let starts = events.iter().any(starts);
+        if let Some(update) = turn {
+            let row =
+                turns.iter_mut().find(|row| row.id == update.turn).ok_or(Error::UnknownTurn(update.turn))?;
+            if starts && row.status != TurnStatus::Queued && self.without != Without::Fence {
                 return Err(stale);
             }
-            row.status = mark.status;
+            row.status = update.status;
         }
-        if let Some(mark) = mark {
-            rows.status = mark.status;
+        if let Some(update) = update {
+            rows.status = update.status;
         }
         Ok(rows.add(head, now, events))
     }
 }
 
 /// Returns true if a turn may start now.
-fn waits(turn: &Turn, now: i64) -> bool {
-    turn.status == TurnStatus::Queued && turn.due_at.is_none_or(|it| it <= now)
+fn may_start(turn: &Turn, now: i64) -> bool {
+    turn.status == TurnStatus::Queued && turn.due_at.is_none_or(|due| due <= now)
 }
 
 /// Returns the part of a turn that a worker reads.
@@ -261,57 +242,57 @@ fn queued(turn: &Turn) -> Queued {
 
 /// The connection of one process to the log: slow, and it may break before or after a write.
 #[derive(Clone)]
-pub(super) struct Wire {
+pub(super) struct LogConnection {
     log: SimLog,
-    life: Arc<Life>,
+    process: Arc<Process>,
 }
 
-impl Wire {
-    pub(super) fn new(log: SimLog, life: Arc<Life>) -> Self {
-        Self { log, life }
+impl LogConnection {
+    pub(super) fn new(log: SimLog, process: Arc<Process>) -> Self {
+        Self { log, process }
     }
 
-    async fn there(&self, what: &str) -> Result<(), Error> {
-        self.life.reaches(Duration::from_micros(self.log.dice.below(4_000))).await;
-        self.breaks(what, 40)
+    async fn send(&self, what: &str) -> Result<(), Error> {
+        self.process.survives(Duration::from_micros(self.log.source.below(4_000))).await;
+        self.may_fail(what, 40)
     }
 
-    async fn back(&self) {
-        self.life.reaches(Duration::from_micros(self.log.dice.below(4_000))).await;
+    async fn receive(&self) {
+        self.process.survives(Duration::from_micros(self.log.source.below(4_000))).await;
     }
 
-    fn breaks(&self, what: &str, once_in: u64) -> Result<(), Error> {
-        if !self.life.is_faulty() || !self.log.dice.once_in(once_in) {
+    fn may_fail(&self, what: &str, once_in: u64) -> Result<(), Error> {
+        if !self.process.is_faulty() || !self.log.source.once_in(once_in) {
             return Ok(());
         }
-        self.log.fault(format!("{}: {what}: the database is away", self.life.name()));
+        self.log.fault(format!("{}: {what}: the database is away", self.process.name()));
         Err(Error::Unavailable("simulated".to_owned()))
     }
 }
 
-impl Log for Wire {
+impl Log for LogConnection {
     fn now(&self) -> i64 {
-        self.log.now() + self.life.skew()
+        self.log.now() + self.process.skew()
     }
 
     async fn head(&self, thread: ThreadId) -> Result<Head, Error> {
-        self.there("head").await?;
-        let head = self.log.tables().threads.get(&thread).map(|it| it.head(thread));
-        self.back().await;
+        self.send("head").await?;
+        let head = self.log.tables().threads.get(&thread).map(|rows| rows.head(thread));
+        self.receive().await;
         head.ok_or(Error::UnknownThread(thread))
     }
 
     async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Recorded>), Error> {
-        self.there("load").await?;
+        self.send("load").await?;
         let loaded = match self.log.tables().threads.get(&head.thread) {
             Some(rows) => {
                 let from = usize::try_from(head.seq).unwrap();
-                let new = rows.events.iter().skip(from).map(|(it, _)| it.clone()).collect();
+                let new = rows.events.iter().skip(from).map(|(row, _)| row.clone()).collect();
                 (rows.head(head.thread), new)
             }
             None => (*head, Vec::new()),
         };
-        self.back().await;
+        self.receive().await;
         Ok(loaded)
     }
 
@@ -319,48 +300,49 @@ impl Log for Wire {
         &self,
         head: &Head,
         events: &[Event],
-        mark: Option<&ReadModelUpdate>,
+        update: Option<&ReadModelUpdate>,
     ) -> Result<Head, Error> {
-        self.there("append").await?;
-        let outcome = self.log.append(head, events, mark);
-        let told: Vec<String> = events.iter().map(|it| it.kind().to_owned()).collect();
+        self.send("append").await?;
+        let outcome = self.log.append(head, events, update);
+        let kinds: Vec<String> = events.iter().map(|event| event.kind().to_owned()).collect();
         let kept = if outcome.is_ok() { "kept" } else { "stale" };
-        let line = format!("{} {} {}: {} {kept}", self.life.name(), head.thread, head.seq, told.join(" "));
+        let line =
+            format!("{} {} {}: {} {kept}", self.process.name(), head.thread, head.seq, kinds.join(" "));
         self.log.note(line);
         // The write succeeded, but its writer receives an error.
-        self.breaks("append, after it was written", 60)?;
-        self.back().await;
+        self.may_fail("append, after it was written", 60)?;
+        self.receive().await;
         if let Ok(end) = outcome {
             self.log.tables().acknowledged.push(end);
         }
         outcome
     }
 
-    async fn update_read_model(&self, head: &Head, mark: &ReadModelUpdate) -> Result<(), Error> {
-        self.there("mend").await?;
-        self.log.append(head, &[], Some(mark)).map(drop)
+    async fn update_read_model(&self, head: &Head, update: &ReadModelUpdate) -> Result<(), Error> {
+        self.send("mend").await?;
+        self.log.append(head, &[], Some(update)).map(drop)
     }
 
     async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {
-        self.there("running").await?;
-        let of_thread = |it: &&Turn| it.thread == thread && it.status == TurnStatus::Running;
-        Ok(self.log.tables().turns.iter().find(of_thread).map(|it| it.id))
+        self.send("running").await?;
+        let of_thread = |turn: &&Turn| turn.thread == thread && turn.status == TurnStatus::Running;
+        Ok(self.log.tables().turns.iter().find(of_thread).map(|turn| turn.id))
     }
 
     async fn next_queued(&self, thread: ThreadId) -> Result<Option<Queued>, Error> {
-        self.there("next queued").await?;
+        self.send("next queued").await?;
         let now = self.log.now();
-        let of_thread = |it: &&Turn| it.thread == thread && waits(it, now);
-        let urgency = |it: &&Turn| (it.priority, it.position);
+        let of_thread = |turn: &&Turn| turn.thread == thread && may_start(turn, now);
+        let urgency = |turn: &&Turn| (turn.priority, turn.position);
         let next = self.log.tables().turns.iter().filter(of_thread).min_by_key(urgency).map(queued);
-        self.back().await;
+        self.receive().await;
         Ok(next)
     }
 
     async fn refuse_queued(&self, turn: TurnId, error: &str) -> Result<Withdrawal, Error> {
-        self.there("refuse").await?;
+        self.send("refuse").await?;
         let mut tables = self.log.tables();
-        let row = tables.turns.iter_mut().find(|it| it.id == turn).ok_or(Error::UnknownTurn(turn))?;
+        let row = tables.turns.iter_mut().find(|row| row.id == turn).ok_or(Error::UnknownTurn(turn))?;
         if row.status != TurnStatus::Queued {
             return Ok(Withdrawal::TooLate(row.status));
         }
@@ -370,18 +352,19 @@ impl Log for Wire {
     }
 
     async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
-        self.there("sweep").await?;
+        self.send("sweep").await?;
         if self.log.without == Without::Sweep {
             return Ok(Vec::new());
         }
         let tables = self.log.tables();
         let now = self.log.now();
-        let queued = |id: &ThreadId| tables.turns.iter().any(|it| it.thread == *id && waits(it, now));
+        let queued =
+            |id: &ThreadId| tables.turns.iter().any(|turn| turn.thread == *id && may_start(turn, now));
         let can = |id: &ThreadId, rows: &Rows| rows.status == ThreadStatus::Busy || queued(id);
         let ids = tables.threads.iter().filter(|(id, rows)| can(id, rows));
         let ids = ids.map(|(id, rows)| (*id, rows.status == ThreadStatus::Busy));
         let limit = usize::try_from(limit).unwrap();
-        let ids = ids.filter(|(id, _)| after.is_none_or(|it| it < *id)).take(limit);
+        let ids = ids.filter(|(id, _)| after.is_none_or(|last| last < *id)).take(limit);
         let runnable = |(thread, is_running)| Runnable { thread, lane: Lane::default(), is_running };
         Ok(ids.map(runnable).collect())
     }

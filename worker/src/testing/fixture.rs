@@ -1,0 +1,199 @@
+//! Recorded threads, run by a worker.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use queue::{Lane, Schedule};
+use serde_json::Value;
+use shared::{Event, Graph, InputResponse, Message, Policy, RunStatus, TurnKind, rerun};
+use store::{NewTurn, Opening, ThreadId};
+use threads::{Backends, StrategyRegistry, ThreadLog};
+use tokio::{task::JoinHandle, time::sleep};
+
+use super::{CONFIG, steps};
+use crate::{Shutdown, Worker};
+use world::World;
+
+/// Returns the fixtures of a strategy, in the order of their names.
+///
+/// # Panics
+///
+/// If their folder cannot be read.
+pub fn fixtures(graph: &dyn Graph) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(graph.name());
+    let entries = fs::read_dir(folder).expect("a strategy has fixtures");
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    paths.sort();
+    paths
+}
+
+/// Reads the events of a fixture.
+///
+/// # Panics
+///
+/// If the file cannot be read, or a line of it is not an event.
+pub fn read(path: &Path) -> Vec<Event> {
+    let text = fs::read_to_string(path).expect("the fixture can be read");
+    text.lines().map(|line| serde_json::from_str(line).expect("each line is an event")).collect()
+}
+
+/// Returns the opening and the first messages of a fixture.
+///
+/// # Panics
+///
+/// If it begins with anything else.
+pub fn first_turn(script: &[Event]) -> (Opening, Vec<Message>) {
+    let [Event::Opened(opened), Event::TurnStarted(started), ..] = script else { panic!("not a fixture") };
+    (Opening::New(opened.clone()), started.messages.clone())
+}
+
+/// Returns true if only the world acts after the first message.
+///
+/// Threads with a budget are excluded: after a crash, the first of two concurrent answers may be kept and exhaust the
+/// budget before the second is requested.
+pub fn only_the_world_acts(script: &[Event]) -> bool {
+    let is_free = matches!(script.first(), Some(Event::Opened(opened)) if opened.budget.is_none());
+    let is_by_world = |event: &Event| matches!(event, Event::Answered(_) | Event::AttemptFailed(_));
+    is_free && script.iter().skip(2).all(is_by_world)
+}
+
+/// Returns the seq of the last request of a log, and its slots in doubt.
+///
+/// # Panics
+///
+/// If the log has no request.
+pub fn in_doubt(log: &[Event]) -> (usize, Vec<usize>) {
+    let is_request = |event: &Event| matches!(event, Event::Asked(_));
+    let asked = log.iter().rposition(is_request).expect("the log has a request");
+    let mut slots = Vec::new();
+    for event in &log[asked..] {
+        if let Event::InDoubt(doubt) = event {
+            slots.push(doubt.slot);
+        } else if matches!(event, Event::Reconciled(_) | Event::Answered(_) | Event::AttemptFailed(_)) {
+            slots.retain(|slot| Some(*slot) != event.slot());
+        }
+    }
+    (asked, slots)
+}
+
+/// The thread that a worker made of a fixture.
+pub struct FixtureRun {
+    /// Events of the thread.
+    pub log: Vec<Event>,
+    /// State of its strategy.
+    pub state: Value,
+}
+
+/// Runs the thread that `script` records with a worker over these backends. Each event from outside is submitted when the log
+/// reaches its position in the recording.
+///
+/// # Panics
+///
+/// If the thread is still busy at the end of the recording.
+pub async fn run_fixture(
+    backends: &Backends,
+    graph: &'static dyn Graph,
+    script: &[Event],
+    world: Arc<dyn World>,
+) -> FixtureRun {
+    let worker = Worker::new(steps(backends, world, "w1"), CONFIG);
+    let worker = StopsWorker(tokio::spawn(worker.run(Shutdown::default())));
+    let recording = rerun(graph, script).expect("today's code continues the recording").log;
+    let thread = submit_all(backends, &recording).await;
+    let log = open(backends, thread).await;
+    assert_ne!(log.thread().status(), RunStatus::Busy);
+    let state = log.thread().state().expect("the state is JSON");
+    drop(worker);
+    let (_, rows) = backends.store.load(thread).await.expect("the store answers");
+    FixtureRun { log: rows.into_iter().map(|row| row.event).collect(), state }
+}
+
+/// A running worker; stopped on drop.
+struct StopsWorker(JoinHandle<()>);
+
+impl Drop for StopsWorker {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Submits the events from outside of a recording, waits for its end, and returns the thread.
+async fn submit_all(backends: &Backends, recording: &[Event]) -> ThreadId {
+    let Some(Event::Opened(opened)) = recording.first() else { panic!("a fixture begins with `opened`") };
+    let mut thread = None;
+    for (seq, event) in recording.iter().enumerate() {
+        let from_outside = is_from_outside(event);
+        if let Some(thread) = thread.filter(|_| from_outside) {
+            until_seq(backends, thread, seq).await;
+        }
+        let opening = thread.map_or_else(|| Opening::New(opened.clone()), Opening::Existing);
+        if let Event::TurnStarted(started) = event {
+            let policy = match started.kind {
+                TurnKind::New => Policy::Replan,
+                TurnKind::Answer => Policy::Answer,
+            };
+            thread = Some(submit(backends, opening, started.messages.clone(), policy).await);
+        } else if let Event::InputProvided(provided) = event {
+            let answer = vec![Message::user(answer(&provided.response))];
+            submit(backends, opening, answer, Policy::Answer).await;
+        } else if let Some(thread) = thread.filter(|_| from_outside) {
+            let mut log = open(backends, thread).await;
+            log.push(event.clone()).expect("the log takes the recorded event");
+            log.flush(backends).await.expect("the store answers");
+            enqueue(backends, thread).await;
+        }
+    }
+    let thread = thread.expect("a fixture has a turn");
+    until_seq(backends, thread, recording.len()).await;
+    thread
+}
+
+fn is_from_outside(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::TurnStarted(_)
+            | Event::InputProvided(_)
+            | Event::Retried(_)
+            | Event::Cancelled(_)
+            | Event::Reconciled(_)
+    )
+}
+
+async fn submit(backends: &Backends, opening: Opening, messages: Vec<Message>, policy: Policy) -> ThreadId {
+    let new = NewTurn { policy, ..NewTurn::of(opening, messages, "test".to_owned()) };
+    let turn = backends.store.submit(new).await.expect("the store accepts the turn").into_turn();
+    enqueue(backends, turn.thread).await;
+    turn.thread
+}
+
+/// Returns the message with which a person gives this response to a form.
+fn answer(response: &InputResponse) -> String {
+    match response {
+        InputResponse::Accept(Value::Null) => "done".to_owned(),
+        InputResponse::Accept(fields) => fields.to_string(),
+        InputResponse::Decline => "decline".to_owned(),
+        InputResponse::Cancel => "cancel".to_owned(),
+    }
+}
+
+async fn enqueue(backends: &Backends, thread: ThreadId) {
+    let enqueued = backends.queue.enqueue(thread, &Lane::default(), Schedule::Now).await;
+    enqueued.expect("the queue accepts the thread");
+}
+
+async fn open(backends: &Backends, thread: ThreadId) -> ThreadLog {
+    let strategies = StrategyRegistry::new(strategies::all());
+    ThreadLog::open(backends, &strategies, thread).await.expect("the thread can be opened")
+}
+
+/// Waits until the thread has this many events.
+async fn until_seq(backends: &Backends, thread: ThreadId, events: usize) {
+    while backends.store.head(thread).await.expect("the store answers").seq < events as u64 {
+        sleep(Duration::from_millis(2)).await;
+    }
+}
