@@ -104,7 +104,7 @@ pub fn findings(comment: &Comment) -> Vec<Finding> {
 
 /// Words of a text: letters, digits, apostrophes, underscores and hyphens.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    let in_word = |it: char| it.is_alphanumeric() || matches!(it, '\'' | '’' | '_' | '-');
+    let in_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '\'' | '’' | '_' | '-');
     text.split(move |it| !in_word(it)).filter(|it| it.chars().any(char::is_alphanumeric))
 }
 
@@ -138,7 +138,7 @@ mod tests {
 
     #[track_caller]
     fn assert_rules(source: &str, expected: &[Rule]) {
-        let found: Vec<_> = comments(source).iter().flat_map(findings).map(|it| it.rule).collect();
+        let found: Vec<_> = comments(source).iter().flat_map(findings).map(|finding| finding.rule).collect();
         assert_eq!(found, expected, "{source}");
     }
 
