@@ -44,7 +44,7 @@ pub(super) async fn come_back_as_they_were_sent(store: &Store) -> Result<(), Err
     for nth in 0.. {
         let Some(read) = store.chunk(id, nth).await? else { break };
         assert_eq!(read, chunks[nth as usize]);
-        back.extend(it.data);
+        back.extend(read.data);
     }
     assert!(back == sent);
 
