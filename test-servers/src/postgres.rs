@@ -1,8 +1,8 @@
 //! PostgreSQL for tests: a private server, or a database on the server that a test run shares.
 
-use std::fs::File;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::account::Account;
 use crate::install::{self, Program};
+use crate::parts::{made, run};
 use crate::postgres_wire::query;
 use crate::server::Server;
 use crate::{process, shared};
@@ -43,6 +44,9 @@ const SETTINGS: [&str; 4] = [
 
 /// Settings of a private server. Its socket is in its folder, which is the directory above the data.
 const PRIVATE: [&str; 3] = ["max_connections=200", "shared_buffers=32MB", "unix_socket_directories=.."];
+
+/// Part of the name of the shared server's folder.
+const SHARED_NAME: &str = "postgres";
 
 /// Settings of the shared server.
 const SHARED: [&str; 4] =
@@ -83,11 +87,11 @@ impl Postgres {
     pub fn start() -> Self {
         let (programs, server) = (Programs::find(), Server::new("postgres"));
         programs.account.own(server.folder());
-        server.prepare(programs.initdb(server.folder(), &server.folder().join("data")));
+        programs.create_cluster(&server.folder().join("data"));
         let kind = Kind::Private { server, programs };
         let mut this = Self { server: kind, name: DATABASE.to_owned(), others: Mutex::default() };
         this.launch();
-        this.create(DATABASE);
+        this.create(DATABASE, "template1");
         this
     }
 
@@ -154,11 +158,44 @@ impl Postgres {
     /// As [`Postgres::start`].
     #[must_use]
     pub fn shared() -> Self {
-        static PORT: LazyLock<u16> = LazyLock::new(shared_server);
+        Self::on_shared_server("template1")
+    }
+
+    /// Creates a database on the shared server as a copy of the database `template`. The first test of the run that asks creates
+    /// the template: an empty database, then `prepare` with its URL, in a thread of its own. Afterwards no client can connect
+    /// to it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Postgres::start`], or if `prepare` panics.
+    #[must_use]
+    pub fn prepared(template: &str, prepare: impl FnOnce(&str) + Send) -> Self {
+        // Started before the lock is taken, because starting it takes the same one.
+        let port = *SHARED_PORT;
+        let alone = shared::lock(SHARED_NAME);
+        let closed = format!("SELECT 1 FROM pg_database WHERE datname = '{template}' AND NOT datallowconn");
+        if ask(&closed).is_empty() {
+            // Left by a test that was killed while it prepared the template.
+            ask(&format!("DROP DATABASE IF EXISTS \"{template}\" WITH (FORCE)"));
+            ask(&format!("CREATE DATABASE \"{template}\""));
+            let url = url(port, template);
+            thread::scope(|scope| scope.spawn(|| prepare(&url)).join())
+                .expect("failed to prepare a template");
+            ask(&format!("ALTER DATABASE \"{template}\" ALLOW_CONNECTIONS false"));
+            // PostgreSQL copies no database that has a client.
+            ask(&format!(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{template}'"
+            ));
+        }
+        drop(alone);
+        Self::on_shared_server(template)
+    }
+
+    fn on_shared_server(template: &str) -> Self {
         static CREATED: AtomicUsize = AtomicUsize::new(0);
         let name = format!("test_{}_{}", std::process::id(), CREATED.fetch_add(1, Ordering::Relaxed));
-        let this = Self { server: Kind::Shared { port: *PORT }, name, others: Mutex::default() };
-        this.create(&this.name);
+        let this = Self { server: Kind::Shared { port: *SHARED_PORT }, name, others: Mutex::default() };
+        this.create(&this.name, template);
         this
     }
 
@@ -192,7 +229,7 @@ impl Postgres {
             Kind::Private { .. } => name.to_owned(),
             Kind::Shared { .. } => format!("{}_{name}", self.name),
         };
-        self.create(&name);
+        self.create(&name, "template1");
         self.others.lock().expect("no panic while held").push(name.clone());
         self.url_of(&name)
     }
@@ -261,15 +298,16 @@ impl Postgres {
         }
     }
 
-    fn create(&self, name: &str) {
+    fn create(&self, name: &str, template: &str) {
         let plain = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
         assert!(!name.is_empty() && name.bytes().all(plain), "a database needs a plain name, not `{name}`");
-        let created = query(self.port(), "postgres", &format!("CREATE DATABASE \"{name}\""));
+        let created =
+            query(self.port(), "postgres", &format!("CREATE DATABASE \"{name}\" TEMPLATE \"{template}\""));
         created.unwrap_or_else(|error| panic!("failed to create the database `{name}`: {error}"));
     }
 
     fn url_of(&self, database: &str) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port())
+        url(self.port(), database)
     }
 }
 
@@ -281,7 +319,24 @@ impl Programs {
         Self { folder, account: Account::for_postgres() }
     }
 
-    fn initdb(&self, folder: &Path, data: &Path) -> Command {
+    /// Creates a cluster in `data`, the folder of which belongs to the account: a copy of the first one that was created for
+    /// this target folder. `initdb` costs a second of CPU time, a copy a tenth.
+    fn create_cluster(&self, data: &Path) {
+        let copy = |from: &Path, to: &Path| run(Command::new("cp").arg("-a").args([from, to]));
+        let (path, (major, minor)) =
+            (self.folder.display().to_string(), install::version(&self.folder.join("postgres")));
+        let first = made("initdb", &[(&path, &format!("{major}.{minor}"))], |folder| {
+            run(&mut self.initdb(data))?;
+            fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+            copy(data, &folder.join("data"))
+        });
+        if !data.join("PG_VERSION").is_file() {
+            copy(&first.join("data/."), data).expect("failed to copy a cluster");
+        }
+    }
+
+    fn initdb(&self, data: &Path) -> Command {
+        let folder = data.parent().expect("a folder in the folder of a server");
         let mut initdb = process::mortal(&self.folder.join("initdb"), self.account, folder);
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
         initdb.arg("--pgdata").arg(data);
@@ -300,21 +355,23 @@ impl Programs {
     }
 }
 
-fn shared_server() -> u16 {
+/// Port of the server that all tests of this run share.
+static SHARED_PORT: LazyLock<u16> = LazyLock::new(|| {
     let programs = Programs::find();
     let command = |data: &Path, port: u16| {
-        let mut initdb = programs.initdb(data, data);
-        let log = File::create(data.with_file_name("initdb.log")).expect("failed to open a log");
-        initdb.stdout(Stdio::null()).stderr(log);
-        let status = process::start(initdb).wait().expect("failed to wait for a child");
-        assert!(
-            status.success(),
-            "failed to run initdb: {status}; see {}",
-            data.with_file_name("initdb.log").display()
-        );
+        programs.create_cluster(data);
         programs.postgres(data, port, &SHARED)
     };
-    shared::port("postgres", programs.account, command, is_ready)
+    shared::port(SHARED_NAME, programs.account, command, is_ready)
+});
+
+/// Runs SQL on the shared server.
+fn ask(sql: &str) -> Vec<Vec<String>> {
+    query(*SHARED_PORT, "postgres", sql).unwrap_or_else(|error| panic!("failed to query PostgreSQL: {error}"))
+}
+
+fn url(port: u16, database: &str) -> String {
+    format!("postgres://postgres@127.0.0.1:{port}/{database}")
 }
 
 fn is_ready(port: u16) -> Result<(), String> {

@@ -70,9 +70,9 @@ async fn sqlite_attacks_are_found_or_known_to_be_undetectable() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgres_attacks_are_found_or_known_to_be_undetectable() {
-    let postgres = test_servers::Postgres::shared();
     for nth in 0..ATTACKS {
-        assert_attack_is_detected(nth, &postgres.database(&format!("attack_{nth}"))).await;
+        let postgres = test_servers::Postgres::prepared("migrated", store::testing::migrate);
+        assert_attack_is_detected(nth, &postgres.url()).await;
     }
 }
 

@@ -30,7 +30,6 @@ mod inbox;
 mod index;
 mod keys_and_addresses;
 mod ledgers;
-#[cfg(feature = "llm")]
 mod llm;
 mod local;
 mod maintenance;

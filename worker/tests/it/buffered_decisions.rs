@@ -14,11 +14,11 @@ use queue::{
     },
 };
 use serde::{Deserialize, Serialize};
+use shared::TurnStatus;
 use shared::{
     DynThread, Edge, Edges, Node, Request, Response, Simulate, Simulation, Step, Strategy, Thread, Transition,
 };
 use store::{Opening, Recorded, ThreadId, Turn};
-use shared::TurnStatus;
 use strategies::probe;
 use threads::{Backends, StrategyRegistry};
 use worker::{

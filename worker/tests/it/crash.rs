@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use queue::{Depth, Lane, Schedule};
+use shared::TurnStatus;
 use shared::{DynThread, Event, Fault, FaultKind, Message, Policy, Response};
 use store::testing::tamper::execute_with;
 use store::{Error, NewTurn, Opening, ThreadId, Turn, TurnFilter, TurnId};
-use shared::TurnStatus;
 use threads::{Backends, StrategyRegistry};
 use tokio::{
     sync::{Barrier, Notify},

@@ -7,9 +7,9 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, Schedule};
+use shared::TurnStatus;
 use shared::{DynThread, Event, Message, Response, Retried};
 use store::{Opening, Store, ThreadId, Turn};
-use shared::TurnStatus;
 use threads::{Backends, StrategyRegistry, ThreadLog};
 use worker::{
     Shutdown, TurnLimits, Worker, WorkerConfig,

@@ -18,9 +18,9 @@ use queue::{
     },
 };
 use serde_json::json;
+use shared::TurnStatus;
 use shared::{DynThread, Event, Message, Request, Response, RunStatus, Safety};
 use store::{Opening, Store, ThreadId, Turn, TurnFilter};
-use shared::TurnStatus;
 use test_servers::Redis;
 use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::sync::{Notify, Semaphore};

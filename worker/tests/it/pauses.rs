@@ -10,9 +10,9 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{ALL_WORKERS, Lane, Notification, Schedule, clock};
+use shared::PauseKind;
 use shared::{DynThread, Event, Message, Request};
 use store::{NewTurn, Opening, Pause, ThreadId, TurnFilter};
-use shared::PauseKind;
 use threads::Backends;
 use tokio::task::JoinHandle;
 use worker::{

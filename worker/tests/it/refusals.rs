@@ -16,9 +16,9 @@ use queue::{
     rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing},
 };
 use serde_json::json;
+use shared::TurnStatus;
 use shared::{DynThread, Event, Fault, Request, Response};
 use store::{MemoryIndex, Opening, ThreadId, Turn};
-use shared::TurnStatus;
 use test_servers::Redis;
 use threads::Backends;
 use tokio::sync::Notify;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use queue::Priority;
 use serde_json::json;
+use shared::TurnStatus;
 use shared::{Message, Opened};
 use store::{NewTurn, Opening, testing::tamper};
-use shared::TurnStatus;
 use uuid::Uuid;
 
 use crate::{

@@ -13,9 +13,9 @@ use axum::{
     routing::post,
 };
 use serde_json::{Value, json};
+use shared::TurnStatus;
 use shared::{Event, Opened};
 use store::Opening;
-use shared::TurnStatus;
 use worker::{
     Shutdown, Worker,
     testing::{CONFIG, backends, start_turn, steps, turn_over},
