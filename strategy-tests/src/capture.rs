@@ -100,7 +100,7 @@ pub fn suggested_name(log: &[Event]) -> Option<String> {
 
 /// Joins the words of a text with `_`, in lower case.
 pub fn slug(text: &str) -> String {
-    let words = text.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("_").to_ascii_lowercase()
 }
 
@@ -117,7 +117,7 @@ fn event_text(event: &Option<Event>) -> String {
     event.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string)
 }
 
-fn told(difference: &Option<Box<Difference>>) -> String {
+fn location(difference: &Option<Box<Difference>>) -> String {
     difference.as_ref().map(|difference| format!("\n  at {difference}")).unwrap_or_default()
 }
 
@@ -136,12 +136,16 @@ pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> R
     }
     let mut redacted = Redacted::of(log, secrets)
         .map_err(|error| Refusal::Stuck { why: format!("without its secrets: {error}") })?;
-    if let Some(mut parted) = parted(graph, log).map_err(stuck)? {
+    if let Some(mut divergence) = first_divergence(graph, log).map_err(stuck)? {
         // The error message must not contain secrets either.
         let hidden = |event: Option<Event>| event.and_then(|event| redacted.hide(&event).ok());
-        (parted.then, parted.today) = (hidden(parted.then), hidden(parted.today));
-        let (seq, then, today, difference) =
-            (parted.seq, words(&parted.then), words(&parted.today), parted.difference().map(Box::new));
+        (divergence.then, divergence.today) = (hidden(divergence.then), hidden(divergence.today));
+        let (seq, then, today, difference) = (
+            divergence.seq,
+            event_text(&divergence.then),
+            event_text(&divergence.today),
+            divergence.difference().map(Box::new),
+        );
         return Err(Refusal::Diverged { seq, then, today, difference });
     }
     // The name of the machine is irrelevant to a test.
@@ -150,9 +154,13 @@ pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> R
             worker.clear();
         }
     }
-    if let Some(parted) = parted(graph, &redacted.log).map_err(stuck)? {
-        let (seq, then, today, difference) =
-            (parted.seq, words(&parted.then), words(&parted.today), parted.difference().map(Box::new));
+    if let Some(divergence) = first_divergence(graph, &redacted.log).map_err(stuck)? {
+        let (seq, then, today, difference) = (
+            divergence.seq,
+            event_text(&divergence.then),
+            event_text(&divergence.today),
+            divergence.difference().map(Box::new),
+        );
         return Err(Refusal::Redaction { seq, then, today, difference });
     }
     let flips = flips(graph, &redacted.log).map_err(|why| Refusal::Stuck { why })?;

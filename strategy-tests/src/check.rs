@@ -71,7 +71,9 @@ pub fn check(
         count += fixtures.len();
         if let Some(graph) = graph {
             let answered = recorded(*graph, &fixtures);
-            findings.extend(fixtures.iter().flat_map(|fixture| look(*graph, fixture, secrets, &answered)));
+            findings.extend(
+                fixtures.iter().flat_map(|fixture| check_fixture(*graph, fixture, secrets, &answered)),
+            );
         }
     }
     Ok((count, findings))
@@ -115,14 +117,14 @@ fn check_fixture(
 }
 
 /// Differences between a captured log and the log that today's code writes.
-fn parts(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Vec<(usize, String)>, String> {
-    let parted = parted(graph, &fixture.script).map_err(|error| error.to_string())?;
-    let told = |parted: Parted| {
-        let at = parted
+fn divergences(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Vec<(usize, String)>, String> {
+    let first_divergence = first_divergence(graph, &fixture.script).map_err(|error| error.to_string())?;
+    let problems = |first_divergence: FirstDivergence| {
+        let at = first_divergence
             .difference()
             .map(|difference| format!("\n  first difference at {difference}"))
             .unwrap_or_default();
-        let Parted { seq, then, today } = parted;
+        let FirstDivergence { seq, then, today } = first_divergence;
         let last = fixture.script.len().saturating_sub(1);
         let what = match (then, today) {
             (Some(then), None) if then.is_external() => unasked(&then),
@@ -158,16 +160,14 @@ fn unmatched_requests(
     let thread = graph.fold(&result.log).map_err(|error| error.to_string())?;
     if let Next::Perform(due) = thread.next().map_err(|error| error.to_string())? {
         let last = lines.first().copied().unwrap_or(fixture.script.len()).saturating_sub(1);
-        told.extend(
-            due.iter().map(|pending| {
-                (last, format!("no answer for a request{}", near(&pending.request, answered)))
-            }),
+        problems.extend(
+            due.iter().map(|due| (last, format!("no answer for a request{}", near(&due.request, answered)))),
         );
     }
     Ok(problems)
 }
 
-/// Describes an answer that no request asks for.
+/// The problem of an answer that no request asks for. An answer is displayed with an indent, which a message leaves out.
 fn unasked(event: &Event) -> String {
     format!("no longer asked for: {}", event.to_string().trim_start())
 }
@@ -176,8 +176,8 @@ fn unasked(event: &Event) -> String {
 fn near<'a>(wanted: &Request, recorded: impl IntoIterator<Item = &'a Request>) -> String {
     match nearest(wanted, recorded) {
         None => format!(": {wanted}"),
-        Some((request, difference)) => {
-            format!(": {wanted}\n  nearest recorded request: {request}\n  first difference at {difference}")
+        Some((nearest, difference)) => {
+            format!(": {wanted}\n  nearest recorded request: {nearest}\n  first difference at {difference}")
         }
     }
 }
@@ -188,12 +188,12 @@ fn recorded(graph: &'static dyn Graph, fixtures: &[Fixture]) -> Vec<Request> {
     for fixture in fixtures {
         let Ok(result) = rerun(graph, &fixture.script) else { continue };
         let mut asked = Vec::new();
-        for event in &lived.log {
-            if let Event::Asked(event) = event {
-                asked.clone_from(&event.requests);
+        for event in &result.log {
+            if let Event::Asked(today) = event {
+                asked.clone_from(&today.requests);
             }
-            if let Event::Answered(event) = event
-                && let Some(request) = asked.get(event.slot).filter(|request| !answered.contains(*request))
+            if let Event::Answered(answer) = event
+                && let Some(request) = asked.get(answer.slot).filter(|request| !answered.contains(*request))
             {
                 answered.push(request.clone());
             }

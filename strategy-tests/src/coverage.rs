@@ -56,13 +56,13 @@ const TROUBLES: &[&str] = &[
     THREAD_SPENT,
 ];
 
-const FALTERED: &str = "an attempt failed and was repeated";
-const FALTERED_FOR_GOOD: &str = "an attempt failed and was not repeated";
-const GAVE_UP: &str = "a request was given up";
+const ATTEMPT_RETRIED: &str = "an attempt failed and was retried";
+const ATTEMPT_FAILED: &str = "an attempt failed and was not retried";
+const GAVE_UP: &str = "a request was abandoned";
 const FAILED: &str = "a node failed";
 const CANCELLED: &str = "a turn was cancelled";
 const DOUBTED: &str = "a write was in doubt";
-const DECLINED: &str = "a person declined the form of a tool";
+const DECLINED: &str = "a person declined to give input";
 const TOOL_ERROR: &str = "a tool returned an error";
 const TOOL_REFUSED: &str = "arguments did not fit a tool";
 const TURN_SPENT: &str = "the budget of a turn was spent";
@@ -155,8 +155,8 @@ impl Seen {
 
 fn trouble(event: &Event) -> Option<&'static str> {
     match event {
-        Event::AttemptFailed(failed) if failed.retry_after_ms.is_none() => Some(FALTERED_FOR_GOOD),
-        Event::AttemptFailed(_) => Some(FALTERED),
+        Event::AttemptFailed(failed) if failed.retry_after_ms.is_none() => Some(ATTEMPT_FAILED),
+        Event::AttemptFailed(_) => Some(ATTEMPT_RETRIED),
         Event::Abandoned(_) => Some(GAVE_UP),
         Event::Failed(_) => Some(FAILED),
         Event::Cancelled(_) => Some(CANCELLED),
@@ -182,7 +182,7 @@ fn trouble(event: &Event) -> Option<&'static str> {
             | Response::Echo { .. }
             | Response::Unavailable { .. } => None,
         },
-        Event::Decided(decided) => decided.budget_exceeded.map(|exceeded| match exceeded.scope {
+        Event::Decided(decided) => decided.budget_exceeded.map(|spent| match spent.scope {
             Scope::Turn => TURN_SPENT,
             Scope::Thread => THREAD_SPENT,
         }),
@@ -228,7 +228,7 @@ impl Coverage {
         let mut coverage = Self { fixtures: suite.fixtures.len(), ..Self::none(suite.graph) };
         for fixture in &suite.fixtures {
             let mut seen = Seen::default();
-            suite.live(fixture)?.log.iter().for_each(|event| seen.look(event));
+            suite.rerun(fixture)?.log.iter().for_each(|event| seen.observe(event));
             coverage.seen.extend(seen.points.into_iter().filter(|point| coverage.known.contains(point)));
         }
         Ok(coverage)

@@ -17,14 +17,15 @@ impl Suite {
     /// [`Broken`] if today's code rejects a fixture.
     pub fn transcripts(&self) -> Result<Vec<Snapshot>, Broken> {
         let one = |fixture: &Fixture| {
-            let contents = lived(self.graph, &fixture.script).map_err(|why| fixture.broken(0, why))?;
+            let contents =
+                final_transcript(self.graph, &fixture.script).map_err(|why| fixture.broken(0, why))?;
             Ok(Snapshot { folder: self.folder.clone(), name: fixture.name.clone(), contents })
         };
         self.fixtures.iter().map(one).collect()
     }
 
-    /// Checks a takeover after every event: the new worker must take the same next step, or the next event must be external and
-    /// able to arrive then.
+    /// Checks for every event that a worker which takes over after it takes the same next step, or that the next
+    /// event is external and can arrive then.
     ///
     /// # Errors
     ///
@@ -74,7 +75,7 @@ impl Suite {
     pub fn dashed(&self) -> Result<Vec<String>, Broken> {
         let walked = self.walked()?;
         let dashed = edges(self.graph).into_iter().filter(|edge| !walked.contains(edge));
-        Ok(dashed.map(|(from, to)| format!("{}: {}", self.graph.name(), told(&from, &to))).collect())
+        Ok(dashed.map(|(from, to)| format!("{}: {}", self.graph.name(), edge_text(&from, &to))).collect())
     }
 
     /// Returns in full what models and operators read: of each node its own tools, the schema of the answer and every
@@ -132,16 +133,16 @@ fn json(value: &impl serde::Serialize) -> String {
 }
 
 /// Transcript of a script run by today's code, with the final state.
-pub(crate) fn lived(graph: &'static dyn Graph, script: &[Event]) -> Result<String, String> {
-    let told = |error: shared::InvalidLog| error.to_string();
-    let lived = rerun(graph, script).map_err(told)?;
-    let left = lived
+pub(crate) fn final_transcript(graph: &'static dyn Graph, script: &[Event]) -> Result<String, String> {
+    let text = |error: shared::InvalidLog| error.to_string();
+    let result = rerun(graph, script).map_err(text)?;
+    let left = result
         .unused
         .iter()
         .map(|request| format!("     no longer asked for: {request}\n"))
         .collect::<String>();
-    let state = graph.fold(&lived.log).map_err(told)?.state().map_err(|error| error.to_string())?;
-    Ok(format!("{}{left}\nstate {state:#}", transcript(&lived.log)))
+    let state = graph.fold(&result.log).map_err(text)?.state().map_err(|error| error.to_string())?;
+    Ok(format!("{}{left}\nstate {state:#}", transcript(&result.log)))
 }
 
 fn follows(next: &Next, event: &Event) -> bool {
@@ -158,7 +159,7 @@ fn follows(next: &Next, event: &Event) -> bool {
 }
 
 /// The edge that an event takes. The end by a budget belongs to the engine and is on no strategy's map.
-pub(crate) fn walk(event: &Event) -> Option<(String, Edge<String>)> {
+pub(crate) fn taken_edge(event: &Event) -> Option<(String, Edge<String>)> {
     let Event::Decided(decided) = event else { return None };
     decided.budget_exceeded.is_none().then(|| (decided.node.clone(), Edge::taken(&decided.to)))
 }

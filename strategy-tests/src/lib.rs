@@ -6,7 +6,7 @@
 //! ```
 //! #[cfg(test)]
 //! mod fixtures {
-//!     use strategies::probe::Probe;
+//!     use shared::strategies::probe::Probe;
 //!
 //!     strategy_tests::tests!(&[&Probe], "fixtures");
 //! }

@@ -53,8 +53,8 @@ pub fn flips(graph: &'static dyn Graph, log: &[Event]) -> Result<Flips, String> 
             flips.unread += 1;
             continue;
         }
-        let red = flipped.any(|event| {
-            script[n] = event.into();
+        let red = flipped.any(|answer| {
+            script[n] = answer.into();
             // A log that is rejected was noticed as well.
             derived(graph, &script).ok().as_ref() != Some(&before)
                 && final_transcript(graph, &script).ok().as_ref() != Some(&shown)
@@ -77,9 +77,9 @@ fn derived(graph: &'static dyn Graph, script: &[Event]) -> Result<Vec<Value>, St
     let mut thread = graph.begin();
     let mut derived = Vec::new();
     for event in &log {
-        thread.apply(event).map_err(told)?;
+        thread.apply(event).map_err(text)?;
         derived.push(if let Event::Asked(asked) = event {
-            let tool_servers: Vec<_> = asked.requests.iter().flat_map(named).map(|server| thread.server_tools(server)).collect();
+            let tool_servers: Vec<_> = asked.requests.iter().flat_map(named_servers).map(|server| thread.server_tools(server)).collect();
             let summaries: Vec<_> = asked.requests.iter().filter(|request| is_summarised(request)).map(|request| thread.messages_of(request)).collect();
             json!({
                 "event": event, "tools": thread.tools(), "tool_servers": tool_servers, "schema": thread.schema(),
@@ -142,8 +142,8 @@ fn used_answers(log: &[Event]) -> Vec<usize> {
     for (n, event) in log.iter().enumerate() {
         match event {
             Event::Answered(_) => open.push(n),
-            Event::Decided(decided) if decided.budget_exceeded.is_none() => heard.append(&mut open),
-            Event::Summarised(_) => heard.append(&mut open),
+            Event::Decided(decided) if decided.budget_exceeded.is_none() => used_answers.append(&mut open),
+            Event::Summarised(_) => used_answers.append(&mut open),
             Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::TurnStarted(_) => open.clear(),
             Event::Opened(_)
             | Event::Attempted(_)
@@ -184,9 +184,9 @@ const LETTERS: usize = 16;
 fn texts(value: &Value, pointer: String, places: &mut Vec<(String, usize)>) {
     match value {
         Value::Object(fields) => {
-            for (name, value) in fields {
+            for (name, field) in fields {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                texts(value, format!("{pointer}/{name}"), places);
+                texts(field, format!("{pointer}/{name}"), places);
             }
         }
         Value::Array(items) => {

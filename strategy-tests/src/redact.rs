@@ -94,7 +94,7 @@ impl Redacted {
                     *found.entry(what).or_default() += 1;
                     placeholder(nth)
                 });
-                for form in [secret, plain].iter().flat_map(|text| escaped(text)) {
+                for form in [secret, plain].iter().flat_map(|secret| escaped(secret)) {
                     forms.entry(form).or_insert_with(|| name.clone());
                 }
             }
@@ -120,12 +120,12 @@ impl Redacted {
     fn hide_in(&self, value: &mut Value, free: bool) {
         match value {
             Value::Object(fields) => {
-                for (mut name, mut value) in std::mem::take(fields) {
-                    self.hide_in(&mut value, free || FREE.contains(&name.as_str()));
+                for (mut name, mut field) in std::mem::take(fields) {
+                    self.hide_in(&mut field, free || FREE.contains(&name.as_str()));
                     if free && LETTERS <= name.len() {
                         self.replace(&mut name);
                     }
-                    fields.insert(name, value);
+                    fields.insert(name, field);
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.hide_in(item, free)),
@@ -155,7 +155,7 @@ pub(crate) fn hits(event: &Event, secrets: &Secrets) -> Result<Vec<Hit>, serde_j
 fn collect_hits(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hits: &mut Vec<Hit>) {
     match value {
         Value::Object(fields) => {
-            for (name, value) in fields {
+            for (name, field) in fields {
                 let before = hits.len();
                 if free {
                     let found = secrets.find(name).into_iter();
@@ -164,12 +164,12 @@ fn collect_hits(value: &Value, path: &str, name: &str, free: bool, secrets: &Sec
                 // A name that contains a secret is not shown.
                 let shown = if hits.len() == before { name } else { "…" };
                 let free = free || FREE.contains(&name.as_str());
-                look(value, &format!("{path}.{told}"), name, free, secrets, hits);
+                collect_hits(field, &format!("{path}.{shown}"), name, free, secrets, hits);
             }
         }
         Value::Array(items) => {
             for (n, item) in items.iter().enumerate() {
-                look(item, &format!("{path}[{n}]"), name, free, secrets, hits);
+                collect_hits(item, &format!("{path}[{n}]"), name, free, secrets, hits);
             }
         }
         Value::String(text) => {
@@ -226,9 +226,9 @@ fn escaped(secret: &str) -> Vec<String> {
 fn escape(text: &str, is_ascii: bool) -> String {
     let quoted = Value::from(text).to_string();
     let mut units = [0; 2];
-    let letter = |char: char| match char.is_ascii() || !is_ascii {
-        true => char.to_string(),
-        false => char.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+    let letter = |letter: char| match letter.is_ascii() || !is_ascii {
+        true => letter.to_string(),
+        false => letter.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
     };
     quoted[1..quoted.len() - 1].chars().map(letter).collect()
 }
@@ -240,7 +240,7 @@ fn replace(text: &mut String, secret: &str, name: &str) {
     } else if WORD <= length {
         *text = text.replace(secret, name);
     } else if LETTERS <= length {
-        let is_apart = |char: Option<char>| char.is_none_or(|char| !char.is_alphanumeric());
+        let is_apart = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric());
         let is_word = |at: usize| {
             is_apart(text[..at].chars().next_back()) && is_apart(text[at + length..].chars().next())
         };

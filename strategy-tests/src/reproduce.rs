@@ -28,9 +28,12 @@ impl FirstDivergence {
 /// # Errors
 ///
 /// [`InvalidLog`] if today's code rejects the log.
-pub(crate) fn parted(graph: &'static dyn Graph, log: &[Event]) -> Result<Option<Parted>, InvalidLog> {
-    let lived = rerun(graph, log)?.log;
-    let mut today = lived.into_iter().filter(|event| !matches!(event, Event::Attempted(_)));
+pub(crate) fn first_divergence(
+    graph: &'static dyn Graph,
+    log: &[Event],
+) -> Result<Option<FirstDivergence>, InvalidLog> {
+    let result = rerun(graph, log)?.log;
+    let mut today = result.into_iter().filter(|event| !matches!(event, Event::Attempted(_)));
     for (seq, then) in log.iter().enumerate().filter(|(_, event)| !matches!(event, Event::Attempted(_))) {
         match today.next() {
             Some(today) if today == *then => {}

@@ -53,11 +53,11 @@ fn differ(then: &Value, today: &Value, path: &str, found: &mut Vec<Difference>) 
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match (then, today) {
         (Value::Object(then), Value::Object(today)) => {
-            for (name, value) in then {
-                differ(value, today.get(name).unwrap_or(&Value::Null), &below(name), found);
+            for (name, field) in then {
+                differ(field, today.get(name).unwrap_or(&Value::Null), &below(name), found);
             }
-            for (name, value) in today.iter().filter(|(name, _)| !then.contains_key(*name)) {
-                differ(&Value::Null, value, &below(name), found);
+            for (name, field) in today.iter().filter(|(name, _)| !then.contains_key(*name)) {
+                differ(&Value::Null, field, &below(name), found);
             }
         }
         (Value::Array(then), Value::Array(today)) => {
@@ -73,10 +73,10 @@ fn differ(then: &Value, today: &Value, path: &str, found: &mut Vec<Difference>) 
             found.push(Difference { path, then: around(then, same), today: around(today, same) });
         }
         _ => {
-            let told = |value: &Value| {
+            let text = |value: &Value| {
                 if value.is_null() { "nothing".to_owned() } else { around(&value.to_string(), 0) }
             };
-            found.push(Difference { path: path.to_owned(), then: told(then), today: told(today) });
+            found.push(Difference { path: path.to_owned(), then: text(then), today: text(today) });
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Detects secrets by shape, by the words before them, or by random letters.
 
-use std::{cmp::Reverse, collections::BTreeMap, ops::Range, sync::LazyLock};
+use std::{cmp::Reverse, collections::BTreeMap, ops::Range};
 
 use regex::Regex;
 
-/// Patterns of secrets beside the known ones.
+/// Patterns of secrets.
 #[derive(Clone, Debug)]
 pub struct Secrets(Vec<Pattern>);
 
@@ -109,26 +109,21 @@ impl Pattern {
     }
 }
 
-/// The known patterns, compiled when a text is first searched: that takes longer than all else that most commands do.
-static KNOWN: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
-    let shapes = SHAPES.iter().map(|(what, shape)| (what, shape, None));
-    let announced = ANNOUNCED.iter().map(|(what, shape, is_value)| (what, shape, Some(*is_value)));
-    let known = shapes.chain(announced).filter_map(|(what, shape, announces)| {
-        Some(Pattern { what: (*what).to_owned(), shape: Regex::new(shape).ok()?, announces })
-    });
-    known.collect()
-});
-
 impl Secrets {
     /// The known patterns, and `more`.
     pub fn and(more: Vec<Pattern>) -> Self {
-        Self(more)
+        let shapes = SHAPES.iter().map(|(what, shape)| (what, shape, None));
+        let announced = ANNOUNCED.iter().map(|(what, shape, is_value)| (what, shape, Some(*is_value)));
+        let known = shapes.chain(announced).filter_map(|(what, shape, announces)| {
+            Some(Pattern { what: (*what).to_owned(), shape: Regex::new(shape).ok()?, announces })
+        });
+        Self(known.chain(more).collect())
     }
 
     /// Finds the secrets in a text, with their kinds. Overlapping matches become one, of the longest match's kind.
     pub fn find(&self, text: &str) -> Vec<(Range<usize>, &str)> {
         let mut found = Vec::new();
-        for Pattern { what, shape, announces } in KNOWN.iter().chain(&self.0) {
+        for Pattern { what, shape, announces } in &self.0 {
             for captures in shape.captures_iter(text) {
                 let Some(all) = captures.get(0) else { continue };
                 let secret = match announces {
@@ -144,20 +139,20 @@ impl Secrets {
                 found.push((secret, what.as_str()));
             }
         }
-        let random = words(text).filter(|range| is_random(&text[range.clone()]));
+        let random = words(text).filter(|word| is_random(&text[word.clone()]));
         found.extend(random.map(|range| (range, "random letters")));
         found.retain(|(range, _)| !range.is_empty() && !is_placeholder(&text[range.clone()]));
         found.sort_by_key(|(range, _)| (range.start, Reverse(range.end)));
         let mut united = Vec::<(Range<usize>, usize, &str)>::new();
-        for (at, what) in found {
+        for (next, what) in found {
             match united.last_mut() {
-                Some((range, longest, of)) if at.start < range.end => {
-                    if *longest < at.len() {
-                        (*longest, *of) = (at.len(), what);
+                Some((range, longest, of)) if next.start < range.end => {
+                    if *longest < next.len() {
+                        (*longest, *of) = (next.len(), what);
                     }
-                    range.end = range.end.max(at.end);
+                    range.end = range.end.max(next.end);
                 }
-                Some(_) | None => united.push((at.clone(), at.len(), what)),
+                Some(_) | None => united.push((next.clone(), next.len(), what)),
             }
         }
         united.into_iter().map(|(range, _, what)| (range, what)).collect()
@@ -171,7 +166,7 @@ impl Secrets {
 fn value(text: &str, from: usize) -> Range<usize> {
     let rest = &text[from..];
     let depth = rest.len() - rest.trim_start_matches('\\').len();
-    let Some(quote) = rest[depth..].chars().next().filter(|char| matches!(char, '"' | '\'')) else {
+    let Some(quote) = rest[depth..].chars().next().filter(|letter| matches!(letter, '"' | '\'')) else {
         return bare(rest, from);
     };
     let (start, value) = (from + depth + 1, &rest[depth + 1..]);
@@ -188,18 +183,18 @@ fn value(text: &str, from: usize) -> Range<usize> {
 }
 
 fn bare(value: &str, from: usize) -> Range<usize> {
-    let separates = |char: char| char.is_whitespace() || "\"',;&<>{}[]".contains(char);
+    let separates = |letter: char| letter.is_whitespace() || "\"',;&<>{}[]".contains(letter);
     let value = &value[..value.find(separates).unwrap_or(value.len())];
     from..from + value.trim_end_matches('\\').len()
 }
 
 /// Reports whether letters and digits are mixed, as in no word.
 fn is_mixed(value: &str) -> bool {
-    let has = |what: fn(&char) -> bool| value.chars().any(|char| what(&char));
+    let has = |what: fn(&char) -> bool| value.chars().any(|letter| what(&letter));
     LEAST_MIXED <= value.len()
         && has(char::is_ascii_digit)
         && has(char::is_ascii_alphabetic)
-        && !has(|char| char.is_whitespace())
+        && !has(|letter| letter.is_whitespace())
 }
 
 /// Reports whether a field of this name contains a secret.

@@ -74,11 +74,11 @@ impl<K: Ord + Clone> Cover<K> {
         }
     }
 
-    /// Drops the candidate with the fewest points. A candidate that is the only one to show a point stays.
+    /// Drops the candidate with the fewest points among those that show no point alone.
     fn drop_one(&mut self) {
         let mut shown = vec![0_usize; self.wanted.len()];
-        self.kept.keys().flatten().for_each(|nth| shown[*nth] += 1);
-        let spare = self.kept.keys().filter(|set| set.iter().all(|nth| 1 < shown[*nth]));
+        self.kept.keys().flatten().for_each(|point| shown[*point] += 1);
+        let spare = self.kept.keys().filter(|set| set.iter().all(|point| 1 < shown[*point]));
         if let Some(least) = spare.min_by_key(|set| set.len()).cloned() {
             self.kept.remove(&least);
         }
@@ -102,11 +102,11 @@ impl<K: Ord + Clone> Cover<K> {
             let Some((set, _)) = most.filter(|(set, _)| 0 < new(set)) else { break };
             let set = set.clone();
             let Some(thread) = self.kept.remove(&set) else { break };
-            let shows = set.intersection(&open).map(|nth| self.wanted[*nth].clone()).collect();
-            open.retain(|nth| !set.contains(nth));
+            let shows = set.intersection(&open).map(|point| self.wanted[*point].clone()).collect();
+            open.retain(|point| !set.contains(point));
             chosen.push(Chosen { thread, shows });
         }
-        (chosen, open.into_iter().map(|nth| self.wanted[nth].clone()).collect())
+        (chosen, open.into_iter().map(|point| self.wanted[point].clone()).collect())
     }
 }
 

@@ -44,8 +44,8 @@ impl Snapshot {
             other => other?,
         };
         let body =
-            text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")).map(|(_, body)| body);
-        Ok(body.is_some_and(|it| it.trim_end() == self.contents.trim_end()))
+            text.strip_prefix("---\n").and_then(|text| text.split_once("\n---\n")).map(|(_, body)| body);
+        Ok(body.is_some_and(|body| body.trim_end() == self.contents.trim_end()))
     }
 }
 

@@ -120,7 +120,7 @@ pub(crate) fn within(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Ve
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<Vec<_>, _>>()
         .map_err(broken)?;
-    paths.retain(|it| wanted(it));
+    paths.retain(|path| wanted(path));
     paths.sort();
     Ok(paths)
 }
