@@ -167,7 +167,7 @@ fn unmatched_requests(
     Ok(problems)
 }
 
-/// The problem of an answer that no request asks for. An answer is displayed with an indent, which a message leaves out.
+/// Describes an answer that no request asks for.
 fn unasked(event: &Event) -> String {
     format!("no longer asked for: {}", event.to_string().trim_start())
 }

@@ -24,8 +24,8 @@ impl Suite {
         self.fixtures.iter().map(one).collect()
     }
 
-    /// Checks for every event that a worker which takes over after it takes the same next step, or that the next
-    /// event is external and can arrive then.
+    /// Checks a takeover after every event: the new worker must take the same next step, or the next event must be external and
+    /// able to arrive then.
     ///
     /// # Errors
     ///

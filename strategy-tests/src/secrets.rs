@@ -1,10 +1,10 @@
 //! Detects secrets by shape, by the words before them, or by random letters.
 
-use std::{cmp::Reverse, collections::BTreeMap, ops::Range};
+use std::{cmp::Reverse, collections::BTreeMap, ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
-/// Patterns of secrets.
+/// Patterns of secrets beside the known ones.
 #[derive(Clone, Debug)]
 pub struct Secrets(Vec<Pattern>);
 
@@ -109,21 +109,26 @@ impl Pattern {
     }
 }
 
+/// The known patterns, compiled when a text is first searched: that takes longer than all else that most commands do.
+static KNOWN: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
+    let shapes = SHAPES.iter().map(|(what, shape)| (what, shape, None));
+    let announced = ANNOUNCED.iter().map(|(what, shape, is_value)| (what, shape, Some(*is_value)));
+    let known = shapes.chain(announced).filter_map(|(what, shape, announces)| {
+        Some(Pattern { what: (*what).to_owned(), shape: Regex::new(shape).ok()?, announces })
+    });
+    known.collect()
+});
+
 impl Secrets {
     /// The known patterns, and `more`.
     pub fn and(more: Vec<Pattern>) -> Self {
-        let shapes = SHAPES.iter().map(|(what, shape)| (what, shape, None));
-        let announced = ANNOUNCED.iter().map(|(what, shape, is_value)| (what, shape, Some(*is_value)));
-        let known = shapes.chain(announced).filter_map(|(what, shape, announces)| {
-            Some(Pattern { what: (*what).to_owned(), shape: Regex::new(shape).ok()?, announces })
-        });
-        Self(known.chain(more).collect())
+        Self(more)
     }
 
     /// Finds the secrets in a text, with their kinds. Overlapping matches become one, of the longest match's kind.
     pub fn find(&self, text: &str) -> Vec<(Range<usize>, &str)> {
         let mut found = Vec::new();
-        for Pattern { what, shape, announces } in &self.0 {
+        for Pattern { what, shape, announces } in KNOWN.iter().chain(&self.0) {
             for captures in shape.captures_iter(text) {
                 let Some(all) = captures.get(0) else { continue };
                 let secret = match announces {

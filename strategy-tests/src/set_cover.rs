@@ -74,7 +74,7 @@ impl<K: Ord + Clone> Cover<K> {
         }
     }
 
-    /// Drops the candidate with the fewest points among those that show no point alone.
+    /// Drops the candidate with the fewest points. A candidate that is the only one to show a point stays.
     fn drop_one(&mut self) {
         let mut shown = vec![0_usize; self.wanted.len()];
         self.kept.keys().flatten().for_each(|point| shown[*point] += 1);
