@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// Summed usage of some answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Took {
+pub struct CostTotal {
     /// Number of model responses, unusable ones included.
     pub model_calls: u64,
     /// Number of tool results.
@@ -29,7 +29,7 @@ pub struct Took {
     pub responses_without_price: u64,
 }
 
-impl Took {
+impl CostTotal {
     /// Adds the usage of other answers.
     pub fn add(&mut self, other: &Self) {
         for (sum, more) in [
@@ -69,12 +69,12 @@ pub type Price<'a> = &'a dyn Fn(&str, &Usage) -> Option<u64>;
 pub struct Spending {
     at: Share,
     requests: Vec<Request>,
-    shares: BTreeMap<Share, Took>,
+    shares: BTreeMap<Share, CostTotal>,
 }
 
 impl Spending {
     /// Reads the next event.
-    pub fn see(&mut self, event: &Event, price: Price<'_>) {
+    pub fn apply(&mut self, event: &Event, price: Price<'_>) {
         match event {
             Event::TurnStarted(started) => self.at.turn = started.turn,
             Event::InputProvided(provided) => self.at.turn = provided.turn,
@@ -107,36 +107,36 @@ impl Spending {
     }
 
     /// Usage by group.
-    pub fn shares(&self) -> &BTreeMap<Share, Took> {
+    pub fn shares(&self) -> &BTreeMap<Share, CostTotal> {
         &self.shares
     }
 
     fn count(&mut self, slot: usize, meter: &Usage, price: Price<'_>) {
         let Usage { model: _, input_tokens, output_tokens, micro_usd, duration_ms: ms, response_format: _ } =
             meter;
-        let mut took = Took {
+        let mut total = CostTotal {
             input_tokens: *input_tokens,
             output_tokens: *output_tokens,
             micro_usd: micro_usd.unwrap_or_default(),
             ms: *ms,
-            ..Took::default()
+            ..CostTotal::default()
         };
         let mut share = self.at.clone();
         match self.requests.get(slot) {
             Some(Request::Chat { model, prompt, .. }) => {
-                took.model_calls = 1;
-                took.responses_without_usage = u64::from(*input_tokens == 0 && *output_tokens == 0);
+                total.model_calls = 1;
+                total.responses_without_usage = u64::from(*input_tokens == 0 && *output_tokens == 0);
                 match (micro_usd, price(model, meter)) {
                     (Some(_), _) => (),
                     (None, Some(today)) => {
-                        (took.micro_usd, took.micro_usd_by_todays_prices) = (today, today);
+                        (total.micro_usd, total.micro_usd_by_todays_prices) = (today, today);
                     }
-                    (None, None) => took.responses_without_price = 1,
+                    (None, None) => total.responses_without_price = 1,
                 }
                 share.model.clone_from(model);
                 share.prompt = prompt.clone().unwrap_or_default();
             }
-            Some(Request::CallTool { .. }) => took.tool_calls = 1,
+            Some(Request::CallTool { .. }) => total.tool_calls = 1,
             Some(
                 Request::ListTools { .. }
                 | Request::ReadMore { .. }
@@ -149,6 +149,6 @@ impl Spending {
             )
             | None => (),
         }
-        self.shares.entry(share).or_default().add(&took);
+        self.shares.entry(share).or_default().add(&total);
     }
 }

@@ -71,13 +71,14 @@ pub fn check(
         count += fixtures.len();
         if let Some(graph) = graph {
             let answered = recorded(*graph, &fixtures);
-            findings.extend(fixtures.iter().flat_map(|fixture| look(*graph, fixture, secrets, &answered)));
+            findings
+                .extend(fixtures.iter().flat_map(|fixture| findings_in(*graph, fixture, secrets, &answered)));
         }
     }
     Ok((count, findings))
 }
 
-fn look(
+fn findings_in(
     graph: &'static dyn Graph,
     fixture: &Fixture,
     secrets: &Secrets,

@@ -43,8 +43,8 @@ pub enum Aspect {
 
 /// Errors that can happen in every strategy.
 const TROUBLES: &[&str] = &[
-    FALTERED,
-    FALTERED_FOR_GOOD,
+    RETRIED,
+    FAILED_FOR_GOOD,
     GAVE_UP,
     FAILED,
     CANCELLED,
@@ -56,11 +56,11 @@ const TROUBLES: &[&str] = &[
     THREAD_SPENT,
 ];
 
-const FALTERED: &str = "faltered, to be asked again";
-const FALTERED_FOR_GOOD: &str = "faltered for good";
+const RETRIED: &str = "an attempt failed and was retried";
+const FAILED_FOR_GOOD: &str = "an attempt failed for good";
 const GAVE_UP: &str = "a request was given up";
 const FAILED: &str = "a node failed";
-const CANCELLED: &str = "a turn was called off";
+const CANCELLED: &str = "a turn was cancelled";
 const DOUBTED: &str = "a write was in doubt";
 const DECLINED: &str = "a person would not say what a tool wanted";
 const TOOL_ERROR: &str = "a tool returned an error";
@@ -117,7 +117,7 @@ pub struct Seen {
 
 impl Seen {
     /// Reads the next event.
-    pub fn look(&mut self, event: &Event) {
+    pub fn record(&mut self, event: &Event) {
         self.events += 1;
         if let Event::Opened(opened) = event {
             self.strategy = Some(opened.strategy.clone());
@@ -155,8 +155,8 @@ impl Seen {
 
 fn trouble(event: &Event) -> Option<&'static str> {
     match event {
-        Event::AttemptFailed(failed) if failed.retry_after_ms.is_none() => Some(FALTERED_FOR_GOOD),
-        Event::AttemptFailed(_) => Some(FALTERED),
+        Event::AttemptFailed(failed) if failed.retry_after_ms.is_none() => Some(FAILED_FOR_GOOD),
+        Event::AttemptFailed(_) => Some(RETRIED),
         Event::Abandoned(_) => Some(GAVE_UP),
         Event::Failed(_) => Some(FAILED),
         Event::Cancelled(_) => Some(CANCELLED),
@@ -228,7 +228,7 @@ impl Coverage {
         let mut coverage = Self { fixtures: suite.fixtures.len(), ..Self::none(suite.graph) };
         for fixture in &suite.fixtures {
             let mut seen = Seen::default();
-            suite.live(fixture)?.log.iter().for_each(|event| seen.look(event));
+            suite.live(fixture)?.log.iter().for_each(|event| seen.record(event));
             coverage.seen.extend(seen.points.into_iter().filter(|point| coverage.known.contains(point)));
         }
         Ok(coverage)

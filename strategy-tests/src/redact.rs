@@ -148,11 +148,11 @@ impl Redacted {
 /// Finds the secrets of one event.
 pub(crate) fn hits(event: &Event, secrets: &Secrets) -> Result<Vec<Hit>, serde_json::Error> {
     let mut hits = Vec::new();
-    look(&serde_json::to_value(event)?, event.kind(), "", false, secrets, &mut hits);
+    collect_hits(&serde_json::to_value(event)?, event.kind(), "", false, secrets, &mut hits);
     Ok(hits)
 }
 
-fn look(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hits: &mut Vec<Hit>) {
+fn collect_hits(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hits: &mut Vec<Hit>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -164,12 +164,12 @@ fn look(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hi
                 // A name that contains a secret is not shown.
                 let told = if hits.len() == before { name } else { "…" };
                 let free = free || FREE.contains(&name.as_str());
-                look(value, &format!("{path}.{told}"), name, free, secrets, hits);
+                collect_hits(value, &format!("{path}.{told}"), name, free, secrets, hits);
             }
         }
         Value::Array(items) => {
             for (n, item) in items.iter().enumerate() {
-                look(item, &format!("{path}[{n}]"), name, free, secrets, hits);
+                collect_hits(item, &format!("{path}[{n}]"), name, free, secrets, hits);
             }
         }
         Value::String(text) => {

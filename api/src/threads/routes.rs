@@ -69,7 +69,7 @@ pub(crate) async fn list(
     let conditions = conditions(params.r#where.as_deref(), clock::now())?;
     let status = params.status.map(views::store_thread_status);
     let filter = ThreadFilter { tenant: principal.only(), status, turns: conditions.as_ref() };
-    let rows = app.parts.store.threads(filter, params.after, limit + 1).await?;
+    let rows = app.backends.store.threads(filter, params.after, limit + 1).await?;
     Ok(Json(page(rows, limit).map(views::thread_summary)))
 }
 
@@ -174,7 +174,7 @@ pub(crate) async fn verify(
     Path(id): Path<Uuid>,
 ) -> Result<Json<Verification>, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let chain = match app.parts.store.verify_chain(id).await? {
+    let chain = match app.backends.store.verify_chain(id).await? {
         Chain::Intact { head, .. } => {
             ChainCheck { intact: true, head: Some(hex::encode(head)), broken_at: None, problem: None }
         }
@@ -182,7 +182,7 @@ pub(crate) async fn verify(
             ChainCheck { intact: false, head: None, broken_at: Some(seq), problem: Some(what) }
         }
     };
-    let events = app.parts.store.head(id).await?.seq;
+    let events = app.backends.store.head(id).await?.seq;
     Ok(Json(Verification { ok: chain.intact, events, chain }))
 }
 
@@ -215,7 +215,7 @@ pub(crate) async fn replay(
     Query(ReplayParams { prompts }): Query<ReplayParams>,
 ) -> Result<Json<Replay>, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let events = app.parts.store.head(id).await?.seq;
+    let events = app.backends.store.head(id).await?.seq;
     let (mut diverged, mut reworded, mut divergences) = (0, 0, Vec::new());
     let count = |divergence: shared::Divergence| {
         let counter = if divergence.field.is_prompt() { &mut reworded } else { &mut diverged };
@@ -246,5 +246,5 @@ async fn run_replay(
         verifier.see(&recorded.event).map_err(|err| invalid_log(&err))?.into_iter().for_each(&mut report);
         Ok::<(), ApiError>(())
     };
-    app.parts.store.along(id, 0, None, each).await
+    app.backends.store.along(id, 0, None, each).await
 }

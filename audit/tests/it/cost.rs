@@ -1,14 +1,14 @@
 //! Costs are counted as for budgets, and nothing is counted twice.
 
-use audit::{Spending, Took};
+use audit::{CostTotal, Spending};
 use shared::{Event, Forked, Usage};
 
 use crate::fixtures::{all, lived};
 
-fn sum(log: &[Event], price: audit::Price<'_>) -> Took {
+fn sum(log: &[Event], price: audit::Price<'_>) -> CostTotal {
     let mut spending = Spending::default();
-    log.iter().for_each(|it| spending.see(it, price));
-    spending.shares().values().fold(Took::default(), |mut sum, it| {
+    log.iter().for_each(|it| spending.apply(it, price));
+    spending.shares().values().fold(CostTotal::default(), |mut sum, it| {
         sum.add(it);
         sum
     })

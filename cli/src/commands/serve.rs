@@ -39,7 +39,7 @@ pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
     output::note(&ready(&ctx, address));
     let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
     let signals = tokio::spawn(handle_signals(stop_worker.clone(), stop_api.clone()));
-    let _reread = reread_keys_on_hangup(&ctx, address, &dev.api.door.keys);
+    let _reread = reread_keys_on_hangup(&ctx, address, &dev.api.config.keys);
     dev.serve(stop_worker, stop_api).await;
     signals.abort();
     Ok(Exit::Ok)
@@ -104,7 +104,7 @@ fn without_key(settings: &Settings) -> String {
 /// The API on an open port, without a worker: it answers requests and runs no turn.
 pub(super) struct ApiServer {
     listener: TcpListener,
-    door: api::ApiConfig,
+    config: api::ApiConfig,
 }
 
 impl ApiServer {
@@ -127,7 +127,7 @@ impl ApiServer {
     ) -> anyhow::Result<Self> {
         store.migrate().await?;
         let parts = connect_parts(settings, &store, Alone::Yes).await?;
-        Ok(Self { listener, door: engine::door(settings, origins, parts, strategies.clone())? })
+        Ok(Self { listener, config: engine::api_config(settings, origins, parts, strategies.clone())? })
     }
 
     /// Adds a random operator key, for the process that started this API.
@@ -136,7 +136,7 @@ impl ApiServer {
         let random = rustls::crypto::ring::default_provider().secure_random;
         random.fill(&mut bytes).map_err(rustls::Error::from)?;
         let key = SecretString::from(hex::encode(bytes));
-        self.door.keys.add_operator(&key);
+        self.config.keys.add_operator(&key);
         Ok(key)
     }
 
@@ -147,8 +147,8 @@ impl ApiServer {
 
     /// Serves requests until the future is dropped.
     pub(super) async fn serve(self) {
-        let limits = self.door.connections;
-        api::listen(self.listener, api::router(self.door), limits, CancellationToken::new()).await;
+        let limits = self.config.connections;
+        api::listen(self.listener, api::router(self.config), limits, CancellationToken::new()).await;
     }
 }
 
@@ -175,7 +175,7 @@ impl Dev {
         let (store, export) = LiveExport::start(settings, store)?;
         let claim = Claim::of(settings, hint)?;
         let api = ApiServer::at(listener, store, (settings, origins), strategies).await?;
-        let parts = api.door.parts.clone();
+        let parts = api.config.parts.clone();
         let world = Arc::new(engine::world(settings, &parts.store)?);
         let bounds = engine::wait_for_servers(|| engine::bounds(settings)).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
@@ -185,13 +185,13 @@ impl Dev {
 
     /// The store of its events.
     pub(super) fn store(&self) -> &Store {
-        &self.api.door.parts.store
+        &self.api.config.parts.store
     }
 
     /// Serves until both are stopped.
     pub(super) async fn serve(self, stop_worker: Shutdown, stop_api: CancellationToken) {
-        let Self { api: ApiServer { listener, door }, worker, world, claim, export, reports } = self;
-        tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker));
+        let Self { api: ApiServer { listener, config }, worker, world, claim, export, reports } = self;
+        tokio::join!(api::serve(listener, config, stop_api), worker.run(stop_worker));
         drop(reports);
         world.close().await;
         finish(export).await;
@@ -212,9 +212,9 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let store = engine::wait_for_servers(|| ctx.store()).await?;
     let (store, export) = LiveExport::start(&ctx.settings, store)?;
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
-    let door = engine::door(&ctx.settings, &ctx.origins, parts, ctx.strategies.clone())?;
+    let config = engine::api_config(&ctx.settings, &ctx.origins, parts, ctx.strategies.clone())?;
     let address = listener.local_addr()?;
-    let _reread = reread_keys_on_hangup(&ctx, address, &door.keys);
+    let _reread = reread_keys_on_hangup(&ctx, address, &config.keys);
     info!(%address, "listening");
     // A consumer of JSON log messages gets nothing else on stderr.
     if is_text {
@@ -222,7 +222,7 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     }
     let stop = CancellationToken::new();
     let signals = tokio::spawn(handle_signals(Shutdown::default(), stop.clone()));
-    api::serve(listener, door, stop).await;
+    api::serve(listener, config, stop).await;
     finish(export).await;
     signals.abort();
     Ok(Exit::Ok)

@@ -98,7 +98,7 @@ fn proof(audit: &Audit) -> String {
     if audit.is_clean() {
         return format!(
             "Proof: every log ({}) was folded again and matches the tables, today's code decides every step as it was\n\
-             decided, and every hash chain holds.\n",
+             decided, and every hash chain is intact.\n",
             audit.threads
         );
     }

@@ -93,7 +93,7 @@ impl Conditions {
         let mut reader = Reader { text, at: 0 };
         let mut conditions = Vec::new();
         loop {
-            conditions.push(reader.said(FIELDS)?.meant(now)?);
+            conditions.push(reader.condition(FIELDS)?.check(now)?);
             reader.skip_blanks();
             if reader.rest().is_empty() {
                 return Ok(Self(conditions));
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses the next condition into its parts; `fields` lists the valid fields for error messages.
-    pub(crate) fn said(&mut self, fields: &str) -> Result<Said<'a>, FilterError> {
+    pub(crate) fn condition(&mut self, fields: &str) -> Result<ParsedCondition<'a>, FilterError> {
         self.skip_blanks();
         let at_field = Self { text: self.text, at: self.at };
         let field = self.name();
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
         self.skip_blanks();
         let at_value = Self { text: self.text, at: self.at };
         let value = self.value()?;
-        Ok(Said { field, at_field, operator, at_operator, value, at_value })
+        Ok(ParsedCondition { field, at_field, operator, at_operator, value, at_value })
     }
 
     /// Parses a value: one word, or a quoted text.
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Parts of a condition, as written.
-pub(crate) struct Said<'a> {
+pub(crate) struct ParsedCondition<'a> {
     pub(crate) field: &'a str,
     pub(crate) at_field: Reader<'a>,
     pub(crate) operator: &'a str,
@@ -233,8 +233,8 @@ pub(crate) struct Said<'a> {
     at_value: Reader<'a>,
 }
 
-impl Said<'_> {
-    fn meant(self, now: i64) -> Result<Condition, FilterError> {
+impl ParsedCondition<'_> {
+    fn check(self, now: i64) -> Result<Condition, FilterError> {
         let unknown =
             |error: &dyn std::fmt::Display| self.at_value.wrong(error.to_string(), "use one of these");
         match self.field {

@@ -44,8 +44,8 @@ impl Predicate {
         let mut reader = Reader { text, at: 0 };
         let mut terms = Vec::new();
         loop {
-            let said = reader.said(FIELDS)?;
-            let path: Vec<String> = said.field.split('.').map(str::to_owned).collect();
+            let parsed = reader.condition(FIELDS)?;
+            let path: Vec<String> = parsed.field.split('.').map(str::to_owned).collect();
             let known = match path.as_slice() {
                 [first] => FIELDS.split([',', ' ']).any(|field| field == first),
                 [first, ..] => first == "state",
@@ -53,16 +53,16 @@ impl Predicate {
             };
             if !known {
                 let hint = format!("fields are {FIELDS}");
-                return Err(said.at_field.wrong(format!("there is no field {}", said.field), hint));
+                return Err(parsed.at_field.wrong(format!("there is no field {}", parsed.field), hint));
             }
-            let operator = match said.operator {
+            let operator = match parsed.operator {
                 "=" => Operator::Is,
                 "!=" => Operator::IsNot,
                 "~" => Operator::Holds,
                 "<" => Operator::Less,
                 _ => Operator::More,
             };
-            terms.push(Term { path, operator, value: said.value });
+            terms.push(Term { path, operator, value: parsed.value });
             reader.skip_blanks();
             if reader.rest().is_empty() {
                 return Ok(Self(terms));

@@ -33,7 +33,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use plan::{Payload, Plan, Step};
-pub use state::{ApprovedCall, Attempt, Cause, Ending, Fact, Outcome, Shown, State};
+pub use state::{ApprovedCall, Attempt, Cause, Ending, Fact, Shown, State, StepResult};
 
 use crate::{
     ProposedCall, ReadAnswer, Thread,

@@ -2,7 +2,9 @@
 
 use crate::{
     Node, Question, Thread, Transition,
-    strategies::action_plan::{ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Outcome, Step, route},
+    strategies::action_plan::{
+        ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Step, StepResult, route,
+    },
 };
 
 pub(in crate::strategies::action_plan) struct AssessFailure;
@@ -59,7 +61,7 @@ pub(super) fn failure(thread: &Thread<ActionPlan>) -> (String, Cause) {
     let step = thread.state.step();
     let words = step.map_or(String::new(), |step| format!("{} ({})", step.description, step.command()));
     match step.and_then(|step| thread.state.outcomes.get(&step.id)) {
-        Some(Outcome::Failed { reason, cause }) => (format!("{words}: {}", cause.words(reason)), *cause),
-        Some(Outcome::Done { .. } | Outcome::Skipped { .. }) | None => (words, Cause::Error),
+        Some(StepResult::Failed { reason, cause }) => (format!("{words}: {}", cause.words(reason)), *cause),
+        Some(StepResult::Done { .. } | StepResult::Skipped { .. }) | None => (words, Cause::Error),
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     CallTool, Node, Thread, Tool, ToolCall, ToolOutput, Transition,
     strategies::{
         loop_guard::RequestedCalls,
-        research::{NodeName, Research, offer::meant},
+        research::{NodeName, Research, offer::resolve},
     },
 };
 
@@ -18,7 +18,7 @@ impl Node<Research> for ExecuteTools {
         let left = thread.config.tool_calls.saturating_sub(thread.turn.tool_calls) as usize;
         let calls = wanted(thread);
         let known = calls.fresh().filter_map(|call| {
-            let (server, tool) = meant(thread, &call.name).ok()?;
+            let (server, tool) = resolve(thread, &call.name).ok()?;
             Some(CallTool {
                 server: server.to_owned(),
                 call: ToolCall { name: tool.to_owned(), ..call.clone() },
@@ -31,7 +31,7 @@ impl Node<Research> for ExecuteTools {
         let mut outputs = outputs.into_iter();
         let limit = format!("the limit of {} tool calls for a turn is reached", thread.config.tool_calls);
         let mut over = false;
-        let answered = wanted(thread).answered(|call| match meant(thread, &call.name) {
+        let answered = wanted(thread).answered(|call| match resolve(thread, &call.name) {
             Err(problem) => Some(ToolOutput::Error(problem)),
             Ok(_) => outputs.next().or_else(|| {
                 over = true;
@@ -45,7 +45,7 @@ impl Node<Research> for ExecuteTools {
 
 fn wanted<'a>(thread: &'a Thread<Research>) -> RequestedCalls<'a, impl Fn(&ToolCall) -> Option<&'a Tool>> {
     RequestedCalls::of(&thread.messages, |call| {
-        let (server, tool) = meant(thread, &call.name).ok()?;
+        let (server, tool) = resolve(thread, &call.name).ok()?;
         thread.tool_called(server, tool)
     })
 }
