@@ -8,7 +8,8 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 use shared::{Divergence, Event, Field};
-use store::{Conditions, Error, Reader, Recorded, Store, StrategyRegistry, ThreadId, ThreadScan};
+use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, ThreadScan};
+use threads::StrategyRegistry;
 
 pub use junit::junit;
 pub use sarif::sarif;

@@ -18,16 +18,12 @@ use queue::{
     RedisQueue, Schedule,
 };
 use shared::{DynThread, Fault, Request, Response};
-use store::{
-    Backends, ConnectionSettings, NewTurn, Opening, Store, StrategyRegistry, ThreadId, TurnStatus,
-    log::Counts,
-};
+use store::{ConnectionSettings, NewTurn, Opening, Store, ThreadId, TurnStatus, log::Counts};
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::Notify;
 use uuid::Uuid;
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::{
     machine::{Meter, Spent},
@@ -253,7 +249,7 @@ pub(crate) fn hands(parts: Backends, world: Arc<dyn World>) -> StepRunner {
 
 /// Registered strategies: the walk, and the probe, which can wait.
 pub(crate) fn strategies() -> StrategyRegistry {
-    StrategyRegistry::new(shared::strategies::all()).with(&Walk)
+    StrategyRegistry::new(strategies::all()).with(&Walk)
 }
 
 /// A turn with the message of a walk.

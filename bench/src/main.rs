@@ -60,7 +60,7 @@ struct Args {
 
 fn main() -> ExitCode {
     if std::env::args_os().next().is_some_and(|program| program == install::TURNFOLD) {
-        let mut strategies = shared::strategies::all();
+        let mut strategies = strategies::all();
         strategies.push(&walk::Walk);
         return turnfold::main(strategies);
     }

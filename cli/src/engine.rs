@@ -8,6 +8,7 @@ mod world;
 
 use std::{sync::Arc, time::Duration};
 
+use ::world::{LiveWorld, RateLimitConfig};
 use anyhow::Context as _;
 use axum::http::HeaderValue;
 use queue::rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing};
@@ -15,11 +16,9 @@ use queue::{
     MemoryNotifications, MemoryQueue, Notifications, Queue, RedisNotifications, RedisQueue, Weights,
 };
 use secrecy::ExposeSecret as _;
-use store::{Backends, ConnectionSettings, Store, StrategyRegistry};
-use worker::{
-    Backoff, MaxRunningTurns, RequestAdmission, StepRunner, TurnLimits, Worker, WorkerConfig,
-    world::{LiveWorld, RateLimitConfig},
-};
+use store::{ConnectionSettings, Store};
+use threads::{Backends, StrategyRegistry};
+use worker::{Backoff, MaxRunningTurns, RequestAdmission, StepRunner, TurnLimits, Worker, WorkerConfig};
 
 pub(crate) use self::{
     claim::Claim,

@@ -15,7 +15,7 @@ const PROBLEMS_MAX: usize = 5;
 const DEPTH_MAX: usize = 32;
 
 /// Returns the reasons that `arguments` do not fit `schema`, or `None` if none was found.
-pub(crate) fn mismatch(schema: &Value, arguments: &Map<String, Value>) -> Option<String> {
+pub fn mismatch(schema: &Value, arguments: &Map<String, Value>) -> Option<String> {
     let mut problems = Vec::new();
     check_object(schema, arguments, "", 0, &mut problems);
     let more = problems.len().saturating_sub(PROBLEMS_MAX);

@@ -128,6 +128,22 @@ pub struct Thread<S: Strategy> {
     pub state: S::State,
 }
 
+/// A thread with an empty log.
+impl<S: Strategy> Default for Thread<S> {
+    fn default() -> Self {
+        Self {
+            config: S::Config::default(),
+            servers: BTreeMap::new(),
+            messages: Vec::new(),
+            server_tools: BTreeMap::new(),
+            turn: TurnSoFar::default(),
+            budget: Budget::default(),
+            usage: UsageTotal::default(),
+            state: S::State::default(),
+        }
+    }
+}
+
 impl<S: Strategy> Clone for Thread<S> {
     fn clone(&self) -> Self {
         Self {
@@ -222,7 +238,7 @@ impl<S: Strategy> Thread<S> {
     }
 
     /// Returns the last message of a person in any turn. It gives context and is never an answer.
-    pub(crate) fn last_user_message(&self) -> &str {
+    pub fn last_user_message(&self) -> &str {
         said_last(&self.messages)
     }
 }
@@ -357,6 +373,17 @@ impl<S: Strategy> Transition<S> {
         self
     }
 
+    /// Puts messages and facts in front of those that the transition has.
+    pub fn preceded_by(
+        mut self,
+        messages: impl IntoIterator<Item = Message>,
+        facts: impl IntoIterator<Item = S::Fact>,
+    ) -> Self {
+        self.messages.splice(0..0, messages);
+        self.facts.splice(0..0, facts);
+        self
+    }
+
     /// Records the reason for a decision by a threshold or a limit.
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
@@ -447,17 +474,4 @@ impl<S: Strategy, N: Node<S>> Step<S> for N {
     fn model_key(&self) -> &'static str {
         Node::model_key(self)
     }
-}
-
-#[test]
-fn only_words_of_the_turn_are_heard() {
-    let mut thread = crate::Progress::<crate::strategies::action_plan::ActionPlan>::new().thread;
-    thread.messages = vec![Message::user("yes"), Message::assistant("Shall I?")];
-    thread.turn.from = thread.messages.len();
-    assert_eq!((thread.user_message(), thread.last_user_message()), ("", "yes"), "nobody has answered yet");
-    thread.messages.push(Message { role: Role::System, ..Message::user("yes") });
-    thread.messages.push(Message::assistant("yes"));
-    assert_eq!(thread.user_message(), "", "nobody has answered yet");
-    thread.messages.extend([Message::user("no"), Message::assistant("As you like.")]);
-    assert_eq!((thread.user_message(), thread.last_user_message()), ("no", "no"));
 }

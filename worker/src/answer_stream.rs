@@ -8,7 +8,7 @@ use shared::{DynThread, PendingRequest};
 use store::ThreadId;
 use uuid::Uuid;
 
-use crate::world::DeltaSink;
+use world::DeltaSink;
 
 /// Maximum bytes of an answer that are published while it is written. The rest arrives with the event.
 const STREAMED_MAX: usize = 256 << 10;
@@ -123,7 +123,7 @@ impl DeltaSink for AnswerStream<'_> {
 mod tests {
     use futures::{FutureExt, StreamExt, stream::BoxStream};
     use queue::MemoryNotifications;
-    use shared::{Message, Next, Opened, Policy, strategies};
+    use shared::{Message, Next, Opened, Policy};
 
     use super::*;
 

@@ -13,7 +13,8 @@ use std::{
 use futures::FutureExt as _;
 use queue::{BlockedBy, Deaths, Job, QueueError, Schedule, Slots, rate_limits::MAX_PAUSE};
 use shared::RunStatus;
-use store::{Log, PauseKind, Store, ThreadLog};
+use store::{PauseKind, Store};
+use threads::{Log, ThreadLog};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep},
@@ -281,7 +282,7 @@ impl<L: Log> JobExecutor<L> {
     /// the thread is parked without a look at the log.
     async fn give_up(&self, job: &Job, reason: &str) -> Result<StepOutcome, store::Error> {
         if job.deaths.as_ref().is_some_and(|deaths| self.limits.deaths < deaths.count) {
-            return store::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle);
+            return threads::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle);
         }
         self.fail_or_park(job, reason).await
     }
@@ -290,7 +291,7 @@ impl<L: Log> JobExecutor<L> {
     async fn fail_or_park(&self, job: &Job, reason: &str) -> Result<StepOutcome, store::Error> {
         match AssertUnwindSafe(self.steps.fail_turn(job.thread, reason)).catch_unwind().await {
             Ok(Err(store::Error::Stuck { .. })) | Err(_) => {
-                store::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle)
+                threads::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle)
             }
             Ok(outcome) => outcome,
         }

@@ -8,7 +8,8 @@ use std::{collections::BTreeSet, time::Duration};
 use futures::{Stream, StreamExt as _, stream};
 use queue::Schedule;
 use shared::{Attempt, Event, RunStatus};
-use store::{Error, Head, Log, ThreadLog};
+use store::{Error, Head};
+use threads::{Log, ThreadLog};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep},

@@ -6,7 +6,8 @@ use std::{
 };
 
 use queue::{BlockReason, BlockedBy, Schedule};
-use store::{Backends, Log, Pause, PauseKind, ThreadId};
+use store::{Pause, PauseKind, ThreadId};
+use threads::{Backends, Log};
 use tracing::{info, warn};
 
 /// Maximum blocked threads remembered. Any other becomes due when its delay ends, a little later.

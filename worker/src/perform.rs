@@ -8,7 +8,8 @@ use queue::{
     rate_limits::{Demand, MAX_PAUSE, Refusal, Reservation, Standing, Subject},
 };
 use shared::{Attempted, Event, Fault, FaultKind, PendingRequest, Request, Response};
-use store::{Error, Head, Log, PauseKind, ThreadId, ThreadLog};
+use store::{Error, Head, PauseKind, ThreadId};
+use threads::{Log, ThreadLog};
 use tokio::{sync::Notify, time::Instant};
 use tracing::warn;
 
@@ -19,8 +20,8 @@ use crate::{
     request_metrics,
     retry_policy::RetryPolicy,
     step::{StepOutcome, StepRunner},
-    world::{DeltaSink, DiscardDeltas, Outcome, RequestContext},
 };
+use world::{DeltaSink, DiscardDeltas, Outcome, RequestContext};
 
 /// Delay before rate limits are asked again after they could not be reached.
 pub(crate) const LIMITS_RETRY_DELAY: Duration = Duration::from_secs(1);

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fs, process, sync::Arc, time::Duration};
 
 use metrics::metrics;
-use store::{Log, WorkerRecord};
+use store::WorkerRecord;
+use threads::Log;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 use uuid::Uuid;

@@ -10,7 +10,8 @@ use std::{
 };
 
 use queue::Deaths;
-use store::{Backends, DeadWorker, Error, Log, ThreadId};
+use store::{DeadWorker, Error, ThreadId};
+use threads::{Backends, Log};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::warn;
 

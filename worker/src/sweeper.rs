@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
 use queue::Lane;
-use store::{Backends, Log, ThreadId};
+use store::ThreadId;
+use threads::{Backends, Log};
 use tokio::time::Instant;
 use tracing::{info, warn};
 

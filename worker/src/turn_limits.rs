@@ -2,7 +2,8 @@
 
 use queue::Deaths;
 use shared::{Failed, RunStatus};
-use store::{Error, Log, ThreadId, ThreadLog};
+use store::{Error, ThreadId};
+use threads::{Log, ThreadLog};
 use tracing::warn;
 
 use crate::step::{StepOutcome, StepRunner};

@@ -8,7 +8,8 @@ use std::{
 
 use api_types::{BudgetExceeded, Interrupt, Message, Output, Usage};
 use shared::{Asked, CallerId, DynThread, Event, Forked, Graph, Request, RunStatus, TurnKind, UsageTotal};
-use store::{Recorded, ThreadId, ThreadLog, Turn, TurnId};
+use store::{Recorded, ThreadId, Turn, TurnId};
+use threads::ThreadLog;
 
 use crate::server::{
     problem::{ApiError, Kind},
@@ -117,10 +118,7 @@ impl Folded {
     #[cfg(test)]
     pub(super) fn at(seq: u64) -> Arc<Self> {
         let event = Event::Cancelled(shared::Cancelled { actor: String::new(), caller: None });
-        Arc::new(Self {
-            last: Some(Recorded { seq, at: 0, event }),
-            ..Self::new(&shared::strategies::probe::Probe)
-        })
+        Arc::new(Self { last: Some(Recorded { seq, at: 0, event }), ..Self::new(&strategies::probe::Probe) })
     }
 
     /// Returns the number of the last event of the fold.

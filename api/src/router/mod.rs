@@ -81,7 +81,7 @@ async fn background(app: Arc<AppState>) {
         }
     };
     let keys = app.keys.issued.follow_changes(&*app.backends.notifications, &app.stop);
-    let counts = store::keep_writing_counts(app.backends.store.clone(), app.stop.cancelled());
+    let counts = ::threads::keep_writing_counts(app.backends.store.clone(), app.stop.cancelled());
     tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts);
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use api_types::{AnswerRequest, Problem, Reconcile, Thread, Turn};
 use axum::{Json, extract::State, response::Response};
 use shared::{CallerId, Interrupt, InterruptKind, Message, Policy, Question, Reconciled, RunStatus};
-use store::{Idempotency, Opening, ThreadId, ThreadLog};
+use store::{Idempotency, Opening, ThreadId};
+use threads::ThreadLog;
 use uuid::Uuid;
 
 use super::view::{Shown, view};

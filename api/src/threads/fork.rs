@@ -12,7 +12,8 @@ use axum::{
 use queue::{Lane, Priority, Schedule};
 use serde_json::{Map, Value, json};
 use shared::{DynThread, EngineConfig, Event, Forked, Graph, Message, Policy, RunStatus, unknown_server};
-use store::{Idempotency, NewFork};
+use store::Idempotency;
+use threads::NewFork;
 use uuid::Uuid;
 
 use super::{
@@ -108,7 +109,7 @@ pub(crate) async fn fork(
         new.input = Some((policy, vec![Message::user(text)]));
     }
     app.admit(&tenant).await?;
-    let forked = app.backends.store.fork(&app.strategies, new).await?;
+    let forked = threads::fork(&app.backends.store, &app.strategies, new).await?;
     if let store::Fork::New(thread) = forked {
         tracing::info!(%thread, source = %id, seq = at, "thread forked");
         app.enqueue_in(thread, &Lane::new(&tenant, Priority::Normal), Schedule::Now).await;

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use store::{
-    AttestedHeads, Differs, DryRun, Finding, Head, Rebuilt, Store, StrategyRegistry, ThreadId, ThreadScan,
-    Wrong,
-};
+use store::{AttestedHeads, Differs, DryRun, Finding, Head, Store, ThreadId, ThreadScan, Wrong};
+use threads::{Rebuilt, StrategyRegistry};
 
 use super::{
     checkpoint::{reappeared, removed},
@@ -165,10 +163,11 @@ async fn read_models(
     strategies: &StrategyRegistry,
     round: &ThreadScan,
 ) -> Result<(), Error> {
-    let Rebuilt { found, differences, .. } = match store.rebuild(strategies, round, DryRun::Yes).await {
-        Err(store::Error::UnknownThread(_)) => return Ok(()),
-        outcome => outcome?,
-    };
+    let Rebuilt { found, differences, .. } =
+        match threads::rebuild(store, strategies, round, DryRun::Yes).await {
+            Err(store::Error::UnknownThread(_)) => return Ok(()),
+            outcome => outcome?,
+        };
     for (differs, count) in &found {
         match differs {
             Differs::Parked | Differs::Moving | Differs::Unfolded => {

@@ -11,12 +11,11 @@ use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _};
 use queue::{Lane, MemoryNotifications, Queue as _, RedisNotifications, RedisQueue, Schedule};
 use shared::{DynThread, Message, Opened, Request};
-use store::{Backends, NewTurn, Opening};
+use store::{NewTurn, Opening};
+use threads::Backends;
 use tokio::time::sleep;
-use worker::{
-    Shutdown, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Shutdown, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use super::{Bench, Figure};
 use crate::{

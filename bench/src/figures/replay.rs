@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use queue::{MemoryNotifications, MemoryQueue};
 use sea_orm::sqlx::{self, Row as _};
 use shared::{Event, Graph};
-use store::{Backends, ThreadLog};
+use threads::{Backends, ThreadLog};
 use uuid::Uuid;
 
 use super::{Bench, Figure};

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanBytes, ProgressStyle};
 use queue::clock;
 use serde_json::json;
-use store::{Differs, DryRun, Prune, Pruned, Rebuilt, Verified};
+use store::{Differs, DryRun, Prune, Pruned, Verified};
+use threads::Rebuilt;
 
 use super::{
     Context,
@@ -72,7 +73,7 @@ async fn rebuild(
 ) -> anyhow::Result<Exit> {
     let spinner = spinner()?;
     let round = select_visible(ctx, store, selection, &spinner).await?;
-    let rebuilt = store.rebuild(&ctx.strategies, &round, dry_run.into()).await?;
+    let rebuilt = threads::rebuild(store, &ctx.strategies, &round, dry_run.into()).await?;
     spinner.finish_and_clear();
     let Rebuilt { threads, found, differences } = rebuilt;
     let all: u64 = found.values().sum();

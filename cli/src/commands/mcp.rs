@@ -23,7 +23,7 @@ pub(crate) async fn run(ctx: Context, command: Mcp) -> anyhow::Result<Exit> {
     done
 }
 
-async fn list(ctx: &Context, servers: &worker::world::Servers) -> anyhow::Result<Exit> {
+async fn list(ctx: &Context, servers: &world::Servers) -> anyhow::Result<Exit> {
     let mut rows = Vec::new();
     for (name, settings) in &ctx.settings.mcp {
         rows.push((name, &settings.description, servers.tools(name).await.map_err(|fault| fault.error)));
@@ -63,7 +63,7 @@ pub(super) fn check_name(ctx: &Context, name: &str) -> anyhow::Result<()> {
     Err(CliError::with_exit(Exit::Usage, suggest::unknown("MCP server", name, &known)))
 }
 
-async fn tools(ctx: &Context, servers: &worker::world::Servers, name: &str) -> anyhow::Result<Exit> {
+async fn tools(ctx: &Context, servers: &world::Servers, name: &str) -> anyhow::Result<Exit> {
     check_name(ctx, name)?;
     let listed = servers.tools(name).await;
     let listed = listed.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
@@ -136,7 +136,7 @@ fn only_names_that_differ_are_told_with_the_strategies_that_use_them() {
     };
     let tools = ["find", "list.day", "hand_over"].map(tool);
     let graphs: Vec<&dyn shared::Graph> =
-        shared::strategies::all().into_iter().map(|strategy| strategy as &dyn shared::Graph).collect();
+        strategies::all().into_iter().map(|strategy| strategy as &dyn shared::Graph).collect();
     let names = model_names(&graphs, "desk", &tools);
     assert_eq!(names.keys().copied().collect::<Vec<_>>(), ["hand_over", "list.day"]);
     assert_eq!(names["list.day"]["list_day"].len(), graphs.len());

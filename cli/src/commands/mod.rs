@@ -33,7 +33,7 @@ mod worker;
 use std::ffi::OsString;
 
 use shared::Graph;
-use store::StrategyRegistry;
+use threads::StrategyRegistry;
 
 use crate::{
     args::{Args, Audit, Command, Fixture, Global, Queue, Store, Worker},

@@ -1,7 +1,7 @@
 //! `turnfold model`: the models of the configured providers.
 
 use serde_json::{Value, json};
-use worker::world::{CapabilityCheck, CapabilityVerdict, ModelCheck};
+use world::{CapabilityCheck, CapabilityVerdict, ModelCheck};
 
 use super::Context;
 use crate::{

@@ -4,7 +4,7 @@ use queue::clock;
 use serde_json::{Value, json};
 use shared::{Fault, Tool, ToolChange, diff_tools, visible_line};
 use store::{Pin, Store};
-use worker::world::{Servers, decode_pin, encode_tools};
+use world::{Servers, decode_pin, encode_tools};
 
 use super::{Context, mcp};
 use crate::{

@@ -10,14 +10,16 @@ use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use secrecy::SecretString;
 use serde_json::json;
-use store::{Backends, Store, StrategyRegistry};
+use store::Store;
+use threads::{Backends, StrategyRegistry};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{error, info, warn};
-use worker::{Shutdown, Worker, world::LiveWorld};
+use worker::{Shutdown, Worker};
+use world::LiveWorld;
 
 use super::Context;
 use crate::{

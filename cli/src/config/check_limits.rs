@@ -1,6 +1,6 @@
 //! Checks that limits name what is configured.
 
-use worker::world::COMMANDS;
+use world::COMMANDS;
 
 use super::{error::ConfigError, key::join, origins::Origins, servers::ProviderSettings, settings::Settings};
 

@@ -75,7 +75,7 @@ impl TryFrom<CommandKeys> for CommandSettings {
             .filter(|description| !description.trim().is_empty())
             .ok_or("needs a description: one line that tells the model what the command does")?;
         let parameters = keys.parameters.map_or_else(|| json!({"type": "object"}), Json::Object);
-        worker::world::check_parameters(&parameters)
+        world::check_parameters(&parameters)
             .map_err(|why| format!("has parameters that are not a JSON Schema: {why}"))?;
         Ok(Self {
             description,

@@ -10,7 +10,7 @@ use ::config::{Config, Source, Value, ValueKind};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
 use shared::Graph;
-use worker::world::COMMANDS;
+use world::COMMANDS;
 
 use super::{
     MANUAL,
@@ -63,7 +63,7 @@ impl Sources {
         let environment = env::vars_os().map(|(name, value)| (text(name), text(value)));
         Self {
             environment: environment.filter(|(name, _)| name.starts_with("TURNFOLD")).collect(),
-            strategies: shared::strategies::all(),
+            strategies: strategies::all(),
             ..Self::default()
         }
     }

@@ -64,7 +64,7 @@ fn refers(value: &Value, name: &str) -> bool {
 
 #[test]
 fn variables_that_look_like_a_key_are_reported() {
-    let schema = super::settings::Settings::schema(&shared::strategies::all());
+    let schema = super::settings::Settings::schema(&strategies::all());
     let told = |names: &[&str], refers: &str| {
         let environment = names.iter().map(|name| ((*name).to_owned(), "3".to_owned())).collect();
         mistyped(&schema, &environment, &Value::from(refers))

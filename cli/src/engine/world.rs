@@ -6,12 +6,12 @@ use queue::rate_limits::RateLimit;
 use secrecy::{ExposeSecret as _, SecretString};
 use shared::Accepts;
 use store::{Store, VectorIndex};
-use worker::world::{
+use worker::{Backoff, RetryPolicies, RetryPolicy};
+use world::{
     COMMANDS, Command, Commands, Confinement, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price,
     Provider, Providers, RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, Structured,
     TenantLimit, TenantLimits, ToolFilter, ToolRule, Transport, describe_commands,
 };
-use worker::{Backoff, RetryPolicies, RetryPolicy};
 
 use crate::{
     config::{

@@ -13,7 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use known_models::known_context_tokens;
-pub(crate) use shorten::{READ_MORE, read_more, read_more_tool, shortened};
+pub use shorten::READ_MORE;
+pub(crate) use shorten::{read_more, read_more_tool, shortened};
 pub(crate) use sizes::{MIN_SHOWN_TOKENS, Sizes, tool_tokens};
 pub use tokens::estimated_tokens;
 pub(crate) use tokens::value_tokens;

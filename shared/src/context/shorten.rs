@@ -6,7 +6,7 @@ use super::tokens::{in_parts, parts};
 use crate::message::{Message, Role, Safety, Tool, ToolCall, ToolOutput};
 
 /// Name of the engine's tool by which a model reads on in a tool result.
-pub(crate) const READ_MORE: &str = "read_more";
+pub const READ_MORE: &str = "read_more";
 
 /// Tokens that the notice in a shortened message takes at most.
 const NOTICE_TOKENS: u64 = 80;

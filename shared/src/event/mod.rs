@@ -184,6 +184,16 @@ events! {
 }
 
 impl Event {
+    /// Returns the turn that this event starts.
+    pub fn turn_started(&self) -> Option<uuid::Uuid> {
+        let (Event::TurnStarted(TurnStarted { turn, .. }) | Event::InputProvided(InputProvided { turn, .. })) =
+            self
+        else {
+            return None;
+        };
+        Some(*turn)
+    }
+
     /// Decodes a stored event of any released version.
     ///
     /// # Errors

@@ -25,7 +25,6 @@ use self::{
 };
 
 use crate::{
-    budget::Budget,
     effect::UnexpectedResponse,
     elicitation::{InputResponses, InvalidAnswer},
     event::{Decided, Event, Goto, InputProvided, Interrupt, Summarised, TurnKind, TurnStarted, Unreadable},
@@ -34,7 +33,6 @@ use crate::{
     outcome::{Outcome, OutcomeKind},
     request::{Request, Response},
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
-    usage::UsageTotal,
 };
 
 /// Next step of a thread.
@@ -176,7 +174,7 @@ impl<P: serde::Serialize + serde::de::DeserializeOwned> Place<P> {
 const SESSION_LOST: &str = "[the server started a new session and may have forgotten earlier calls]";
 
 /// Result of a call in doubt that a person has left unresolved. A strategy that repeats failed calls checks for it.
-pub(crate) const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
+pub const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
 
 /// Error of a log that no thread of this strategy could have written.
 #[derive(Debug, thiserror::Error)]
@@ -219,18 +217,8 @@ impl<S: Strategy> Clone for Progress<S> {
 impl<S: Strategy> Progress<S> {
     /// Creates a thread with an empty log.
     pub fn new() -> Self {
-        let thread = Thread {
-            config: S::Config::default(),
-            servers: BTreeMap::new(),
-            messages: Vec::new(),
-            server_tools: BTreeMap::new(),
-            turn: TurnSoFar::default(),
-            budget: Budget::default(),
-            usage: UsageTotal::default(),
-            state: S::State::default(),
-        };
         Self {
-            thread,
+            thread: Thread::default(),
             tenant: String::new(),
             turn: None,
             sessions: BTreeMap::new(),

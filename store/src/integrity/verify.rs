@@ -158,7 +158,11 @@ impl Store {
     }
 
     /// Returns true if a thread has rows but no event. One statement, because the thread may be deleted concurrently.
-    pub(crate) async fn lost_its_log(&self, thread: ThreadId) -> Result<bool, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn lost_its_log(&self, thread: ThreadId) -> Result<bool, Error> {
         use sea_orm::ConnectionTrait as _;
         let db = &self.database.pool;
         let sql = "SELECT 1 WHERE (EXISTS (SELECT 1 FROM threads WHERE id = $1) \

@@ -81,7 +81,7 @@ impl TurnUpdate {
     }
 
     /// Returns the name of the outcome.
-    pub(crate) fn outcome(&self) -> Option<&'static str> {
+    pub fn outcome(&self) -> Option<&'static str> {
         self.outcome.as_ref().map(|outcome| outcome.kind.name())
     }
 }

@@ -28,7 +28,7 @@ use crate::{
         append::{Batch, ReadModelUpdate, write_one},
         cancel_requests,
         database::{Database, settle},
-        ids::{ThreadId, TurnId, signed},
+        ids::{ThreadId, signed},
         postgres, sqlite,
         tables::events,
     },
@@ -57,7 +57,7 @@ pub(crate) struct Step {
 impl Step {
     pub(crate) fn new(batch: Batch, events: &[Event], update: Option<&ReadModelUpdate>) -> Self {
         let turn = update.and_then(|update| update.turn.as_ref()).map(|turn| turn.turn);
-        let hears = |event: &Event| turn.is_some() && turn_started_by(event) == turn;
+        let hears = |event: &Event| turn.is_some() && event.turn_started() == turn;
         let started = (batch.from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| seq);
         Self { batch, update: update.cloned(), started }
     }
@@ -87,30 +87,6 @@ impl Step {
 /// Builds the error for a batch in which a read-model row did not match a step.
 pub(crate) fn unexpected() -> Error {
     Error::Database("a row of a read model did not match a step of the batch".to_owned())
-}
-
-/// Returns the turn that this event starts.
-pub(crate) fn turn_started_by(event: &Event) -> Option<TurnId> {
-    match event {
-        Event::TurnStarted(started) => Some(started.turn),
-        Event::InputProvided(provided) => Some(provided.turn),
-        Event::Opened(_)
-        | Event::Asked(_)
-        | Event::Attempted(_)
-        | Event::Answered(_)
-        | Event::AttemptFailed(_)
-        | Event::Abandoned(_)
-        | Event::InDoubt(_)
-        | Event::Reconciled(_)
-        | Event::TaskStarted(_)
-        | Event::InputRequired(_)
-        | Event::Summarised(_)
-        | Event::Decided(_)
-        | Event::Failed(_)
-        | Event::Retried(_)
-        | Event::Cancelled(_)
-        | Event::Forked(_) => None,
-    }
 }
 
 /// Batches the steps of concurrent callers.

@@ -5,26 +5,16 @@
 //! Several processes add to the same rows. Each locks them in the order of their key, so none waits for another in a
 //! circle.
 
-use std::time::Duration;
-
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{ConnectionTrait as _, FromQueryResult};
-use tokio::time::{sleep, timeout};
-use tracing::debug;
 
 use super::{CountedEnd, Intervals, Resolution, Tally, tally::Ends};
 use crate::{
-    Error, Log, Store,
+    Error, Store,
     log::{Transaction, signed, statement, unsigned},
     sql_batch::{StatementText, number, text},
 };
-
-/// Interval between two writes.
-const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Time that a stopping process waits for the database.
-const LAST_WRITE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Maximum rows per statement.
 const ROWS_MAX: usize = 1_000;
@@ -78,28 +68,6 @@ const NEVER_STARTED: &str = "SELECT turns.updated_at - turns.updated_at % 600000
     WHERE turns.stuck IN ('failed', 'cancelled') AND turns.started_seq IS NULL AND turns.updated_at >= $1 \
     GROUP BY 1, 2, 3, 4, 5";
 
-/// Writes what this process counts every second until `stop`, and then once more.
-pub async fn keep_writing_counts<L: Log>(store: L, stop: impl Future<Output = ()> + Send) {
-    let write = async || {
-        if let Err(error) = store.write_counts().await {
-            debug!(%error, "cannot write the counts of turns and usage; retrying in 1 s");
-        }
-    };
-    let forever = async {
-        loop {
-            sleep(INTERVAL).await;
-            write().await;
-        }
-    };
-    tokio::select! {
-        () = forever => {}
-        () = stop => {}
-    }
-    if timeout(LAST_WRITE_LIMIT, write()).await.is_err() {
-        debug!("cannot write the last counts in time; `turnfold store rebuild` counts again");
-    }
-}
-
 impl Store {
     /// Writes what this process has counted, and deletes counts that are no longer kept.
     ///
@@ -125,7 +93,11 @@ impl Store {
     }
 
     /// Replaces all counts of complete intervals by those of the logs, and of the turns that never started.
-    pub(crate) async fn replace_counts(&self, mut counts: Intervals) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn replace_counts(&self, mut counts: Intervals) -> Result<(), Error> {
         let now = clock::now();
         let kept = Resolution::Hour.kept_since(now);
         let rows =

@@ -162,7 +162,7 @@ async fn an_api_that_always_breaks_off_ends_the_reading() {
         }
     });
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let sources = Sources { strategies: shared::strategies::all(), ..Sources::default() };
+    let sources = Sources { strategies: strategies::all(), ..Sources::default() };
     let client = Client::new(&Settings::load(sources).unwrap().0, Some(&url), None).unwrap();
     let mut results = Results::of(&client, "batch_1").unwrap();
     let Err(error) = results.next().await else { panic!("no line is complete") };

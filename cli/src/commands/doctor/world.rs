@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use worker::world::{CapabilityVerdict, Models, ProviderAnswer, Servers};
+use ::world::{CapabilityVerdict, Models, ProviderAnswer, Servers};
 
 use super::{Check, Finding};
 use crate::{

@@ -8,7 +8,8 @@ use std::{
 
 use audit::{Condition, Found, Search};
 use serde_json::{Value, json};
-use store::{Predicate, ThreadId};
+use store::ThreadId;
+use threads::Predicate;
 use tokio::process::Command;
 
 use crate::{

@@ -10,7 +10,7 @@ use audit::{CostTotal, Share, Spending};
 use serde_json::{Value, json};
 use shared::{Event, usd};
 use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, TurnId};
-use worker::world::Price;
+use world::Price;
 
 use crate::{
     args::{CostBy, Selection, value_name},

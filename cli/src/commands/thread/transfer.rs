@@ -7,7 +7,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use queue::clock;
 use serde_json::json;
 use shared::{Event, Graph, RunStatus, check_json, rerun};
-use store::{AttachmentContent, ImportedEvent, Store, ThreadId, integrity::hash_chain, rename_turns};
+use store::{AttachmentContent, Store, ThreadId, integrity::hash_chain};
+use threads::{ImportedEvent, rename_turns};
 use uuid::Uuid;
 
 use crate::{
@@ -91,7 +92,7 @@ pub(super) async fn import(
             "the log ends within a turn\nhint: --go-on imports it, and workers continue the turn".to_owned(),
         ));
     }
-    let head = match store.import_thread(&ctx.strategies, id, log, attachments).await {
+    let head = match threads::import_thread(store, &ctx.strategies, id, log, attachments).await {
         Err(store::Error::ThreadExists(id)) => {
             return Err(usage(format!("thread {id} already exists\nhint: --new imports it as a new thread")));
         }

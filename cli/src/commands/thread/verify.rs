@@ -74,7 +74,7 @@ async fn rows(ctx: &Context, source: &Source, id: ThreadId) -> anyhow::Result<Ro
     let differences = match source {
         Source::Database { store, .. } => {
             let one = store::ThreadScan::of(store::Conditions::default(), 1).only(Some(id));
-            let rebuilt = store.rebuild(&ctx.strategies, &one, DryRun::Yes).await?;
+            let rebuilt = threads::rebuild(store, &ctx.strategies, &one, DryRun::Yes).await?;
             rebuilt.differences.iter().map(|difference| difference.what.clone()).collect()
         }
         Source::Api(_) => {
