@@ -62,9 +62,9 @@ pub(crate) async fn threads(
         return Err(Kind::Unavailable.because("the API is stopping"));
     };
     let filter = ThreadFilter { tenant: principal.only(), ..ThreadFilter::default() };
-    let rows = app.parts.store.threads(filter, after, limit + 1).await?;
+    let rows = app.backends.store.threads(filter, after, limit + 1).await?;
     let ids: Vec<ThreadId> = rows.iter().map(|it| it.id).take(usize::try_from(limit).unwrap_or(0)).collect();
-    let (report, read) = replay_some(&app.parts.store, &app.strategies, &ids, prompts, EVENTS_MAX).await?;
+    let (report, read) = replay_some(&app.backends.store, &app.strategies, &ids, prompts, EVENTS_MAX).await?;
     let next = if read < rows.len() { ids[..read].last().copied() } else { None };
     Ok(Json(AuditPage {
         threads: read as u64,
@@ -85,7 +85,7 @@ pub(crate) async fn threads(
 async fn broken(app: &AppState, threads: &[ThreadId]) -> Result<Vec<BrokenChain>, ApiError> {
     let mut broken = Vec::new();
     for id in threads {
-        match app.parts.store.verify_chain(*id).await {
+        match app.backends.store.verify_chain(*id).await {
             Ok(Chain::Broken { seq, what }) => {
                 broken.push(BrokenChain { thread_id: *id, seq, problem: what });
             }
@@ -127,5 +127,5 @@ pub(crate) async fn checkpoints(
         findings: record.findings,
         made_at: rfc3339(record.made_at),
     };
-    Ok(Json(whole(app.parts.store.checkpoints().await?.into_iter().map(checkpoint).collect())))
+    Ok(Json(whole(app.backends.store.checkpoints().await?.into_iter().map(checkpoint).collect())))
 }

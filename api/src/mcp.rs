@@ -84,7 +84,7 @@ pub(crate) async fn approve(
         let detail = format!("the tools of MCP server {name} do not have the hash {hash:?}");
         Kind::ToolsChanged.because(detail).hint("show the server again, and approve the hash that it has now")
     })?;
-    app.parts.store.approve(Pin::new(&name, definitions, &by)).await?;
+    app.backends.store.approve(Pin::new(&name, definitions, &by)).await?;
     tracing::info!(server = name, by, "the tools of an MCP server were approved");
     Ok(Json(Found::read(&app, &name).await?.detail()))
 }
@@ -105,7 +105,7 @@ impl Found {
                 .because(detail)
                 .hint("GET /v1/mcp/servers lists the configured servers"));
         };
-        let store = &app.parts.store;
+        let store = &app.backends.store;
         let (report, pin) = (store.mcp_server(name).await?, store.pin(name).await?);
         Ok(Self { name: name.to_owned(), description, report, pin })
     }

@@ -34,7 +34,7 @@ pub(crate) async fn list(
         PauseKind::Tenant | PauseKind::OwnTenant => principal.sees(&pause.name),
         PauseKind::Strategy | PauseKind::Model => principal.only().is_none(),
     };
-    let pauses = app.parts.store.pauses().await?.into_iter().filter(is_own);
+    let pauses = app.backends.store.pauses().await?.into_iter().filter(is_own);
     Ok(Json(whole(pauses.map(views::pause).collect())))
 }
 
@@ -107,9 +107,9 @@ pub(crate) async fn put(
         PauseKind::Strategy | PauseKind::Model | PauseKind::Tenant | PauseKind::OwnTenant => (),
     }
     let pause = Pause::new(kind, &name, &new.reason, &by);
-    app.parts.store.pause(&pause).await?;
+    app.backends.store.pause(&pause).await?;
     tracing::info!("{pause}");
-    app.parts.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
+    app.backends.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
     Ok(Json(views::pause(pause)))
 }
 
@@ -134,16 +134,16 @@ pub(crate) async fn delete(
 ) -> Result<Json<api_types::Pause>, ApiError> {
     let kind = target(&principal, &kind, &name)?;
     let pause = find(&app, kind, &name).await?;
-    if !app.parts.store.resume(kind, &name).await? {
+    if !app.backends.store.resume(kind, &name).await? {
         return Err(not_paused(kind, &name));
     }
     tracing::info!(%kind, name, "resumed");
-    app.parts.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
+    app.backends.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
     Ok(Json(views::pause(pause)))
 }
 
 async fn find(app: &AppState, kind: PauseKind, name: &str) -> Result<Pause, ApiError> {
-    let all = app.parts.store.pauses().await?;
+    let all = app.backends.store.pauses().await?;
     all.into_iter()
         .find(|pause| pause.kind == kind && pause.name == name)
         .ok_or_else(|| not_paused(kind, name))

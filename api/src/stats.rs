@@ -63,7 +63,7 @@ pub(crate) async fn stats(
     Query(params): Query<StatsParams>,
 ) -> Result<Json<Stats>, ApiError> {
     let range = params.range.unwrap_or(StatsRange::Day);
-    Ok(Json(app.stats.get(&app.parts.store, range, principal.only()).await?))
+    Ok(Json(app.stats.get(&app.backends.store, range, principal.only()).await?))
 }
 
 /// Statistics that were computed recently, by period and tenant.

@@ -86,7 +86,7 @@ pub(crate) async fn nodes(
     let graph = find(&app, &principal, &name)?;
     let is_tenant = principal.only().is_some();
     let origin = |key: &str| if is_tenant { "configuration".to_owned() } else { (app.origins)(key) };
-    let setup = strategy_setup(graph, app.tuned.get(graph.name()), &origin, true);
+    let setup = strategy_setup(graph, app.strategy_configs.get(graph.name()), &origin, true);
     Ok(Json(setup.map_err(|error| {
         Kind::Internal.because(format!("the configuration of strategy {name} is invalid: {error}"))
     })?))

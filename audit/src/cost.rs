@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 /// Summed usage of some answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Took {
+pub struct CostTotal {
     /// Number of model responses, unusable ones included.
     pub model_calls: u64,
     /// Number of tool results.
@@ -18,7 +18,7 @@ pub struct Took {
     pub micro_usd_by_todays_prices: u64,
 }
 
-impl Took {
+impl CostTotal {
     /// Adds the usage of other answers.
     pub fn add(&mut self, other: &Self) {
         self.usage.add_total(&other.usage);
@@ -53,12 +53,12 @@ pub type Price<'a> = &'a dyn Fn(&str, &Usage) -> Option<u64>;
 pub struct Spending {
     at: Share,
     requests: Vec<Request>,
-    shares: BTreeMap<Share, Took>,
+    shares: BTreeMap<Share, CostTotal>,
 }
 
 impl Spending {
     /// Reads the next event.
-    pub fn see(&mut self, event: &Event, price: Price<'_>) {
+    pub fn apply(&mut self, event: &Event, price: Price<'_>) {
         if let Event::TurnStarted(TurnStarted { turn, .. })
         | Event::InputProvided(InputProvided { turn, .. }) = event
         {
@@ -74,25 +74,25 @@ impl Spending {
     }
 
     /// Usage by group.
-    pub fn shares(&self) -> &BTreeMap<Share, Took> {
+    pub fn shares(&self) -> &BTreeMap<Share, CostTotal> {
         &self.shares
     }
 
     fn count(&mut self, slot: usize, meter: &Usage, price: Price<'_>) {
-        let mut took = Took::default();
+        let mut total = CostTotal::default();
         let mut share = self.at.clone();
         match self.requests.get(slot) {
             Some(Request::Chat { model, prompt, .. }) => {
-                took.model_calls = 1;
+                total.model_calls = 1;
                 let today = meter.micro_usd.is_none().then(|| price(model, meter)).flatten();
-                took.micro_usd_by_todays_prices = today.unwrap_or_default();
-                took.usage.add_of_model(&Usage { micro_usd: meter.micro_usd.or(today), ..meter.clone() });
+                total.micro_usd_by_todays_prices = today.unwrap_or_default();
+                total.usage.add_of_model(&Usage { micro_usd: meter.micro_usd.or(today), ..meter.clone() });
                 share.model.clone_from(model);
                 share.prompt = prompt.clone().unwrap_or_default();
             }
             Some(Request::CallTool { .. }) => {
-                took.tool_calls = 1;
-                took.usage.add(meter);
+                total.tool_calls = 1;
+                total.usage.add(meter);
             }
             Some(
                 Request::ListTools { .. }
@@ -106,6 +106,6 @@ impl Spending {
             )
             | None => took.usage.add(meter),
         }
-        self.shares.entry(share).or_default().add(&took);
+        self.shares.entry(share).or_default().add(&total);
     }
 }

@@ -18,7 +18,7 @@ mod transfer;
 mod waits;
 
 pub use bisect::{Condition, Found, Search};
-pub use cost::{Price, Share, Spending, Took};
+pub use cost::{CostTotal, Price, Share, Spending};
 pub use diff::{Divergence, Row, Side, Sides, ThreadDiff, diff};
 pub use explain::Explainer;
 pub use transfer::{AttachmentLine, EventLine, LogExport};

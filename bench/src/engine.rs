@@ -266,7 +266,7 @@ impl World for Echo {
     async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         let Request::Simulate(script) = &ask.due.request else {
             return Err(Fault::permanent(format!(
-                "only rehearsals are asked here, and {} asks otherwise",
+                "only simulated requests are expected, and {} sent another",
                 ask.node
             )));
         };

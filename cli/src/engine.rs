@@ -113,7 +113,7 @@ fn weights(settings: &Settings) -> Weights {
 }
 
 /// The configuration of the API.
-pub(crate) fn door(
+pub(crate) fn api_config(
     settings: &Settings,
     origins: &Origins,
     parts: Backends,

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
 /// One statement in the dialect of each engine. The parameters for the rows come after all other parameters.
-pub(crate) struct Words {
+pub(crate) struct StatementText {
     pub(crate) postgres: &'static str,
     pub(crate) sqlite: &'static str,
 }
@@ -56,7 +56,7 @@ pub(crate) fn id<T, V: Into<Option<Uuid>>>(name: &'static str, rows: &[T], of: i
     Column(name, Fields::Ids(rows.iter().map(|row| of(row).into()).collect()))
 }
 
-impl Words {
+impl StatementText {
     /// Builds the statement for these rows. The columns must be in the order of the PostgreSQL parameters.
     pub(crate) fn with<const N: usize>(
         &self,

@@ -24,12 +24,12 @@ pub(crate) struct Program {
 /// Returns the path of the binary, in a version that is new enough.
 pub(crate) fn find(program: &Program) -> PathBuf {
     require_setpriv();
-    let found = look(program).unwrap_or_else(|| {
+    let found = installed(program).unwrap_or_else(|| {
         let _alone = wait_for_turn();
         // Another test may have installed it meanwhile.
-        look(program).unwrap_or_else(|| {
+        installed(program).unwrap_or_else(|| {
             let refused = install(program.package).err();
-            look(program).unwrap_or_else(|| panic!("{}", missing(program, refused)))
+            installed(program).unwrap_or_else(|| panic!("{}", missing(program, refused)))
         })
     });
     let version = version(&found);
@@ -44,7 +44,7 @@ pub(crate) fn find(program: &Program) -> PathBuf {
 }
 
 /// The newest version in Debian's separate folders, else the first in PATH.
-fn look(program: &Program) -> Option<PathBuf> {
+fn installed(program: &Program) -> Option<PathBuf> {
     let apart = program.versions.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
     let mut versions: Vec<(u32, PathBuf)> = apart
         .filter_map(|entry| {

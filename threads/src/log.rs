@@ -27,14 +27,14 @@ pub trait Log: Clone + Send + Sync + 'static {
         &self,
         head: &Head,
         events: &[shared::Event],
-        mark: Option<&ReadModelUpdate>,
+        update: Option<&ReadModelUpdate>,
     ) -> impl Future<Output = Result<Head, Error>> + Send;
 
     /// Updates the read model, as [`Store::update_read_model`] does.
     fn update_read_model(
         &self,
         head: &Head,
-        mark: &ReadModelUpdate,
+        update: &ReadModelUpdate,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Returns the thread's turn that has started and not ended.
@@ -139,13 +139,13 @@ impl Log for Store {
         &self,
         head: &Head,
         events: &[shared::Event],
-        mark: Option<&ReadModelUpdate>,
+        update: Option<&ReadModelUpdate>,
     ) -> Result<Head, Error> {
-        Store::append(self, head, events, mark).await
+        Store::append(self, head, events, update).await
     }
 
-    async fn update_read_model(&self, head: &Head, mark: &ReadModelUpdate) -> Result<(), Error> {
-        Store::update_read_model(self, head, mark).await
+    async fn update_read_model(&self, head: &Head, update: &ReadModelUpdate) -> Result<(), Error> {
+        Store::update_read_model(self, head, update).await
     }
 
     async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {

@@ -43,8 +43,8 @@ impl Predicate {
         let mut reader = ConditionReader::new(text);
         let mut terms = Vec::new();
         loop {
-            let said = reader.condition(FIELDS)?;
-            let path: Vec<String> = said.field.split('.').map(str::to_owned).collect();
+            let condition = reader.condition(FIELDS)?;
+            let path: Vec<String> = condition.field.split('.').map(str::to_owned).collect();
             let known = match path.as_slice() {
                 [first] => FIELDS.split([',', ' ']).any(|field| field == first),
                 [first, ..] => first == "state",
@@ -52,16 +52,16 @@ impl Predicate {
             };
             if !known {
                 let hint = format!("fields are {FIELDS}");
-                return Err(said.at_field.wrong(format!("there is no field {}", said.field), hint));
+                return Err(condition.at_field.wrong(format!("there is no field {}", condition.field), hint));
             }
-            let operator = match said.operator {
+            let operator = match condition.operator {
                 "=" => Operator::Is,
                 "!=" => Operator::IsNot,
                 "~" => Operator::Holds,
                 "<" => Operator::Less,
                 _ => Operator::More,
             };
-            terms.push(Term { path, operator, value: said.value });
+            terms.push(Term { path, operator, value: condition.value });
             reader.skip_blanks();
             if reader.rest().is_empty() {
                 return Ok(Self(terms));

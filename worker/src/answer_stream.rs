@@ -31,11 +31,11 @@ pub(crate) struct AnswerStream<'a> {
     node: &'a str,
     seq: u64,
     attempt: u64,
-    progress: Mutex<Progress>,
+    progress: Mutex<StreamPosition>,
 }
 
 #[derive(Default)]
-struct Progress {
+struct StreamPosition {
     reply: String,
     /// Length of the reply at the last preview.
     previewed: usize,
@@ -66,7 +66,7 @@ impl<'a> AnswerStream<'a> {
     /// Adds text of the reply. Returns the next piece of the answer, if there is one.
     fn add(&self, text: &str) -> Option<Delta> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let Progress { reply, previewed, published, repeated, is_too_long } = &mut *progress;
+        let StreamPosition { reply, previewed, published, repeated, is_too_long } = &mut *progress;
         *is_too_long |= STREAMED_MAX < reply.len() + text.len();
         if *is_too_long {
             return None;

@@ -177,24 +177,24 @@ impl LiveWorld {
                 self.index.find(thread, query, *limit, options).await
             }
             Request::Index { servers, held } => self.index.update(servers, held).await,
-            Request::Simulate(rehearsal) => simulate(rehearsal, ask.due.failures, ask.deltas).await,
+            Request::Simulate(simulation) => simulate(simulation, ask.due.failures, ask.deltas).await,
         }
     }
 }
 
-async fn simulate(rehearsal: &Simulation, falters: u32, deltas: &dyn DeltaSink) -> Outcome {
-    let Simulation { wait_ms, failures: wanted, error: fails, text: says } = rehearsal;
+async fn simulate(simulation: &Simulation, failures: u32, deltas: &dyn DeltaSink) -> Outcome {
+    let Simulation { wait_ms, failures: wanted, error: fails, text } = simulation;
     // Even a sleep of nothing waits for the next tick of the clock, a millisecond.
     if 0 < *wait_ms {
         tokio::time::sleep(Duration::from_millis(*wait_ms)).await;
     }
     match fails {
-        Some(error) if falters == 0 => return Err(Fault::permanent(error.as_str())),
+        Some(error) if failures == 0 => return Err(Fault::permanent(error.as_str())),
         Some(_) | None => (),
     }
-    if u64::from(falters) < *wanted {
-        return Err(Fault::transient(format!("simulated failure {} of {wanted}", falters + 1)));
+    if u64::from(failures) < *wanted {
+        return Err(Fault::transient(format!("simulated failure {} of {wanted}", failures + 1)));
     }
-    stream_words(says, deltas).await;
-    Ok((Response::Echo { text: says.clone() }, None))
+    stream_words(text, deltas).await;
+    Ok((Response::Echo { text: text.clone() }, None))
 }

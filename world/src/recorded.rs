@@ -42,7 +42,7 @@ struct Position {
 struct RecordedOutcome {
     after: usize,
     /// Number of failures before this outcome.
-    falters: u32,
+    failures: u32,
     is_failure: bool,
     outcome: Outcome,
 }
@@ -63,10 +63,10 @@ impl RecordedWorld {
             }
             if let (Some((slot, outcome)), Some(asked)) = (outcome(event), asked.last_mut()) {
                 let recorded = asked.outcomes.entry(slot).or_default();
-                let falters = recorded.iter().filter(|outcome| outcome.is_failure).count();
-                let falters = u32::try_from(falters).unwrap_or(u32::MAX);
+                let failures = recorded.iter().filter(|outcome| outcome.is_failure).count();
+                let failures = u32::try_from(failures).unwrap_or(u32::MAX);
                 let is_failure = matches!(event, Event::AttemptFailed(_));
-                recorded.push(RecordedOutcome { after: seq - asked.seq, falters, is_failure, outcome });
+                recorded.push(RecordedOutcome { after: seq - asked.seq, failures, is_failure, outcome });
             }
             thread.apply(event)?;
         }
@@ -84,7 +84,7 @@ impl RecordedWorld {
 impl Asked {
     fn find(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Option<&Outcome> {
         let recorded = self.outcomes.get(&ask.due.slot)?;
-        let now = || recorded.iter().filter(|outcome| outcome.falters == ask.due.failures);
+        let now = || recorded.iter().filter(|outcome| outcome.failures == ask.due.failures);
         // Several outcomes exist where the answer was in doubt and a person confirmed that the call had not happened.
         let elapsed = thread.seq().saturating_sub(ask.due.asked_seq);
         now()

@@ -12,7 +12,7 @@ use crate::server::{
 /// Returns the row of a batch. A batch of another tenant does not exist.
 pub(super) async fn find(app: &AppState, principal: &Principal, name: &str) -> Result<Batch, ApiError> {
     let id = batch_id(name).ok_or_else(|| unknown_batch(name))?;
-    let batch = app.parts.store.batch(id).await?.filter(|batch| principal.sees(&batch.tenant));
+    let batch = app.backends.store.batch(id).await?.filter(|batch| principal.sees(&batch.tenant));
     batch.ok_or_else(|| unknown_batch(name))
 }
 

@@ -11,7 +11,7 @@ pub(super) async fn resumable(app: &AppState, batch: &Batch) -> Result<Resumable
     let [failed, expired, partial, declined] = RERUNS.map(|rerun| batch.counts.of(state(rerun)));
     let any = failed + expired + partial + declined > 0;
     let is_over = !batch.status.is_open() && batch.at.in_progress.is_some() && any;
-    if is_over && app.parts.store.file(batch.input_file).await?.is_some() {
+    if is_over && app.backends.store.file(batch.input_file).await?.is_some() {
         return Ok(Resumable { failed, expired, partial, declined });
     }
     Ok(Resumable::default())

@@ -148,7 +148,7 @@ async fn create_batch(
     request: Request,
     new: NewBatch,
 ) -> Result<(Batch, bool), ApiError> {
-    let (store, name) = (&app.parts.store, new.input_file_id.clone());
+    let (store, name) = (&app.backends.store, new.input_file_id.clone());
     let idempotency = match &request.known_by {
         KnownBy::Key(key) => {
             Some(Idempotency { key: key.clone(), request_hash: request.request_hash.clone() })
@@ -199,7 +199,7 @@ async fn checked(
         output_seconds,
         reuse: new.reuse == Reuse::Succeeded,
         max_micro_usd: new.max_usd.map(micro_usd).transpose()?,
-        window: lines.unwrap_or(app.bulk.window).min(app.bulk.window),
+        window: lines.unwrap_or(app.batches.window).min(app.batches.window),
         item_seconds,
         priority: new.priority.unwrap_or(Priority::Low),
         request_hash: request.request_hash,
@@ -262,7 +262,7 @@ pub(crate) async fn list(
     // The batch may be gone: an operator may have pruned it.
     let after =
         params.after.as_deref().map(|name| batch_id(name).ok_or_else(|| unknown_batch(name))).transpose()?;
-    let rows = app.parts.store.batches(principal.only(), after, limit + 1).await?;
+    let rows = app.backends.store.batches(principal.only(), after, limit + 1).await?;
     let page = page(rows, limit);
     let mut data = Vec::with_capacity(page.data.len());
     for batch in page.data {
@@ -310,7 +310,7 @@ pub(crate) async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Json<api_types::Batch>, ApiError> {
     let batch = find(&app, &principal, &id).await?;
-    let changed = app.parts.store.cancel_batch(batch.id).await?;
+    let changed = app.backends.store.cancel_batch(batch.id).await?;
     let now = find(&app, &principal, &id).await?;
     if !changed && !matches!(now.status, BatchStatus::Cancelling | BatchStatus::Cancelled) {
         return Err(not_now(&now, &format!("it is {} and cannot be cancelled", now.status)));
@@ -337,7 +337,7 @@ pub(crate) async fn pause(
     Path(id): Path<String>,
 ) -> Result<Json<api_types::Batch>, ApiError> {
     let batch = find(&app, &principal, &id).await?;
-    if !app.parts.store.stop_batch(batch.id, StopReason::Paused).await? {
+    if !app.backends.store.stop_batch(batch.id, StopReason::Paused).await? {
         return Err(not_now(&batch, &format!("it is {} and has no lines left to submit", batch.status)));
     }
     Ok(Json(show(&app, find(&app, &principal, &id).await?).await?))
@@ -364,7 +364,7 @@ pub(crate) async fn resume(
 ) -> Result<Json<api_types::Batch>, ApiError> {
     let params = params.unwrap_or_default();
     let batch = find(&app, &principal, &id).await?;
-    let store = &app.parts.store;
+    let store = &app.backends.store;
     if params.only.is_none() && params.cause.is_some() {
         return Err(Kind::Invalid
             .because("`cause` requires `only`")

@@ -29,7 +29,7 @@ pub(crate) async fn show(app: &AppState, batch: Batch) -> Result<api_types::Batc
     let not_answered = batch.counts.of(ItemState::Partial) + batch.counts.of(ItemState::Declined);
     let causes = match batch.failed() + not_answered {
         0 => Vec::new(),
-        1.. => app.parts.store.causes(batch.id, CAUSES_MAX).await?,
+        1.. => app.backends.store.causes(batch.id, CAUSES_MAX).await?,
     };
     let mut shown = show_briefly(app, batch).await?;
     shown.turnfold.top_causes = Some(causes.into_iter().map(top_cause).collect());
@@ -38,7 +38,7 @@ pub(crate) async fn show(app: &AppState, batch: Batch) -> Result<api_types::Batc
 
 /// Converts a batch to its response without the causes: to find these, thousands of lines would be read.
 pub(crate) async fn show_briefly(app: &AppState, batch: Batch) -> Result<api_types::Batch, ApiError> {
-    let store = &app.parts.store;
+    let store = &app.backends.store;
     let of = |state: ItemState| batch.counts.of(state);
     let under_way =
         if of(ItemState::Submitted) > 0 { store.under_way(batch.id).await? } else { UnderWay::default() };
@@ -113,7 +113,7 @@ async fn errors(app: &AppState, batch: &Batch, invalid: u64) -> Result<Option<Ba
         });
     }
     if invalid > 0 {
-        let lines = app.parts.store.invalid_lines(batch.id, ERRORS_MAX).await?;
+        let lines = app.backends.store.invalid_lines(batch.id, ERRORS_MAX).await?;
         data.extend(lines.into_iter().map(|line| InvalidLine {
             param: field_of(&line.code).map(str::to_owned),
             line: Some(line.nth),

@@ -24,7 +24,7 @@ pub(crate) fn unknown_file(name: &str) -> ApiError {
 /// Returns the row of a file. A file of another tenant does not exist.
 pub(crate) async fn find_file(app: &AppState, principal: &Principal, name: &str) -> Result<File, ApiError> {
     let id = file_id(name).ok_or_else(|| unknown_file(name))?;
-    let file = app.parts.store.file(id).await?.filter(|file| principal.sees(&file.tenant));
+    let file = app.backends.store.file(id).await?.filter(|file| principal.sees(&file.tenant));
     file.ok_or_else(|| unknown_file(name))
 }
 

@@ -142,7 +142,7 @@ pub(crate) async fn upload(
     }
     if outcome.is_err() {
         // If the deletion fails as well, the incomplete file is removed within a day.
-        let _ = app.parts.store.delete_file(id).await;
+        let _ = app.backends.store.delete_file(id).await;
     }
     Ok(Json(file_view(outcome?)))
 }
@@ -168,7 +168,7 @@ async fn read_form(
                 }
                 let new =
                     NewFile { tenant: principal.tenant().to_owned(), filename, purpose: BATCH.to_owned() };
-                app.parts.store.begin_file(id, new).await?;
+                app.backends.store.begin_file(id, new).await?;
                 let limit = storage_left.map(|left| (principal.tenant(), left));
                 stored = Some(store_file(app, id, &mut part, limit).await?);
             }
@@ -185,7 +185,7 @@ async fn read_form(
         }
         None => return Err(Kind::Invalid.because("purpose: the field is missing; use \"batch\"")),
     }
-    let file = app.parts.store.finish_file(id, chunks, bytes, fields.retention()?).await?;
+    let file = app.backends.store.finish_file(id, chunks, bytes, fields.retention()?).await?;
     file.ok_or_else(|| Kind::Internal.because("the file was deleted during the upload"))
 }
 
@@ -196,11 +196,11 @@ async fn store_file(
     part: &mut Part<'_>,
     storage: Option<(&str, u64)>,
 ) -> Result<(u32, u64), ApiError> {
-    let (mut cutter, mut nth, mut bytes) = (Chunker::new(app.bulk.line_max), 0, 0_u64);
+    let (mut cutter, mut nth, mut bytes) = (Chunker::new(app.batches.line_max), 0, 0_u64);
     while let Some(piece) = part.piece_of_file().await? {
         bytes += piece.len() as u64;
-        if app.bulk.file_max < bytes {
-            let mib = app.bulk.file_max / (1 << 20);
+        if app.batches.file_max < bytes {
+            let mib = app.batches.file_max / (1 << 20);
             return Err(Kind::TooLarge
                 .because(format!("file: it is larger than {mib} MiB"))
                 .hint("send several files, or raise `file_mib` under `[batch]`"));
@@ -209,12 +209,12 @@ async fn store_file(
             return Err(app.storage.too_large(tenant, left));
         }
         for chunk in cutter.push(&piece) {
-            app.parts.store.write_chunk(id, nth, chunk).await?;
+            app.backends.store.write_chunk(id, nth, chunk).await?;
             nth += 1;
         }
     }
     if let Some(chunk) = cutter.finish() {
-        app.parts.store.write_chunk(id, nth, chunk).await?;
+        app.backends.store.write_chunk(id, nth, chunk).await?;
         nth += 1;
     }
     Ok((nth, bytes))
@@ -254,7 +254,7 @@ pub(crate) async fn list(
     // The file may be gone: clients that clean up delete what they list.
     let after =
         params.after.as_deref().map(|name| file_id(name).ok_or_else(|| unknown_file(name))).transpose()?;
-    let store = &app.parts.store;
+    let store = &app.backends.store;
     let rows = store.files(principal.only(), params.purpose.as_deref(), order, after, limit + 1).await?;
     Ok(Json(openai_list(page(rows, limit).map(file_view), |file| file.id.clone())))
 }
@@ -303,7 +303,7 @@ pub(crate) async fn content(
         }
         // The file was deleted or expired after the first chunk.
         let gone = || store::Error::Database(format!("file {} is gone", file.id));
-        let chunk = app.parts.store.chunk(file.id, nth).await?.ok_or_else(gone)?.data;
+        let chunk = app.backends.store.chunk(file.id, nth).await?.ok_or_else(gone)?.data;
         let left = left.saturating_sub(chunk.len() as u64);
         Ok::<_, store::Error>(Some((Bytes::from(chunk), (app, nth + 1, left))))
     });
@@ -329,7 +329,7 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
 ) -> Result<Json<DeletedFile>, ApiError> {
     let file = find_file(&app, &principal, &id).await?;
-    if !app.parts.store.delete_file(file.id).await? {
+    if !app.backends.store.delete_file(file.id).await? {
         return Err(Kind::FileInUse
             .because("an open batch reads the file")
             .hint("cancel the batch, or wait until it has ended"));

@@ -75,7 +75,7 @@ pub(crate) async fn list(
     let mut items = Vec::new();
     let full = |items: &Vec<InboxItem>| items.len() as u64 > limit;
     while !full(&items) {
-        let rows = app.parts.store.waiting(principal.only(), after, limit + 1).await?;
+        let rows = app.backends.store.waiting(principal.only(), after, limit + 1).await?;
         let Some(last) = rows.last() else { break };
         after = Some((last.updated_at, last.id));
         for row in rows {
@@ -121,7 +121,7 @@ async fn item_if_open(
 
 /// Returns the id of the batch whose line opened a thread.
 async fn batch_id_of(app: &AppState, thread: Uuid) -> Result<Option<String>, ApiError> {
-    Ok(app.parts.store.batch_of(thread).await?.map(batch_name))
+    Ok(app.backends.store.batch_of(thread).await?.map(batch_name))
 }
 
 async fn item(app: &AppState, row: store::Thread, batch_id: Option<String>) -> Result<InboxItem, ApiError> {

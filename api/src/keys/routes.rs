@@ -79,7 +79,7 @@ pub(crate) async fn create(
         revoked_at: None,
         last_used_at: None,
     };
-    if !app.parts.store.add_key(&key).await? {
+    if !app.backends.store.add_key(&key).await? {
         return Err(too_many());
     }
     tracing::info!(key = key.id, by = principal.caller().key.as_deref(), "key created");
@@ -138,7 +138,7 @@ pub(crate) async fn list(
         Some(id) => Some(find(&app, &principal, &id).await?),
         None => None,
     };
-    let rows = app.parts.store.keys(principal.only(), after.as_ref(), limit + 1).await?;
+    let rows = app.backends.store.keys(principal.only(), after.as_ref(), limit + 1).await?;
     let now = clock::now();
     Ok(Json(page(rows, limit).map(|row| view::key(row, now))))
 }
@@ -160,7 +160,7 @@ pub(crate) async fn revoke(
     Path(id): Path<String>,
 ) -> Result<Json<api_types::Key>, ApiError> {
     find(&app, &principal, &id).await?;
-    app.parts.store.revoke_key(&id).await?;
+    app.backends.store.revoke_key(&id).await?;
     app.keys_changed().await;
     tracing::info!(key = id, by = principal.caller().key.as_deref(), "key revoked");
     Ok(Json(view::key(find(&app, &principal, &id).await?, clock::now())))
@@ -214,7 +214,7 @@ pub(crate) async fn rotate(
         last_used_at: None,
         ..old
     };
-    if !app.parts.store.rotate_key(&id, now + overlap, &new).await? {
+    if !app.backends.store.rotate_key(&id, now + overlap, &new).await? {
         return Err(too_many());
     }
     app.keys_changed().await;
@@ -268,6 +268,6 @@ fn shown(key: Key, secret: &NewSecret) -> api_types::Key {
 async fn find(app: &AppState, principal: &Principal, id: &str) -> Result<Key, ApiError> {
     let sees =
         |key: &Key| key.tenant.as_deref().map_or(principal.only().is_none(), |tenant| principal.sees(tenant));
-    let key = app.parts.store.key(id).await?.filter(sees);
+    let key = app.backends.store.key(id).await?.filter(sees);
     key.ok_or_else(|| Kind::UnknownKey.because(format!("key {id} does not exist")))
 }

@@ -47,7 +47,7 @@ impl Folded {
 
     /// Opens the log of a thread for an append, without reading again what is folded already.
     pub(crate) async fn open(app: &AppState, id: ThreadId) -> Result<ThreadLog, ApiError> {
-        let head = app.parts.store.head(id).await?;
+        let head = app.backends.store.head(id).await?;
         let folded = Self::load(app, id, head.seq.checked_sub(1)).await?;
         let last = folded.last().ok_or(store::Error::UnknownThread(id))?;
         Ok(ThreadLog::folded_to(head, folded.thread.clone(), &last.event))
@@ -88,7 +88,7 @@ impl Folded {
                 }
                 Ok::<_, ApiError>(ControlFlow::Continue(()))
             };
-            app.parts.store.along_until(id, begin, Some(until), each).await?;
+            app.backends.store.along_until(id, begin, Some(until), each).await?;
             if is_same {
                 break begin;
             }
@@ -169,14 +169,14 @@ impl Folded {
     }
 
     /// Returns the result of a turn that ended with the last event. `first_message` is the turn's first message.
-    fn outcome(&self, first_message: usize) -> Outcome {
+    fn result(&self, first_message: usize) -> TurnResult {
         let thread = &*self.thread;
         let messages = thread.messages().iter().skip(first_message).map(Message::from).collect();
         let budget_exceeded = match self.last.as_ref().map(|last| &last.event) {
             Some(Event::Decided(decided)) => decided.budget_exceeded.map(BudgetExceeded::from),
             Some(_) | None => None,
         };
-        Outcome {
+        TurnResult {
             output: Some(Output { messages, reply: thread.reply().map(str::to_owned) }),
             interrupt: interrupt(thread, &self.in_doubt),
             usage: Some(Usage::from(thread.turn_usage())),
@@ -188,7 +188,7 @@ impl Folded {
 
 /// Result of a turn.
 #[derive(Default)]
-pub(crate) struct Outcome {
+pub(crate) struct TurnResult {
     pub(crate) output: Option<Output>,
     pub(crate) interrupt: Option<Interrupt>,
     pub(crate) usage: Option<Usage>,
@@ -199,11 +199,11 @@ pub(crate) struct Outcome {
 
 /// Returns the strategy of a thread, and the results of those of these turns that have ended; `None` if none has ended. Reads
 /// the log from the first of them to the last.
-pub(crate) async fn outcomes(
+pub(crate) async fn turn_results(
     app: &AppState,
     id: ThreadId,
     turns: &[&Turn],
-) -> Result<Option<(&'static str, BTreeMap<TurnId, Outcome>)>, ApiError> {
+) -> Result<Option<(&'static str, BTreeMap<TurnId, TurnResult>)>, ApiError> {
     let ended: BTreeMap<u64, &Turn> =
         turns.iter().filter_map(|turn| Some((turn.ended_seq?, *turn))).collect();
     let started: BTreeMap<u64, TurnId> =
@@ -212,18 +212,18 @@ pub(crate) async fn outcomes(
     let first = started.keys().chain(ended.keys()).min().copied().unwrap_or_default();
     // The log begins with `opened`, which starts no turn.
     let before = first.saturating_sub(1);
-    let (mut first_message, mut outcomes) = (BTreeMap::new(), BTreeMap::new());
+    let (mut first_message, mut results) = (BTreeMap::new(), BTreeMap::new());
     let seen = |folded: &Folded| {
         if let Some(turn) = started.get(&folded.seq()) {
             first_message.insert(*turn, folded.thread.messages().len());
         }
         if let Some(turn) = ended.get(&folded.seq()) {
             let first = first_message.get(&turn.id).copied().unwrap_or_default();
-            outcomes.insert(turn.id, folded.outcome(first));
+            results.insert(turn.id, folded.result(first));
         }
     };
     let folded = Folded::walk(app, id, before, *last, seen).await?;
-    Ok(Some((folded.thread.strategy(), outcomes)))
+    Ok(Some((folded.thread.strategy(), results)))
 }
 
 /// Returns the open question of a thread.
@@ -260,7 +260,7 @@ fn update_in_doubt(slots: &mut BTreeSet<usize>, event: &Event) {
 
 /// Returns the requested event, or the last one. Fails if the log has no such event yet.
 pub(crate) async fn up_to(app: &AppState, id: ThreadId, at: Option<u64>) -> Result<u64, ApiError> {
-    let last = app.parts.store.head(id).await?.seq - 1;
+    let last = app.backends.store.head(id).await?.seq - 1;
     match at {
         Some(at) if last < at => {
             Err(Kind::Invalid.because(format!("event {at} does not exist yet: the last event is {last}")))
@@ -272,7 +272,7 @@ pub(crate) async fn up_to(app: &AppState, id: ThreadId, at: Option<u64>) -> Resu
 
 /// Returns the graph that wrote the log of a thread.
 pub(crate) async fn graph_of(app: &AppState, id: ThreadId) -> Result<&'static dyn Graph, ApiError> {
-    let recorded = app.parts.store.events(id, None, 1).await?;
+    let recorded = app.backends.store.events(id, None, 1).await?;
     graph(app, id, recorded.first().map(|recorded| &recorded.event))
 }
 

@@ -10,6 +10,6 @@ pub(crate) async fn find_thread(
     principal: &Principal,
     id: ThreadId,
 ) -> Result<store::Thread, ApiError> {
-    let thread = app.parts.store.thread(id).await?.filter(|thread| principal.sees(&thread.tenant));
+    let thread = app.backends.store.thread(id).await?.filter(|thread| principal.sees(&thread.tenant));
     thread.ok_or_else(|| store::Error::UnknownThread(id).into())
 }

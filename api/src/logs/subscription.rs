@@ -44,7 +44,7 @@ impl Subscription {
     pub(crate) async fn listen(app: &AppState, thread: ThreadId, interval: Duration) -> Self {
         let mut recheck = tokio::time::interval_at(Instant::now() + interval, interval);
         recheck.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let notifications = Arc::clone(&app.parts.notifications);
+        let notifications = Arc::clone(&app.backends.notifications);
         let mut subscription = Self {
             thread,
             notifications,

@@ -68,7 +68,7 @@ impl RetryKey {
         // The client of that turn has received the response or has given up.
         let ended_for = turn.status.is_over().then(|| clock::now().saturating_sub(turn.updated_at));
         if ended_for.is_some_and(|age| clock::duration_micros(app.chat_wait) <= age) {
-            app.parts.store.give_up_key(turn.id).await?;
+            app.backends.store.give_up_key(turn.id).await?;
             return enqueue(app, new).await;
         }
         match attempt {
@@ -100,7 +100,7 @@ impl RetryKey {
         }
         let (app, turn) = (Arc::clone(app), turn.id);
         tokio::spawn(async move {
-            if let Err(error) = app.parts.store.give_up_key(turn).await {
+            if let Err(error) = app.backends.store.give_up_key(turn).await {
                 warn!(%turn, %error, "cannot release the retry key of a chat completion");
             }
         });

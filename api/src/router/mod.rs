@@ -80,8 +80,8 @@ async fn background(app: Arc<AppState>) {
             dispatcher.run().await;
         }
     };
-    let keys = app.keys.issued.follow_changes(&*app.parts.notifications, &app.stop);
-    let counts = ::threads::keep_writing_counts(app.parts.store.clone(), app.stop.cancelled());
+    let keys = app.keys.issued.follow_changes(&*app.backends.notifications, &app.stop);
+    let counts = ::threads::keep_writing_counts(app.backends.store.clone(), app.stop.cancelled());
     tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts);
 }
 

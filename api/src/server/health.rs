@@ -38,7 +38,7 @@ pub(crate) async fn livez() -> &'static str {
     )
 )]
 pub(crate) async fn readyz(State(app): SharedState) -> Result<&'static str, ApiError> {
-    match app.readiness.check(&app.parts).await {
+    match app.readiness.check(&app.backends).await {
         None => Ok("ready"),
         Some(cause) => Err(Kind::Unavailable.because(cause)),
     }
@@ -54,6 +54,6 @@ pub(crate) async fn readyz(State(app): SharedState) -> Result<&'static str, ApiE
 )]
 pub(crate) async fn read_metrics(State(app): SharedState, _: Operator) -> Response {
     measurement::refresh(&app).await;
-    app.parts.store.measure_connections();
+    app.backends.store.measure_connections();
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics().to_prometheus()).into_response()
 }

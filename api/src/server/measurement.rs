@@ -59,7 +59,7 @@ async fn measure(app: &AppState) -> Result<(), ApiError> {
         let oldest = count.since.map_or(0, |since| now.saturating_sub(since).max(0) / 1_000_000);
         metrics().waiting.set(cause, count.turns, oldest);
     }
-    let all = app.parts.store.workers().await?;
+    let all = app.backends.store.workers().await?;
     let missing = all.iter().filter(|worker| workers::status(worker, now) == WorkerStatus::Missing).count();
     metrics().workers.set("active", all.len() - missing);
     metrics().workers.set("missing", missing);

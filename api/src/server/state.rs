@@ -39,7 +39,7 @@ const CONCURRENT_REPLAYS: usize = 2;
 
 /// Application state shared by all handlers.
 pub(crate) struct AppState {
-    pub(crate) parts: Backends,
+    pub(crate) backends: Backends,
     pub(crate) strategies: StrategyRegistry,
     /// Hash of the prompts of each strategy.
     pub(crate) prompts: BTreeMap<String, String>,
@@ -50,7 +50,7 @@ pub(crate) struct AppState {
     pub(crate) tenant_rules: TenantRules,
     /// Names of the configured providers of models, if they are known.
     pub(crate) providers: Option<BTreeSet<String>>,
-    pub(crate) tuned: BTreeMap<String, Value>,
+    pub(crate) strategy_configs: BTreeMap<String, Value>,
     pub(crate) budget: Budget,
     pub(crate) context: ContextSettings,
     pub(crate) keys: ApiKeys,
@@ -62,7 +62,7 @@ pub(crate) struct AppState {
     pub(crate) admission: AdmissionControl,
     /// Limits of what tenants store.
     pub(crate) storage: StorageLimits,
-    pub(crate) bulk: BatchConfig,
+    pub(crate) batches: BatchConfig,
     /// Wakes the batch coordinator of this process.
     pub(crate) batches_changed: watch::Sender<()>,
     pub(crate) webhooks: WebhookConfig,
@@ -94,13 +94,13 @@ pub(crate) type SharedState = State<Arc<AppState>>;
 impl AppState {
     pub(crate) fn new(config: ApiConfig, stop: CancellationToken) -> Self {
         let ApiConfig {
-            parts,
+            parts: backends,
             strategies,
             experts,
             mcp_servers,
             origins,
             fixture_secrets,
-            tuned,
+            tuned: strategy_configs,
             budget,
             context,
             keys,
@@ -115,12 +115,12 @@ impl AppState {
             connections: _,
             chat_wait,
             waiting_max,
-            bulk,
+            bulk: batches,
             webhooks,
             capacity,
         } = config;
         let warnings = LimitWarnings::default();
-        let keys = ApiKeys::new(keys, oidc, parts.store.clone());
+        let keys = ApiKeys::new(keys, oidc, backends.store.clone());
         let admission = AdmissionControl::new(waiting_max, warnings.clone());
         let named = |name: &str| {
             let texts = [strategies.find(name)?.prompts(), &[SUMMARISE_PROMPT]].concat();
@@ -128,7 +128,7 @@ impl AppState {
         };
         let prompts = strategies.names().into_iter().filter_map(named).collect();
         Self {
-            parts,
+            backends,
             strategies,
             prompts,
             experts,
@@ -137,7 +137,7 @@ impl AppState {
             fixture_secrets,
             tenant_rules,
             providers,
-            tuned,
+            strategy_configs,
             budget,
             context: context.without_defaults(),
             keys,
@@ -146,7 +146,7 @@ impl AppState {
             chat_wait,
             admission,
             storage: StorageLimits::new(warnings),
-            bulk,
+            batches,
             batches_changed: watch::Sender::default(),
             webhooks,
             capacity,
@@ -166,13 +166,13 @@ impl AppState {
     pub(crate) async fn admit(&self, tenant: &str) -> Result<(), ApiError> {
         self.storage_left(tenant).await?;
         let own = self.tenant_rules.of(tenant).max_waiting_turns;
-        self.admission.admit(&self.parts.store, tenant, own).await
+        self.admission.admit(&self.backends.store, tenant, own).await
     }
 
     /// Returns the bytes that a tenant may still store. `None`: it has no limit.
     pub(crate) async fn storage_left(&self, tenant: &str) -> Result<Option<u64>, ApiError> {
         match self.tenant_rules.of(tenant).max_stored_bytes {
-            Some(max) => self.storage.left(&self.parts.store, tenant, max).await.map(Some),
+            Some(max) => self.storage.left(&self.backends.store, tenant, max).await.map(Some),
             None => Ok(None),
         }
     }
@@ -180,7 +180,7 @@ impl AppState {
     /// Enqueues a thread in the lane of its next turn. A failure is logged, not returned: the sweeper enqueues every runnable
     /// thread that has no job.
     pub(crate) async fn enqueue(&self, thread: ThreadId) {
-        match self.parts.store.lane(thread).await {
+        match self.backends.store.lane(thread).await {
             Ok(Some(lane)) => self.enqueue_in(thread, &lane, Schedule::Now).await,
             Ok(None) => warn!(%thread, "cannot enqueue thread: it does not exist"),
             Err(error) => warn!(%thread, %error, "cannot enqueue thread; the sweeper will retry"),
@@ -189,33 +189,33 @@ impl AppState {
 
     /// Enqueues a thread in the given lane.
     pub(crate) async fn enqueue_in(&self, thread: ThreadId, lane: &Lane, when: Schedule) {
-        if let Err(error) = self.parts.queue.enqueue(thread, lane, when).await {
+        if let Err(error) = self.backends.queue.enqueue(thread, lane, when).await {
             warn!(%thread, %error, "cannot enqueue thread; the sweeper will retry");
         }
     }
 
     /// Makes the worker that is running the thread, if any, reread its log at once. Its current request may be obsolete.
     pub(crate) async fn wake_worker(&self, thread: ThreadId) {
-        self.parts.notifications.publish(ALL_WORKERS, Notification::Changed { thread }).await;
+        self.backends.notifications.publish(ALL_WORKERS, Notification::Changed { thread }).await;
     }
 
     /// Makes the worker that is running the thread, if any, repeat the answer that is being written, for a new follower.
     pub(crate) async fn repeat_answer(&self, thread: ThreadId) {
-        self.parts.notifications.publish(ALL_WORKERS, Notification::FollowerJoined { thread }).await;
+        self.backends.notifications.publish(ALL_WORKERS, Notification::FollowerJoined { thread }).await;
     }
 
     /// Makes every API read keys again, after one was revoked or rotated.
     pub(crate) async fn keys_changed(&self) {
         self.keys.issued.forget();
-        self.parts.notifications.publish(ALL_APIS, Notification::KeysChanged).await;
+        self.backends.notifications.publish(ALL_APIS, Notification::KeysChanged).await;
     }
 
     /// Makes the followers of the thread reread it, after a turn ended without an event.
     pub(crate) async fn notify_followers(&self, thread: ThreadId) {
-        match self.parts.store.head(thread).await {
+        match self.backends.store.head(thread).await {
             Ok(head) => {
                 let appended = Notification::Appended { seq: head.seq, turn_over: true };
-                self.parts.notifications.publish(thread, appended).await
+                self.backends.notifications.publish(thread, appended).await
             }
             Err(error) => warn!(%thread, %error, "cannot notify followers; they will poll"),
         }

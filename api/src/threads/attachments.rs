@@ -39,7 +39,7 @@ pub(crate) async fn read(
     Path((id, sha256)): Path<(Uuid, String)>,
 ) -> Result<Response, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let content = app.parts.store.attachment(id, &sha256).await?;
+    let content = app.backends.store.attachment(id, &sha256).await?;
     let unknown =
         || Kind::UnknownFile.because(format!("thread {id} has no attachment with the SHA-256 {sha256:?}"));
     // A client chose the content, so no browser may interpret it.

@@ -113,7 +113,7 @@ pub(crate) async fn events(
         let permit = app.streams.open(principal.caller())?;
         return Ok(follow(app, permit, id, last.or(params.after), &params).await);
     }
-    let rows = app.parts.store.events(id, params.after, limit + 1).await?;
+    let rows = app.backends.store.events(id, params.after, limit + 1).await?;
     Ok(Json(page(rows, limit).map(|row| views::log_event(&row))).into_response())
 }
 
@@ -206,7 +206,7 @@ impl Follower {
     async fn try_read(&mut self) -> Result<(), Error> {
         // The status is read before the events: an event appended in between is read, and the status is read again.
         let rests = self.until == Some(Until::Rest) && self.rests().await?;
-        let store = &self.app.parts.store;
+        let store = &self.app.backends.store;
         let page = store.events(self.thread, self.next.checked_sub(1), READ_AT_ONCE).await?;
         for recorded in &page {
             self.end_answer(&recorded.event);
@@ -226,7 +226,7 @@ impl Follower {
 
     /// Reports whether the thread has nothing to do and no turn is queued.
     async fn rests(&mut self) -> Result<bool, Error> {
-        let store = &self.app.parts.store;
+        let store = &self.app.backends.store;
         let thread = store.thread(self.thread).await?.ok_or(Error::UnknownThread(self.thread))?;
         let at_rest = match thread.status {
             ThreadStatus::Busy => false,

@@ -47,10 +47,10 @@ pub(crate) async fn why(
     let last = up_to(&app, id, at).await?;
     let mut explainer = Explainer::new(graph_of(&app, id).await?);
     let each = |recorded: store::Recorded| explainer.see(&recorded.event).map_err(|err| invalid_log(&err));
-    app.parts.store.along(id, 0, Some(last), each).await?;
+    app.backends.store.along(id, 0, Some(last), each).await?;
     let mut why = explainer.finish().map_err(|err| invalid_log(&err))?;
     if at.is_none() {
-        why.waits = audit::waits(&app.parts.store, id).await?;
+        why.waits = audit::waits(&app.backends.store, id).await?;
     }
     Ok(Json(why))
 }
@@ -96,7 +96,7 @@ pub(crate) async fn diff(
 }
 
 async fn whole_log(app: &AppState, id: ThreadId) -> Result<Vec<Event>, ApiError> {
-    let (_, recorded) = app.parts.store.load(id).await?;
+    let (_, recorded) = app.backends.store.load(id).await?;
     Ok(recorded.into_iter().map(|recorded| recorded.event).collect())
 }
 

@@ -48,7 +48,7 @@ pub(crate) async fn export(
     Path(id): Path<Uuid>,
 ) -> Result<Response, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let export = LogExport::new(app.parts.store.clone(), id);
+    let export = LogExport::new(app.backends.store.clone(), id);
     let parts = stream::try_unfold(export, |mut export| async move {
         Ok::<_, store::Error>(export.next().await?.map(|part| (Bytes::from(part), export)))
     });
@@ -76,7 +76,7 @@ pub(crate) async fn fixture(
 ) -> Result<Response, ApiError> {
     find_thread(&app, &principal, id).await?;
     let refused = |why: String| Kind::NoFixture.because(format!("cannot capture thread {id}: {why}"));
-    let events = app.parts.store.head(id).await?.seq;
+    let events = app.backends.store.head(id).await?.seq;
     if CAPTURED_MAX < events {
         let why = format!("it has {events} events, more than {CAPTURED_MAX}");
         return Err(refused(why).hint("run turnfold fixture capture, which has no limit"));
@@ -84,11 +84,11 @@ pub(crate) async fn fixture(
     let Ok(_permit) = app.replays.acquire().await else {
         return Err(Kind::Unavailable.because("the API is stopping"));
     };
-    if let Chain::Broken { seq, what } = app.parts.store.verify_chain(id).await? {
+    if let Chain::Broken { seq, what } = app.backends.store.verify_chain(id).await? {
         return Err(refused(format!("its hash chain breaks at event {seq}: {what}")));
     }
     let graph = graph_of(&app, id).await?;
-    let (_, log) = app.parts.store.load(id).await?;
+    let (_, log) = app.backends.store.load(id).await?;
     let log: Vec<Event> = log.into_iter().map(|recorded| recorded.event).collect();
     let secrets = app.fixture_secrets.clone();
     let captured = tokio::task::spawn_blocking(move || capture(graph, &log, &secrets)).await;

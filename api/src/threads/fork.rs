@@ -73,7 +73,7 @@ pub(crate) async fn fork(
     let tenant = find_thread(&app, &principal, id).await?.tenant;
     let idempotency = key.map(|key| Idempotency { key, request_hash: hash_of("fork", id, &raw) });
     if let Some(idempotency) = &idempotency
-        && let Some(known) = app.parts.store.forked(&tenant, idempotency).await?
+        && let Some(known) = app.backends.store.forked(&tenant, idempotency).await?
     {
         return respond(&app, store::Fork::Known(known)).await;
     }
@@ -109,7 +109,7 @@ pub(crate) async fn fork(
         new.input = Some((policy, vec![Message::user(text)]));
     }
     app.admit(&tenant).await?;
-    let forked = threads::fork(&app.parts.store, &app.strategies, new).await?;
+    let forked = threads::fork(&app.backends.store, &app.strategies, new).await?;
     if let store::Fork::New(thread) = forked {
         tracing::info!(%thread, source = %id, seq = at, "thread forked");
         app.enqueue_in(thread, &Lane::new(&tenant, Priority::Normal), Schedule::Now).await;
@@ -119,7 +119,7 @@ pub(crate) async fn fork(
 
 async fn respond(app: &AppState, forked: store::Fork) -> Result<Response, ApiError> {
     let thread = forked.thread();
-    let row = app.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
+    let row = app.backends.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
     let mut response = Json(view(app, row, Shown::default()).await?).into_response();
     if let store::Fork::Known(_) = forked {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));

@@ -68,7 +68,7 @@ pub(crate) async fn list(
     let limit = limit(params.limit)?;
     let conditions = conditions(params.r#where.as_deref(), clock::now())?;
     let filter = ThreadFilter { tenant: principal.only(), status: params.status, turns: conditions.as_ref() };
-    let rows = app.parts.store.threads(filter, params.after, limit + 1).await?;
+    let rows = app.backends.store.threads(filter, params.after, limit + 1).await?;
     Ok(Json(page(rows, limit).map(views::thread_summary)))
 }
 
@@ -176,7 +176,7 @@ pub(crate) async fn verify(
     let Ok(_permit) = app.replays.acquire().await else {
         return Err(Kind::Unavailable.because("the API is stopping"));
     };
-    let chain = match app.parts.store.verify_chain(id).await? {
+    let chain = match app.backends.store.verify_chain(id).await? {
         Chain::Intact { head, .. } => {
             ChainCheck { intact: true, head: Some(hex::encode(head)), broken_at: None, problem: None }
         }
@@ -189,14 +189,14 @@ pub(crate) async fn verify(
     } else {
         RowCheck { not_checked: Some("the hash chain is broken".to_owned()), ..RowCheck::default() }
     };
-    let events = app.parts.store.head(id).await?.seq;
+    let events = app.backends.store.head(id).await?.seq;
     Ok(Json(Verification { ok: chain.intact, events, chain, rows }))
 }
 
 /// Compares the rows of a thread with its log.
 async fn check_rows(app: &AppState, id: ThreadId) -> Result<RowCheck, ApiError> {
     let one = ThreadScan::of(Conditions::default(), 1).only(Some(id));
-    let rebuilt = ::threads::rebuild(&app.parts.store, &app.strategies, &one, DryRun::Yes).await?;
+    let rebuilt = ::threads::rebuild(&app.backends.store, &app.strategies, &one, DryRun::Yes).await?;
     let mut rows = RowCheck::default();
     for difference in rebuilt.differences {
         if matches!(difference.differs, Differs::Unfolded | Differs::Moving) {
@@ -237,7 +237,7 @@ pub(crate) async fn replay(
     Query(ReplayParams { prompts }): Query<ReplayParams>,
 ) -> Result<Json<Replay>, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let events = app.parts.store.head(id).await?.seq;
+    let events = app.backends.store.head(id).await?.seq;
     let (mut diverged, mut reworded, mut divergences) = (0, 0, Vec::new());
     let count = |divergence: shared::Divergence| {
         let counter = if divergence.field.is_prompt() { &mut reworded } else { &mut diverged };
@@ -268,5 +268,5 @@ async fn run_replay(
         verifier.see(&recorded.event).map_err(|err| invalid_log(&err))?.into_iter().for_each(&mut report);
         Ok::<(), ApiError>(())
     };
-    app.parts.store.along(id, 0, None, each).await
+    app.backends.store.along(id, 0, None, each).await
 }

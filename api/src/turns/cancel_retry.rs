@@ -68,7 +68,7 @@ async fn try_cancel(app: &AppState, id: TurnId, by: &Actor) -> Result<Option<Thr
     let ended = || Kind::Ended.because(format!("turn {id} is {} and its thread has continued", turn.status));
     match turn.status {
         TurnStatus::Completed | TurnStatus::Cancelled => Err(ended()),
-        TurnStatus::Queued => match app.parts.store.cancel_queued(id).await? {
+        TurnStatus::Queued => match app.backends.store.cancel_queued(id).await? {
             Withdrawal::Withdrawn => {
                 app.notify_followers(turn.thread).await;
                 Ok(None)
@@ -82,11 +82,11 @@ async fn try_cancel(app: &AppState, id: TurnId, by: &Actor) -> Result<Option<Thr
                 actor: by.name.clone(),
                 caller: by.caller.clone(),
             };
-            app.parts.store.request_cancel(&request).await?;
+            app.backends.store.request_cancel(&request).await?;
             let obeyed = match Folded::open(app, turn.thread).await {
-                Ok(log) => threads::cancel_requested_turn(&app.parts, log, &request).await?,
+                Ok(log) => threads::cancel_requested_turn(&app.backends, log, &request).await?,
                 // It may be impossible to fold; then the request is deleted.
-                Err(_) => threads::obey_cancel_request(&app.parts, &app.strategies, &request).await?,
+                Err(_) => threads::obey_cancel_request(&app.backends, &app.strategies, &request).await?,
             };
             let is_cancelled = obeyed || load(app, id).await?.status == TurnStatus::Cancelled;
             if is_cancelled { Ok(Some(turn.thread)) } else { Err(ended()) }
@@ -136,7 +136,7 @@ async fn try_retry(app: &AppState, id: TurnId, by: &Actor) -> Result<ThreadId, A
         return Err(not_last());
     }
     // The batch would ignore the result, and both turns would be paid for.
-    if let Some((batch, nth)) = app.parts.store.begun_anew(turn.thread).await? {
+    if let Some((batch, nth)) = app.backends.store.begun_anew(turn.thread).await? {
         let batch = batch_name(batch);
         let detail = format!("turn {id} belongs to line {nth} of batch {batch}, which was run again since");
         return Err(Kind::NotFailed.because(detail).hint("find the line's current turn in the batch"));
@@ -157,7 +157,7 @@ async fn try_retry(app: &AppState, id: TurnId, by: &Actor) -> Result<ThreadId, A
 /// Appends an event atomically.
 pub(crate) async fn append(app: &AppState, log: &mut ThreadLog, event: Event) -> Result<(), ApiError> {
     log.push(event)?;
-    Ok(log.flush(&app.parts).await?)
+    Ok(log.flush(&app.backends).await?)
 }
 
 /// Runs `action` and repeats it after a concurrent change, which may have changed what is to be done.

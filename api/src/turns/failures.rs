@@ -53,7 +53,7 @@ pub(crate) async fn causes(
         conditions: conditions.as_ref(),
         ..TurnFilter::default()
     };
-    let failures = app.parts.store.failures(filter, limit).await?;
+    let failures = app.backends.store.failures(filter, limit).await?;
     let shown: u64 = failures.by_cause.iter().map(|cause| cause.turns).sum();
     Ok(Json(FailureCauses {
         data: failures.by_cause.into_iter().map(views::failure_cause).collect(),

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use crate::{
     logs::{
-        folded_log::{Folded, Outcome as TurnResult, outcomes},
+        folded_log::{Folded, TurnResult, turn_results},
         subscription::{Signal, Subscription},
     },
     server::{
@@ -53,13 +53,13 @@ impl WaitParams {
 
 /// Returns the row of a turn. A turn of another tenant does not exist.
 pub(crate) async fn find(app: &AppState, principal: &Principal, id: TurnId) -> Result<store::Turn, ApiError> {
-    let turn = app.parts.store.turn(id).await?.filter(|turn| principal.sees(&turn.tenant));
+    let turn = app.backends.store.turn(id).await?.filter(|turn| principal.sees(&turn.tenant));
     turn.ok_or_else(|| store::Error::UnknownTurn(id).into())
 }
 
 /// Returns the current row of a turn that the principal is known to see.
 pub(crate) async fn load(app: &AppState, id: TurnId) -> Result<store::Turn, ApiError> {
-    let turn = app.parts.store.turn(id).await?;
+    let turn = app.backends.store.turn(id).await?;
     turn.ok_or_else(|| store::Error::UnknownTurn(id).into())
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn show_ended(
     turn: store::Turn,
 ) -> Result<(Turn, Option<UsageTotal>), ApiError> {
     let thread = read_thread(app, turn.thread, &[&turn]).await?;
-    let usage = match thread.outcomes.get(&turn.id) {
+    let usage = match thread.results.get(&turn.id) {
         Some(outcome) => Some(outcome.thread_usage),
         // The turn never started, or its log cannot be read.
         None => match thread_usage(app, turn.thread).await {
@@ -136,9 +136,9 @@ pub(crate) async fn thread_usage(app: &AppState, thread: ThreadId) -> Result<Usa
 }
 
 /// Part of a thread that the responses of its turns need.
-struct ThreadOutcomes {
+struct ThreadResults {
     strategy: String,
-    outcomes: BTreeMap<TurnId, TurnResult>,
+    results: BTreeMap<TurnId, TurnResult>,
     /// Reason why the log cannot be read.
     unreadable: Option<String>,
 }
@@ -162,25 +162,25 @@ async fn read_thread(
     app: &AppState,
     thread: ThreadId,
     turns: &[&store::Turn],
-) -> Result<ThreadOutcomes, ApiError> {
-    let unreadable = match outcomes(app, thread, turns).await {
-        Ok(Some((strategy, outcomes))) => {
-            return Ok(ThreadOutcomes { strategy: strategy.to_owned(), outcomes, unreadable: None });
+) -> Result<ThreadResults, ApiError> {
+    let unreadable = match turn_results(app, thread, turns).await {
+        Ok(Some((strategy, results))) => {
+            return Ok(ThreadResults { strategy: strategy.to_owned(), results, unreadable: None });
         }
         Ok(None) => None,
         // One invalid log must not hide the turns of other threads.
         Err(error) if error.kind == Kind::Damaged => Some(error.detail().to_owned()),
         Err(error) => return Err(error),
     };
-    let row = app.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
-    Ok(ThreadOutcomes { strategy: row.strategy, outcomes: BTreeMap::new(), unreadable })
+    let row = app.backends.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
+    Ok(ThreadResults { strategy: row.strategy, results: BTreeMap::new(), unreadable })
 }
 
-fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadOutcomes>) -> Turn {
+fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadResults>) -> Turn {
     let thread = threads.get_mut(&turn.thread);
     let (strategy, outcome, unreadable) = match thread {
         Some(thread) => {
-            let outcome = thread.outcomes.remove(&turn.id).unwrap_or_default();
+            let outcome = thread.results.remove(&turn.id).unwrap_or_default();
             (thread.strategy.clone(), outcome, thread.unreadable.clone())
         }
         None => (String::new(), TurnResult::default(), None),

@@ -101,7 +101,7 @@ pub(crate) fn find_strategy(
 
 /// Returns the configuration of the operator: that of the strategy, and over it that of the tenant. Null if there is none.
 pub(crate) fn operator_config(app: &AppState, tenant: &str, strategy: &str) -> Value {
-    let mut config = app.tuned.get(strategy).cloned().unwrap_or_default();
+    let mut config = app.strategy_configs.get(strategy).cloned().unwrap_or_default();
     if let Some(own) = app.tenant_rules.of(tenant).config.get(strategy) {
         overlay(&mut config, own.clone());
     }

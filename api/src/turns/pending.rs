@@ -56,7 +56,7 @@ pub(crate) async fn list(
 ) -> Result<Json<PendingTurns>, ApiError> {
     let limit = limit(params.limit)?;
     let filter = PendingFilter { tenant: principal.only(), thread: params.thread_id };
-    let store = &app.parts.store;
+    let store = &app.backends.store;
     let stances = store.count_pending(filter).await?;
     let Runnable { mut pending, not_inspected } = explain_runnable(&app, filter, &stances).await?;
     let mut groups = grouped(&pending);
@@ -105,7 +105,7 @@ async fn explain_runnable(
     let Some(all) = stances.get(&WaitReason::Runnable).map(|stance| stance.turns) else {
         return Ok(Runnable { pending: Vec::new(), not_inspected: 0 });
     };
-    let runnable = app.parts.store.pending_turns(WaitReason::Runnable, filter, INSPECTED_MAX).await?;
+    let runnable = app.backends.store.pending_turns(WaitReason::Runnable, filter, INSPECTED_MAX).await?;
     let count = |some: &[store::PendingTurn]| u64::try_from(some.len()).unwrap_or(u64::MAX);
     let jobs = Jobs::load(app, filter.thread).await?;
     let beyond = all.saturating_sub(count(&runnable));
@@ -129,7 +129,7 @@ pub(crate) struct Count {
 /// Counts the turns of all tenants that are not running, by each reason. A reason is a label in metrics.
 pub(crate) async fn count(app: &AppState) -> Result<BTreeMap<&'static str, Count>, ApiError> {
     let all = PendingFilter::default();
-    let stances = app.parts.store.count_pending(all).await?;
+    let stances = app.backends.store.count_pending(all).await?;
     let Runnable { pending, not_inspected } = explain_runnable(app, all, &stances).await?;
     let mut counts: BTreeMap<&'static str, Count> =
         PendingCause::ALL.map(|cause| (cause.as_str(), Count::default())).into();

@@ -50,9 +50,9 @@ pub(super) struct Jobs {
 impl Jobs {
     /// Reads the pauses and the queue, which lists its first jobs. Explains the turns of one thread, or of all.
     pub(super) async fn load(app: &AppState, thread: Option<ThreadId>) -> Result<Self, ApiError> {
-        let pauses = app.parts.store.pauses().await?;
+        let pauses = app.backends.store.pauses().await?;
         let unavailable = |error: queue::QueueError| Kind::Unavailable.because(error.to_string());
-        let queue = &app.parts.queue;
+        let queue = &app.backends.queue;
         let list = queue.list(MAX_LISTED).await.map_err(unavailable)?;
         let is_long = list.len() >= MAX_LISTED;
         let enqueued = match thread {

@@ -79,7 +79,7 @@ pub(crate) async fn list(
     };
     let filter =
         TurnFilter { tenant, thread: params.thread_id, status, conditions: conditions.as_ref(), order };
-    let rows = app.parts.store.turns(filter, params.after, limit + 1).await?;
+    let rows = app.backends.store.turns(filter, params.after, limit + 1).await?;
     let Page { data, has_more } = page(rows, limit);
     Ok(Json(Page { data: show_all(&app, data).await?, has_more }))
 }

@@ -170,17 +170,17 @@ async fn enqueue_traced(
     let tenant = match &turn.thread {
         Opening::New(opened) => opened.tenant.clone(),
         Opening::Existing(id) | Opening::Asking(id, _) => {
-            let thread = app.parts.store.thread(*id).await?;
+            let thread = app.backends.store.thread(*id).await?;
             thread.ok_or(store::Error::UnknownThread(*id))?.tenant
         }
     };
     if let Err(full) = app.admit(&tenant).await {
         // A repetition adds no turn.
         let Some(idempotency) = &turn.idempotency else { return Err(full) };
-        let known = app.parts.store.submitted(&tenant, idempotency).await?;
+        let known = app.backends.store.submitted(&tenant, idempotency).await?;
         return known.map(|turn| (turn, true)).ok_or(full);
     }
-    let submitted = app.parts.store.submit(turn).await?;
+    let submitted = app.backends.store.submit(turn).await?;
     let (known, is_next) = match &submitted {
         Submitted::New(_) => (false, true),
         Submitted::Behind(_) => (false, false),
@@ -189,7 +189,7 @@ async fn enqueue_traced(
     };
     let turn = submitted.into_turn();
     if let Some(parent) = parent.filter(|_| !known) {
-        let kept = app.parts.store.keep_trace_parent(turn.thread, turn.id, &parent.to_string()).await;
+        let kept = app.backends.store.keep_trace_parent(turn.thread, turn.id, &parent.to_string()).await;
         if let Err(error) = kept {
             tracing::warn!(turn = %turn.id, %error, "cannot keep the traceparent of a turn");
         }
@@ -215,7 +215,7 @@ pub(crate) async fn repeated(
     wait: Option<Duration>,
 ) -> Result<Option<Response>, ApiError> {
     let Some(idempotency) = idempotency else { return Ok(None) };
-    match app.parts.store.submitted(tenant, idempotency).await? {
+    match app.backends.store.submitted(tenant, idempotency).await? {
         Some(turn) => respond_replayed(app, turn, wait).await.map(Some),
         None => Ok(None),
     }

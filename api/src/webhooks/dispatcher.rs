@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use queue::clock;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use secrecy::ExposeSecret as _;
-use store::webhooks::{Delivery, DeliveryLimits, Endpoint, Outcome, Webhook};
+use store::webhooks::{AttemptOutcome, Delivery, DeliveryLimits, Endpoint, Webhook};
 use tokio::{
     task::{self, JoinError, JoinSet},
     time::sleep,
@@ -102,7 +102,7 @@ impl WebhookDispatcher {
                 warn!(error = error.detail(), "cannot read due webhook deliveries; retrying");
             }
             if checks.is_multiple_of(CHECKS_PER_SWEEP)
-                && let Err(error) = self.app.parts.store.sweep_deliveries().await
+                && let Err(error) = self.app.backends.store.sweep_deliveries().await
             {
                 warn!(%error, "cannot remove old webhook deliveries");
             }
@@ -125,7 +125,7 @@ impl WebhookDispatcher {
         }
         // Longer than the response timeout.
         let lease = clock::duration_micros(self.app.webhooks.timeout.saturating_mul(3) / 2);
-        for (to, delivery) in self.app.parts.store.claim_deliveries(AT_ONCE, &busy, lease).await? {
+        for (to, delivery) in self.app.backends.store.claim_deliveries(AT_ONCE, &busy, lease).await? {
             let (app, clients) = (Arc::clone(&self.app), Arc::clone(&self.clients));
             self.in_progress.begin(to, async move {
                 if let Err(error) = deliver(&app, &clients, &delivery).await {
@@ -143,7 +143,7 @@ impl WebhookDispatcher {
 }
 
 async fn deliver(app: &AppState, clients: &Clients, delivery: &Delivery) -> Result<(), ApiError> {
-    let store = &app.parts.store;
+    let store = &app.backends.store;
     // The deliveries of a removed webhook are removed with it.
     let Some(webhook) = store.webhook(delivery.webhook).await? else { return Ok(()) };
     let sent = match &webhook.disabled {
@@ -151,8 +151,8 @@ async fn deliver(app: &AppState, clients: &Clients, delivery: &Delivery) -> Resu
         None => send(app, clients, &webhook, delivery).await,
     };
     let outcome = match sent {
-        Ok(status) if (200..300).contains(&status) => Outcome::Arrived { status },
-        Ok(410) => Outcome::Gone { status: 410 },
+        Ok(status) if (200..300).contains(&status) => AttemptOutcome::Arrived { status },
+        Ok(410) => AttemptOutcome::Gone { status: 410 },
         Ok(status) => missed(app, &webhook, delivery, FailedAttempt::with_status(status)),
         Err(failed) => missed(app, &webhook, delivery, failed),
     };
@@ -224,14 +224,14 @@ fn chain(error: &dyn std::error::Error) -> String {
     message
 }
 
-fn missed(app: &AppState, webhook: &Webhook, delivery: &Delivery, failed: FailedAttempt) -> Outcome {
+fn missed(app: &AppState, webhook: &Webhook, delivery: &Delivery, failed: FailedAttempt) -> AttemptOutcome {
     let after = usize::try_from(delivery.attempts).ok().and_then(|count| count.checked_sub(1));
     let pause = after.and_then(|nth| app.webhooks.retries.get(nth)).filter(|_| webhook.disabled.is_none());
     let again = pause.map(|pause| {
         let requested = Duration::from_secs(failed.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));
         clock::now().saturating_add(clock::duration_micros(jittered(*pause).max(requested)))
     });
-    Outcome::Missed { status: failed.status, error: failed.message, again }
+    AttemptOutcome::Missed { status: failed.status, error: failed.message, again }
 }
 
 /// Adds up to 20 % to a delay, so that deliveries that failed at the same time are not all retried at the same time.

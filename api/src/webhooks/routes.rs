@@ -61,7 +61,7 @@ pub(crate) async fn add(
     }
     let secret = new_secret()?;
     let webhook = Webhook::new(tenant, &new.url, types, secret.clone().into());
-    if !app.parts.store.add_webhook(&webhook).await? {
+    if !app.backends.store.add_webhook(&webhook).await? {
         return Err(Kind::NotNow
             .because(format!("the maximum of {MOST_WEBHOOKS} webhooks is reached"))
             .hint("remove one with DELETE /v1/webhooks/{id}"));
@@ -88,7 +88,7 @@ pub(crate) async fn list(
     State(app): SharedState,
     principal: Principal,
 ) -> Result<Json<Page<api_types::Webhook>>, ApiError> {
-    let all = app.parts.store.webhooks(principal.only()).await?;
+    let all = app.backends.store.webhooks(principal.only()).await?;
     Ok(Json(whole(all.into_iter().map(view::webhook).collect())))
 }
 
@@ -109,7 +109,7 @@ pub(crate) async fn remove(
     Path(id): Path<Uuid>,
 ) -> Result<Json<api_types::Webhook>, ApiError> {
     let webhook = find(&app, &principal, id).await?;
-    app.parts.store.remove_webhook(id).await?;
+    app.backends.store.remove_webhook(id).await?;
     tracing::info!(webhook = %id, "webhook removed");
     Ok(Json(view::webhook(webhook)))
 }
@@ -119,7 +119,7 @@ async fn find(app: &AppState, principal: &Principal, id: Uuid) -> Result<Webhook
     let sees = |webhook: &Webhook| {
         webhook.tenant.as_deref().map_or(principal.only().is_none(), |tenant| principal.sees(tenant))
     };
-    let webhook = app.parts.store.webhook(id).await?.filter(sees);
+    let webhook = app.backends.store.webhook(id).await?.filter(sees);
     webhook.ok_or_else(|| Kind::UnknownWebhook.because(format!("webhook {id} does not exist")))
 }
 
@@ -158,7 +158,7 @@ pub(crate) async fn deliveries(
     let invalid = |err| Kind::Invalid.because(format!("state: {err}"));
     let state = params.state.map(|state| state.parse().map_err(invalid)).transpose()?;
     let filter = DeliveryFilter { tenant: principal.only(), webhook: params.webhook_id, state };
-    let rows = app.parts.store.deliveries(filter, params.after, limit + 1).await?;
+    let rows = app.backends.store.deliveries(filter, params.after, limit + 1).await?;
     Ok(Json(page(rows, limit).map(view::delivery)))
 }
 
@@ -184,7 +184,7 @@ pub(crate) async fn redeliver(
         let detail = format!("webhook {} is disabled: {reason}", webhook.id);
         return Err(Kind::NotNow.because(detail).hint("remove it and create another one"));
     }
-    app.parts.store.redeliver(id).await?;
+    app.backends.store.redeliver(id).await?;
     app.deliveries_changed.notify_one();
     Ok(Json(view::delivery(find_delivery(&app, &principal, id).await?.0)))
 }
@@ -195,7 +195,7 @@ async fn find_delivery(
     id: Uuid,
 ) -> Result<(Delivery, Webhook), ApiError> {
     let unknown = || Kind::UnknownDelivery.because(format!("delivery {id} does not exist"));
-    let delivery = app.parts.store.delivery(id).await?.ok_or_else(unknown)?;
+    let delivery = app.backends.store.delivery(id).await?.ok_or_else(unknown)?;
     let webhook = find(app, principal, delivery.webhook).await.map_err(|_| unknown())?;
     Ok((delivery, webhook))
 }

@@ -21,7 +21,7 @@ const TURNS: usize = 3;
 const EVENTS: usize = 300;
 
 /// One answer in this many fails, and one request in this many is cancelled.
-const FALTERS: u32 = 20;
+const FAILURES: u32 = 20;
 const CANCELS: u32 = 60;
 
 /// Time of every message, the same on every machine.
@@ -37,13 +37,13 @@ struct World {
     graph: &'static dyn Graph,
     openings: Vec<Event>,
     messages: Vec<Vec<Message>>,
-    answers: BTreeMap<Place, Vec<Answer>>,
+    answers: BTreeMap<Place, Vec<RecordedAnswer>>,
 }
 
 /// Place of a request: the node and the kind of request.
 type Place = (String, &'static str);
 
-type Answer = (Response, Option<Usage>);
+type RecordedAnswer = (Response, Option<Usage>);
 
 /// Reasons why a corpus cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,7 @@ impl Corpus {
     /// [`InvalidLog`] if today's code cannot continue.
     pub fn log(&self, number: u64) -> Result<Vec<Event>, InvalidLog> {
         let nth = usize::try_from(number % self.worlds.len() as u64).unwrap_or_default();
-        Life::new(&self.worlds[nth], Rng::with_seed(number)).live()
+        ThreadGenerator::new(&self.worlds[nth], Rng::with_seed(number)).generate()
     }
 }
 
@@ -105,7 +105,7 @@ impl World {
             let text = fs::read_to_string(&path).map_err(|error| unread(&path, error))?;
             let script: Result<Vec<Event>, _> = text.lines().map(serde_json::from_str).collect();
             let script = script.map_err(|error| unread(&path, error.into()))?;
-            world.hear(&script).map_err(|error| CorpusError::Foreign { path, error })?;
+            world.collect(&script).map_err(|error| CorpusError::Foreign { path, error })?;
         }
         if world.openings.is_empty() {
             return Err(unread(folder, io::Error::new(io::ErrorKind::NotFound, "no recorded log is there")));
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// Collects the data of a recorded log.
-    fn hear(&mut self, script: &[Event]) -> Result<(), InvalidLog> {
+    fn collect(&mut self, script: &[Event]) -> Result<(), InvalidLog> {
         let mut thread = self.graph.begin();
         for event in rerun(self.graph, script)?.log {
             if let Event::Opened(_) = &event {
@@ -135,36 +135,36 @@ impl World {
 }
 
 /// A thread that is being generated.
-struct Life<'a> {
+struct ThreadGenerator<'a> {
     world: &'a World,
     rng: Rng,
     thread: Box<dyn DynThread>,
     log: Vec<Event>,
 }
 
-impl<'a> Life<'a> {
+impl<'a> ThreadGenerator<'a> {
     fn new(world: &'a World, rng: Rng) -> Self {
         Self { world, rng, thread: world.graph.begin(), log: Vec::new() }
     }
 
-    fn live(mut self) -> Result<Vec<Event>, InvalidLog> {
+    fn generate(mut self) -> Result<Vec<Event>, InvalidLog> {
         let opening = self.rng.usize(..self.world.openings.len());
-        self.happen(self.world.openings[opening].clone())?;
+        self.append(self.world.openings[opening].clone())?;
         let mut turns = self.rng.usize(1..=TURNS);
         while self.log.len() < EVENTS {
             match self.thread.next()? {
-                Next::Append(event) => self.happen(event)?,
+                Next::Append(event) => self.append(event)?,
                 Next::Perform(_) if self.rng.u32(..CANCELS) == 0 => {
-                    self.happen(Cancelled { actor: "corpus".to_owned(), caller: None }.into())?;
+                    self.append(Cancelled { actor: "corpus".to_owned(), caller: None }.into())?;
                 }
                 Next::Perform(due) => {
                     for due in due.iter().filter(|call| call.is_write()) {
-                        self.happen(Attempted { slot: due.slot, worker: "corpus".to_owned() }.into())?;
+                        self.append(Attempted { slot: due.slot, worker: "corpus".to_owned() }.into())?;
                     }
                     for due in due {
                         let outcome = self.outcome(&due.request);
                         let event = self.thread.receive(due.slot, outcome, 0);
-                        self.happen(event)?;
+                        self.append(event)?;
                     }
                 }
                 Next::Wait if turns == 0 || matches!(self.thread.status(), RunStatus::Failed { .. }) => {
@@ -172,29 +172,29 @@ impl<'a> Life<'a> {
                 }
                 Next::Wait => {
                     turns -= 1;
-                    let Some(event) = self.hear() else { break };
-                    self.happen(event)?;
+                    let Some(event) = self.next_message() else { break };
+                    self.append(event)?;
                 }
             }
         }
         Ok(self.log)
     }
 
-    fn happen(&mut self, event: Event) -> Result<(), InvalidLog> {
+    fn append(&mut self, event: Event) -> Result<(), InvalidLog> {
         self.thread.apply(&event)?;
         self.log.push(event);
         Ok(())
     }
 
     /// Draws the next message of a person; `None` if the thread accepts none of the recorded messages.
-    fn hear(&mut self) -> Option<Event> {
+    fn next_message(&mut self) -> Option<Event> {
         let messages = self.rng.choice(&self.world.messages)?.clone();
         let turn = Uuid::from_u128(self.rng.u128(..));
         self.thread.accept_message(turn, "corpus", TIME, Policy::Auto, messages).ok()
     }
 
-    fn outcome(&mut self, request: &Request) -> Result<Answer, Fault> {
-        if self.rng.u32(..FALTERS) == 0 {
+    fn outcome(&mut self, request: &Request) -> Result<RecordedAnswer, Fault> {
+        if self.rng.u32(..FAILURES) == 0 {
             return Err(Fault::transient("the line was cut"));
         }
         let place = (self.thread.node().unwrap_or_default(), kind(request));

@@ -1,15 +1,15 @@
 //! Costs are counted as for budgets, and nothing is counted twice.
 
-use audit::{Spending, Took};
+use audit::{CostTotal, Spending};
 use shared::{Event, Forked, Usage};
 
 use crate::fixtures::{all, fixture_log};
 
-fn sum(log: &[Event], price: audit::Price<'_>) -> Took {
+fn sum(log: &[Event], price: audit::Price<'_>) -> CostTotal {
     let mut spending = Spending::default();
-    log.iter().for_each(|event| spending.see(event, price));
-    spending.shares().values().fold(Took::default(), |mut sum, took| {
-        sum.add(took);
+    log.iter().for_each(|event| spending.apply(event, price));
+    spending.shares().values().fold(CostTotal::default(), |mut sum, total| {
+        sum.add(total);
         sum
     })
 }

@@ -47,8 +47,8 @@ impl Figure for Views {
         let mut seen = Seen::default();
         for _ in 0..bench.effort.rounds() {
             bench.round()?;
-            seen.short.look(&installation, short, 1_000).await?;
-            seen.long.look(&installation, long, 100_000).await?;
+            seen.short.measure(&installation, short, 1_000).await?;
+            seen.long.measure(&installation, long, 100_000).await?;
         }
         let memory = installation.memory()?;
         let api = memory.iter().find(|(name, _)| *name == "api").map_or(f64::NAN, |(_, mib)| *mib);
@@ -72,7 +72,7 @@ struct Seen {
 }
 
 impl Times {
-    async fn look(&mut self, installation: &Installation, thread: ThreadId, events: u64) -> Result<()> {
+    async fn measure(&mut self, installation: &Installation, thread: ThreadId, events: u64) -> Result<()> {
         let (mut threads, mut turns, mut states, mut answers) = (vec![], vec![], vec![], vec![]);
         for nth in 0..REQUESTS {
             threads.push(timed(installation, &format!("/v1/threads/{thread}?messages=100")).await?);

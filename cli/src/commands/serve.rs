@@ -41,7 +41,7 @@ pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
     output::note(&ready(&ctx, address));
     let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
     let signals = tokio::spawn(handle_signals(stop_worker.clone(), stop_api.clone()));
-    let _reread = reread_keys_on_hangup(&ctx, address, &dev.door.keys);
+    let _reread = reread_keys_on_hangup(&ctx, address, &dev.config.keys);
     dev.serve(stop_worker, stop_api).await;
     signals.abort();
     Ok(Exit::Ok)
@@ -128,7 +128,7 @@ impl Dev {
         let claim = Claim::of(settings, hint)?;
         store.migrate().await?;
         let parts = connect_parts(settings, &store, Alone::Yes).await?;
-        let door = engine::door(settings, origins, parts.clone(), strategies.clone())?;
+        let config = engine::api_config(settings, origins, parts.clone(), strategies.clone())?;
         let world = Arc::new(engine::world(settings, &parts.store)?);
         let bounds = engine::wait_for_servers(|| engine::bounds(settings)).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
@@ -138,7 +138,7 @@ impl Dev {
 
     /// The store of its events.
     pub(super) fn store(&self) -> &Store {
-        &self.door.parts.store
+        &self.config.parts.store
     }
 
     /// Adds a random operator key to the API, for the process that started it.
@@ -147,7 +147,7 @@ impl Dev {
         let random = rustls::crypto::ring::default_provider().secure_random;
         random.fill(&mut bytes).map_err(rustls::Error::from)?;
         let key = SecretString::from(hex::encode(bytes));
-        self.door.keys.add_operator(&key);
+        self.config.keys.add_operator(&key);
         Ok(key)
     }
 
@@ -158,8 +158,8 @@ impl Dev {
 
     /// Serves until both are stopped.
     pub(super) async fn serve(self, stop_worker: Shutdown, stop_api: CancellationToken) {
-        let Self { listener, door, worker, world, claim, export, reports } = self;
-        tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker));
+        let Self { listener, config, worker, world, claim, export, reports } = self;
+        tokio::join!(api::serve(listener, config, stop_api), worker.run(stop_worker));
         drop(reports);
         world.close().await;
         finish(export).await;
@@ -180,9 +180,9 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let store = engine::wait_for_servers(|| ctx.store()).await?;
     let (store, export) = LiveExport::start(&ctx.settings, store)?;
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
-    let door = engine::door(&ctx.settings, &ctx.origins, parts, ctx.strategies.clone())?;
+    let config = engine::api_config(&ctx.settings, &ctx.origins, parts, ctx.strategies.clone())?;
     let address = listener.local_addr()?;
-    let _reread = reread_keys_on_hangup(&ctx, address, &door.keys);
+    let _reread = reread_keys_on_hangup(&ctx, address, &config.keys);
     info!(%address, "listening");
     // A consumer of JSON log messages gets nothing else on stderr.
     if is_text {
@@ -190,7 +190,7 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     }
     let stop = CancellationToken::new();
     let signals = tokio::spawn(handle_signals(Shutdown::default(), stop.clone()));
-    api::serve(listener, door, stop).await;
+    api::serve(listener, config, stop).await;
     finish(export).await;
     signals.abort();
     Ok(Exit::Ok)

@@ -33,7 +33,7 @@ pub(super) fn collect_answers<T>(answers: Vec<Result<T, QueueError>>) -> Result<
 /// Claims in progress, one per partition. An answer that arrives after a claim has returned is used by the next claim.
 #[derive(Default)]
 pub(super) struct PartitionClaims {
-    in_progress: FuturesUnordered<BoxFuture<'static, Answer>>,
+    in_progress: FuturesUnordered<BoxFuture<'static, ClaimedJobs>>,
     /// Slots offered to each partition in progress.
     offered: BTreeMap<usize, usize>,
     /// Partitions that failed, with the end of their pause.
@@ -42,7 +42,7 @@ pub(super) struct PartitionClaims {
     first: usize,
 }
 
-struct Answer {
+struct ClaimedJobs {
     partition: usize,
     jobs: Result<Vec<Job>, QueueError>,
 }
@@ -105,13 +105,13 @@ impl PartitionClaims {
             let partition = Arc::clone(&partitions[number]);
             self.offered.insert(number, share);
             let claim = async move {
-                Answer { partition: number, jobs: partition.claim_within(share.into(), wait).await }
+                ClaimedJobs { partition: number, jobs: partition.claim_within(share.into(), wait).await }
             };
             self.in_progress.push(claim.boxed());
         }
     }
 
-    fn finish(&mut self, answer: Answer) -> Result<Vec<Job>, QueueError> {
+    fn finish(&mut self, answer: ClaimedJobs) -> Result<Vec<Job>, QueueError> {
         self.offered.remove(&answer.partition);
         if answer.jobs.is_err() {
             self.paused.insert(answer.partition, Instant::now() + FAILURE_PAUSE);

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Error, Store,
     log::{Transaction, plain, signed, unsigned},
-    sql_batch::{Words, number, text},
+    sql_batch::{StatementText, number, text},
 };
 
 /// Error code of a line whose `custom_id` an earlier line already has.
@@ -147,7 +147,7 @@ async fn add_lines(
 
 /// Links items to their results by line number. The invalid lines are known only after the insert.
 async fn point(tx: &Transaction, batch: &Batch, bad: Vec<(i64, u64)>) -> Result<(), Error> {
-    const WORDS: Words = Words {
+    const STATEMENT: StatementText = StatementText {
         postgres: "UPDATE batch_items SET result_no = it.n \
                    FROM (SELECT $1::uuid AS batch_id, it.* FROM unnest($2::bigint[], $3::bigint[]) AS it \
                    (n, nth) OFFSET 0) AS it \
@@ -157,7 +157,7 @@ async fn point(tx: &Transaction, batch: &Batch, bad: Vec<(i64, u64)>) -> Result<
     };
     if !bad.is_empty() {
         let columns = [number("n", &bad, |(n, _)| *n), number("nth", &bad, |(_, nth)| signed(*nth))];
-        tx.execute_raw(WORDS.with(tx, [batch.id.into()], columns)).await?;
+        tx.execute_raw(STATEMENT.with(tx, [batch.id.into()], columns)).await?;
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ fn renamed(line: &Line) -> Line {
 
 /// Inserts the lines whose number and name are new, and returns their numbers.
 async fn insert(tx: &Transaction, batch: &Batch, lines: &[Line]) -> Result<BTreeSet<u64>, Error> {
-    const WORDS: Words = Words {
+    const STATEMENT: StatementText = StatementText {
         postgres: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
                    priority, attempt, cache_key, strategy, input_tokens, output_tokens, micro_usd, code, message) \
                    SELECT $1, nth, $2, nullif(custom_id, ''), chunk, start, length, state, priority, 1, \
@@ -206,6 +206,6 @@ async fn insert(tx: &Transaction, batch: &Batch, lines: &[Line]) -> Result<BTree
         text("message", lines, |line| line.fault().map(|(_, message)| plain(message))),
     ];
     let values = [batch.id.into(), batch.tenant.as_str().into()];
-    let rows = tx.query_all_raw(WORDS.with(tx, values, columns)).await?;
+    let rows = tx.query_all_raw(STATEMENT.with(tx, values, columns)).await?;
     rows.into_iter().map(|row| unsigned(row.try_get("", "nth")?)).collect()
 }

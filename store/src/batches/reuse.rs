@@ -9,7 +9,7 @@ use super::{CacheKey, Item, lines::ROWS};
 use crate::{
     Error, Store, ThreadId, TurnId,
     log::{plain, signed, unsigned},
-    sql_batch::{Words, number, text},
+    sql_batch::{StatementText, number, text},
 };
 
 /// Result of an earlier line with the same name and content.
@@ -41,7 +41,7 @@ impl Store {
             turn_id: Option<TurnId>,
             line: String,
         }
-        const WORDS: Words = Words {
+        const STATEMENT: StatementText = StatementText {
             postgres: "SELECT it.nth AS wanted, items.thread_id, items.turn_id, (SELECT line FROM batch_results \
                        WHERE batch_id = items.batch_id AND n = items.result_no) AS line \
                        FROM unnest($2::bigint[], $3::text[], $4::text[]) AS it (nth, custom_id, cache_key) \
@@ -62,7 +62,7 @@ impl Store {
             text("custom_id", wanted, |line| line.custom_id.clone()),
             text("cache_key", wanted, |line| line.cache_key.clone()),
         ];
-        let statement = WORDS.with(pool, [tenant.into()], columns);
+        let statement = STATEMENT.with(pool, [tenant.into()], columns);
         let mut found = BTreeMap::new();
         for row in Row::find_by_statement(statement).all(pool).await? {
             let unread = |error| Error::Database(format!("a result cannot be read: {error}"));
@@ -86,7 +86,7 @@ impl Store {
         tenant: &str,
         lines: &[(String, CacheKey)],
     ) -> Result<HashSet<usize>, Error> {
-        const WORDS: Words = Words {
+        const STATEMENT: StatementText = StatementText {
             postgres: "SELECT it.nth AS nth FROM unnest($2::bigint[], $3::text[], $4::text[]) \
                        AS it (nth, custom_id, cache_key) \
                        CROSS JOIN LATERAL (SELECT 1 FROM batch_items WHERE tenant = $1 \
@@ -106,7 +106,7 @@ impl Store {
                 text("custom_id", &lines, |(_, (name, _))| plain(name)),
                 text("cache_key", &lines, |(_, (_, cache_key))| cache_key.hash.clone()),
             ];
-            let statement = WORDS.with(pool, [tenant.into()], columns);
+            let statement = STATEMENT.with(pool, [tenant.into()], columns);
             for row in pool.query_all_raw(statement).await? {
                 let nth = usize::try_from(unsigned(row.try_get("", "nth")?)?).unwrap_or(usize::MAX);
                 known.insert(page * ROWS + nth);

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Error, Store, ThreadId, TurnId,
     log::{Transaction, plain, signed},
-    sql_batch::{Words, id, number, text},
+    sql_batch::{StatementText, id, number, text},
 };
 
 /// Error code of an item whose turn failed.
@@ -164,7 +164,7 @@ async fn change(
     batch: BatchId,
     changes: Vec<(&ItemTransition, Option<i64>)>,
 ) -> Result<(), Error> {
-    const WORDS: Words = Words {
+    const STATEMENT: StatementText = StatementText {
         postgres: "UPDATE batch_items SET state = it.state, \
                    thread_id = nullif(it.thread_id, '00000000-0000-0000-0000-000000000000'), \
                    turn_id = nullif(it.turn_id, '00000000-0000-0000-0000-000000000000'), submitted_at = nullif(it.submitted_at, -1), \
@@ -214,7 +214,7 @@ async fn change(
         }),
         number("result_no", &changes, |(_, result_no)| *result_no),
     ];
-    let changed = tx.execute_raw(WORDS.with(tx, [batch.into()], columns)).await?;
+    let changed = tx.execute_raw(STATEMENT.with(tx, [batch.into()], columns)).await?;
     if changed.rows_affected() == wanted { Ok(()) } else { Err(Error::BatchLost(batch)) }
 }
 
@@ -224,7 +224,7 @@ async fn rename(
     owner: String,
     cache_keys: Vec<(u64, String)>,
 ) -> Result<(), Error> {
-    const WORDS: Words = Words {
+    const STATEMENT: StatementText = StatementText {
         postgres: "UPDATE batch_items SET cache_key = it.cache_key FROM (SELECT $1::uuid AS batch_id, it.* \
                    FROM unnest($2::bigint[], $3::text[]) AS it (nth, cache_key) OFFSET 0) AS it \
                    WHERE batch_items.batch_id = ANY (ARRAY[it.batch_id]) AND batch_items.nth = it.nth \
@@ -238,7 +238,7 @@ async fn rename(
         number("nth", &cache_keys, |(nth, _)| signed(*nth)),
         text("cache_key", &cache_keys, |(_, cache_key)| cache_key.clone()),
     ];
-    let renamed = tx.execute_raw(WORDS.with(tx, [batch.into()], columns)).await?;
+    let renamed = tx.execute_raw(STATEMENT.with(tx, [batch.into()], columns)).await?;
     lock_batch(tx, batch, &owner).await?;
     if renamed.rows_affected() == wanted { Ok(()) } else { Err(Error::BatchLost(batch)) }
 }
@@ -265,7 +265,7 @@ impl Results {
 
     /// Inserts the results and returns the last number.
     pub(crate) async fn write(self, tx: &Transaction, batch: BatchId) -> Result<i64, Error> {
-        const WORDS: Words = Words {
+        const STATEMENT: StatementText = StatementText {
             postgres: "INSERT INTO batch_results (batch_id, n, nth, at, line) SELECT $1, n, nth, $2, line \
                        FROM unnest($3::bigint[], $4::bigint[], $5::text[]) AS it (n, nth, line)",
             sqlite: "INSERT INTO batch_results (batch_id, n, nth, at, line) \
@@ -277,7 +277,7 @@ impl Results {
                 number("nth", &self.rows, |(_, nth, _)| signed(*nth)),
                 text("line", &self.rows, |(.., line)| line.clone()),
             ];
-            tx.execute_raw(WORDS.with(tx, [batch.into(), clock::now().into()], columns)).await?;
+            tx.execute_raw(STATEMENT.with(tx, [batch.into(), clock::now().into()], columns)).await?;
         }
         Ok(self.last)
     }

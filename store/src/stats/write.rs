@@ -13,7 +13,7 @@ use super::{CountedEnd, Intervals, Resolution, Tally, tally::Ends};
 use crate::{
     Error, Store,
     log::{Transaction, signed, statement, unsigned},
-    sql_batch::{Words, number, text},
+    sql_batch::{StatementText, number, text},
 };
 
 /// Maximum rows per statement.
@@ -22,7 +22,7 @@ const ROWS_MAX: usize = 1_000;
 /// Time until the counts of a finished interval are complete, in microseconds. Processes write theirs every second.
 const COMPLETE_AFTER: i64 = 60 * 1_000_000;
 
-const ADD_ENDS: Words = Words {
+const ADD_ENDS: StatementText = StatementText {
     postgres: "INSERT INTO ended_turn_counts AS counts (seconds, start, tenant, strategy, ended, cause, turns) \
                SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], \
                $7::bigint[]) ON CONFLICT (seconds, start, tenant, strategy, ended, cause) \
@@ -34,7 +34,7 @@ const ADD_ENDS: Words = Words {
              DO UPDATE SET turns = counts.turns + excluded.turns",
 };
 
-const ADD_RESPONSES: Words = Words {
+const ADD_RESPONSES: StatementText = StatementText {
     postgres: "INSERT INTO model_response_counts AS counts (seconds, start, tenant, strategy, model, responses, \
                input_tokens, output_tokens, micro_usd, without_usage, without_price) \
                SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], \

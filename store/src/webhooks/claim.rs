@@ -68,7 +68,7 @@ impl Store {
             *webhooks.entry(delivery.webhook).or_insert(0) += 1;
         }
         let full = webhooks.iter().filter(|(_, count)| at_once.webhook <= **count).map(|(id, _)| *id);
-        let mut due = self.look(now, at_once.webhook, full.collect()).await?;
+        let mut due = self.due_deliveries(now, at_once.webhook, full.collect()).await?;
         let mut taken = BTreeMap::new();
         while busy.len() + taken.len() < at_once.all {
             let on_their_way = |delivery: &Due| {
@@ -101,7 +101,7 @@ impl Store {
 
     /// Returns due deliveries, at most `each` per webhook and none of the webhooks in `full`. The first delivery of
     /// every tenant comes first, so a backlog of one tenant does not hide the others.
-    async fn look(&self, now: i64, each: usize, full: Vec<WebhookId>) -> Result<Vec<Due>, Error> {
+    async fn due_deliveries(&self, now: i64, each: usize, full: Vec<WebhookId>) -> Result<Vec<Due>, Error> {
         // SQL has no empty lists; no webhook has the nil UUID.
         let full: Vec<Value> = iter::once(Uuid::nil()).chain(full).map(Value::from).collect();
         let marks: Vec<String> = (4..).take(full.len()).map(|nth| format!("${nth}")).collect();
@@ -119,8 +119,8 @@ impl Store {
         let values: [Value; 3] =
             [now.into(), i64::try_from(each).unwrap_or(i64::MAX).into(), LOOKED_AT.into()];
         let pool = &self.database.pool;
-        let look = statement(pool, &sql, values.into_iter().chain(full));
-        Ok(Due::find_by_statement(look).all(pool).await?)
+        let query = statement(pool, &sql, values.into_iter().chain(full));
+        Ok(Due::find_by_statement(query).all(pool).await?)
     }
 }
 

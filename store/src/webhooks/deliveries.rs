@@ -64,7 +64,7 @@ pub struct DeliveryFilter<'a> {
 
 /// Outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// The delivery succeeded.
     Arrived {
         /// HTTP status of the response.
@@ -151,7 +151,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn settle_delivery(&self, tried: &Delivery, outcome: Outcome) -> Result<(), Error> {
+    pub async fn settle_delivery(&self, tried: &Delivery, outcome: AttemptOutcome) -> Result<(), Error> {
         let tried = tried.clone();
         self.database.transact(move |tx| settle(tx, tried, outcome).boxed()).await
     }
@@ -225,16 +225,16 @@ impl Store {
     }
 }
 
-async fn settle(tx: &Transaction, tried: Delivery, outcome: Outcome) -> Result<(), Error> {
+async fn settle(tx: &Transaction, tried: Delivery, outcome: AttemptOutcome) -> Result<(), Error> {
     let (state, status, error, again, gone) = match outcome {
-        Outcome::Arrived { status } => (DeliveryState::Delivered, Some(status), None, None, false),
-        Outcome::Missed { status, error, again: Some(at) } => {
+        AttemptOutcome::Arrived { status } => (DeliveryState::Delivered, Some(status), None, None, false),
+        AttemptOutcome::Missed { status, error, again: Some(at) } => {
             (DeliveryState::Pending, status, Some(error), Some(at), false)
         }
-        Outcome::Missed { status, error, again: None } => {
+        AttemptOutcome::Missed { status, error, again: None } => {
             (DeliveryState::Failed, status, Some(error), None, false)
         }
-        Outcome::Gone { status } => {
+        AttemptOutcome::Gone { status } => {
             let words = format!("the endpoint answered {status}: it accepts no more deliveries");
             (DeliveryState::Failed, Some(status), Some(words), None, true)
         }

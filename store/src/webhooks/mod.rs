@@ -35,7 +35,7 @@ use crate::{
 
 pub use claim::{DeliveryLimits, Endpoint};
 pub(crate) use deliveries::announce;
-pub use deliveries::{Delivery, DeliveryFilter, Outcome};
+pub use deliveries::{AttemptOutcome, Delivery, DeliveryFilter};
 pub use shared::DeliveryState;
 
 /// Id of a webhook: a UUIDv7.

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use shared::{Edge, Edges, PartialResult, ProposedCall, ReadAnswer, Strategy, Thread};
 
 pub use plan::{Payload, Plan, Step};
-pub use state::{ApprovedCall, Attempt, Cause, Ending, Fact, Outcome, Shown, State};
+pub use state::{ApprovedCall, Attempt, Cause, Ending, Fact, Shown, State, StepResult};
 
 /// Strategy that plans commands, has a person approve the plan, and runs it step by step.
 pub struct ActionPlan;

@@ -8,7 +8,7 @@ use shared::{Thread, visible_line};
 
 use super::{
     ActionPlan, commands,
-    state::{Outcome, State},
+    state::{State, StepResult},
 };
 
 /// Arguments of a command.
@@ -57,13 +57,13 @@ impl Step {
     /// unknown payload.
     ///
     /// **Invariant:** every character can be seen, and no description or payload can imitate another line.
-    pub(super) fn shown(&self, nth: usize, outcome: Option<&Outcome>, note: &str) -> String {
+    pub(super) fn shown(&self, nth: usize, outcome: Option<&StepResult>, note: &str) -> String {
         let payload = self.payload.as_ref().map_or(note.to_owned(), |payload| format!(" {}", json(payload)));
         let (mark, text) = match outcome {
             None => ("", String::new()),
-            Some(Outcome::Done { .. }) => ("[done] ", String::new()),
-            Some(Outcome::Skipped { .. }) => ("[skipped] ", String::new()),
-            Some(Outcome::Failed { reason, cause }) => ("", format!("; {}", cause.words(reason))),
+            Some(StepResult::Done { .. }) => ("[done] ", String::new()),
+            Some(StepResult::Skipped { .. }) => ("[skipped] ", String::new()),
+            Some(StepResult::Failed { reason, cause }) => ("", format!("; {}", cause.words(reason))),
         };
         let line = format!("{mark}{} ({}{payload}){text}", self.description, self.command());
         format!("{}. {}", nth + 1, visible_line(&line))
@@ -87,25 +87,25 @@ impl Plan {
     }
 
     /// Formats the plan for a person.
-    pub(super) fn shown(&self, outcomes: &BTreeMap<u32, Outcome>) -> String {
+    pub(super) fn shown(&self, outcomes: &BTreeMap<u32, StepResult>) -> String {
         let line = |(n, step): (usize, &Step)| step.shown(n, outcomes.get(&step.id), "");
         self.steps.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
     }
 
     /// Formats the plan for a model, with the outcome of each step.
-    pub(super) fn told(&self, outcomes: &BTreeMap<u32, Outcome>) -> String {
+    pub(super) fn told(&self, outcomes: &BTreeMap<u32, StepResult>) -> String {
         let line = |step: &Step| {
             let payload =
                 step.payload.as_ref().map_or(String::new(), |payload| format!(", with {}", json(payload)));
             let text = match outcomes.get(&step.id) {
                 None => "open".to_owned(),
-                Some(Outcome::Done { payload, result, .. }) => {
+                Some(StepResult::Done { payload, result, .. }) => {
                     format!("done with {}: {result}", json(payload))
                 }
-                Some(Outcome::Skipped { reason }) => {
+                Some(StepResult::Skipped { reason }) => {
                     format!("skipped by the person after it failed: {reason}")
                 }
-                Some(Outcome::Failed { reason, cause }) => format!("open; {}", cause.words(reason)),
+                Some(StepResult::Failed { reason, cause }) => format!("open; {}", cause.words(reason)),
             };
             format!("- step {} {}: {}{payload} [{text}]", step.id, step.command(), step.description)
         };
@@ -125,9 +125,9 @@ pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Re
     let old = plan.as_ref().map_or(&[][..], |plan| &plan.steps);
     let again: Vec<u32> = proposal.iter().filter_map(|proposed| proposed.step).collect();
     let is_past = |step: &&Step| match outcomes.get(&step.id) {
-        Some(Outcome::Done { .. }) => true,
-        Some(Outcome::Skipped { .. }) => !again.contains(&step.id),
-        Some(Outcome::Failed { .. }) | None => false,
+        Some(StepResult::Done { .. }) => true,
+        Some(StepResult::Skipped { .. }) => !again.contains(&step.id),
+        Some(StepResult::Failed { .. }) | None => false,
     };
     let mut steps: Vec<Step> = old.iter().filter(is_past).cloned().collect();
     let past = steps.len();
@@ -147,7 +147,7 @@ pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Re
             continue;
         }
         let kept = proposed.step.filter(|id| {
-            let is_open = matches!(outcomes.get(id), None | Some(Outcome::Failed { .. }));
+            let is_open = matches!(outcomes.get(id), None | Some(StepResult::Failed { .. }));
             let names_it = |old: &Step| old.id == *id && old.server == step.server && old.tool == step.tool;
             is_open && old.iter().any(names_it) && steps.iter().all(|new| new.id != *id)
         });
@@ -166,8 +166,8 @@ pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Re
 
 /// Returns whether a proposed step repeats one that has succeeded: the model names that step, or the content is the
 /// same.
-fn is_same(old: &Step, outcome: Option<&Outcome>, named: Option<u32>, proposed: &Step) -> bool {
-    let Some(Outcome::Done { payload, .. }) = outcome else { return false };
+fn is_same(old: &Step, outcome: Option<&StepResult>, named: Option<u32>, proposed: &Step) -> bool {
+    let Some(StepResult::Done { payload, .. }) = outcome else { return false };
     match named {
         Some(id) => old.id == id,
         None => {

@@ -12,7 +12,7 @@ pub struct State {
     /// Plan in force. It survives a turn that ends early, so that a later turn can continue it.
     pub plan: Option<Plan>,
     /// Outcomes of the plan's steps so far, by step id.
-    pub outcomes: BTreeMap<u32, Outcome>,
+    pub outcomes: BTreeMap<u32, StepResult>,
     /// Number of steps ever planned in the thread. The next step gets this id.
     pub steps_planned: u32,
     /// Number of commands ever begun in the thread. Keeps the ids of calls distinct.
@@ -76,7 +76,7 @@ pub struct Attempt {
 /// Outcome of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum StepResult {
     /// The step succeeded.
     Done {
         /// Payload of the call.
@@ -230,7 +230,7 @@ impl State {
     }
 
     pub(super) fn is_settled(&self, id: u32) -> bool {
-        matches!(self.outcomes.get(&id), Some(Outcome::Done { .. } | Outcome::Skipped { .. }))
+        matches!(self.outcomes.get(&id), Some(StepResult::Done { .. } | StepResult::Skipped { .. }))
     }
 
     /// Resets the part of the state that belongs to a turn.
@@ -242,7 +242,7 @@ impl State {
             let reason =
                 "its turn ended before its result was recorded, so it is unknown whether it took effect"
                     .to_owned();
-            self.settle(Outcome::Failed { reason, cause: Cause::Unknown });
+            self.settle(StepResult::Failed { reason, cause: Cause::Unknown });
         }
         let State { plan, outcomes, steps_planned, calls, .. } = std::mem::take(self);
         *self = State { plan, outcomes, steps_planned, calls, ..State::default() };
@@ -277,7 +277,7 @@ impl State {
             Fact::Succeeded { result } => {
                 let payload = self.attempt.payload.take().unwrap_or_default();
                 let under = self.approved.clone().unwrap_or_default();
-                self.settle(Outcome::Done { payload, result: result.clone(), under });
+                self.settle(StepResult::Done { payload, result: result.clone(), under });
             }
             Fact::SameAs { step } => {
                 self.outcomes.get(step).cloned().into_iter().for_each(|outcome| self.settle(outcome));
@@ -291,7 +291,7 @@ impl State {
             Fact::Again => self.attempt.refusals = 0,
             Fact::Skipped => {
                 let reason = self.attempt.problem.take().unwrap_or_default();
-                self.settle(Outcome::Skipped { reason });
+                self.settle(StepResult::Skipped { reason });
             }
             Fact::Ended(ending) => self.ending = Some(ending.clone()),
             Fact::Closed => {
@@ -337,7 +337,7 @@ impl State {
 
     fn fail(&mut self, reason: &str, cause: Cause) {
         let refusals = self.attempt.refusals;
-        self.settle(Outcome::Failed { reason: reason.to_owned(), cause });
+        self.settle(StepResult::Failed { reason: reason.to_owned(), cause });
         self.attempt = Attempt { refusals, problem: Some(reason.to_owned()), ..Attempt::default() };
     }
 
@@ -350,7 +350,7 @@ impl State {
     }
 
     /// Records the outcome of the current step and resets the attempt for the next one.
-    fn settle(&mut self, outcome: Outcome) {
+    fn settle(&mut self, outcome: StepResult) {
         if let Some(id) = self.step().map(|step| step.id) {
             self.outcomes.insert(id, outcome);
         }

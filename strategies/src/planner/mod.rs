@@ -53,7 +53,7 @@ pub trait Planning: Strategy<NodeName: From<NodeName>, Fact: From<Fact>> {
     /// Returns the planner's part of the state.
     fn planned(thread: &Thread<Self>) -> &State;
     /// Returns the planner's part of the configuration.
-    fn tuned(thread: &Thread<Self>) -> &Work;
+    fn settings(thread: &Thread<Self>) -> &Work;
     /// Returns the node at which work on a task begins.
     fn begins() -> Self::NodeName {
         NodeName::Equip.into()
@@ -77,7 +77,7 @@ impl Planning for Planner {
     fn planned(thread: &Thread<Self>) -> &State {
         &thread.state
     }
-    fn tuned(thread: &Thread<Self>) -> &Work {
+    fn settings(thread: &Thread<Self>) -> &Work {
         &thread.config.work
     }
     fn side_by_side(thread: &Thread<Self>) -> usize {

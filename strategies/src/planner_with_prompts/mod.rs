@@ -89,7 +89,7 @@ impl Planning for PlannerWithPrompts {
     fn planned(thread: &Thread<Self>) -> &planner::State {
         &thread.state.planned
     }
-    fn tuned(thread: &Thread<Self>) -> &planner::Work {
+    fn settings(thread: &Thread<Self>) -> &planner::Work {
         &thread.config.planner
     }
     fn begins() -> NodeName {
@@ -100,14 +100,14 @@ impl Planning for PlannerWithPrompts {
         if messages.is_empty() {
             return String::new();
         }
-        let says: Vec<String> =
+        let lines: Vec<String> =
             messages.iter().map(|message| format!("{}: {}", message.role.name(), message.content)).collect();
         fill(
             include_str!("prompts/advice.md"),
             &[
                 ("expert", &*thread.state.planned.task().expert),
                 ("prompt", &chosen.prompt),
-                ("says", &says.join("\n\n")),
+                ("says", &lines.join("\n\n")),
             ],
         )
         .text()

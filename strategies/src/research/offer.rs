@@ -20,7 +20,7 @@ pub(super) fn offered(thread: &Thread<Research>) -> Vec<&str> {
 /// # Errors
 ///
 /// The message for the model, if the name matches no tool.
-pub(super) fn meant<'a>(thread: &'a Thread<Research>, name: &str) -> Result<(&'a str, &'a str), String> {
+pub(super) fn resolve<'a>(thread: &'a Thread<Research>, name: &str) -> Result<(&'a str, &'a str), String> {
     let tools = thread.offered_tools(&offered(thread));
     let is_taken = tools.iter().any(|tool| tool.name == READ_MORE);
     if let Some(tool) = tools.first().filter(|_| name == READ_MORE && !is_taken) {

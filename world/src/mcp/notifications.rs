@@ -49,17 +49,17 @@ impl Changes {
 pub(super) struct NotificationHandler {
     changes: Changes,
     subscribed: Arc<AtomicBool>,
-    progress: Progress,
+    progress: ProgressWaiters,
 }
 
 /// Requests that listen for their progress.
-type Progress = Arc<Mutex<HashMap<ProgressToken, Arc<Notify>>>>;
+type ProgressWaiters = Arc<Mutex<HashMap<ProgressToken, Arc<Notify>>>>;
 
 /// Listener for the progress of one request.
 pub(super) struct ProgressListener {
     token: ProgressToken,
     notify: Arc<Notify>,
-    all: Progress,
+    all: ProgressWaiters,
 }
 
 impl ProgressListener {

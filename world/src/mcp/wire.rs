@@ -20,7 +20,7 @@ use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
 use serde_json::{Value, json};
 
 pub(super) use self::{
-    decode::{Answer, Inbound, Payload, decode},
+    decode::{Inbound, Payload, RpcResponse, decode},
     lines::{HEAD_BYTES, Line, LineBuffer, MAX_LINE_BYTES},
     traffic::{Reaction, Traffic},
     waiting::Waiting,

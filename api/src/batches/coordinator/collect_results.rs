@@ -13,7 +13,7 @@ use store::{
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{BatchCoordinator, PAGE, Progress};
+use super::{BatchCoordinator, BatchStep, PAGE};
 use crate::{
     batches::{
         endpoint::BatchEndpoint,
@@ -43,11 +43,11 @@ const BY: &str = "batch";
 
 impl BatchCoordinator {
     /// Records the results of items whose turns have ended or are waiting for a person.
-    pub(super) async fn collect(&self, batch: &Batch) -> Result<Progress, ApiError> {
-        let mut moved = self.app.parts.store.moved_items(batch.id, PAGE).await?;
+    pub(super) async fn collect(&self, batch: &Batch) -> Result<BatchStep, ApiError> {
+        let mut moved = self.app.backends.store.moved_items(batch.id, PAGE).await?;
         if batch.counts.of(ItemState::AwaitingInput) > 0 && !self.answers.is_active(batch.id) {
             let began = Instant::now();
-            moved.extend(self.app.parts.store.answered_items(batch.id, PAGE).await?);
+            moved.extend(self.app.backends.store.answered_items(batch.id, PAGE).await?);
             self.answers.start(batch.id, began.elapsed() * ANSWERS_PAUSE_FACTOR);
         }
         // Concurrent reads of logs are batched.
@@ -65,18 +65,18 @@ impl BatchCoordinator {
             }
         }
         self.apply_transitions(batch, moves).await?;
-        Ok(Progress::of(moved))
+        Ok(BatchStep::of(moved))
     }
 
     /// Records the usage of turns that run for long, so that the cost limit counts money while it is spent.
     pub(super) async fn record_usage(&self, batch: &Batch) -> Result<(), ApiError> {
-        let every = self.app.bulk.meter;
+        let every = self.app.batches.meter;
         if self.metering.is_active(batch.id) {
             return Ok(());
         }
         self.metering.start(batch.id, every);
         let (store, before) =
-            (&self.app.parts.store, clock::now().saturating_sub(clock::duration_micros(every)));
+            (&self.app.backends.store, clock::now().saturating_sub(clock::duration_micros(every)));
         let mut after = 0;
         loop {
             let running = store.running_items(batch.id, before, after, PAGE).await?;
@@ -133,11 +133,11 @@ impl BatchCoordinator {
     }
 
     /// Expires items. Items that were never submitted expire at once; the turns of all others are cancelled.
-    pub(super) async fn expire(&self, batch: &Batch, now: i64) -> Result<Progress, ApiError> {
-        let store = &self.app.parts.store;
+    pub(super) async fn expire(&self, batch: &Batch, now: i64) -> Result<BatchStep, ApiError> {
+        let store = &self.app.backends.store;
         let over = batch.at.expires <= now;
         let fed_before = if over { Some(now) } else { item_time(batch).map(|time| now.saturating_sub(time)) };
-        let mut done = Progress::Idle;
+        let mut done = BatchStep::Idle;
         if let Some(fed_before) = fed_before {
             let due = store.items_submitted_before(batch.id, fed_before, PAGE).await?;
             done = self.cancel_turns_of(batch, due).await?;
@@ -154,8 +154,8 @@ impl BatchCoordinator {
     }
 
     /// Cancels all items of a cancelled batch.
-    pub(super) async fn cancel_items(&self, batch: &Batch) -> Result<Progress, ApiError> {
-        let store = &self.app.parts.store;
+    pub(super) async fn cancel_items(&self, batch: &Batch) -> Result<BatchStep, ApiError> {
+        let store = &self.app.backends.store;
         let waiting = self.not_submitted(batch).await?;
         let error = || Some(line_error("batch_cancelled", "the batch was cancelled before the line started"));
         let moves = waiting
@@ -169,7 +169,7 @@ impl BatchCoordinator {
     /// Returns the next items that were not submitted. Items whose turns were submitted by a coordinator that died
     /// before it recorded them are recorded first, so that their results and usage count.
     async fn not_submitted(&self, batch: &Batch) -> Result<Vec<Item>, ApiError> {
-        let waiting = self.app.parts.store.waiting_items(batch.id, PAGE).await?;
+        let waiting = self.app.backends.store.waiting_items(batch.id, PAGE).await?;
         let (submitted, not_submitted) = self.split_submitted(batch, waiting).await?;
         self.apply_transitions(batch, submitted).await?;
         Ok(not_submitted)
@@ -186,7 +186,7 @@ impl BatchCoordinator {
             return Ok((submitted, not_submitted));
         }
         let keys: Vec<Idempotency> = waiting.iter().map(Item::key).collect();
-        let turns = self.app.parts.store.submitted_many(&batch.tenant, &keys).await?;
+        let turns = self.app.backends.store.submitted_many(&batch.tenant, &keys).await?;
         for (item, turn) in waiting.into_iter().zip(turns) {
             match turn {
                 Some(turn) => {
@@ -203,7 +203,7 @@ impl BatchCoordinator {
     ///
     /// An item whose log cannot be read can be neither cancelled nor collected. It fails, so that its batch can end,
     /// and its thread is left to an operator.
-    async fn cancel_turns_of(&self, batch: &Batch, items: Vec<Item>) -> Result<Progress, ApiError> {
+    async fn cancel_turns_of(&self, batch: &Batch, items: Vec<Item>) -> Result<BatchStep, ApiError> {
         let outcomes = self.cancel_turns(items.iter().filter_map(|item| item.turn)).await;
         let (mut cancelled, mut moves) = (0, Vec::new());
         for (item, outcome) in items.into_iter().filter(|item| item.turn.is_some()).zip(outcomes) {
@@ -220,7 +220,7 @@ impl BatchCoordinator {
                 });
             }
         }
-        Ok(self.apply_transitions(batch, moves).await?.max(Progress::of(cancelled)))
+        Ok(self.apply_transitions(batch, moves).await?.max(BatchStep::of(cancelled)))
     }
 
     /// Cancels turns. Returns the outcomes in the same order.
@@ -234,7 +234,7 @@ impl BatchCoordinator {
 
     /// Cancels a turn. A failed turn is left as it is and collected as failed, so that it can be run again.
     async fn cancel_item_turn(&self, turn: TurnId) -> Result<(), ApiError> {
-        match self.app.parts.store.turn(turn).await? {
+        match self.app.backends.store.turn(turn).await? {
             Some(turn) if turn.status == TurnStatus::Failed => Ok(()),
             Some(_) | None => cancel_turn(&self.app, turn, &Actor::without_key(BY)).await,
         }

@@ -48,7 +48,7 @@ const PAUSE_FACTOR: u32 = 2;
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Progress {
+pub(super) enum BatchStep {
     /// There was nothing to do.
     Idle,
     /// Everything that could be done is done.
@@ -57,7 +57,7 @@ pub(super) enum Progress {
     Partial,
 }
 
-impl Progress {
+impl BatchStep {
     /// Returns the result for this number of items.
     pub(super) fn of(count: usize) -> Self {
         match count as u64 {
@@ -140,7 +140,7 @@ impl BatchCoordinator {
     async fn sweep(&self) {
         let swept = async {
             loop {
-                match self.app.parts.store.sweep_files().await {
+                match self.app.backends.store.sweep_files().await {
                     Ok(0) => {}
                     Ok(files) => info!(files, "deleted expired files"),
                     Err(error) => warn!(%error, "cannot delete expired files"),
@@ -152,14 +152,15 @@ impl BatchCoordinator {
     }
 
     async fn acquire_leases(self: Arc<Self>) {
-        let (stop, store) = (&self.app.stop, &self.app.parts.store);
+        let (stop, store) = (&self.app.stop, &self.app.backends.store);
         let mut changed = self.app.batches_changed.subscribe();
         let mut running = JoinMap::new();
         loop {
             // Batches whose loops have ended, or panicked, are started again below if this process still holds their
             // lease.
             while let Some(Some(_)) = running.join_next().now_or_never() {}
-            match store.acquire_batch_leases(&self.name, clock::duration_micros(self.app.bulk.lease)).await {
+            match store.acquire_batch_leases(&self.name, clock::duration_micros(self.app.batches.lease)).await
+            {
                 Ok(batches) => {
                     self.writing().retain(|id, _| batches.iter().any(|batch| batch.id == *id));
                     for batch in &batches {
@@ -174,15 +175,15 @@ impl BatchCoordinator {
                 biased;
                 () = stop.cancelled() => break,
                 _ = changed.changed() => {}
-                () = sleep(self.app.bulk.look) => {}
+                () = sleep(self.app.batches.look) => {}
             }
         }
         // Steps in progress still need their leases.
         loop {
             tokio::select! {
                 ended = running.join_next() => if ended.is_none() { break },
-                () = sleep(self.app.bulk.lease / 3) => {
-                    if let Err(error) = store.acquire_batch_leases(&self.name, clock::duration_micros(self.app.bulk.lease)).await {
+                () = sleep(self.app.batches.lease / 3) => {
+                    if let Err(error) = store.acquire_batch_leases(&self.name, clock::duration_micros(self.app.batches.lease)).await {
                         warn!(%error, "cannot renew leases on batches; retrying");
                     }
                 }
@@ -204,12 +205,12 @@ impl BatchCoordinator {
 
     /// Runs one step after another: at once after a full page, otherwise when there are new items or after a pause.
     async fn run_loop(&self, id: BatchId, kind: Loop, signals: &Signals) {
-        let look = self.app.bulk.look;
+        let poll_interval = self.app.batches.look;
         let mut changed = self.app.batches_changed.subscribe();
         while !self.app.stop.is_cancelled() && !signals.lost.load(Ordering::Relaxed) {
             let permit = self.steps.acquire().await;
             let began = Instant::now();
-            let done = match (self.app.parts.store.leased_batch(id, &self.name).await, kind) {
+            let done = match (self.app.backends.store.leased_batch(id, &self.name).await, kind) {
                 (Ok(Some(batch)), Loop::Execution) => self.step(&batch).await,
                 (Ok(Some(batch)), Loop::Validation) if batch.status == BatchStatus::Validating => {
                     let done = self.validate(&batch).await;
@@ -225,12 +226,12 @@ impl BatchCoordinator {
             };
             drop(permit);
             let pause = match done {
-                Ok(Progress::Idle) => look,
-                Ok(Progress::Complete) => look.min(began.elapsed() * PAUSE_FACTOR),
-                Ok(Progress::Partial) => Duration::ZERO,
+                Ok(BatchStep::Idle) => poll_interval,
+                Ok(BatchStep::Complete) => poll_interval.min(began.elapsed() * PAUSE_FACTOR),
+                Ok(BatchStep::Partial) => Duration::ZERO,
                 Err(error) => {
                     warn!(batch = %id, error = error.detail(), "batch step failed; retrying");
-                    look
+                    poll_interval
                 }
             };
             tokio::select! {
@@ -246,7 +247,7 @@ impl BatchCoordinator {
     /// Runs one step of the item loop: processes items, or ends the batch.
     ///
     /// **Invariant:** only these steps change existing items of a batch, one after another.
-    async fn step(&self, batch: &Batch) -> Result<Progress, ApiError> {
+    async fn step(&self, batch: &Batch) -> Result<BatchStep, ApiError> {
         match batch.status {
             // The result files are written when all items have ended.
             BatchStatus::InProgress | BatchStatus::Cancelling if batch.counts.open() == 0 => {
@@ -259,14 +260,14 @@ impl BatchCoordinator {
             }
             BatchStatus::Finalizing => self.write_files(batch).await,
             BatchStatus::Failed | BatchStatus::Completed | BatchStatus::Expired | BatchStatus::Cancelled => {
-                Ok(Progress::Idle)
+                Ok(BatchStep::Idle)
             }
         }
     }
 
     /// Processes items: collects results and expires items, and concurrently submits items into the free part of the
     /// window.
-    async fn process_items(&self, batch: &Batch) -> Result<Progress, ApiError> {
+    async fn process_items(&self, batch: &Batch) -> Result<BatchStep, ApiError> {
         // **Invariant:** submitting and expiring use the same time, so no item is submitted that the same step expires.
         let now = clock::now();
         let end = async {
@@ -287,13 +288,13 @@ impl BatchCoordinator {
         &self,
         batch: &Batch,
         moves: Vec<ItemTransition>,
-    ) -> Result<Progress, ApiError> {
+    ) -> Result<BatchStep, ApiError> {
         let count = moves.len();
         if count == 0 {
-            return Ok(Progress::Idle);
+            return Ok(BatchStep::Idle);
         }
-        self.app.parts.store.apply_transitions(batch.id, &self.name, moves).await?;
-        Ok(Progress::of(count))
+        self.app.backends.store.apply_transitions(batch.id, &self.name, moves).await?;
+        Ok(BatchStep::of(count))
     }
 
     pub(super) async fn advance(
@@ -301,11 +302,11 @@ impl BatchCoordinator {
         batch: &Batch,
         to: BatchStatus,
         fault: Option<&str>,
-    ) -> Result<Progress, ApiError> {
-        if self.app.parts.store.advance_batch(batch, &self.name, to, fault).await? {
+    ) -> Result<BatchStep, ApiError> {
+        if self.app.backends.store.advance_batch(batch, &self.name, to, fault).await? {
             info!(batch = %batch.id, from = %batch.status, %to, "batch changed status");
             self.app.deliveries_changed.notify_one();
         }
-        Ok(Progress::Partial)
+        Ok(BatchStep::Partial)
     }
 }

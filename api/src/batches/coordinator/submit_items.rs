@@ -10,7 +10,7 @@ use store::{
 };
 use tracing::warn;
 
-use super::{BatchCoordinator, PAGE, Progress};
+use super::{BatchCoordinator, BatchStep, PAGE};
 use crate::{
     batches::line::{LineError, LineReader, line_error},
     server::problem::ApiError,
@@ -23,20 +23,20 @@ impl BatchCoordinator {
     ///
     /// Items in progress finish after the limit is reached, so a batch can exceed its limit by the cost of one window.
     /// A smaller window stays closer to the limit.
-    pub(super) async fn submit_items(&self, batch: &Batch, now: i64) -> Result<Progress, ApiError> {
-        let store = &self.app.parts.store;
+    pub(super) async fn submit_items(&self, batch: &Batch, now: i64) -> Result<BatchStep, ApiError> {
+        let store = &self.app.backends.store;
         if batch.stopped.is_some() || batch.at.expires <= now {
-            return Ok(Progress::Idle);
+            return Ok(BatchStep::Idle);
         }
         if batch.max_micro_usd.is_some_and(|limit| limit <= batch.micro_usd) {
             if batch.counts.of(ItemState::Waiting) > 0 {
                 store.stop_batch(batch.id, StopReason::MaxUsd).await?;
             }
-            return Ok(Progress::Idle);
+            return Ok(BatchStep::Idle);
         }
         let room = batch.window.saturating_sub(batch.counts.of(ItemState::Submitted)).min(PAGE);
         if room == 0 || batch.counts.of(ItemState::Waiting) == 0 {
-            return Ok(Progress::Idle);
+            return Ok(BatchStep::Idle);
         }
         let mut items = store.waiting_items(batch.id, room).await?;
         items.truncate(fit_together(&items));
@@ -86,7 +86,7 @@ impl BatchCoordinator {
     async fn is_finished(&self, batch: &Batch) -> bool {
         let runs =
             |batch: Batch| BatchStatus::RUNNING.contains(&batch.status) && clock::now() < batch.at.expires;
-        self.app.parts.store.batch(batch.id).await.is_ok_and(|batch| !batch.is_some_and(runs))
+        self.app.backends.store.batch(batch.id).await.is_ok_and(|batch| !batch.is_some_and(runs))
     }
 
     async fn enqueue(&self, batch: &Batch, begun: Vec<Turn>) {
@@ -96,7 +96,7 @@ impl BatchCoordinator {
         }
         for (priority, threads) in lanes {
             let lane = Lane::new(&batch.tenant, priority);
-            if let Err(error) = self.app.parts.queue.enqueue_many(&threads, &lane).await {
+            if let Err(error) = self.app.backends.queue.enqueue_many(&threads, &lane).await {
                 warn!(batch = %batch.id, %error, "cannot enqueue threads; the sweeper will retry");
             }
         }
@@ -112,7 +112,7 @@ impl BatchCoordinator {
             return Ok((Vec::new(), lines));
         }
         let items: Vec<Item> = lines.iter().map(|(item, _)| item.clone()).collect();
-        let mut earlier = self.app.parts.store.earlier_results(&batch.tenant, &items).await?;
+        let mut earlier = self.app.backends.store.earlier_results(&batch.tenant, &items).await?;
         // A turn that a coordinator submitted before it died is paid for as well, and takes precedence over an earlier
         // result.
         let answered = items.into_iter().filter(|item| earlier.contains_key(&item.nth)).collect();
@@ -142,7 +142,7 @@ impl BatchCoordinator {
         for item in items {
             let nth = item.place.chunk;
             if held.as_ref().is_none_or(|(number, _)| *number != nth) {
-                held = Some((nth, self.app.parts.store.chunk(batch.input_file, nth).await?));
+                held = Some((nth, self.app.backends.store.chunk(batch.input_file, nth).await?));
             }
             let line =
                 held.as_ref().and_then(|(_, chunk)| chunk.as_ref()).and_then(|chunk| line(chunk, &item));
@@ -195,7 +195,7 @@ impl BatchCoordinator {
                 Err(error) => moves.push(failed(item, error)),
             }
         }
-        self.app.parts.store.rename_items(batch.id, &self.name, renamed).await?;
+        self.app.backends.store.rename_items(batch.id, &self.name, renamed).await?;
         Ok((moves, named))
     }
 }

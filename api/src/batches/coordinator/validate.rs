@@ -6,7 +6,7 @@ use store::{
     batches::{Batch, BatchStatus, Chunk, ItemState, Line, LinePlace},
 };
 
-use super::{BatchCoordinator, Progress};
+use super::{BatchCoordinator, BatchStep};
 use crate::{
     batches::line::{LineReader, ParsedLine, line_error},
     server::problem::ApiError,
@@ -18,8 +18,8 @@ const INVALID_LINES_MAX: u64 = 100_000;
 
 impl BatchCoordinator {
     /// Validates the lines of the next chunk. After the last chunk, decides whether the batch continues or fails.
-    pub(super) async fn validate(&self, batch: &Batch) -> Result<Progress, ApiError> {
-        let store = &self.app.parts.store;
+    pub(super) async fn validate(&self, batch: &Batch) -> Result<BatchStep, ApiError> {
+        let store = &self.app.backends.store;
         let has_valid = batch.counts.of(ItemState::Invalid) < batch.total;
         let parser = match LineReader::new(&self.app, batch.into()) {
             Ok(parser) => parser,
@@ -42,10 +42,10 @@ impl BatchCoordinator {
             return self.advance(batch, BatchStatus::Failed, Some(fault)).await;
         };
         let from = FilePosition { chunk: batch.validated, line: batch.lines };
-        let (lines, last) = read(&parser, from, &chunk, self.app.bulk.line_max);
+        let (lines, last) = read(&parser, from, &chunk, self.app.batches.line_max);
         match store.add_lines(batch, &self.name, lines, last).await {
             // The batch was cancelled or taken over by another process. The next step finds out.
-            Ok(()) | Err(Error::BatchLost(_)) => Ok(Progress::Partial),
+            Ok(()) | Err(Error::BatchLost(_)) => Ok(BatchStep::Partial),
             Err(error) => Err(error.into()),
         }
     }

@@ -11,7 +11,7 @@
 use queue::clock;
 use store::batches::{Batch, BatchStatus, Chunker, FileId, ItemState, NewFile, ResultSelection};
 
-use super::{BatchCoordinator, Progress};
+use super::{BatchCoordinator, BatchStep};
 use crate::{
     batches::results::PAGE,
     server::problem::{ApiError, Kind},
@@ -42,7 +42,7 @@ impl Writing {
 impl BatchCoordinator {
     /// Writes the next part of the files. After the last line, ends the batch. After an error, the files are started
     /// again.
-    pub(super) async fn write_files(&self, batch: &Batch) -> Result<Progress, ApiError> {
+    pub(super) async fn write_files(&self, batch: &Batch) -> Result<BatchStep, ApiError> {
         let begun = self.writing().remove(&batch.id);
         let mut writing = begun.unwrap_or_else(|| Writing::new(ResultSelection::Successful, None));
         match (self.write(batch, &mut writing).await?, writing.selection) {
@@ -55,7 +55,7 @@ impl BatchCoordinator {
             }
         }
         self.writing().insert(batch.id, writing);
-        Ok(Progress::Partial)
+        Ok(BatchStep::Partial)
     }
 
     async fn end(
@@ -63,9 +63,9 @@ impl BatchCoordinator {
         batch: &Batch,
         output: Option<FileId>,
         error: Option<FileId>,
-    ) -> Result<Progress, ApiError> {
-        if !self.app.parts.store.name_results(batch, &self.name, output, error).await? {
-            return Ok(Progress::Idle);
+    ) -> Result<BatchStep, ApiError> {
+        if !self.app.backends.store.name_results(batch, &self.name, output, error).await? {
+            return Ok(BatchStep::Idle);
         }
         let late = batch.at.expires <= clock::now() && batch.counts.of(ItemState::Expired) > 0;
         let to = match batch.at.cancelling {
@@ -78,7 +78,7 @@ impl BatchCoordinator {
 
     /// Writes the next lines of a file. Returns the file once it is complete; it is none if it has no lines.
     async fn write(&self, batch: &Batch, writing: &mut Writing) -> Result<Option<Option<FileId>>, ApiError> {
-        let store = &self.app.parts.store;
+        let store = &self.app.backends.store;
         let (file, kind) = match writing.selection {
             ResultSelection::Successful => (batch.output_file, "output"),
             ResultSelection::Unsuccessful => (batch.error_file, "error"),
@@ -112,7 +112,7 @@ impl BatchCoordinator {
         file: FileId,
         writing: &mut Writing,
     ) -> Result<Option<FileId>, ApiError> {
-        let store = &self.app.parts.store;
+        let store = &self.app.backends.store;
         if writing.after == 0 {
             return Ok(None);
         }

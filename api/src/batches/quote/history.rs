@@ -67,7 +67,7 @@ pub(super) async fn average(
     tenant: &str,
     strategy: &str,
 ) -> Result<Option<Average>, ApiError> {
-    let turns = app.parts.store.past_turns(tenant, strategy, PAST).await?;
+    let turns = app.backends.store.past_turns(tenant, strategy, PAST).await?;
     let pending: Vec<_> = turns.into_iter().map(|turn| usage_of(app, turn)).collect();
     let averages: Vec<Option<Average>> = stream::iter(pending).buffered(AT_ONCE).try_collect().await?;
     let mut all = averages.into_iter().flatten();

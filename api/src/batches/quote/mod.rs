@@ -77,7 +77,7 @@ pub(crate) async fn quote(
     let batch = find(&app, &principal, &id).await?;
     let work = Work {
         batch: Some(batch_name(batch.id)),
-        lines: app.parts.store.waiting_by_strategy(batch.id).await?.into_iter().collect(),
+        lines: app.backends.store.waiting_by_strategy(batch.id).await?.into_iter().collect(),
         reused: batch.counts.of(ItemState::Reused),
         invalid: batch.counts.of(ItemState::Invalid),
     };
@@ -108,10 +108,10 @@ async fn read_lines(
     parser: &LineReader<'_>,
     new: &store::batches::NewBatch,
 ) -> Result<Work, ApiError> {
-    let (store, file): (_, FileId) = (&app.parts.store, new.input_file);
+    let (store, file): (_, FileId) = (&app.backends.store, new.input_file);
     let (mut work, mut names, mut from) = (Work::default(), HashSet::new(), FilePosition::default());
     while let Some(chunk) = store.chunk(file, from.chunk).await? {
-        let (lines, last) = read(parser, from, &chunk, app.bulk.line_max);
+        let (lines, last) = read(parser, from, &chunk, app.batches.line_max);
         from = FilePosition { chunk: from.chunk + 1, line: last };
         let (mut fresh, all) = (Vec::new(), lines.len() as u64);
         for line in lines {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use audit::{Share, Spending, Took};
+use audit::{CostTotal, Share, Spending};
 use serde_json::{Value, json};
 use shared::{Event, usd};
 use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, TurnId};
@@ -36,8 +36,8 @@ const OTHERS: &str = "(others)";
 /// Sums by group. Memory is bounded by the groups and the threads being read, not by the number of threads.
 #[derive(Default)]
 struct Totals {
-    groups: BTreeMap<String, Took>,
-    all: Took,
+    groups: BTreeMap<String, CostTotal>,
+    all: CostTotal,
     threads: u64,
 }
 
@@ -107,7 +107,7 @@ impl Reader for Counter {
             self.logs.push(Log { thread, strategy, tenant, spending: Spending::default() });
         }
         if let Some(log) = self.logs.last_mut().filter(|log| log.thread == thread) {
-            log.spending.see(&event, &|model, meter| self.parameters.prices.get(model)?.of(meter));
+            log.spending.apply(&event, &|model, meter| self.parameters.prices.get(model)?.of(meter));
         }
     }
 
@@ -120,9 +120,9 @@ impl Reader for Counter {
             let batch = self.parameters.batch(log.thread).await?;
             let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
             totals.threads += 1;
-            for (share, took) in log.spending.shares() {
+            for (share, total) in log.spending.shares() {
                 if turns.as_ref().is_none_or(|turns| turns.contains(&share.turn)) {
-                    totals.add(group(self.parameters.by, &log, batch.as_deref(), share), took);
+                    totals.add(group(self.parameters.by, &log, batch.as_deref(), share), total);
                 }
             }
         }
@@ -131,10 +131,10 @@ impl Reader for Counter {
 }
 
 impl Totals {
-    fn add(&mut self, group: String, took: &Took) {
-        self.all.add(took);
+    fn add(&mut self, group: String, total: &CostTotal) {
+        self.all.add(total);
         let full = MAX_GROUPS <= self.groups.len() && !self.groups.contains_key(&group);
-        self.groups.entry(if full { OTHERS.to_owned() } else { group }).or_default().add(took);
+        self.groups.entry(if full { OTHERS.to_owned() } else { group }).or_default().add(total);
     }
 }
 
@@ -202,11 +202,11 @@ fn prices(settings: &Settings) -> BTreeMap<String, Price> {
 fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
     let name = value_name(&by);
     let name = name.as_str();
-    let mut groups: Vec<(&String, &Took)> = totals.groups.iter().collect();
+    let mut groups: Vec<(&String, &CostTotal)> = totals.groups.iter().collect();
     groups.sort_by_key(|(name, total)| {
         (u64::MAX - total.usage.micro_usd, u64::MAX - total.usage.input_tokens, *name)
     });
-    let to_json = |total: &Took| {
+    let to_json = |total: &CostTotal| {
         json!({
             "model_calls": total.model_calls, "tool_calls": total.tool_calls, "input_tokens": total.usage.input_tokens,
             "output_tokens": total.usage.output_tokens, "usd": usd(total.usage.micro_usd),
@@ -214,7 +214,7 @@ fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
             "responses_without_price": total.usage.responses_without_price,
         })
     };
-    let line = |(group, total): &(&String, &Took)| {
+    let line = |(group, total): &(&String, &CostTotal)| {
         let mut item = to_json(total);
         item[name] = (*group).clone().into();
         item
@@ -222,7 +222,7 @@ fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
     let things: Vec<Value> = groups.iter().map(line).collect();
     let thing = json!({"by": name, "threads": totals.threads, "all": to_json(&totals.all), "groups": things});
     output::one(ctx.format, &thing, || {
-        let row = |name: &str, total: &Took| {
+        let row = |name: &str, total: &CostTotal| {
             let [models, tools, input, output] =
                 [total.model_calls, total.tool_calls, total.usage.input_tokens, total.usage.output_tokens]
                     .map(|count| count.to_string());
@@ -235,7 +235,7 @@ fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
     })
 }
 
-fn notes(all: &Took) -> String {
+fn notes(all: &CostTotal) -> String {
     let mut text = String::new();
     if 0 < all.micro_usd_by_todays_prices {
         let usd = usd(all.micro_usd_by_todays_prices);

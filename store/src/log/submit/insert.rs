@@ -22,7 +22,7 @@ use crate::{
         tables::{threads, turns},
         turns::caller_text,
     },
-    sql_batch::{Words, id, number, text},
+    sql_batch::{StatementText, id, number, text},
 };
 use shared::{ThreadStatus, TurnStatus};
 
@@ -193,7 +193,7 @@ async fn queue<'a>(
     entries: impl IntoIterator<Item = &'a Entry>,
     now: i64,
 ) -> Result<BTreeMap<TurnId, i64>, Error> {
-    const WORDS: Words = Words {
+    const STATEMENT: StatementText = StatementText {
         postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
                    request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller) \
                    SELECT id, thread_id, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
@@ -235,14 +235,14 @@ async fn queue<'a>(
         number("answers_seq", &rows, |(_, turn, _)| turn.answers_seq.map(signed)),
         text("caller", &rows, |(_, turn, _)| turn.caller.as_ref().map(caller_text)),
     ];
-    let statement = WORDS.with(tx, [TurnStatus::Queued.as_str().into(), now.into()], columns);
+    let statement = STATEMENT.with(tx, [TurnStatus::Queued.as_str().into(), now.into()], columns);
     let queued = tx.query_all_raw(statement).await?;
     queued.into_iter().map(|row| Ok((row.try_get("", "id")?, row.try_get("", "position")?))).collect()
 }
 
 /// Creates the threads of queued turns.
 async fn open_all(tx: &Transaction, entries: Vec<(&Entry, Opened)>, now: i64) -> Result<(), Error> {
-    const WORDS: Words = Words {
+    const STATEMENT: StatementText = StatementText {
         postgres: "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
                    SELECT thread_id, strategy, $1, $2, $2, tenant \
                    FROM unnest($3::uuid[], $4::text[], $5::text[]) AS it (thread_id, strategy, tenant)",
@@ -258,7 +258,7 @@ async fn open_all(tx: &Transaction, entries: Vec<(&Entry, Opened)>, now: i64) ->
         text("strategy", &entries, |(_, opened)| plain(&opened.strategy)),
         text("tenant", &entries, |(entry, _)| entry.turn.tenant.clone()),
     ];
-    tx.execute_raw(WORDS.with(tx, [ThreadStatus::Idle.as_str().into(), now.into()], columns)).await?;
+    tx.execute_raw(STATEMENT.with(tx, [ThreadStatus::Idle.as_str().into(), now.into()], columns)).await?;
     let first = |(entry, opened): (&Entry, Opened)| {
         Batch::new(&Head::start(entry.turn.thread), &[opened.into()], now)
     };

@@ -3,7 +3,7 @@
 #![expect(clippy::result_large_err, reason = "the size of the client's errors is the client's")]
 
 use milvus::v2::{
-    error::Result as Answer,
+    error::Result as MilvusResult,
     prelude::{CollectionSchema, DataType, FieldData, FieldSchema, ResultRow},
 };
 
@@ -112,14 +112,14 @@ pub(super) fn vectors(length_wanted: usize, entries: &[Entry]) -> Vec<FieldData>
     vec![texts(SERVER, servers), texts(MODEL, models), vectors]
 }
 
-pub(super) fn row(row: ResultRow<'_>) -> Answer<Row> {
+pub(super) fn row(row: ResultRow<'_>) -> MilvusResult<Row> {
     let length = usize::try_from(row.get_i64(LENGTH)?).unwrap_or_default();
     let model = row.get_str(MODEL)?.to_owned();
     Ok(Row { server: row.get_str(SERVER)?.to_owned(), model: (length > 0).then_some(model), length })
 }
 
 /// Converts a row to an entry without its vector, and the length of that vector.
-pub(super) fn entry(result: ResultRow<'_>) -> Answer<(usize, Entry)> {
+pub(super) fn entry(result: ResultRow<'_>) -> MilvusResult<(usize, Entry)> {
     let text = |name| result.get_str(name).map(str::to_owned);
     let Row { server, model, length } = row(result)?;
     let embedded = model.map(|model| Embedded { model, vector: Vec::new() });
@@ -127,6 +127,6 @@ pub(super) fn entry(result: ResultRow<'_>) -> Answer<(usize, Entry)> {
     Ok((length, Entry { server, hash, text, embedded, updated_at }))
 }
 
-pub(super) fn vector(row: ResultRow<'_>) -> Answer<(String, Vec<f32>)> {
+pub(super) fn vector(row: ResultRow<'_>) -> MilvusResult<(String, Vec<f32>)> {
     Ok((row.get_str(SERVER)?.to_owned(), row.get_float_vector(VECTOR)?.to_vec()))
 }

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use milvus::v2::{
-    error::{Error as Refusal, Result as Answer},
+    error::{Error as Refusal, Result as MilvusResult},
     prelude::{
         ClientV2, CollectionSchema, ConnectConfig, ConsistencyLevel, CreateCollectionRequest,
         CreateIndexRequest, DeleteRequest, FieldData, HasCollectionRequest, Ids, IndexParam, IndexType,
@@ -88,7 +88,7 @@ impl Place {
 impl Wire {
     /// Returns the rows of all entries.
     pub(super) async fn rows(&self) -> Result<Vec<Row>, Error> {
-        let found = self.said(self.query(ENTRIES, String::new(), &rows::OF_ROW, rows::row).await)?;
+        let found = self.checked(self.query(ENTRIES, String::new(), &rows::OF_ROW, rows::row).await)?;
         if found.len() == ROWS_MAX {
             return Err(Error::IndexRefused(format!(
                 "{} has {ROWS_MAX} servers or more, more than can be searched",
@@ -102,7 +102,8 @@ impl Wire {
     pub(super) async fn entries(&self, servers: &[String]) -> Result<Vec<(usize, Entry)>, Error> {
         let mut entries = Vec::new();
         for some in servers.chunks(AT_ONCE) {
-            entries.extend(self.said(self.query(ENTRIES, among(some), &rows::OF_ENTRY, rows::entry).await)?);
+            entries
+                .extend(self.checked(self.query(ENTRIES, among(some), &rows::OF_ENTRY, rows::entry).await)?);
         }
         Ok(entries)
     }
@@ -117,7 +118,7 @@ impl Wire {
             for some in servers.chunks(AT_ONCE) {
                 let fields = [rows::SERVER, rows::VECTOR];
                 let found = self.query(&vectors_of(length), among(some), &fields, rows::vector).await;
-                vectors.extend(self.said(found)?);
+                vectors.extend(self.checked(found)?);
             }
         }
         Ok(vectors)
@@ -126,7 +127,7 @@ impl Wire {
     /// Returns the servers with the most similar vectors of this model, each with its cosine similarity.
     pub(super) async fn search(&self, to: &Embedded, limit: usize) -> Result<BTreeMap<String, f64>, Error> {
         let collection = vectors_of(to.vector.len());
-        if limit == 0 || to.vector.is_empty() || !self.said(self.has(&collection).await)? {
+        if limit == 0 || to.vector.is_empty() || !self.checked(self.has(&collection).await)? {
             return Ok(BTreeMap::new());
         }
         let asked = async {
@@ -142,7 +143,7 @@ impl Wire {
                 .build()?;
             self.client.search(request).await
         };
-        let found = self.said(asked.await)?;
+        let found = self.checked(asked.await)?;
         let Some(found) = found.results().iter().next() else { return Ok(BTreeMap::new()) };
         let Ids::VarChar(servers) = found.get_ids() else { return Ok(BTreeMap::new()) };
         Ok(servers.iter().cloned().zip(found.get_scores().iter().map(|score| f64::from(*score))).collect())
@@ -150,35 +151,35 @@ impl Wire {
 
     /// Writes entries without their vectors, in one request.
     pub(super) async fn put(&self, entries: &[Entry]) -> Result<(), Error> {
-        self.said(self.upsert(ENTRIES, rows::entries_schema(), rows::entries(entries)).await)
+        self.checked(self.upsert(ENTRIES, rows::entries_schema(), rows::entries(entries)).await)
     }
 
     /// Writes the entries' vectors of this length.
     pub(super) async fn put_vectors(&self, length: usize, entries: &[Entry]) -> Result<(), Error> {
         let columns = rows::vectors(length, entries);
-        self.said(self.upsert(&vectors_of(length), rows::vectors_schema(length), columns).await)
+        self.checked(self.upsert(&vectors_of(length), rows::vectors_schema(length), columns).await)
     }
 
     /// Removes the entries of these servers, but not their vectors.
     pub(super) async fn remove(&self, servers: &[String]) -> Result<(), Error> {
-        self.said(self.delete(ENTRIES, servers).await)
+        self.checked(self.delete(ENTRIES, servers).await)
     }
 
     /// Removes the vectors that these rows refer to.
     pub(super) async fn drop_vectors(&self, told: impl IntoIterator<Item = Row>) -> Result<(), Error> {
         for (length, servers) in by_length(told) {
-            self.said(self.delete(&vectors_of(length), &servers).await)?;
+            self.checked(self.delete(&vectors_of(length), &servers).await)?;
         }
         Ok(())
     }
 
-    async fn has(&self, collection: &str) -> Answer<bool> {
+    async fn has(&self, collection: &str) -> MilvusResult<bool> {
         let request = HasCollectionRequest::builder().collection_name(collection).build()?;
         Ok(self.client.has_collection(request).await?.exists())
     }
 
     /// Loads a collection for queries. Creates its index first if a writer died before doing so.
-    async fn load(&self, collection: &str) -> Answer<()> {
+    async fn load(&self, collection: &str) -> MilvusResult<()> {
         let load = || LoadCollectionRequest::builder().collection_name(collection).build();
         let create =
             CreateIndexRequest::builder().collection_name(collection).index_param(index()).sync(false);
@@ -196,7 +197,7 @@ impl Wire {
         collection: &str,
         schema: CollectionSchema,
         columns: Vec<FieldData>,
-    ) -> Answer<()> {
+    ) -> MilvusResult<()> {
         if !self.has(collection).await? {
             let request = CreateCollectionRequest::builder().collection_name(collection).num_shards(1);
             let request = request.schema(schema).index_param(index()).build()?;
@@ -211,7 +212,7 @@ impl Wire {
         self.client.upsert(UpsertRequest::builder().insert(rows).build()?).await.map(drop)
     }
 
-    async fn delete(&self, collection: &str, servers: &[String]) -> Answer<()> {
+    async fn delete(&self, collection: &str, servers: &[String]) -> MilvusResult<()> {
         if servers.is_empty() || !self.has(collection).await? {
             return Ok(());
         }
@@ -226,8 +227,8 @@ impl Wire {
         collection: &str,
         filter: String,
         fields: &[&str],
-        read: fn(ResultRow<'_>) -> Answer<T>,
-    ) -> Answer<Vec<T>> {
+        read: fn(ResultRow<'_>) -> MilvusResult<T>,
+    ) -> MilvusResult<Vec<T>> {
         if !self.has(collection).await? {
             return Ok(Vec::new());
         }
@@ -242,7 +243,7 @@ impl Wire {
         self.client.query(request).await?.results().rows()?.map(read).collect()
     }
 
-    fn said<T>(&self, answer: Answer<T>) -> Result<T, Error> {
+    fn checked<T>(&self, answer: MilvusResult<T>) -> Result<T, Error> {
         answer.map_err(|error| failed(&self.name, error))
     }
 }
@@ -286,17 +287,17 @@ fn failed(name: &str, error: Refusal) -> Error {
         ));
     }
     if let Refusal::Grpc(status) = &error {
-        let said = status.message();
+        let message = status.message();
         return match status.code() as i32 {
             // Permission denied, unauthenticated.
             7 | 16 => {
-                Error::IndexRefused(format!("{name} rejected the token ({said}); hint: set index.token"))
+                Error::IndexRefused(format!("{name} rejected the token ({message}); hint: set index.token"))
             }
             // Deadline exceeded.
-            4 => Error::IndexUnavailable(format!("{name} did not answer in time: {said}")),
+            4 => Error::IndexUnavailable(format!("{name} did not answer in time: {message}")),
             // Cancelled, unknown, resource exhausted, aborted, unavailable.
-            1 | 2 | 8 | 10 | 14 => Error::IndexUnavailable(format!("{name}: {said}")),
-            _ => Error::IndexRefused(format!("{name}: {said}")),
+            1 | 2 | 8 | 10 | 14 => Error::IndexUnavailable(format!("{name}: {message}")),
+            _ => Error::IndexRefused(format!("{name}: {message}")),
         };
     }
     Error::IndexRefused(format!("{name}: {error}"))

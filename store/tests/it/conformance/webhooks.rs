@@ -12,7 +12,7 @@ use tokio::sync::Barrier;
 use store::{
     Error, Store,
     testing::announce,
-    webhooks::{Delivery, DeliveryLimits, Endpoint, EventType, MOST_WEBHOOKS, Outcome, Webhook},
+    webhooks::{AttemptOutcome, Delivery, DeliveryLimits, Endpoint, EventType, MOST_WEBHOOKS, Webhook},
 };
 
 const LEASE: i64 = 60_000_000;
@@ -98,7 +98,7 @@ pub(super) async fn are_told_in_turn(store: &Store) -> Result<(), Error> {
 
 async fn settle(store: &Store, all: impl Iterator<Item = Delivery>) -> Result<(), Error> {
     for it in all {
-        store.settle_delivery(&it, Outcome::Arrived { status: 200 }).await?;
+        store.settle_delivery(&it, AttemptOutcome::Arrived { status: 200 }).await?;
     }
     Ok(())
 }

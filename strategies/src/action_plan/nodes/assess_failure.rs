@@ -1,6 +1,6 @@
 //! Decides what to do about a failed command, as configured.
 
-use crate::action_plan::{ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Outcome, Step, route};
+use crate::action_plan::{ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Step, StepResult, route};
 use shared::{Node, Question, Thread, Transition};
 
 pub(in crate::action_plan) struct AssessFailure;
@@ -57,7 +57,7 @@ pub(super) fn failure(thread: &Thread<ActionPlan>) -> (String, Cause) {
     let step = thread.state.step();
     let words = step.map_or(String::new(), |step| format!("{} ({})", step.description, step.command()));
     match step.and_then(|step| thread.state.outcomes.get(&step.id)) {
-        Some(Outcome::Failed { reason, cause }) => (format!("{words}: {}", cause.words(reason)), *cause),
-        Some(Outcome::Done { .. } | Outcome::Skipped { .. }) | None => (words, Cause::Error),
+        Some(StepResult::Failed { reason, cause }) => (format!("{words}: {}", cause.words(reason)), *cause),
+        Some(StepResult::Done { .. } | StepResult::Skipped { .. }) | None => (words, Cause::Error),
     }
 }

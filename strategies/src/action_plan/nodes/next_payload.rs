@@ -9,7 +9,7 @@ use shared::{Extract, Node, Safety, Thread, Transition};
 
 use crate::{
     action_plan::{
-        ActionPlan, Cause, Ending, Fact, NodeName, Outcome, Payload, Step,
+        ActionPlan, Cause, Ending, Fact, NodeName, Payload, Step, StepResult,
         commands::{self, Command},
         route::{begin_or_ask, consult, onward},
     },
@@ -161,10 +161,10 @@ fn done_before(thread: &Thread<ActionPlan>, step: &Step, payload: &Payload) -> O
     let state = &thread.state;
     let steps = state.plan.as_ref().map_or(&[][..], |plan| &plan.steps);
     let same = |other: &&Step| match state.outcomes.get(&other.id) {
-        Some(Outcome::Done { payload: done, under, .. }) => {
+        Some(StepResult::Done { payload: done, under, .. }) => {
             other.command() == step.command() && done == payload && state.approved.as_ref() != Some(under)
         }
-        Some(Outcome::Skipped { .. } | Outcome::Failed { .. }) | None => false,
+        Some(StepResult::Skipped { .. } | StepResult::Failed { .. }) | None => false,
     };
     steps.iter().find(same).map(|step| step.id)
 }

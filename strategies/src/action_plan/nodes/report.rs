@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::{
-    action_plan::{ActionPlan, Ending, Fact, Outcome, commands},
+    action_plan::{ActionPlan, Ending, Fact, StepResult, commands},
     prompt::fill,
 };
 use shared::{Chat, Message, Node, Reply, Thread, Transition, verbatim};
@@ -32,7 +32,7 @@ impl Node<ActionPlan> for Report {
     fn learn(&self, thread: &Thread<ActionPlan>, reply: Reply) -> Transition<ActionPlan> {
         let words = if reply.content.trim().is_empty() { ledger(thread) } else { reply.content };
         let mut next = Transition::end().say(Message::assistant(words));
-        if thread.state.outcomes.values().any(|outcome| matches!(outcome, Outcome::Skipped { .. })) {
+        if thread.state.outcomes.values().any(|outcome| matches!(outcome, StepResult::Skipped { .. })) {
             next = next.partial("step skipped");
         }
         match thread.state.ending {

@@ -18,7 +18,7 @@ impl<S: Planning> Node<S> for Advance {
         let current = S::planned(thread).plan.as_ref().map_or(0, |plan| plan.current);
         let to = if to == [current + 1] { Vec::new() } else { to };
         let next = Fact::Advanced { since: thread.messages.len(), to };
-        let limit = S::tuned(thread).model_calls;
+        let limit = S::settings(thread).model_calls;
         if limit <= thread.turn.model_calls {
             let why = format!("the limit of {limit} model calls for a turn is reached");
             let reason = format!("not every task was worked on: {why}");

@@ -35,7 +35,7 @@ impl<S: Planning> Node<S> for Assess {
         let extract = |n: usize| {
             let blanks = [("task", &*plan.tasks[n].task), ("time", &thread.turn.time)];
             let system = fill(PROMPT, &blanks);
-            Extract::new(&S::tuned(thread).model, system, plan.since..thread.messages.len())
+            Extract::new(&S::settings(thread).model, system, plan.since..thread.messages.len())
         };
         plan.in_work().into_iter().map(extract).collect()
     }
@@ -45,8 +45,8 @@ impl<S: Planning> Node<S> for Assess {
             return several(thread, plan, answers);
         }
         let answer = answers.remove(0);
-        let tuned = S::tuned(thread);
-        if answer.is_completed && tuned.confidence <= answer.confidence {
+        let settings = S::settings(thread);
+        if answer.is_completed && settings.confidence <= answer.confidence {
             return Transition::to(NodeName::Advance);
         }
         let Some((key, limit)) = limit(thread) else {
@@ -55,7 +55,7 @@ impl<S: Planning> Node<S> for Assess {
                 return next;
             }
             return next
-                .because(format!("done with confidence {} < {}", answer.confidence, tuned.confidence));
+                .because(format!("done with confidence {} < {}", answer.confidence, settings.confidence));
         };
         let reason = format!("it is not done: {} ({limit})", answer.explanation);
         let ended = Fact::Ended(Ending::Failed { reason });
@@ -69,12 +69,12 @@ impl<S: Planning> Node<S> for Assess {
 
 /// Returns the key of the limit that ends the work, if one is reached, and the reason in words.
 fn limit<S: Planning>(thread: &Thread<S>) -> Option<(&'static str, String)> {
-    let tuned = S::tuned(thread);
+    let settings = S::settings(thread);
     let rounds = S::planned(thread).plan.as_ref().map_or(0, |plan| plan.rounds) + 1;
-    if tuned.rounds <= rounds {
-        Some(("rounds", format!("the limit of {} rounds for a task is reached", tuned.rounds)))
-    } else if tuned.model_calls <= thread.turn.model_calls {
-        let why = format!("the limit of {} model calls for a turn is reached", tuned.model_calls);
+    if settings.rounds <= rounds {
+        Some(("rounds", format!("the limit of {} rounds for a task is reached", settings.rounds)))
+    } else if settings.model_calls <= thread.turn.model_calls {
+        let why = format!("the limit of {} model calls for a turn is reached", settings.model_calls);
         Some(("model_calls", why))
     } else {
         None
@@ -83,12 +83,12 @@ fn limit<S: Planning>(thread: &Thread<S>) -> Option<(&'static str, String)> {
 
 /// Settles the tasks that are done. The others go on together, unless a limit is reached.
 fn several<S: Planning>(thread: &Thread<S>, plan: &Plan, answers: Vec<Assessment>) -> Transition<S> {
-    let tuned = S::tuned(thread);
+    let settings = S::settings(thread);
     let limit = limit(thread);
     let (mut facts, mut goes_on) = (Vec::new(), false);
     for (task, reply) in plan.in_work().into_iter().zip(answers) {
         let progress = match &limit {
-            _ if reply.is_completed && tuned.confidence <= reply.confidence => Progress::Done,
+            _ if reply.is_completed && settings.confidence <= reply.confidence => Progress::Done,
             Some((_, limit)) => {
                 Progress::Failed { why: format!("it is not done: {} ({limit})", reply.explanation) }
             }

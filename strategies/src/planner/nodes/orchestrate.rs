@@ -64,7 +64,7 @@ impl<S: Planning> Node<S> for Orchestrate {
                 ("time", &thread.turn.time),
             ];
             let system = fill(PROMPT, &blanks);
-            let chat = Chat::new(&S::tuned(thread).model, system, thread.all());
+            let chat = Chat::new(&S::settings(thread).model, system, thread.all());
             let chat = chat.server_tools(expert).tool(ASK_USER.name).tool(GIVE_UP.name);
             if answered { chat.tool(OTHER_WISH.name) } else { chat }
         };

@@ -80,7 +80,7 @@ impl<S: Planning> Node<S> for Plan {
             ("problem", &problem),
             ("time", &thread.turn.time),
         ];
-        Extract::new(&S::tuned(thread).model, fill(PROMPT, &blanks), thread.all())
+        Extract::new(&S::settings(thread).model, fill(PROMPT, &blanks), thread.all())
     }
 
     fn learn(&self, thread: &Thread<S>, reply: PlanReply) -> Transition<S> {

@@ -25,7 +25,7 @@ impl<S: Planning> Node<S> for Respond {
             ("experts", &*experts.join("\n")),
             ("time", &thread.turn.time),
         ];
-        Chat::new(&S::tuned(thread).model, fill(PROMPT, &blanks), thread.all())
+        Chat::new(&S::settings(thread).model, fill(PROMPT, &blanks), thread.all())
     }
 
     /// **Invariant:** a turn never ends in silence, even if the model returns no text.

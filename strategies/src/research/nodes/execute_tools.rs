@@ -2,7 +2,7 @@
 
 use crate::{
     loop_guard::RequestedCalls,
-    research::{NodeName, Research, offer::meant},
+    research::{NodeName, Research, offer::resolve},
 };
 use shared::{CallTool, Node, Thread, Tool, ToolCall, ToolOutput, Transition};
 
@@ -16,7 +16,7 @@ impl Node<Research> for ExecuteTools {
         let left = thread.config.tool_calls.saturating_sub(thread.turn.tool_calls) as usize;
         let calls = wanted(thread);
         let known = calls.fresh().filter_map(|call| {
-            let (server, tool) = meant(thread, &call.name).ok()?;
+            let (server, tool) = resolve(thread, &call.name).ok()?;
             Some(CallTool {
                 server: server.to_owned(),
                 call: ToolCall { name: tool.to_owned(), ..call.clone() },
@@ -29,7 +29,7 @@ impl Node<Research> for ExecuteTools {
         let mut outputs = outputs.into_iter();
         let limit = format!("the limit of {} tool calls for a turn is reached", thread.config.tool_calls);
         let mut over = false;
-        let answered = wanted(thread).answered(|call| match meant(thread, &call.name) {
+        let answered = wanted(thread).answered(|call| match resolve(thread, &call.name) {
             Err(problem) => Some(ToolOutput::Error(problem)),
             Ok(_) => outputs.next().or_else(|| {
                 over = true;
@@ -43,7 +43,7 @@ impl Node<Research> for ExecuteTools {
 
 fn wanted<'a>(thread: &'a Thread<Research>) -> RequestedCalls<'a, impl Fn(&ToolCall) -> Option<&'a Tool>> {
     RequestedCalls::of(&thread.messages, |call| {
-        let (server, tool) = meant(thread, &call.name).ok()?;
+        let (server, tool) = resolve(thread, &call.name).ok()?;
         thread.tool_called(server, tool)
     })
 }

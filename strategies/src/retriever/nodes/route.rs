@@ -18,7 +18,7 @@ pub(in crate::retriever) struct Route;
 #[derive(JsonSchema)]
 pub(in crate::retriever) struct Routing {
     /// Whether one server fits, none, or several equally.
-    outcome: Outcome,
+    outcome: Fit,
     /// The name of the server, if one fits.
     server: Option<String>,
     /// A question to the person, if several fit equally.
@@ -31,7 +31,7 @@ pub(in crate::retriever) struct Routing {
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum Fit {
     /// One server fits.
     Server,
     /// None does.
@@ -45,9 +45,9 @@ impl<'de> Deserialize<'de> for Routing {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "expected {outcome, server, question, between, query}")]
-        enum Said {
+        enum Written {
             Fields {
-                outcome: Outcome,
+                outcome: Fit,
                 #[serde(default)]
                 server: Option<String>,
                 #[serde(default)]
@@ -59,12 +59,12 @@ impl<'de> Deserialize<'de> for Routing {
             },
             Name(String),
         }
-        Ok(match Said::deserialize(from)? {
-            Said::Fields { outcome, server, question, between, query } => {
+        Ok(match Written::deserialize(from)? {
+            Written::Fields { outcome, server, question, between, query } => {
                 Self { outcome, server, question, between: between.unwrap_or_default(), query }
             }
-            Said::Name(name) => Self {
-                outcome: Outcome::Server,
+            Written::Name(name) => Self {
+                outcome: Fit::Server,
                 server: Some(name),
                 question: None,
                 between: Vec::new(),
@@ -143,18 +143,18 @@ fn judge(reply: Routing, candidates: &[Candidate]) -> Choice {
     let question = reply.question.filter(|question| !question.trim().is_empty());
     let named = reply.server.filter(|server| !server.trim().is_empty());
     match (reply.outcome, named, question) {
-        (Outcome::NothingRelevant, ..) => Choice::Nothing,
-        (Outcome::Server, Some(name), _) => match find(&name, candidates) {
+        (Fit::NothingRelevant, ..) => Choice::Nothing,
+        (Fit::Server, Some(name), _) => match find(&name, candidates) {
             Some(server) => Choice::One(server.to_owned()),
             None => Choice::Impossible(format!(
                 "there is no server called {name:?} to choose: {}",
                 names(candidates)
             )),
         },
-        (Outcome::Server, None, None) => {
+        (Fit::Server, None, None) => {
             Choice::Impossible(format!("no server was named; there are: {}", names(candidates)))
         }
-        (Outcome::Server, None, question) | (Outcome::Ambiguous, _, question) => {
+        (Fit::Server, None, question) | (Fit::Ambiguous, _, question) => {
             let mut between: Vec<String> = Vec::new();
             for server in reply.between.iter().filter_map(|name| find(name, candidates)) {
                 if !between.iter().any(|other| other == server) {

@@ -10,7 +10,9 @@ use tokio::{
 };
 
 use super::Line;
-use crate::mcp::wire::{Answer, Inbound, LineBuffer, MAX_LINE_BYTES, Reaction, Traffic, Waiting, decode};
+use crate::mcp::wire::{
+    Inbound, LineBuffer, MAX_LINE_BYTES, Reaction, RpcResponse, Traffic, Waiting, decode,
+};
 
 /// Reads the messages of a child.
 pub(super) struct Reader {
@@ -75,7 +77,7 @@ impl Reader {
         Ok(())
     }
 
-    async fn answer(&mut self, answer: Answer, bytes: usize) -> Result<(), ()> {
+    async fn answer(&mut self, answer: RpcResponse, bytes: usize) -> Result<(), ()> {
         let messages = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).answer(answer);
         if messages.is_empty() {
             // An answer to no request is a message of the server's own.

@@ -30,14 +30,14 @@ pub(in crate::mcp) enum Inbound {
         message: Value,
     },
     /// An answer to a request.
-    Answer(Answer),
+    Answer(RpcResponse),
     /// Not JSON-RPC, such as a log line.
     Noise,
 }
 
 /// An answer to a request.
 #[derive(Debug, PartialEq)]
-pub(in crate::mcp) struct Answer {
+pub(in crate::mcp) struct RpcResponse {
     /// Id of the request; `None` if the server did not name it.
     pub(in crate::mcp) id: Option<RequestId>,
     /// Content of the answer.
@@ -104,7 +104,7 @@ fn message(value: Value, changed: &[String]) -> Inbound {
         }
         (None, None) => return Inbound::Noise,
     };
-    Inbound::Answer(Answer { id, payload })
+    Inbound::Answer(RpcResponse { id, payload })
 }
 
 /// Reads an id. Some servers return a number as `1.0`.
@@ -142,7 +142,7 @@ fn broken(bytes: &[u8], why: String) -> Inbound {
     let has_result = fields.contains_key("result") && !fields.contains_key("error");
     let id = fields.get("id").cloned().or_else(|| last_id(bytes));
     let id = id.as_ref().and_then(request_id);
-    Inbound::Answer(Answer { id, payload: Payload::Unreadable(Unreadable { why, has_result }) })
+    Inbound::Answer(RpcResponse { id, payload: Payload::Unreadable(Unreadable { why, has_result }) })
 }
 
 /// Reads the fields of an object up to the first that cannot be read; a field's value is null unless it is a number
@@ -194,7 +194,7 @@ mod tests {
         all.remove(0)
     }
 
-    fn answer(text: &[u8]) -> Answer {
+    fn answer(text: &[u8]) -> RpcResponse {
         let Inbound::Answer(answer) = one(text) else { panic!("an answer was expected") };
         answer
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 
-use super::{Answer, Payload};
+use super::{Payload, RpcResponse};
 
 /// Maximum answers without an id that wait for their request.
 const MAX_UNCLAIMED: usize = 64;
@@ -47,7 +47,7 @@ impl Waiting {
     }
 
     /// Takes an answer, and returns the messages for rmcp. An answer to an unknown request has none.
-    pub(in crate::mcp) fn answer(&mut self, answer: Answer) -> Vec<ServerJsonRpcMessage> {
+    pub(in crate::mcp) fn answer(&mut self, answer: RpcResponse) -> Vec<ServerJsonRpcMessage> {
         let Some(id) = answer.id else {
             if self.unclaimed.len() < MAX_UNCLAIMED {
                 self.unclaimed.push((self.sent, answer.payload));

@@ -15,7 +15,7 @@ use store::testing::count_items;
 use store::{
     DryRun, Error, NewTurn, Prune, Pruned, Store, ThreadId,
     batches::{Batch, BatchStatus, ItemState, ItemTransition, NewBatch},
-    webhooks::{DeliveryFilter, DeliveryLimits, EventType, Outcome, Webhook},
+    webhooks::{AttemptOutcome, DeliveryFilter, DeliveryLimits, EventType, Webhook},
 };
 
 /// Number of races between deletion and use of a batch.
@@ -262,7 +262,7 @@ pub(crate) async fn goes_with_what_was_told(store: &Store) -> Result<(), Error> 
         let at_once = DeliveryLimits { all: 9, tenant: 9, webhook: 9 };
         let due = if nth == 0 { store.claim_deliveries(at_once, &[], LEASE).await? } else { Vec::new() };
         for (_, delivery) in due {
-            store.settle_delivery(&delivery, Outcome::Arrived { status: 200 }).await?;
+            store.settle_delivery(&delivery, AttemptOutcome::Arrived { status: 200 }).await?;
         }
     }
     let then = clock::now();
@@ -272,7 +272,7 @@ pub(crate) async fn goes_with_what_was_told(store: &Store) -> Result<(), Error> 
     let told = store.deliveries(of_webhook, None, 9).await?;
     let [_, pending, settled] = &told[..] else { panic!("three were told: {told:?}") };
     let settle = async |delivery: &store::webhooks::Delivery| {
-        store.settle_delivery(delivery, Outcome::Arrived { status: 200 }).await
+        store.settle_delivery(delivery, AttemptOutcome::Arrived { status: 200 }).await
     };
     settle(&told[0]).await?;
     assert_eq!(prune(store, then, DryRun::Yes).await?.batches, 2);
