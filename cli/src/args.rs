@@ -147,8 +147,8 @@ pub(crate) enum Command {
     Key(Key),
     /// Inspect, replay, verify and fork threads
     ///
-    /// With --url (or TURNFOLD_URL) threads are read through the API; otherwise directly from the database that store.url
-    /// names. Both print the same.
+    /// With --url (or TURNFOLD_URL) the API at that address is used; otherwise the database that store.url names. Both print
+    /// the same.
     #[command(subcommand)]
     Thread(Thread),
     /// Verify integrity and replay recorded threads
