@@ -17,7 +17,7 @@ pub enum Scope {
     Answer,
     /// Manage webhooks; for operators, pauses and metrics.
     Operate,
-    /// Manage keys.
+    /// Manage keys; delete, hold and release threads.
     Admin,
 }
 

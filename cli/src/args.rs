@@ -167,8 +167,8 @@ pub(crate) enum Command {
     ///
     /// A thread is one conversation with an agent. Everything that happens in it is an event of its log.
     ///
-    /// With --url (or TURNFOLD_URL), threads are read through the API; otherwise directly from the database that store.url
-    /// names. Both print the same.
+    /// With --url (or TURNFOLD_URL) the API at that address is used; otherwise the database that store.url names. Both print
+    /// the same.
     #[command(subcommand)]
     Thread(Thread),
     /// Check all threads: was a log changed, and would today's code decide the same

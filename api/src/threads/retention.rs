@@ -24,6 +24,7 @@ use crate::{
     params(("id" = Uuid, Path, description = "Id of the thread.")),
     responses(
         (status = 200, description = "What was deleted.", body = DeletedThread),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The thread must stay.", body = Problem, content_type = "application/problem+json")
     )
 )]
@@ -52,7 +53,11 @@ pub(crate) async fn delete(
 #[utoipa::path(
     put, path = "/v1/threads/{id}/hold", tag = "threads", operation_id = "hold_thread", request_body = NewHold,
     params(("id" = Uuid, Path, description = "Id of the thread.")),
-    responses((status = 200, description = "The hold.", body = Hold))
+    responses(
+        (status = 200, description = "The hold.", body = Hold),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The reason is empty.", body = Problem, content_type = "application/problem+json")
+    )
 )]
 pub(crate) async fn hold(
     State(app): SharedState,
