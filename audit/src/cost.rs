@@ -104,7 +104,7 @@ impl Spending {
                 | Request::Index { .. }
                 | Request::Simulate(_),
             )
-            | None => took.usage.add(meter),
+            | None => total.usage.add(meter),
         }
         self.shares.entry(share).or_default().add(&total);
     }

@@ -194,7 +194,7 @@ pub(crate) fn embedded_api(
     settings.api.access_log = false;
     let queue = Arc::new(MemoryQueue::new(lease(&settings)));
     let parts = Backends { store, queue, notifications: Arc::new(MemoryNotifications::new()) };
-    Ok(api::router(door(&settings, origins, parts, strategies)?))
+    Ok(api::router(api_config(&settings, origins, parts, strategies)?))
 }
 
 /// The rule of one tenant.

@@ -35,7 +35,7 @@ pub(crate) async fn delete(
     Path(id): Path<Uuid>,
 ) -> Result<Json<DeletedThread>, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let Some(deleted) = app.parts.store.delete_thread(id, &by).await? else {
+    let Some(deleted) = app.backends.store.delete_thread(id, &by).await? else {
         let detail = format!(
             "thread {id} cannot be deleted: it is busy, waits for an answer, has a queued turn, or is under a hold"
         );
@@ -71,7 +71,7 @@ pub(crate) async fn hold(
         return Err(Kind::Invalid.because("the reason is empty").hint(hint));
     }
     find_thread(&app, &principal, id).await?;
-    Ok(Json(view(app.parts.store.hold(id, &reason, &by).await?)))
+    Ok(Json(view(app.backends.store.hold(id, &reason, &by).await?)))
 }
 
 /// Release a thread from its hold
@@ -91,7 +91,7 @@ pub(crate) async fn release(
     Path(id): Path<Uuid>,
 ) -> Result<Json<Hold>, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let released = app.parts.store.release(id).await?.map(view);
+    let released = app.backends.store.release(id).await?.map(view);
     let not_held = || Kind::NotHeld.because(format!("thread {id} is not held"));
     Ok(Json(released.ok_or_else(|| not_held().hint("list held threads with GET /v1/holds"))?))
 }
@@ -108,7 +108,7 @@ pub(crate) async fn holds(
     principal: Principal,
 ) -> Result<Json<Page<Hold>>, ApiError> {
     let mut visible = Vec::new();
-    for hold in app.parts.store.holds().await? {
+    for hold in app.backends.store.holds().await? {
         if principal.only().is_none() || find_thread(&app, &principal, hold.thread).await.is_ok() {
             visible.push(view(hold));
         }

@@ -106,7 +106,7 @@ fn without_key(settings: &Settings) -> String {
 /// The API and a worker in one process, ready to serve.
 pub(super) struct Dev {
     listener: TcpListener,
-    door: api::ApiConfig,
+    config: api::ApiConfig,
     worker: Worker,
     world: Arc<LiveWorld>,
     claim: Option<Claim>,
@@ -133,7 +133,7 @@ impl Dev {
         let bounds = engine::wait_for_servers(|| engine::bounds(settings)).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
         let reports = report_servers(settings, &world);
-        Ok(Self { listener, door, worker, world, claim, export, reports })
+        Ok(Self { listener, config, worker, world, claim, export, reports })
     }
 
     /// The store of its events.

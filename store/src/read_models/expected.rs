@@ -45,7 +45,7 @@ pub struct ExpectedTurn {
     pub messages: Vec<Message>,
     /// Author of the messages.
     pub author: String,
-    /// Authenticated author.
+    /// Sender of the messages, as the key proves it.
     pub caller: Option<CallerId>,
     /// Time of the submission, in microseconds since the Unix epoch.
     pub created_at: i64,
