@@ -8,11 +8,15 @@
 //! postgres.restart(); // the same port, the same data
 //! ```
 //!
-//! Tests that neither kill nor reconfigure PostgreSQL share one server, each with its own database:
+//! Tests that neither kill nor reconfigure PostgreSQL share one server, each with its own database: an empty one, or a copy of
+//! one that is prepared once per run.
 //!
 //! ```no_run
 //! let postgres = test_servers::Postgres::shared();
 //! assert_eq!(postgres.query("SELECT 1"), [["1"]]);
+//! # let migrate = |_: &str| ();
+//! let migrated = test_servers::Postgres::prepared("migrated", migrate);
+//! assert_ne!(migrated.url(), postgres.url());
 //! ```
 //!
 //! A connection that can be cut or go silent:

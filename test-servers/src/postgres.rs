@@ -44,6 +44,9 @@ const SETTINGS: [&str; 4] = [
 /// Settings of a private server. Its socket is in its folder, which is the directory above the data.
 const PRIVATE: [&str; 3] = ["max_connections=200", "shared_buffers=32MB", "unix_socket_directories=.."];
 
+/// Part of the name of the shared server's folder.
+const SHARED_NAME: &str = "postgres";
+
 /// Settings of the shared server.
 const SHARED: [&str; 4] =
     ["max_connections=800", "shared_buffers=128MB", "autovacuum_naptime=10min", "unix_socket_directories="];
@@ -87,7 +90,7 @@ impl Postgres {
         let kind = Kind::Private { server, programs };
         let mut this = Self { server: kind, name: DATABASE.to_owned(), others: Mutex::default() };
         this.launch();
-        this.create(DATABASE);
+        this.create(DATABASE, "template1");
         this
     }
 
@@ -154,11 +157,44 @@ impl Postgres {
     /// As [`Postgres::start`].
     #[must_use]
     pub fn shared() -> Self {
-        static PORT: LazyLock<u16> = LazyLock::new(shared_server);
+        Self::on_shared_server("template1")
+    }
+
+    /// Creates a database on the shared server as a copy of the database `template`. The first test of the run that asks creates
+    /// the template: an empty database, then `prepare` with its URL, in a thread of its own. Afterwards no client can connect
+    /// to it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Postgres::start`], or if `prepare` panics.
+    #[must_use]
+    pub fn prepared(template: &str, prepare: impl FnOnce(&str) + Send) -> Self {
+        // Started before the lock is taken, because starting it takes the same one.
+        let port = *SHARED_PORT;
+        let alone = shared::lock(SHARED_NAME);
+        let closed = format!("SELECT 1 FROM pg_database WHERE datname = '{template}' AND NOT datallowconn");
+        if ask(&closed).is_empty() {
+            // Left by a test that was killed while it prepared the template.
+            ask(&format!("DROP DATABASE IF EXISTS \"{template}\" WITH (FORCE)"));
+            ask(&format!("CREATE DATABASE \"{template}\""));
+            let url = url(port, template);
+            thread::scope(|scope| scope.spawn(|| prepare(&url)).join())
+                .expect("failed to prepare a template");
+            ask(&format!("ALTER DATABASE \"{template}\" ALLOW_CONNECTIONS false"));
+            // PostgreSQL copies no database that has a client.
+            ask(&format!(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{template}'"
+            ));
+        }
+        drop(alone);
+        Self::on_shared_server(template)
+    }
+
+    fn on_shared_server(template: &str) -> Self {
         static CREATED: AtomicUsize = AtomicUsize::new(0);
         let name = format!("test_{}_{}", std::process::id(), CREATED.fetch_add(1, Ordering::Relaxed));
-        let this = Self { server: Kind::Shared { port: *PORT }, name, others: Mutex::default() };
-        this.create(&this.name);
+        let this = Self { server: Kind::Shared { port: *SHARED_PORT }, name, others: Mutex::default() };
+        this.create(&this.name, template);
         this
     }
 
@@ -192,7 +228,7 @@ impl Postgres {
             Kind::Private { .. } => name.to_owned(),
             Kind::Shared { .. } => format!("{}_{name}", self.name),
         };
-        self.create(&name);
+        self.create(&name, "template1");
         self.others.lock().expect("no panic while held").push(name.clone());
         self.url_of(&name)
     }
@@ -261,15 +297,16 @@ impl Postgres {
         }
     }
 
-    fn create(&self, name: &str) {
+    fn create(&self, name: &str, template: &str) {
         let plain = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
         assert!(!name.is_empty() && name.bytes().all(plain), "a database needs a plain name, not `{name}`");
-        let created = query(self.port(), "postgres", &format!("CREATE DATABASE \"{name}\""));
+        let created =
+            query(self.port(), "postgres", &format!("CREATE DATABASE \"{name}\" TEMPLATE \"{template}\""));
         created.unwrap_or_else(|error| panic!("failed to create the database `{name}`: {error}"));
     }
 
     fn url_of(&self, database: &str) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port())
+        url(self.port(), database)
     }
 }
 
@@ -299,7 +336,8 @@ impl Programs {
     }
 }
 
-fn shared_server() -> u16 {
+/// Port of the server that all tests of this run share.
+static SHARED_PORT: LazyLock<u16> = LazyLock::new(|| {
     let programs = Programs::find();
     let command = |data: &Path, port: u16| {
         let mut initdb = programs.initdb(data, data);
@@ -313,7 +351,16 @@ fn shared_server() -> u16 {
         );
         programs.postgres(data, port, &SHARED)
     };
-    shared::port("postgres", programs.account, command, is_ready)
+    shared::port(SHARED_NAME, programs.account, command, is_ready)
+});
+
+/// Runs SQL on the shared server.
+fn ask(sql: &str) -> Vec<Vec<String>> {
+    query(*SHARED_PORT, "postgres", sql).unwrap_or_else(|error| panic!("failed to query PostgreSQL: {error}"))
+}
+
+fn url(port: u16, database: &str) -> String {
+    format!("postgres://postgres@127.0.0.1:{port}/{database}")
 }
 
 fn is_ready(port: u16) -> Result<(), String> {

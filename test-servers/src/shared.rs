@@ -53,6 +53,14 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     env::temp_dir().join(format!("turnfold-shared-{name}-{runner}-{started}"))
 }
 
+/// Locks the folder of this run's server until the file is dropped; the kernel also releases it if this process dies.
+pub(crate) fn lock(name: &str) -> File {
+    let folder = folder(name);
+    fs::create_dir_all(&folder).expect("failed to create the folder of the shared server");
+    let lock = File::create(folder.join("lock")).and_then(|file| file.lock().map(|()| file));
+    lock.expect("failed to lock the folder of the shared server")
+}
+
 /// Returns the port of this run's server; starts the server if it does not run yet.
 ///
 /// `command` prepares the data in the folder and returns the server's command line for a port.
@@ -66,11 +74,8 @@ pub(crate) fn port(
     command: impl FnOnce(&Path, u16) -> Vec<String>,
     ready: impl Fn(u16) -> Result<(), String>,
 ) -> u16 {
+    let _lock = lock(name);
     let folder = folder(name);
-    fs::create_dir_all(&folder).expect("failed to create the folder of the shared server");
-    // Held until this function returns; the kernel releases it if this process dies.
-    let lock = File::create(folder.join("lock")).and_then(|it| it.lock().map(|()| it));
-    let _lock = lock.expect("failed to lock the folder of the shared server");
     let port_file = folder.join("port");
     let known = fs::read_to_string(&port_file).ok().and_then(|it| it.parse().ok());
     if let Some(port) = known.filter(|port| ready(*port).is_ok()) {

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -99,6 +100,23 @@ fn real_shared_databases_are_separate_and_dropped() {
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| two.kill()));
     assert!(killed.unwrap_err().downcast_ref::<&str>().unwrap().contains("start a private one"));
     assert_eq!(two.query("SELECT 1"), [["1"]], "a test killed the server of the others");
+}
+
+#[test]
+fn real_prepared_databases_are_copies_of_one_that_is_prepared_once() {
+    let prepared = AtomicUsize::new(0);
+    let copy = || {
+        Postgres::prepared("template_of_the_test", |url| {
+            assert!(answers(url) && url.ends_with("/template_of_the_test"), "{url}");
+            prepared.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    let (one, two) = (copy(), copy());
+    assert_eq!(prepared.load(Ordering::Relaxed), 1);
+    one.query("CREATE TABLE kept (word text)");
+    assert_eq!(two.query("SELECT count(*) FROM pg_class WHERE relname = 'kept'"), [["0"]]);
+    let closed = "SELECT datallowconn FROM pg_database WHERE datname = 'template_of_the_test'";
+    assert_eq!(two.query(closed), [["f"]], "a client can disturb the copies");
 }
 
 #[test]

@@ -19,6 +19,16 @@ pub use corrupt_read_models::corrupt_read_models;
 /// Maximum events in one insert statement.
 pub const ROWS_MAX: usize = crate::log::ROWS_MAX;
 
+/// Applies all migrations to a database and disconnects from it. It blocks, so that tests can prepare a template with it.
+///
+/// # Panics
+///
+/// If the database cannot be migrated.
+pub fn migrate(url: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async { Store::connect(url).await?.migrate().await.map(drop) }).expect("migrated");
+}
+
 /// Writes one webhook event to the outbox, as the transaction that ends a batch does.
 ///
 /// # Errors
