@@ -70,9 +70,9 @@ async fn sqlite_attacks_are_found_or_known_not_to_be() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgres_attacks_are_found_or_known_not_to_be() {
-    let postgres = test_servers::Postgres::shared();
     for nth in 0..ATTACKS {
-        attacked(nth, &postgres.database(&format!("attack_{nth}"))).await;
+        let postgres = test_servers::Postgres::prepared("migrated", store::testing::migrate);
+        attacked(nth, &postgres.url()).await;
     }
 }
 

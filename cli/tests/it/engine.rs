@@ -73,7 +73,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// Starts everything but the workers. `config` is appended to the configuration file.
     pub(crate) async fn start(config: &str) -> Self {
-        Self::over(Postgres::shared(), Redis::start(), config).await
+        Self::over(Postgres::prepared("migrated", store::testing::migrate), Redis::start(), config).await
     }
 
     /// Starts a deployment on these servers.

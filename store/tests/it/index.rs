@@ -21,9 +21,8 @@ async fn sqlite_file_keeps_entries_after_its_process_ended() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn real_postgres_replaces_nul_in_text() {
-    let postgres = test_servers::Postgres::shared();
+    let postgres = test_servers::Postgres::prepared("migrated", store::testing::migrate);
     let store = Store::connect(&postgres.url()).await.unwrap();
-    store.migrate().await.unwrap();
     // PostgreSQL cannot store NUL, but a server's description may contain it.
     store.upsert(vec![Entry { text: "a\0b".to_owned(), ..entry("mail") }]).await.unwrap();
     assert_eq!(store.all().await.unwrap()[0].text, "a\u{fffd}b");

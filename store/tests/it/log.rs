@@ -35,9 +35,8 @@ async fn real_postgres_that_dies_is_unavailable_until_it_is_back() {
 /// In a group with an unknown outcome, turns without a key are not submitted again, because they could be stored twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_postgres_that_goes_away_under_a_group_queues_no_turn_twice() {
-    let postgres = test_servers::Postgres::shared();
+    let postgres = test_servers::Postgres::prepared("migrated", store::testing::migrate);
     let store = Store::connect(&postgres.url()).await.unwrap();
-    store.migrate().await.unwrap();
     let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
     for sql in [
         "CREATE FUNCTION no_groups() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
@@ -53,7 +52,7 @@ async fn real_postgres_that_goes_away_under_a_group_queues_no_turn_twice() {
         store.submit(NewTurn { idempotency, ..new_turn() })
     };
     let outcomes = futures::future::join_all((0..40).map(submit)).await;
-    let refused = outcomes.iter().filter(|it| matches!(it, Err(Error::Unavailable(_)))).count();
+    let refused = outcomes.iter().filter(|outcome| matches!(outcome, Err(Error::Unavailable(_)))).count();
     let queued: i64 = sqlx::query_scalar("SELECT count(*) FROM turns").fetch_one(&mut db).await.unwrap();
     assert!(0 < refused, "none was in a group: {outcomes:?}");
     assert_eq!(queued as usize + refused, outcomes.len());
@@ -63,10 +62,9 @@ async fn real_postgres_that_goes_away_under_a_group_queues_no_turn_twice() {
 /// The events of a hundred threads are spread over all eight partitions and are read back from them.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_postgres_spreads_events_over_partitions() {
-    let postgres = test_servers::Postgres::shared();
+    let postgres = test_servers::Postgres::prepared("migrated", store::testing::migrate);
     let two = ConnectionSettings { max: 2, ..ConnectionSettings::default() };
     let store = Store::connect_with(&postgres.url(), two).await.unwrap();
-    store.migrate().await.unwrap();
     for _ in 0..100 {
         let thread = store.submit(new_turn()).await.unwrap().into_turn().thread;
         store.append(&store.head(thread).await.unwrap(), &[decided(), decided()], None).await.unwrap();
@@ -99,8 +97,7 @@ async fn a_database_of_a_development_version_is_refused_with_a_hint() {
 /// Long values are compressed in the partitions of the log as well, which are separate tables.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_postgres_packs_what_is_long_by_lz4() {
-    let postgres = test_servers::Postgres::shared();
-    Store::connect(&postgres.url()).await.unwrap().migrate().await.unwrap();
+    let postgres = test_servers::Postgres::prepared("migrated", store::testing::migrate);
     let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
     let sql = "SELECT attrelid::regclass::text FROM pg_attribute WHERE attcompression = 'l' ORDER BY 1";
     let packed: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut db).await.unwrap();
@@ -170,8 +167,8 @@ async fn sqlite_reads_while_writers_wait() {
     }
     another_process.execute("COMMIT").await.unwrap();
 
-    for it in writers {
-        it.await.unwrap().unwrap();
+    for writer in writers {
+        writer.await.unwrap().unwrap();
     }
     assert_eq!(store.counts().await.unwrap().events, 65);
 }

@@ -48,7 +48,7 @@ async fn real_milvus_takes_vectors_of_another_length() {
     let index = index(&milvus);
     let two = |server| entry(server, "m/two", &[1.0, 0.0]);
     let three = |server| entry(server, "m/three", &[0.0, 1.0, 0.0]);
-    let models = |names: &[&str]| names.iter().map(|it| Some((*it).to_owned())).collect::<BTreeSet<_>>();
+    let models = |names: &[&str]| names.iter().map(|name| Some((*name).to_owned())).collect::<BTreeSet<_>>();
     index.upsert(vec![two("mail"), two("maps")]).await.unwrap();
     index.upsert(vec![three("mail")]).await.unwrap();
     assert_eq!(index.all().await.unwrap(), [three("mail"), two("maps")]);

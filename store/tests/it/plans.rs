@@ -60,7 +60,7 @@ fn turn(nth: u64) -> NewTurn {
 
 async fn submit(store: &Store, numbers: impl Iterator<Item = u64>) -> Vec<Turn> {
     let submitted = store.submit_many(numbers.map(turn).collect()).await.unwrap();
-    submitted.into_iter().map(|it| it.unwrap().into_turn()).collect()
+    submitted.into_iter().map(|submitted| submitted.unwrap().into_turn()).collect()
 }
 
 async fn batch(store: &Store) -> Batch {
@@ -111,13 +111,13 @@ async fn run(store: &Store, cache_key: &str, lines: u64) {
         let last = lines.min(from + PAGE - 1);
         let page = last + 1 - from;
         let lines = (from..=last).map(|nth| line(cache_key, nth)).collect();
-        let batch = kept.iter().find(|it| it.id == id).unwrap();
+        let batch = kept.iter().find(|batch| batch.id == id).unwrap();
         store.add_lines(batch, OWNER, lines, last).await.unwrap();
 
         let waiting = store.waiting_items(id, PAGE).await.unwrap();
         assert_eq!(waiting.len() as u64, page);
         assert!(store.earlier_results(TENANT, &waiting).await.unwrap().is_empty());
-        let turns = submit(store, waiting.iter().map(|it| it.nth)).await;
+        let turns = submit(store, waiting.iter().map(|item| item.nth)).await;
         let begun = |(item, turn): (&Item, &Turn)| ItemTransition {
             run: Some((turn.thread, turn.id)),
             ..ItemTransition::new(item.clone(), ItemState::Submitted)
@@ -199,17 +199,17 @@ async fn real_postgres_reads_what_is_asked_for() {
 async fn converse(store: &Store, turns: u64) {
     let thread = submit(store, 0..1).await.remove(0).thread;
     for nth in 1..=turns {
-        hear(store, thread).await;
+        run_turn(store, thread).await;
         let new = NewTurn { thread: Opening::Existing(thread), ..turn(nth) };
         store.submit(new).await.unwrap();
     }
 }
 
 /// Starts and ends the next turn of a thread as a worker does it.
-async fn hear(store: &Store, thread: ThreadId) {
+async fn run_turn(store: &Store, thread: ThreadId) {
     let mut head = store.head(thread).await.unwrap();
     let Queued { id, author, messages, .. } = store.next_queued(thread).await.unwrap().unwrap();
-    let heard = TurnStarted {
+    let started = TurnStarted {
         turn: id,
         actor: author,
         time: String::new(),
@@ -227,7 +227,7 @@ async fn hear(store: &Store, thread: ThreadId) {
         outcome: None,
     };
     for (events, thread, status) in [
-        (vec![Event::from(heard)], ThreadStatus::Busy, TurnStatus::Running),
+        (vec![Event::from(started)], ThreadStatus::Busy, TurnStatus::Running),
         (vec![decided.into()], ThreadStatus::Idle, TurnStatus::Completed),
     ] {
         let mark = ReadModelUpdate {
@@ -294,7 +294,7 @@ async fn converse_in(store: &Store, threads: u64) {
     assert!(store.runnable_after(None, 2 * LINES).await.unwrap().len() as u64 >= threads);
     for turn in &turns {
         assert!(store.lane(turn.thread).await.unwrap().is_some());
-        hear(store, turn.thread).await;
+        run_turn(store, turn.thread).await;
     }
 }
 
@@ -305,14 +305,14 @@ async fn asks(store: &Store) -> BatchId {
     let lines = (1..=PAGE).map(|nth| line("asks", nth)).collect();
     store.add_lines(&kept[0], OWNER, lines, PAGE).await.unwrap();
     let waiting = store.waiting_items(id, PAGE).await.unwrap();
-    let turns = submit(store, waiting.iter().map(|it| it.nth)).await;
+    let turns = submit(store, waiting.iter().map(|item| item.nth)).await;
     let begun = |(item, turn): (&Item, &Turn)| ItemTransition {
         run: Some((turn.thread, turn.id)),
         ..ItemTransition::new(item.clone(), ItemState::Submitted)
     };
     store.apply_transitions(id, OWNER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
     let begun = store.items_submitted_before(id, i64::MAX, PAGE).await.unwrap();
-    let asked = begun.into_iter().map(|it| ItemTransition::new(it, ItemState::AwaitingInput)).collect();
+    let asked = begun.into_iter().map(|item| ItemTransition::new(item, ItemState::AwaitingInput)).collect();
     store.apply_transitions(id, OWNER, asked).await.unwrap();
     id
 }

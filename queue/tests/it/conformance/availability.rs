@@ -43,7 +43,7 @@ impl Backend {
     /// Connects twice, like two processes.
     async fn connect(&self) -> [Arc<dyn RateLimiter>; 2] {
         match self {
-            Self::Memory(it) => [Arc::new(it.clone()), Arc::new(it.clone())],
+            Self::Memory(limiter) => [Arc::new(limiter.clone()), Arc::new(limiter.clone())],
             Self::Redis(redis) => {
                 let connect =
                     async || Arc::new(RedisRateLimiter::connect(&redis.url(), TIMING).await.unwrap());
@@ -56,7 +56,7 @@ impl Backend {
     async fn assert_clean(&self) {
         let Self::Redis(redis) = self else { return };
         let info = redis.ask("INFO keyspace");
-        let count = |name: &str| info.split([':', ',', '\r', '\n']).find_map(|it| it.strip_prefix(name));
+        let count = |name: &str| info.split([':', ',', '\r', '\n']).find_map(|part| part.strip_prefix(name));
         assert_eq!(count("keys="), count("expires="), "a key never expires: {info}");
     }
 }

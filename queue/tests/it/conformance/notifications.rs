@@ -38,7 +38,7 @@ impl Backend {
     /// Connects twice, like two processes.
     async fn connect(&self) -> [Arc<dyn Notifications>; 2] {
         match self {
-            Self::Memory(it) => [Arc::new(it.clone()), Arc::new(it.clone())],
+            Self::Memory(notifications) => [Arc::new(notifications.clone()), Arc::new(notifications.clone())],
             Self::Redis(redis) => {
                 let connect = async || Arc::new(RedisNotifications::connect(&redis.url()).await.unwrap());
                 [connect().await, connect().await]

@@ -61,7 +61,7 @@ impl Backend {
     /// Connects twice, like two processes.
     async fn connect(&self) -> [Arc<dyn RateLimiter>; 2] {
         match self {
-            Self::Memory(it) => [Arc::new(it.clone()), Arc::new(it.clone())],
+            Self::Memory(limiter) => [Arc::new(limiter.clone()), Arc::new(limiter.clone())],
             Self::Redis(redis) => {
                 let connect =
                     async || Arc::new(RedisRateLimiter::connect(&redis.url(), TIMING).await.unwrap());
@@ -74,7 +74,7 @@ impl Backend {
     async fn assert_clean(&self) {
         let Self::Redis(redis) = self else { return };
         let info = redis.ask("INFO keyspace");
-        let count = |name: &str| info.split([':', ',', '\r', '\n']).find_map(|it| it.strip_prefix(name));
+        let count = |name: &str| info.split([':', ',', '\r', '\n']).find_map(|part| part.strip_prefix(name));
         assert_eq!(count("keys="), count("expires="), "a key never expires: {info}");
     }
 }
@@ -148,7 +148,7 @@ async fn grant_within_limit(
                     settle(limits, &permit, ActualUsage::default()).await;
                     return (before, Instant::now());
                 }
-                Reservation::Unavailable(it) => panic!("{}", it.reason),
+                Reservation::Unavailable(refused) => panic!("{}", refused.reason),
                 Reservation::Wait { after, .. } => {
                     assert!(after <= limits.timing().minute, "the pause is longer than a minute: {after:?}");
                     sleep(after).await;
@@ -348,7 +348,7 @@ async fn a_tenant_does_not_wait_behind_the_crowd_of_another(backend: &Backend) {
                     match limits.reserve(&requester, &demands).await.expect("reserve") {
                         Reservation::Granted(permit) => break permit,
                         Reservation::Wait { after, .. } => sleep(after).await,
-                        Reservation::Unavailable(it) => panic!("{}", it.reason),
+                        Reservation::Unavailable(refused) => panic!("{}", refused.reason),
                     }
                 };
                 granted_count.fetch_add(1, Ordering::SeqCst);
@@ -451,7 +451,9 @@ async fn granted(limits: &dyn RateLimiter, requester: &str, demands: &[Demand]) 
     match limits.reserve(requester, demands).await.expect("reserve") {
         Reservation::Granted(permit) => permit,
         Reservation::Wait { reason: why, .. } => panic!("rejected although there is capacity: {why}"),
-        Reservation::Unavailable(it) => panic!("rejected although there is capacity: {}", it.reason),
+        Reservation::Unavailable(refused) => {
+            panic!("rejected although there is capacity: {}", refused.reason)
+        }
     }
 }
 
@@ -459,7 +461,7 @@ async fn rejected(limits: &dyn RateLimiter, requester: &str, demands: &[Demand])
     match limits.reserve(requester, demands).await.expect("reserve") {
         Reservation::Granted(_) => panic!("granted although the limit was reached: {demands:?}"),
         Reservation::Wait { reason: why, .. } => why,
-        Reservation::Unavailable(it) => panic!("{}", it.reason),
+        Reservation::Unavailable(refused) => panic!("{}", refused.reason),
     }
 }
 
@@ -467,7 +469,7 @@ async fn pause(limits: &dyn RateLimiter, requester: &str, demands: &[Demand]) ->
     match limits.reserve(requester, demands).await.expect("reserve") {
         Reservation::Granted(_) => panic!("granted although the limit was reached"),
         Reservation::Wait { after, .. } => after,
-        Reservation::Unavailable(it) => panic!("{}", it.reason),
+        Reservation::Unavailable(refused) => panic!("{}", refused.reason),
     }
 }
 
@@ -477,7 +479,7 @@ async fn granted_eventually(limits: &dyn RateLimiter, requester: &str, demands: 
         match limits.reserve(requester, demands).await.expect("reserve") {
             Reservation::Granted(permit) => return permit,
             Reservation::Wait { after, .. } => sleep(after.min(Duration::from_millis(20))).await,
-            Reservation::Unavailable(it) => panic!("{}", it.reason),
+            Reservation::Unavailable(refused) => panic!("{}", refused.reason),
         }
         assert!(began.elapsed() < TIMEOUT, "no permit within {TIMEOUT:?}");
     }

@@ -27,7 +27,7 @@ async fn slots_are_counted_at_the_hand_over() {
     let mut claim = pin!(queue.claim(slots));
     assert!(poll!(&mut claim).is_pending(), "nothing has been claimed yet");
     drop(busy);
-    assert_eq!(claim.await.unwrap().into_iter().map(|it| it.thread).collect::<Vec<_>>(), threads);
+    assert_eq!(claim.await.unwrap().into_iter().map(|job| job.thread).collect::<Vec<_>>(), threads);
 }
 
 /// The script that acknowledges a job claims another for a slot that became free, even before the waiting claim has noticed.
@@ -50,7 +50,7 @@ async fn the_script_that_acknowledges_a_job_claims_another() {
     assert!(ack.await.unwrap());
 
     assert_eq!(queue.depth().await.unwrap(), Depth { waiting: 0, in_flight: 1, delayed: 0 });
-    assert_eq!(claim.await.unwrap().into_iter().map(|it| it.thread).collect::<Vec<_>>(), [second]);
+    assert_eq!(claim.await.unwrap().into_iter().map(|job| job.thread).collect::<Vec<_>>(), [second]);
 }
 
 /// A claim returns without jobs when its slots are closed, even if it has already seen a free slot and is on its way to
@@ -87,7 +87,7 @@ async fn real_redis_gives_the_jobs_of_a_dead_waiting_worker_to_another() {
         queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
     }
     let jobs = queue.claim(9.into()).await.unwrap();
-    assert_eq!(jobs.iter().map(|it| it.thread).collect::<Vec<_>>(), threads);
+    assert_eq!(jobs.iter().map(|job| job.thread).collect::<Vec<_>>(), threads);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,7 +144,7 @@ async fn real_redis_that_is_full_loses_no_successor() {
     assert_eq!(queue.depth().await.unwrap(), Depth { waiting: 2, ..Depth::default() });
     let jobs = queue.claim(2.into()).await.unwrap();
     assert_eq!(
-        jobs.iter().map(|it| (it.thread, it.head)).collect::<Vec<_>>(),
+        jobs.iter().map(|job| (job.thread, job.head)).collect::<Vec<_>>(),
         [(other, None), (thread, Some(7))]
     );
 }

@@ -52,10 +52,13 @@ async fn real_redis_cluster() {
                 assert_eq!(job.lane, lane);
             }
             assert_eq!(queue.renew_leases(&claimed).await.unwrap(), [], "a lease was lost");
-            jobs.extend(claimed.into_iter().map(|it| (std::ptr::eq(queue, &*ada), it)));
+            jobs.extend(claimed.into_iter().map(|job| (std::ptr::eq(queue, &*ada), job)));
         }
     }
-    assert!(claims.len() == 300 && claims.values().all(|it| *it == 1), "a job was claimed more than once");
+    assert!(
+        claims.len() == 300 && claims.values().all(|count| *count == 1),
+        "a job was claimed more than once"
+    );
 
     // Bob disconnects and his registrations expire: no job enqueued from here on is handed to him.
     let (of_ada, of_bob): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|(of_ada, _)| *of_ada);
@@ -111,7 +114,8 @@ async fn real_redis_cluster() {
     }
     cluster.nodes()[1].kill();
     let threads: Vec<Uuid> = (0..30).map(|_| Uuid::now_v7()).collect();
-    let enqueue = async |it: &Uuid| bob.enqueue(*it, &lane, Schedule::Now).await.is_ok().then_some(*it);
+    let enqueue =
+        async |thread: &Uuid| bob.enqueue(*thread, &lane, Schedule::Now).await.is_ok().then_some(*thread);
     let enqueued = futures::future::join_all(threads.iter().map(enqueue)).await;
     let enqueued: BTreeSet<Uuid> = enqueued.into_iter().flatten().collect();
     assert!(!enqueued.is_empty() && enqueued.len() < threads.len(), "{} of 30 were enqueued", enqueued.len());
@@ -125,20 +129,23 @@ async fn real_redis_cluster() {
         assert_eq!(known.contains(*thread), enqueued.contains(thread).then_some(true));
     }
     assert!(
-        held.iter().any(|it| known.contains(it.thread) == Some(true)),
+        held.iter().any(|job| known.contains(job.thread) == Some(true)),
         "some jobs in flight are on live nodes"
     );
     let listed: BTreeSet<Uuid> =
-        ada.list(MAX_LISTED).await.unwrap().into_iter().map(|it| it.thread).collect();
-    assert!(listed.iter().all(|it| known.contains(*it) == Some(true)), "every listed thread is enqueued");
+        ada.list(MAX_LISTED).await.unwrap().into_iter().map(|entry| entry.thread).collect();
+    assert!(
+        listed.iter().all(|thread| known.contains(*thread) == Some(true)),
+        "every listed thread is enqueued"
+    );
     let of_held = held.iter().map(|it| it.thread).filter(|it| known.contains(*it) == Some(true));
     assert!(
-        enqueued.iter().copied().chain(of_held).all(|it| listed.contains(&it)),
+        enqueued.iter().copied().chain(of_held).all(|thread| listed.contains(&thread)),
         "every enqueued thread is listed"
     );
     assert!(bob.enqueue_many(&before, &lane).await.is_err());
     let depth = RedisQueue::connect(&cluster.url(0), LONG_LEASE, "eve").await.unwrap().depth().await.unwrap();
-    let living = |all: &[Uuid]| all.iter().filter(|it| known.contains(**it).is_some()).count() as u64;
+    let living = |all: &[Uuid]| all.iter().filter(|thread| known.contains(**thread).is_some()).count() as u64;
     // Threads of `before` have two jobs: one is in flight, and one waits or was handed to the consumer that claimed last.
     assert_eq!(depth.waiting + depth.in_flight, living(&threads) + 2 * living(&before));
     cluster.nodes()[1].restart();

@@ -62,7 +62,7 @@ async fn real_redis_demoted_to_a_replica_is_disconnected() {
     let enqueue = async || queue.enqueue(Uuid::now_v7(), &Lane::default(), Schedule::Now).await;
     let clients = || -> BTreeSet<String> {
         let list = redis.ask("CLIENT LIST TYPE normal");
-        list.lines().filter_map(|it| it.split(' ').next()).map(str::to_owned).collect()
+        list.lines().filter_map(|client| client.split(' ').next()).map(str::to_owned).collect()
     };
     enqueue().await.unwrap();
     let before = clients();

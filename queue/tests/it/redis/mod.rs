@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 async fn assert_all_enqueued(queue: &RedisQueue, threads: &[Uuid]) {
     let enqueued = queue.enqueued().await.unwrap();
-    assert!(threads.iter().all(|it| enqueued.contains(*it) == Some(true)));
+    assert!(threads.iter().all(|thread| enqueued.contains(*thread) == Some(true)));
     assert_eq!(enqueued.contains(Uuid::now_v7()), Some(false));
 }
 

@@ -34,8 +34,9 @@ async fn real_redis_expires_every_key() {
     };
     assert!(matches!(limits.reserve("y", &all_limits()).await.unwrap(), Reservation::Wait { .. }));
     limits.renew(&permit).await.unwrap();
-    let all =
-        |keys: &[&str], name: &str| keys.iter().map(|it| format!("{PREFIX}{it}:{name}")).collect::<Vec<_>>();
+    let all = |keys: &[&str], name: &str| {
+        keys.iter().map(|key| format!("{PREFIX}{key}:{name}")).collect::<Vec<_>>()
+    };
     let mut keys = [all(&["waiting", "since"], "model:a/b:acme"), all(&["tenants"], "model:a/b")].concat();
     for name in ["model:a/b", "provider:a", "server:c"] {
         keys.extend(all(&["in_use", "minute", "tokens", "day"], name));

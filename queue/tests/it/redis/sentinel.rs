@@ -22,7 +22,7 @@ async fn real_redis_sentinel_leads_to_the_primary_that_takes_over() {
     let limits = RedisRateLimiter::connect(&redis.url(), Timing::with_permit_ttl(SHORT_LEASE)).await.unwrap();
     let notifications = RedisNotifications::connect(&redis.url()).await.unwrap();
     let followed = Uuid::now_v7();
-    let mut heard = notifications.subscribe(followed).await.unwrap();
+    let mut received = notifications.subscribe(followed).await.unwrap();
     works(&queue).await;
 
     // The old primary lives on as a replica, and connections to it stay open or are closed by the sentinel.
@@ -42,9 +42,9 @@ async fn real_redis_sentinel_leads_to_the_primary_that_takes_over() {
     let began = Instant::now();
     loop {
         notifications.publish(followed, Notification::Appended { seq: 7, turn_over: false }).await;
-        match tokio::time::timeout(Duration::from_millis(200), heard.next()).await {
+        match tokio::time::timeout(Duration::from_millis(200), received.next()).await {
             Ok(Some(_)) => break,
-            Ok(None) => heard = notifications.subscribe(followed).await.unwrap(),
+            Ok(None) => received = notifications.subscribe(followed).await.unwrap(),
             Err(_) => assert!(began.elapsed() < TIMEOUT, "no notification from the new primary"),
         }
     }
@@ -55,8 +55,8 @@ async fn real_redis_sentinel_leads_to_the_primary_that_takes_over() {
 async fn real_redis_sentinel_errors_name_the_sentinels_and_no_password() {
     let redis = RedisSentinel::start();
     let url = redis.url().replace("//", "//ada:hunter2@");
-    let unknown = url.rsplit_once('/').map(|(it, _)| format!("{it}/other")).unwrap();
-    let port = url.rsplit(':').next().and_then(|it| it.split('/').next()).unwrap();
+    let unknown = url.rsplit_once('/').map(|(server, _)| format!("{server}/other")).unwrap();
+    let port = url.rsplit(':').next().and_then(|rest| rest.split('/').next()).unwrap();
     for (url, wanted) in [
         (unknown.as_str(), format!("127.0.0.1:{port} (sentinels of other)")),
         ("redis+sentinel://ada:hunter2@127.0.0.1:1,127.0.0.1/turnfold", "127.0.0.1:26379".to_owned()),

@@ -6,7 +6,7 @@ use shared::strategies;
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::{decided, heard, log_of, opened, tamper};
+use super::{decided, log_of, opened, tamper, turn_started};
 use queue::{MemoryNotifications, MemoryQueue};
 use store::{
     Backends, Error, Head, ReadModelUpdate, Store, Stored, StrategyRegistry, ThreadLog, ThreadStatus,
@@ -19,7 +19,7 @@ const ROUNDS: usize = 20;
 /// A log with missing events is invalid, for example after a database has lost commits that it had acknowledged.
 pub(super) async fn a_gap_is_damage(store: &Store) -> Result<(), Error> {
     let (head, turn) = opened(store).await?;
-    let head = store.append(&head, &[heard(&turn)], None).await?;
+    let head = store.append(&head, &[turn_started(&turn)], None).await?;
     let (queue, notifications) =
         (Arc::new(MemoryQueue::new(Duration::from_secs(1))), Arc::new(MemoryNotifications::new()));
     let parts = Backends { store: store.clone(), queue, notifications };
@@ -50,14 +50,14 @@ pub(super) async fn is_all_or_nothing(store: &Store) -> Result<(), Error> {
         leap(store, &head, 2).await?;
         let last_taken = store.append(&head, &three, mark).await;
         assert_stale(last_taken, &head);
-        let kept: Vec<u64> = store.stored(start.thread, 0, 9).await?.iter().map(|it| it.seq).collect();
+        let kept: Vec<u64> = store.stored(start.thread, 0, 9).await?.iter().map(|event| event.seq).collect();
         assert_eq!(kept, [0, 1, 4], "nothing of a batch is kept when its last number is taken");
         assert_eq!(store.thread(start.thread).await?, before.1);
 
         unleap(store, &head, 2).await?;
         let end = store.append(&head, &three, mark).await?;
         assert_eq!(end.seq, head.seq + 3, "the loser can go on once the number is free");
-        let status = store.thread(start.thread).await?.map(|it| it.status);
+        let status = store.thread(start.thread).await?.map(|thread| thread.status);
         assert_eq!(status, Some(if mark.is_some() { ThreadStatus::Busy } else { ThreadStatus::Idle }));
     }
     Ok(())

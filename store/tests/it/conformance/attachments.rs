@@ -2,7 +2,7 @@
 
 use shared::{Attachment, AttachmentKind, Event, Message, strategies};
 
-use super::{heard, log_of, new_turn, verify::round};
+use super::{log_of, new_turn, turn_started, verify::round};
 use store::{
     AttachmentContent, Error, ImportedEvent, NewFork, NewTurn, Opening, Store, StrategyRegistry, ThreadId,
     Turn, Wrong, rename_turns, testing::tamper,
@@ -38,9 +38,9 @@ pub(super) async fn count_with_files_and_logs(store: &Store) -> Result<(), Error
     assert_eq!(store.stored_bytes("default").await?, 0);
     let (turn, _) = submitted(store, None, "one").await?;
     let with_attachment = store.stored_bytes("default").await?;
-    store.append(&store.head(turn.thread).await?, &[heard(&turn)], None).await?;
+    store.append(&store.head(turn.thread).await?, &[turn_started(&turn)], None).await?;
     let with_turn = store.stored_bytes("default").await?;
-    let payload = |it: &Event| serde_json::to_string(it).unwrap().len() as u64;
+    let payload = |event: &Event| serde_json::to_string(event).unwrap().len() as u64;
     let log: u64 = log_of(store, turn.thread).await?.iter().map(payload).sum();
     assert!(with_attachment < with_turn && with_turn <= log + 3, "{with_attachment} {with_turn} {log}");
     let file = super::batches::file(store, "default").await?;
@@ -72,7 +72,7 @@ pub(super) async fn belong_to_their_thread(store: &Store) -> Result<(), Error> {
     }
 
     let start = store.head(thread).await?;
-    store.append(&start, &[heard(&turn)], None).await?;
+    store.append(&start, &[turn_started(&turn)], None).await?;
     let strategies = StrategyRegistry::new(strategies::all());
     let new = NewFork { source: thread, at: 1, by: "eve".to_owned(), ..fork_of(thread) };
     let fork = store.fork(&strategies, new).await?.thread();
@@ -99,7 +99,7 @@ pub(super) async fn belong_to_their_thread(store: &Store) -> Result<(), Error> {
 pub(super) async fn are_verified(store: &Store) -> Result<(), Error> {
     let (turn, sha256) = submitted(store, None, "one").await?;
     let start = store.head(turn.thread).await?;
-    store.append(&start, &[heard(&turn)], None).await?;
+    store.append(&start, &[turn_started(&turn)], None).await?;
     let only = round(Some(turn.thread));
     assert_eq!(store.verify(&only).await?.findings, []);
     for (sql, what) in

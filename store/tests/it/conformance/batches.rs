@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::UsageTotal;
 use uuid::Uuid;
 
-use super::{heard, new_turn, tamper};
+use super::{new_turn, tamper, turn_started};
 use queue::{Priority, clock};
 use store::testing::count_items;
 use store::{
@@ -98,7 +98,11 @@ fn taken_lines(first: u64, lines: &[(&str, Option<&str>)]) -> Vec<Line> {
         custom_id: Some((*name).to_owned()),
         place: LinePlace { chunk: 0, start: 2, length: 3 },
         checked: cache_key
-            .map(|it| CacheKey { hash: it.to_owned(), strategy: "probe".to_owned(), priority: Priority::Low })
+            .map(|hash| CacheKey {
+                hash: hash.to_owned(),
+                strategy: "probe".to_owned(),
+                priority: Priority::Low,
+            })
             .ok_or_else(|| ("bad".to_owned(), "it is \u{0} bad".to_owned())),
     };
     (first..).zip(lines).map(line).collect()
@@ -115,7 +119,10 @@ pub(super) fn to(item: &Item, state: ItemState) -> ItemTransition {
 /// Returns the results of a batch, as JSON.
 async fn results(store: &Store, batch: Uuid) -> Result<Vec<(u64, Value)>, Error> {
     let results = store.results(batch, 0, 1000).await?;
-    Ok(results.into_iter().map(|it| (it.n, serde_json::from_str(&it.line).expect("a line"))).collect())
+    Ok(results
+        .into_iter()
+        .map(|result| (result.n, serde_json::from_str(&result.line).expect("a line")))
+        .collect())
 }
 
 /// A client without a response repeats its request and marks it as a retry. For a limited time the request is
@@ -136,7 +143,7 @@ pub(super) async fn a_request_that_was_sent_before_makes_no_other(store: &Store)
         Some(true),
         "it does not say that it is the same"
     );
-    assert_eq!(is_new(new("another", KnownBy::Content)).await?, Some(true), "it was never heard of");
+    assert_eq!(is_new(new("another", KnownBy::Content)).await?, Some(true), "it is unknown");
     let theirs = NewBatch { tenant: "theirs".to_owned(), ..again() };
     assert_eq!(is_new(theirs).await?, Some(true), "tenants never meet");
     let elsewhere = NewBatch { input_file: file(store, "again").await?, ..again() };
@@ -173,7 +180,7 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
     assert_eq!(ids(store.acquire_batch_leases("ada", LEASE).await?), NONE);
     assert!(
         matches!(store.apply_transitions(made.id, "ada", Vec::new()).await, Err(Error::BatchLost(_))),
-        "whoever lost it changes nothing"
+        "a coordinator without the lease changes nothing"
     );
 
     assert!(store.stop_batch(made.id, Stopped::Paused).await?);
@@ -213,7 +220,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     assert_eq!(counts, [(ItemState::Waiting, 3), (ItemState::Invalid, 2)].into());
     let bad = store.invalid_lines(made.id, 10).await?;
     assert_eq!(
-        bad.iter().map(|it| (it.nth, it.code.as_str())).collect::<Vec<_>>(),
+        bad.iter().map(|line| (line.nth, line.code.as_str())).collect::<Vec<_>>(),
         [(2, "bad"), (3, "duplicate_custom_id")]
     );
     let found = results(store, made.id).await?;
@@ -223,11 +230,11 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     let waiting = store.waiting_items(made.id, 10).await?;
     let [a, c, d] = &waiting[..] else { panic!("three wait: {waiting:?}") };
     assert_eq!((a.nth, a.place, a.attempt), (1, LinePlace { chunk: 0, start: 2, length: 3 }, 1));
-    let begun = |it: &Item| NewTurn { idempotency: Some(it.key()), ..new_turn("go") };
+    let begun = |item: &Item| NewTurn { idempotency: Some(item.key()), ..new_turn("go") };
     let single = store.queued(None, 1000).await?;
     let turns = store.submit_many([a, c, d].map(begun).into()).await?;
     let turns: Vec<Turn> =
-        turns.into_iter().map(|it| it.map(Submitted::into_turn)).collect::<Result<_, _>>()?;
+        turns.into_iter().map(|submitted| submitted.map(Submitted::into_turn)).collect::<Result<_, _>>()?;
     let fed = [a, c, d].into_iter().zip(&turns).map(|(item, turn)| ItemTransition {
         run: Some((turn.thread, turn.id)),
         ..to(item, ItemState::Submitted)
@@ -256,7 +263,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     assert_eq!(
         store.queued(None, 1000).await?,
         single + 1,
-        "what a batch has fed is not counted, whoever is called so is"
+        "turns of a batch are not counted, a turn that only has a key like theirs is"
     );
     assert_eq!(store.queued(Some("default"), 1000).await?, single + 1);
     assert_eq!(to_collect(store, made.id).await?.len(), 0);
@@ -278,12 +285,12 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     store.apply_transitions(made.id, "ada", moves.collect()).await?;
     let now = known(store, made.id).await?;
     assert_eq!((now.input_tokens, now.output_tokens, now.micro_usd, now.done), (20, 10, 14, 3));
-    assert_eq!(to_collect(store, made.id).await?.len(), 0, "whoever asks still waits");
+    assert_eq!(to_collect(store, made.id).await?.len(), 0, "a turn that asks still waits");
     let answer = NewTurn { thread: store::Opening::Existing(turns[1].thread), ..new_turn("yes") };
     let answer = store.submit(answer).await?.into_turn();
     let late = NewTurn { thread: store::Opening::Existing(turns[0].thread), ..new_turn("and more") };
     let late = store.submit(late).await?.into_turn();
-    assert_eq!(to_collect(store, made.id).await?.len(), 0, "nothing was heard yet");
+    assert_eq!(to_collect(store, made.id).await?.len(), 0, "nothing has ended yet");
     let wrong = NewTurn { thread: store::Opening::Existing(turns[1].thread), ..new_turn("is no answer") };
     let wrong = store.submit(wrong).await?.into_turn();
     for turn in [&answer, &late] {
@@ -303,7 +310,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     };
     let again = ItemTransition { response: Some(json!("twice")), ..to(a, ItemState::Completed) };
     let under_way = store.items_submitted_before(made.id, clock::now(), 10).await?;
-    let fed = under_way.iter().find(|it| it.nth == d.nth).expect("it was begun");
+    let fed = under_way.iter().find(|item| item.nth == d.nth).expect("it was begun");
     let failed = to(fed, ItemState::Failed);
     let stale = store.apply_transitions(made.id, "ada", vec![late.clone(), again, failed.clone()]).await;
     assert!(matches!(stale, Err(Error::BatchLost(_))), "one of them has ended: {stale:?}");
@@ -319,13 +326,13 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     assert_eq!((&found[3].1["custom_id"], &found[3].1["error"]["code"]), (&json!("c"), &json!("late")));
     assert_eq!(store.results(made.id, 3, 1).await?[0].n, 4);
     let good = store.final_results(made.id, ResultSelection::Successful, 0, 10).await?;
-    assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3]);
+    assert_eq!(good.iter().map(|line| line.n).collect::<Vec<_>>(), [3]);
     assert_eq!(store.final_results(made.id, ResultSelection::Unsuccessful, 0, 10).await?.len(), 4);
     let causes = store.causes(made.id, 10).await?;
-    assert_eq!(causes.iter().map(|it| it.count).sum::<u64>(), 3, "{causes:?}");
+    assert_eq!(causes.iter().map(|cause| cause.count).sum::<u64>(), 3, "{causes:?}");
     assert_eq!(store.pace(made.id, now.done, 1000).await?.expect("five came").results, 4);
     assert_eq!(
-        store.past_turns("default", "probe", 500).await?.iter().filter(|it| it.id == turns[0].id).count(),
+        store.past_turns("default", "probe", 500).await?.iter().filter(|turn| turn.id == turns[0].id).count(),
         1
     );
     retries::reopens(store, &now).await?;
@@ -374,7 +381,7 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
     );
     let waiting = store.waiting_items(made.id, 10).await?;
     let moves = waiting.iter().zip([ItemState::Cancelled, ItemState::Failed]);
-    store.apply_transitions(made.id, "ada", moves.map(|(it, state)| to(it, state)).collect()).await?;
+    store.apply_transitions(made.id, "ada", moves.map(|(item, state)| to(item, state)).collect()).await?;
     let off = known(store, made.id).await?;
     assert_eq!((off.status, off.counts.open()), (BatchStatus::Cancelling, 0));
     assert!(store.advance_batch(&off, "ada", BatchStatus::Cancelled, None).await?);
@@ -422,10 +429,11 @@ pub(super) async fn pages_of_long_lines_are_short(store: &Store) -> Result<(), E
     let made = batch(store, "long", "ada", &[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]).await?;
     let long = "x".repeat(5 << 20);
     let items = store.waiting_items(made.id, 10).await?;
-    let moves =
-        items.iter().map(|it| ItemTransition { response: Some(json!(long)), ..to(it, ItemState::Completed) });
+    let moves = items
+        .iter()
+        .map(|item| ItemTransition { response: Some(json!(long)), ..to(item, ItemState::Completed) });
     store.apply_transitions(made.id, "ada", moves.collect()).await?;
-    let numbers = |page: Vec<ResultLine>| page.into_iter().map(|it| it.n).collect::<Vec<_>>();
+    let numbers = |page: Vec<ResultLine>| page.into_iter().map(|line| line.n).collect::<Vec<_>>();
     assert_eq!(
         numbers(store.results(made.id, 0, 1000).await?),
         [1, 2],
@@ -443,8 +451,9 @@ async fn end(store: &Store, turn: &Turn, status: TurnStatus) -> Result<(), Error
         status: thread,
         turn: Some(TurnUpdate { turn: turn.id, status, error: None, outcome: None }),
     };
-    let heard = heard(turn);
-    let head = store.append(&head, &[heard], Some(&mark(ThreadStatus::Busy, TurnStatus::Running))).await?;
+    let head = store
+        .append(&head, &[turn_started(turn)], Some(&mark(ThreadStatus::Busy, TurnStatus::Running)))
+        .await?;
     store.update_read_model(&head, &mark(ThreadStatus::Idle, status)).await
 }
 

@@ -23,19 +23,19 @@ pub(super) async fn come_back_exactly(store: &Store) -> Result<(), Error> {
     let after = clock::now();
 
     let (head, log) = store.load(start.thread).await?;
-    assert_eq!((head, store.head(start.thread).await?), (end, end), "the end is the same whoever tells");
+    assert_eq!((head, store.head(start.thread).await?), (end, end), "both ways to ask return the same end");
     assert_eq!(end.seq, start.seq + 3);
-    let events: Vec<Event> = log.iter().skip(1).map(|it| it.event.clone()).collect();
+    let events: Vec<Event> = log.iter().skip(1).map(|recorded| recorded.event.clone()).collect();
     assert_eq!(events, batch);
 
     let stored = store.stored(start.thread, start.seq, 10).await?;
     let mut hash = start.hash;
-    for (it, (seq, event)) in stored.iter().zip((start.seq..).zip(&batch)) {
+    for (row, (seq, event)) in stored.iter().zip((start.seq..).zip(&batch)) {
         let payload = event.payload().expect("it was appended");
-        hash = hash_chain::link(&hash, seq, it.at, event.kind(), &payload);
+        hash = hash_chain::link(&hash, seq, row.at, event.kind(), &payload);
         let (kind, codec) = (event.kind().to_owned(), "json".to_owned());
-        assert_eq!(it, &Stored { seq, at: it.at, kind, codec, payload, hash });
-        assert!((before..=after).contains(&it.at), "{} is not between {before} and {after}", it.at);
+        assert_eq!(row, &Stored { seq, at: row.at, kind, codec, payload, hash });
+        assert!((before..=after).contains(&row.at), "{} is not between {before} and {after}", row.at);
     }
     assert_eq!((stored.len(), hash), (3, end.hash));
     Ok(())
@@ -53,7 +53,10 @@ pub(super) async fn nested_too_deep_are_refused(store: &Store) -> Result<(), Err
         event
     };
     let refused = store.append(&start, &[nested(126)], None).await.expect_err("nobody could read it");
-    assert!(matches!(&refused, Error::ContentRejected(it) if it.contains("nested so deep")), "{refused:?}");
+    assert!(
+        matches!(&refused, Error::ContentRejected(reason) if reason.contains("nested so deep")),
+        "{refused:?}"
+    );
     store.append(&start, &[nested(shared::JSON_DEPTH_MAX)], None).await?;
     assert_eq!(log_of(store, start.thread).await?.len(), 2);
     Ok(())
@@ -114,7 +117,7 @@ pub(super) async fn are_paged(store: &Store) -> Result<(), Error> {
     let (start, _) = opened(store).await?;
     let end = store.append(&start, &[decided(1), decided(2), decided(3)], None).await?;
     let log = log_of(store, start.thread).await?;
-    let seqs = |page: &[Recorded]| page.iter().map(|it| it.seq).collect::<Vec<_>>();
+    let seqs = |page: &[Recorded]| page.iter().map(|recorded| recorded.seq).collect::<Vec<_>>();
     assert_eq!(seqs(&store.events(start.thread, None, 2).await?), [0, 1]);
     assert_eq!(seqs(&store.events(start.thread, Some(1), 9).await?), [2, 3]);
     assert_eq!(store.events(start.thread, Some(1), 1).await?[0].event, log[2]);
@@ -132,11 +135,11 @@ pub(super) async fn are_read_together(store: &Store) -> Result<(), Error> {
     let middle = store.append(&one, &[decided(1), decided(2)], None).await?;
     let end = store.append(&middle, &[decided(3)], None).await?;
     let asked = [Head::start(one.thread), one, Head::start(two.thread), middle, end, two].repeat(20);
-    let told = futures::future::join_all(asked.iter().map(|from| store.load_since(from))).await;
-    for (from, told) in asked.iter().zip(told) {
-        let (to, log) = told?;
+    let logs = futures::future::join_all(asked.iter().map(|from| store.load_since(from))).await;
+    for (from, log) in asked.iter().zip(logs) {
+        let (to, log) = log?;
         let last = if from.thread == one.thread { end } else { two };
-        let seqs: Vec<u64> = log.iter().map(|it| it.seq).collect();
+        let seqs: Vec<u64> = log.iter().map(|recorded| recorded.seq).collect();
         assert_eq!((to, seqs), (last, (from.seq..last.seq).collect()), "from {} on", from.seq);
     }
     Ok(())

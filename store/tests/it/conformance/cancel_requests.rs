@@ -9,7 +9,7 @@ use queue::{MemoryNotifications, MemoryQueue};
 use shared::{Event, Next, strategies};
 use tokio::sync::Notify;
 
-use super::{decided, heard, log_of, new_turn, opened, queued};
+use super::{decided, log_of, new_turn, opened, queued, turn_started};
 use store::{
     Backends, CancelRequest, Error, ReadModelUpdate, Store, StrategyRegistry, ThreadLog, ThreadStatus, Turn,
     TurnStatus, TurnUpdate, obey_cancel_request,
@@ -40,7 +40,7 @@ pub(super) async fn only_the_cancelling_append_is_accepted(store: &Store) -> Res
     let (head, turn) = opened(store).await?;
     let (other, _) = opened(store).await?;
     let running = update(ThreadStatus::Busy, &turn, TurnStatus::Running);
-    let head = store.append(&head, &[heard(&turn)], Some(&running)).await?;
+    let head = store.append(&head, &[turn_started(&turn)], Some(&running)).await?;
     store.request_cancel(&request(&turn)).await?;
     assert_eq!(store.cancel_request(turn.thread).await?, Some(request(&turn)));
 
@@ -57,7 +57,7 @@ pub(super) async fn only_the_cancelling_append_is_accepted(store: &Store) -> Res
         assert!(it.is_some() || kept.is_ok(), "{kept:?}");
     }
     assert_eq!(store.head(turn.thread).await?, head);
-    assert_eq!(store.turn(turn.id).await?.map(|it| it.status), Some(TurnStatus::Running));
+    assert_eq!(store.turn(turn.id).await?.map(|turn| turn.status), Some(TurnStatus::Running));
 
     let cancelled = update(ThreadStatus::Idle, &turn, TurnStatus::Cancelled);
     let event: Event = shared::Cancelled { actor: "Ada".to_owned(), caller: None }.into();
@@ -67,7 +67,7 @@ pub(super) async fn only_the_cancelling_append_is_accepted(store: &Store) -> Res
     assert!(store.cancel_request(turn.thread).await?.is_some(), "a rejected append deletes no request");
     let head = store.append(&head, &[event], Some(&cancelled)).await?;
     assert_eq!(store.cancel_request(turn.thread).await?, None);
-    assert_eq!(store.turn(turn.id).await?.map(|it| it.status), Some(TurnStatus::Cancelled));
+    assert_eq!(store.turn(turn.id).await?.map(|turn| turn.status), Some(TurnStatus::Cancelled));
     store.append(&head, &[decided(3)], None).await?;
     Ok(())
 }
@@ -76,7 +76,7 @@ pub(super) async fn a_request_for_an_ended_turn_is_void(store: &Store) -> Result
     let (parts, strategies) = parts(store);
     let turn = store.submit(new_turn("echo hi")).await?.into_turn();
     let mut log = ThreadLog::open(&parts, &strategies, turn.thread).await?;
-    log.push(heard(&turn))?;
+    log.push(turn_started(&turn))?;
     while let Next::Append(event) = log.thread().next().unwrap() {
         log.push(event)?;
     }
@@ -90,13 +90,13 @@ pub(super) async fn a_request_for_an_ended_turn_is_void(store: &Store) -> Result
     let next = queued(store, turn.thread, "echo again").await?;
     let begin = async || {
         let mut log = ThreadLog::open(&parts, &strategies, turn.thread).await?;
-        log.push(heard(&next))?;
+        log.push(turn_started(&next))?;
         log.flush(&parts).await
     };
     assert!(matches!(begin().await, Err(Error::CancelRequested { .. })));
     assert!(!obey_cancel_request(&parts, &strategies, &request(&turn)).await?);
     begin().await?;
-    assert_eq!(store.turn(next.id).await?.map(|it| it.status), Some(TurnStatus::Running));
+    assert_eq!(store.turn(next.id).await?.map(|turn| turn.status), Some(TurnStatus::Running));
     Ok(())
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn the_fastest_worker_obeys_before_its_next_append(store: &Stor
             let (warm, is_requested, late) = (warm.clone(), is_requested.clone(), late.clone());
             tokio::spawn(async move {
                 let mut log = ThreadLog::open(&parts, &strategies, turn.thread).await?;
-                log.push(heard(&turn))?;
+                log.push(turn_started(&turn))?;
                 for nth in 0.. {
                     let is_late = is_requested.load(Ordering::SeqCst);
                     log.flush(&parts).await?;
@@ -137,10 +137,10 @@ pub(super) async fn the_fastest_worker_obeys_before_its_next_append(store: &Stor
         );
         assert_eq!(late.load(Ordering::SeqCst), 0, "round {round}: an append began after the request");
         let log = log_of(store, turn.thread).await?;
-        let cancelled = |it: &&Event| matches!(it, Event::Cancelled(_));
-        assert!(log.last().is_some_and(|it| cancelled(&it)), "round {round}: {:?}", log.last());
+        let cancelled = |event: &&Event| matches!(event, Event::Cancelled(_));
+        assert!(log.last().is_some_and(|event| cancelled(&event)), "round {round}: {:?}", log.last());
         assert_eq!(log.iter().filter(cancelled).count(), 1, "round {round}");
-        assert_eq!(store.turn(turn.id).await?.map(|it| it.status), Some(TurnStatus::Cancelled));
+        assert_eq!(store.turn(turn.id).await?.map(|turn| turn.status), Some(TurnStatus::Cancelled));
     }
     Ok(())
 }

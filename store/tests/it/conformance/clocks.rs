@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use shared::{Asked, AttemptFailed, Cancelled, Request, Simulation, strategies};
 
-use super::{heard, opened, tamper};
+use super::{opened, tamper, turn_started};
 use queue::{MemoryNotifications, MemoryQueue};
 use store::{Backends, Error, Store, StrategyRegistry, ThreadLog};
 
@@ -27,7 +27,7 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
             pin_changed: false,
             context_tokens: None,
         };
-        let head = store.append(&head, &[heard(&turn), asked.into(), fault.into()], None).await?;
+        let head = store.append(&head, &[turn_started(&turn), asked.into(), fault.into()], None).await?;
         let sql = format!("UPDATE events SET at = at + {} WHERE seq = 3 AND thread_id = $1", behind * SECOND);
         tamper::execute(store, &sql, head.thread).await?;
         let queue = Arc::new(MemoryQueue::new(Duration::from_secs(1)));

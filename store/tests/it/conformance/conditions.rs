@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use shared::{Cause, Outcome, OutcomeKind};
 
-use super::{heard, of_tenant};
+use super::{of_tenant, turn_started};
 use queue::{Priority, clock};
 use store::{
     Conditions, Ended, Error, NewTurn, Opening, Order, ReadModelUpdate, Store, ThreadFilter, ThreadStatus,
@@ -17,7 +17,7 @@ const TENANT: &str = "conditions";
 
 fn conditions(words: &str) -> Conditions {
     match Conditions::parse(words, clock::now()) {
-        Ok(it) => it,
+        Ok(store) => store,
         Err(unread) => panic!("{words}: {unread}"),
     }
 }
@@ -30,7 +30,7 @@ async fn fails(store: &Store, turn: &Turn, error: &str) -> Result<(), Error> {
     };
     let head = store.head(turn.thread).await?;
     let running = mark(ThreadStatus::Busy, TurnStatus::Running, None);
-    let head = store.append(&head, &[heard(turn)], Some(&running)).await?;
+    let head = store.append(&head, &[turn_started(turn)], Some(&running)).await?;
     let failed = mark(ThreadStatus::Error, TurnStatus::Failed, Some(error));
     store.append(&head, &[super::decided("failed")], Some(&failed)).await?;
     Ok(())
@@ -43,7 +43,7 @@ async fn ends(store: &Store, turn: &Turn, kind: OutcomeKind, cause: &str) -> Res
     let turn_update = TurnUpdate { turn: turn.id, status: TurnStatus::Completed, error: None, outcome };
     let update = ReadModelUpdate { status: ThreadStatus::Idle, turn: Some(turn_update) };
     let head = store.head(turn.thread).await?;
-    store.append(&head, &[heard(turn), super::decided("ended")], Some(&update)).await?;
+    store.append(&head, &[turn_started(turn), super::decided("ended")], Some(&update)).await?;
     Ok(())
 }
 
@@ -79,19 +79,19 @@ pub(super) async fn find_outcomes(store: &Store) -> Result<(), Error> {
         let conditions = conditions(&format!("tenant = {TENANT} and {words}"));
         let filter =
             TurnFilter { conditions: Some(&conditions), order: Order::OldestFirst, ..TurnFilter::default() };
-        let ids: Vec<TurnId> = store.turns(filter, None, 9).await?.iter().map(|it| it.id).collect();
-        assert_eq!(ids, found.iter().map(|it| turns[*it]).collect::<Vec<_>>(), "{words}");
+        let ids: Vec<TurnId> = store.turns(filter, None, 9).await?.iter().map(|turn| turn.id).collect();
+        assert_eq!(ids, found.iter().map(|nth| turns[*nth]).collect::<Vec<_>>(), "{words}");
     }
     let filter = TurnFilter { tenant: Some(TENANT), ..TurnFilter::default() };
     let ends = store.failures(filter, 9).await?;
-    let told: Vec<_> = ends.by_cause.iter().map(|it| (it.ended, it.cause.as_str(), it.turns)).collect();
+    let causes: Vec<_> = ends.by_cause.iter().map(|row| (row.ended, row.cause.as_str(), row.turns)).collect();
     let expected = [
         (Ended::Partial, "mcp unreachable: files", 2),
         (Ended::Failed, "no expert fits", 1),
         (Ended::Declined, "no expert fits", 1),
     ];
     assert_eq!(
-        (ends.turns, told),
+        (ends.turns, causes),
         (4, expected.to_vec()),
         "the same cause of different ends is counted apart"
     );
@@ -107,7 +107,7 @@ pub(super) async fn find_the_same_rows(store: &Store) -> Result<(), Error> {
         metadata,
         ..of_tenant(TENANT, "hello")
     };
-    let submit = async |it| Ok::<_, Error>(store.submit(it).await?.into_turn());
+    let submit = async |new| Ok::<_, Error>(store.submit(new).await?.into_turn());
     let a = submit(new("Ada", Priority::High, json!({"order": 7, "ok": true, "note": "it's 50% \"off\""})))
         .await?;
     let b = submit(new("Bob", Priority::Low, json!({"order": "7", "ok": false, "nul": "\0"}))).await?;
@@ -151,15 +151,15 @@ pub(super) async fn find_the_same_rows(store: &Store) -> Result<(), Error> {
         let conditions = conditions(&format!("tenant = {TENANT} and {words}"));
         let filter =
             TurnFilter { conditions: Some(&conditions), order: Order::OldestFirst, ..TurnFilter::default() };
-        let ids: Vec<TurnId> = store.turns(filter, None, 9).await?.iter().map(|it| it.id).collect();
-        assert_eq!(ids, found.iter().map(|it| all[*it]).collect::<Vec<_>>(), "{words}");
+        let ids: Vec<TurnId> = store.turns(filter, None, 9).await?.iter().map(|turn| turn.id).collect();
+        assert_eq!(ids, found.iter().map(|nth| all[*nth]).collect::<Vec<_>>(), "{words}");
         let newest = TurnFilter { order: Order::NewestFirst, ..filter };
-        let newest: Vec<TurnId> = store.turns(newest, None, 9).await?.iter().map(|it| it.id).collect();
+        let newest: Vec<TurnId> = store.turns(newest, None, 9).await?.iter().map(|turn| turn.id).collect();
         let before: Vec<TurnId> = ids.iter().rev().copied().collect();
         assert_eq!(newest, before, "{words}");
     }
     let oldest = TurnFilter { tenant: Some(TENANT), order: Order::OldestFirst, ..TurnFilter::default() };
-    let page: Vec<TurnId> = store.turns(oldest, Some(a.id), 1).await?.iter().map(|it| it.id).collect();
+    let page: Vec<TurnId> = store.turns(oldest, Some(a.id), 1).await?.iter().map(|turn| turn.id).collect();
     assert_eq!(page, [b.id]);
     Ok(())
 }
@@ -173,20 +173,20 @@ pub(super) async fn count_failures_by_cause(store: &Store) -> Result<(), Error> 
         fails(store, &turn, error).await?;
         turns.push(turn.id);
     }
-    let unheard = store.submit(new()).await?.into_turn();
-    store.refuse_queued(unheard.id, "timed out after 8s").await?;
+    let refused = store.submit(new()).await?.into_turn();
+    store.refuse_queued(refused.id, "timed out after 8s").await?;
     store.submit(new()).await?;
 
     let filter = TurnFilter { tenant: Some(TENANT), ..TurnFilter::default() };
     let failures = store.failures(filter, 9).await?;
     assert_eq!((failures.turns, failures.never_started), (4, 1));
-    let told: Vec<_> = failures
+    let causes: Vec<_> = failures
         .by_cause
         .iter()
-        .map(|it| (it.cause.as_str(), it.turns, it.never_started, it.example))
+        .map(|row| (row.cause.as_str(), row.turns, row.never_started, row.example))
         .collect();
-    assert_eq!(told, [("timed out after #", 3, 1, unheard.id), ("no paper \"…\"", 1, 0, turns[2])]);
-    assert!(failures.by_cause.iter().all(|it| it.first_at <= it.last_at));
+    assert_eq!(causes, [("timed out after #", 3, 1, refused.id), ("no paper \"…\"", 1, 0, turns[2])]);
+    assert!(failures.by_cause.iter().all(|row| row.first_at <= row.last_at));
     let first = store.failures(filter, 1).await?;
     assert_eq!((first.by_cause.len(), first.turns), (1, 4), "what is left out is counted");
     let some = conditions("cause ~ paper");
@@ -206,7 +206,7 @@ pub(super) async fn find_threads_by_their_turns(store: &Store) -> Result<(), Err
         let turns = conditions(words);
         let filter = ThreadFilter { tenant: Some(TENANT), status, turns: Some(&turns) };
         let threads = store.threads(filter, None, 9).await?;
-        Ok::<_, Error>(threads.into_iter().map(|it| it.id).collect::<Vec<_>>())
+        Ok::<_, Error>(threads.into_iter().map(|thread| thread.id).collect::<Vec<_>>())
     };
     assert_eq!(found("status = failed", None).await?, [first.thread]);
     assert_eq!(found("error ~ paper and age < 1h", None).await?, [first.thread]);

@@ -1,32 +1,18 @@
 //! Databases for the tests: a new one for each test on each engine.
 
-use store::{ConnectionSettings, Error, Store};
+use store::{ConnectionSettings, Error, Store, testing::migrate};
 use test_servers::{PgBouncer, Postgres};
 
-/// Declares one test per check and engine. The check receives a database with all tables and no rows.
+/// Declares one test per check on SQLite and on PostgreSQL. The check receives a database with all tables and no rows.
 macro_rules! on_databases {
     ($($check:ident),+ $(,)?) => {
         on_databases!(migrated $($check),+);
     };
     ($tables:ident $($check:ident),+) => {
-        mod sqlite_file {
+        mod sqlite {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $check() {
-                $crate::conformance::engines::sqlite_file(stringify!($tables), super::$check).await;
-            })+
-        }
-
-        mod sqlite_memory {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $check() {
-                $crate::conformance::engines::sqlite_memory(stringify!($tables), super::$check).await;
-            })+
-        }
-
-        mod real_pooler {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $check() {
-                $crate::conformance::engines::pooler(stringify!($tables), super::$check).await;
+                $crate::conformance::engines::sqlite(stringify!($tables), super::$check).await;
             })+
         }
 
@@ -39,7 +25,7 @@ macro_rules! on_databases {
     };
 }
 
-pub(crate) async fn sqlite_file(tables: &str, check: impl AsyncFnOnce(&Store) -> Result<(), Error>) {
+pub(crate) async fn sqlite(tables: &str, check: impl AsyncFnOnce(&Store) -> Result<(), Error>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("created/on demand/log.db");
     run(&format!("sqlite:{}", file.display()), tables, check).await;
@@ -50,16 +36,20 @@ pub(crate) async fn sqlite_memory(tables: &str, check: impl AsyncFnOnce(&Store) 
 }
 
 pub(crate) async fn postgres(tables: &str, check: impl AsyncFnOnce(&Store) -> Result<(), Error>) {
-    let postgres = Postgres::shared();
-    run(&postgres.url(), tables, check).await;
+    run(&database(tables).url(), tables, check).await;
 }
 
 /// PostgreSQL through a pooler in transaction mode, which shares few connections.
 pub(crate) async fn pooler(tables: &str, check: impl AsyncFnOnce(&Store) -> Result<(), Error>) {
-    let postgres = Postgres::shared();
+    let postgres = database(tables);
     let pooler = PgBouncer::before(&postgres.url(), 6);
     let settings = ConnectionSettings { prepared_statements: false, ..ConnectionSettings::default() };
     run_on(Store::connect_with(&pooler.url(), settings).await.unwrap(), tables, check).await;
+}
+
+/// Creates a database in PostgreSQL, with the tables copied from one that is migrated once per run.
+fn database(tables: &str) -> Postgres {
+    if tables == "migrated" { Postgres::prepared("migrated", migrate) } else { Postgres::shared() }
 }
 
 async fn run(url: &str, tables: &str, check: impl AsyncFnOnce(&Store) -> Result<(), Error>) {

@@ -23,7 +23,7 @@ async fn expired(store: &Store, id: Uuid, tenant: &str) -> Result<(), Error> {
 }
 
 pub(super) async fn come_back_as_they_were_sent(store: &Store) -> Result<(), Error> {
-    let sent: Vec<u8> = (0..300_000_u32).flat_map(|it| [it as u8, b'x', b'\n', 0]).collect();
+    let sent: Vec<u8> = (0..300_000_u32).flat_map(|nth| [nth as u8, b'x', b'\n', 0]).collect();
     let (id, mut cutter) = (Uuid::now_v7(), Chunker::new(1 << 20));
     store.begin_file(id, new_file("files")).await?;
     let mut chunks = cutter.push(&sent);
@@ -42,9 +42,9 @@ pub(super) async fn come_back_as_they_were_sent(store: &Store) -> Result<(), Err
     assert_eq!(whole.expires_at, Some(whole.created_at + 3_600_000_000));
     let mut back = Vec::new();
     for nth in 0.. {
-        let Some(it) = store.chunk(id, nth).await? else { break };
-        assert_eq!(it, chunks[nth as usize]);
-        back.extend(it.data);
+        let Some(read) = store.chunk(id, nth).await? else { break };
+        assert_eq!(read, chunks[nth as usize]);
+        back.extend(read.data);
     }
     assert!(back == sent);
 
@@ -132,12 +132,12 @@ pub(super) async fn go_or_their_batch_is_made(store: &Store) -> Result<(), Error
 }
 
 /// A coordinator with a lost lease does not delete a result file that the batch's owner may be reading.
-pub(super) async fn of_results_are_begun_by_whoever_keeps_the_batch(store: &Store) -> Result<(), Error> {
+pub(super) async fn of_results_are_begun_by_the_holder_of_the_lease(store: &Store) -> Result<(), Error> {
     let made = batch(store, "results", "ada", &[("a", Some("1"))]).await?;
     assert!(store.advance_batch(&made, "ada", BatchStatus::Finalizing, None).await?);
     let now = known(store, made.id).await?;
     let (output, begin) = (now.output_file.expect("it is named"), || new_file("results"));
-    let lost = |it: Result<(), Error>| matches!(it, Err(Error::BatchLost(_)));
+    let lost = |result: Result<(), Error>| matches!(result, Err(Error::BatchLost(_)));
     assert!(lost(store.begin_results(made.id, "bob", output, begin()).await), "he does not keep it");
     assert!(lost(store.begin_results(made.id, "ada", made.input_file, begin()).await), "it reads that one");
     assert!(store.file(made.input_file).await?.is_some());
@@ -184,6 +184,6 @@ on_databases! {
     come_back_as_they_were_sent,
     stay_while_a_batch_reads_them,
     go_or_their_batch_is_made,
-    of_results_are_begun_by_whoever_keeps_the_batch,
+    of_results_are_begun_by_the_holder_of_the_lease,
     go_piece_by_piece,
 }

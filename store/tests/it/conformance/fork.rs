@@ -6,7 +6,7 @@ use shared::{Cancelled, DEFAULT_TENANT, Event, Message, Policy, strategies};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::{heard, log_of, new_turn, of_tenant, opened};
+use super::{log_of, new_turn, of_tenant, opened, turn_started};
 use store::{
     DryRun, Error, Fork, Idempotency, ImportedEvent, NewFork, Prune, ReadModelUpdate, Store,
     StrategyRegistry, ThreadId, ThreadStatus, TurnFilter, TurnStatus, TurnUpdate,
@@ -24,8 +24,8 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     let Fork::New(thread) = fork(store, source, Some(of("hash"))).await? else { panic!("the key is new") };
     assert_eq!(log_of(store, thread).await?.len(), 2, "the opening, and that it was forked");
     let turns = store.turns(TurnFilter { thread: Some(thread), ..TurnFilter::default() }, None, 9).await?;
-    let heard: Vec<_> = turns.iter().map(|it| (it.status, it.messages[0].content.as_str())).collect();
-    assert_eq!(heard, [(TurnStatus::Queued, "go on")], "its first input waits for it");
+    let inputs: Vec<_> = turns.iter().map(|turn| (turn.status, turn.messages[0].content.as_str())).collect();
+    assert_eq!(inputs, [(TurnStatus::Queued, "go on")], "its first input waits for it");
 
     let before = store.counts().await?;
     assert_eq!(store.forked(DEFAULT_TENANT, &of("hash")).await?, Some(thread));
@@ -37,7 +37,7 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     assert_eq!(store.counts().await?, before, "what is known leaves nothing behind");
 
     // Without a key every request creates a fork, and equal keys of different tenants do not collide.
-    assert!(matches!(fork(store, source, None).await?, Fork::New(it) if it != thread));
+    assert!(matches!(fork(store, source, None).await?, Fork::New(copy) if copy != thread));
     assert_eq!(store.forked("theirs", &of("hash")).await?, None);
     assert!(matches!(fork(store, theirs, Some(of("hash"))).await?, Fork::New(_)));
 
@@ -64,13 +64,13 @@ pub(super) async fn keeps_what_became_of_turns(store: &Store) -> Result<(), Erro
         status: ThreadStatus::Idle,
         turn: Some(TurnUpdate { turn: turn.id, status, error: None, outcome: None }),
     };
-    let head = store.append(&head, &[heard(&turn), cancelled], Some(&mark)).await?;
+    let head = store.append(&head, &[turn_started(&turn), cancelled], Some(&mark)).await?;
     let new = NewFork { at: head.seq - 1, input: None, ..new_fork(head.thread, None) };
     let forked = store.fork(&StrategyRegistry::new(strategies::all()), new).await?;
     let (Fork::New(thread) | Fork::Known(thread)) = forked;
     let filter = TurnFilter { thread: Some(thread), ..TurnFilter::default() };
     let turns = store.turns(filter, None, 9).await?;
-    let stands: Vec<_> = turns.iter().map(|it| (it.status, it.ended_seq)).collect();
+    let stands: Vec<_> = turns.iter().map(|turn| (turn.status, turn.ended_seq)).collect();
     assert_eq!(stands, [(status, Some(2))]);
     Ok(())
 }
@@ -81,8 +81,9 @@ pub(super) async fn puts_what_may_have_happened_to_a_person(store: &Store) -> Re
     let golden =
         include_str!("../../../../fixtures/golden/v1/planner__repeats_of_a_write_run_out_in_doubt.jsonl");
     let log: Vec<Event> =
-        golden.lines().map(|it| serde_json::from_str(it).expect("an event of the golden log")).collect();
-    let lost = log.iter().position(|it| matches!(it, Event::AttemptFailed(_))).expect("an answer is lost");
+        golden.lines().map(|line| serde_json::from_str(line).expect("an event of the golden log")).collect();
+    let lost =
+        log.iter().position(|event| matches!(event, Event::AttemptFailed(_))).expect("an answer is lost");
     let foreign = |event: &Event| {
         let payload = event.payload().expect("an event has JSON");
         ImportedEvent { at: 1, kind: event.kind().to_owned(), payload }
@@ -97,7 +98,7 @@ pub(super) async fn puts_what_may_have_happened_to_a_person(store: &Store) -> Re
         let new = NewFork { at: at as u64, input: None, ..new_fork(source, None) };
         let thread = store.fork(&strategies, new).await?.thread();
         let log = log_of(store, thread).await?;
-        let many = log.iter().filter(|it| matches!(it, Event::InDoubt(_))).count();
+        let many = log.iter().filter(|event| matches!(event, Event::InDoubt(_))).count();
         assert_eq!(many, doubted, "forked after event {at}: {log:?}");
     }
     // Facts that can be folded, but from which no strategy can continue.
@@ -127,7 +128,7 @@ pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
         }
     }
     assert_eq!((new.len(), known.len()), (1, RACERS - 1));
-    assert!(known.iter().all(|it| *it == new[0]), "{known:?}");
+    assert!(known.iter().all(|thread| *thread == new[0]), "{known:?}");
     assert_eq!(store.counts().await?.events, before.events + 2, "one thread was forked");
     Ok(())
 }

@@ -56,7 +56,7 @@ async fn takes_many_at_once(index: &dyn VectorIndex) -> Result<(), Error> {
         (0..1_001).map(|n| entry(&format!("s{n:04}"), "h", Some(vec![n as f32; 8]))).collect();
     index.upsert(many.clone()).await?;
     assert_eq!(index.all().await?, many);
-    let names: Vec<String> = many.iter().map(|it| it.server.clone()).collect();
+    let names: Vec<String> = many.iter().map(|entry| entry.server.clone()).collect();
     assert_eq!(index.remove(&names).await?, names);
     Ok(())
 }
@@ -76,7 +76,7 @@ async fn finds_what_is_nearest(index: &dyn VectorIndex) -> Result<(), Error> {
         of("other", Some(named("local/other", &[1.0, 0.0]))),
         of("none", None),
     ];
-    let servers: Vec<String> = entries.iter().map(|it| it.server.clone()).collect();
+    let servers: Vec<String> = entries.iter().map(|entry| entry.server.clone()).collect();
     index.upsert(entries).await?;
     let models = [None, Some("local/other".to_owned()), Some("local/small".to_owned())];
     assert_eq!(index.models().await?, BTreeSet::from(models));
@@ -97,8 +97,8 @@ async fn finds_what_is_nearest(index: &dyn VectorIndex) -> Result<(), Error> {
         (Metric::Euclidean, [("maps", 0.4), ("mail", 0.382), ("apples", 0.25)]),
     ] {
         let near = index.nearest(&small(&[2.0, 0.0]), metric, 3).await?;
-        let fits = |(it, (server, score)): (&Near, (&str, f64))| {
-            it.server == server && (it.score - score).abs() < 1e-3
+        let fits = |(near, (server, score)): (&Near, (&str, f64))| {
+            near.server == server && (near.score - score).abs() < 1e-3
         };
         assert!(near.len() == 3 && near.iter().zip(wanted).all(fits), "{metric:?}: {near:?}");
     }

@@ -28,12 +28,12 @@ pub(super) async fn keys_are_listed_rotated_and_revoked(store: &Store) -> Result
     for it in [&first, &second, &other] {
         assert!(store.add_key(it).await?);
     }
-    let stored = |it: &Key| Key { name: "web \u{fffd} shop".to_owned(), ..it.clone() };
+    let stored = |key: &Key| Key { name: "web \u{fffd} shop".to_owned(), ..key.clone() };
     assert_eq!(store.key("tf_b").await?, Some(stored(&first)));
     assert_eq!(store.key("tf_\0").await?, None);
     let ids = async |tenant, after: Option<&Key>, limit| {
         let keys = store.keys(tenant, after, limit).await?;
-        Ok::<_, Error>(keys.into_iter().map(|it| it.id).collect::<Vec<_>>())
+        Ok::<_, Error>(keys.into_iter().map(|key| key.id).collect::<Vec<_>>())
     };
     assert_eq!(ids(None, None, 9).await?, ["tf_c", "tf_a", "tf_b"], "oldest first");
     assert_eq!(ids(Some("acme"), None, 1).await?, ["tf_a"]);
@@ -42,7 +42,7 @@ pub(super) async fn keys_are_listed_rotated_and_revoked(store: &Store) -> Result
     store.key_used("tf_b", 7).await?;
     store.key_used("tf_b", 6).await?;
     assert_eq!(
-        store.key("tf_b").await?.and_then(|it| it.last_used_at),
+        store.key("tf_b").await?.and_then(|key| key.last_used_at),
         Some(7),
         "an earlier use changes nothing"
     );
@@ -53,9 +53,9 @@ pub(super) async fn keys_are_listed_rotated_and_revoked(store: &Store) -> Result
     assert_eq!(old.expires_at, Some(now + 1_000_000), "a rotation makes no key live longer");
     assert!(old.is_valid(now) && !old.is_valid(now + 1_000_000));
     store.revoke_key("tf_a").await?;
-    let revoked = store.key("tf_a").await?.and_then(|it| it.revoked_at);
+    let revoked = store.key("tf_a").await?.and_then(|key| key.revoked_at);
     store.revoke_key("tf_a").await?;
-    assert!(revoked.is_some() && store.key("tf_a").await?.and_then(|it| it.revoked_at) == revoked);
+    assert!(revoked.is_some() && store.key("tf_a").await?.and_then(|key| key.revoked_at) == revoked);
     Ok(())
 }
 
@@ -82,8 +82,8 @@ pub(super) async fn a_turn_keeps_its_caller(store: &Store) -> Result<(), Error> 
         let new = NewTurn { caller: caller.clone(), ..new_turn("hello") };
         let turn = store.submit(new).await?.into_turn();
         assert_eq!(turn.caller, caller);
-        assert_eq!(store.turn(turn.id).await?.and_then(|it| it.caller), caller);
-        assert_eq!(store.next_queued(turn.thread).await?.and_then(|it| it.caller), caller);
+        assert_eq!(store.turn(turn.id).await?.and_then(|turn| turn.caller), caller);
+        assert_eq!(store.next_queued(turn.thread).await?.and_then(|queued| queued.caller), caller);
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ mod fork;
 mod index;
 mod keys;
 mod mcp_servers;
+mod other_connections;
 mod pauses;
 mod pins;
 mod prune;
@@ -82,7 +83,7 @@ async fn keyed(store: &Store, key: &str, request_hash: &str) -> Result<Submitted
 }
 
 /// Builds the event that starts this turn.
-fn heard(turn: &Turn) -> Event {
+fn turn_started(turn: &Turn) -> Event {
     let messages = turn.messages.clone();
     let (by, time) = (turn.author.clone(), queue::clock::rfc3339(turn.created_at));
     TurnStarted { turn: turn.id, actor: by, time, kind: shared::TurnKind::New, messages, caller: None }.into()
@@ -105,5 +106,5 @@ fn decided(why: impl ToString) -> Event {
 
 /// Returns the events of a log, without their numbers.
 async fn log_of(store: &Store, thread: ThreadId) -> Result<Vec<Event>, Error> {
-    Ok(store.load(thread).await?.1.into_iter().map(|it| it.event).collect())
+    Ok(store.load(thread).await?.1.into_iter().map(|recorded| recorded.event).collect())
 }

@@ -2,7 +2,7 @@
 
 use shared::DEFAULT_TENANT;
 
-use super::{heard, new_turn, tamper};
+use super::{new_turn, tamper, turn_started};
 use store::{
     Error, Opening, Pause, PauseKind, ReadModelUpdate, Store, ThreadId, ThreadStatus, Turn, TurnStatus,
     TurnUpdate,
@@ -38,12 +38,14 @@ pub(super) async fn of_the_future_are_refused(store: &Store) -> Result<(), Error
     Ok(())
 }
 
-pub(super) async fn keep_threads_from_being_rung(store: &Store) -> Result<(), Error> {
+pub(super) async fn keep_threads_from_being_enqueued(store: &Store) -> Result<(), Error> {
     let queued = under(store, "probe").await?.thread;
     let busy = under(store, "probe").await?;
     let turn = Some(TurnUpdate { turn: busy.id, status: TurnStatus::Running, error: None, outcome: None });
     let head = store.head(busy.thread).await?;
-    store.append(&head, &[heard(&busy)], Some(&ReadModelUpdate { status: ThreadStatus::Busy, turn })).await?;
+    store
+        .append(&head, &[turn_started(&busy)], Some(&ReadModelUpdate { status: ThreadStatus::Busy, turn }))
+        .await?;
     let other = under(store, "planner").await?.thread;
     let all = vec![queued, busy.thread, other];
     assert_eq!(runnable(store, None).await?, all);
@@ -75,11 +77,11 @@ async fn under(store: &Store, strategy: &str) -> Result<Turn, Error> {
 }
 
 async fn runnable(store: &Store, after: Option<ThreadId>) -> Result<Vec<ThreadId>, Error> {
-    Ok(store.runnable_after(after, 9).await?.into_iter().map(|it| it.thread).collect())
+    Ok(store.runnable_after(after, 9).await?.into_iter().map(|runnable| runnable.thread).collect())
 }
 
 on_databases! {
     stand_until_resumed,
     of_the_future_are_refused,
-    keep_threads_from_being_rung,
+    keep_threads_from_being_enqueued,
 }

@@ -36,7 +36,7 @@ pub(super) async fn race_with_each_other(store: &Store) -> Result<(), Error> {
     });
     let stand = futures::future::try_join_all(racing).await?;
     let winner = store.pin("mail").await?;
-    assert!(stand.iter().all(|it| Some(it) == winner.as_ref()), "all hear of the winner: {stand:?}");
+    assert!(stand.iter().all(|pin| Some(pin) == winner.as_ref()), "all receive the winner: {stand:?}");
     store.unpin("mail").await?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Barrier;
 
-use super::{decided, heard, new_turn, queued};
+use super::{decided, new_turn, queued, turn_started};
 use store::{
     DryRun, Error, Head, NewTurn, Opening, Prune, Pruned, ReadModelUpdate, Store, ThreadId, ThreadStatus,
     TurnFilter, TurnStatus, TurnUpdate,
@@ -84,7 +84,7 @@ async fn is_gone(store: &Store, head: Head) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) async fn races_with_whoever_wants_it(store: &Store) -> Result<(), Error> {
+pub(super) async fn races_with_new_turns_and_holds(store: &Store) -> Result<(), Error> {
     for round in 0..ROUNDS {
         let name = "raced";
         let head = at_rest(store, name, ThreadStatus::Idle).await?;
@@ -147,10 +147,10 @@ async fn at_rest(store: &Store, strategy: &str, status: ThreadStatus) -> Result<
         turn: Some(TurnUpdate { turn: turn.id, status: how, error: None, outcome: None }),
     };
     let thread: ThreadId = turn.thread;
-    store.append(&store.head(thread).await?, &[heard(&turn), decided(1)], Some(&mark)).await
+    store.append(&store.head(thread).await?, &[turn_started(&turn), decided(1)], Some(&mark)).await
 }
 
 on_databases! {
     deletes_what_rests,
-    races_with_whoever_wants_it,
+    races_with_new_turns_and_holds,
 }

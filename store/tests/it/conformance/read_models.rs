@@ -6,7 +6,7 @@ use shared::{Outcome, OutcomeKind};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::{decided, heard, log_of, opened, queued};
+use super::{decided, log_of, opened, queued, turn_started};
 use store::{
     Error, ReadModelUpdate, Store, ThreadStatus, Turn, TurnFilter, TurnStatus, TurnUpdate, Withdrawal,
 };
@@ -22,7 +22,7 @@ pub(super) async fn follow_the_turn(store: &Store) -> Result<(), Error> {
         for &status in TurnStatus::ALL {
             let filter =
                 TurnFilter { thread: Some(turn.thread), status: Some(status), ..TurnFilter::default() };
-            let found = store.turns(filter, None, 9).await?.iter().any(|it| it.id == turn.id);
+            let found = store.turns(filter, None, 9).await?.iter().any(|found| found.id == turn.id);
             assert_eq!(found, status == row.status, "among those that are {status}");
         }
         Ok::<_, Error>((thread.status, row.status, row.started_seq, row.ended_seq, row.error))
@@ -30,7 +30,7 @@ pub(super) async fn follow_the_turn(store: &Store) -> Result<(), Error> {
     assert_eq!(seen(&turn).await?, (ThreadStatus::Idle, TurnStatus::Queued, None, None, None));
 
     let running = mark(ThreadStatus::Busy, &turn, TurnStatus::Running, None);
-    let head = store.append(&start, &[decided("before"), heard(&turn)], Some(&running)).await?;
+    let head = store.append(&start, &[decided("before"), turn_started(&turn)], Some(&running)).await?;
     assert_eq!(seen(&turn).await?, (ThreadStatus::Busy, TurnStatus::Running, Some(2), None, None));
 
     let head = store.append(&head, &[decided(1)], None).await?;
@@ -41,7 +41,7 @@ pub(super) async fn follow_the_turn(store: &Store) -> Result<(), Error> {
     let head = store.append(&head, &[decided(2), decided(3)], Some(&failed)).await?;
     let because = Some("no \u{fffd} model in 30s".to_owned());
     assert_eq!(seen(&turn).await?, (ThreadStatus::Error, TurnStatus::Failed, Some(2), Some(5), because));
-    let cause = async || Ok::<_, Error>(store.turn(turn.id).await?.and_then(|it| it.cause));
+    let cause = async || Ok::<_, Error>(store.turn(turn.id).await?.and_then(|turn| turn.cause));
     assert_eq!(cause().await?.as_deref(), Some("no model in #"));
 
     let head = store.append(&head, &[decided("retried")], Some(&running)).await?;
@@ -59,7 +59,7 @@ pub(super) async fn follow_the_turn(store: &Store) -> Result<(), Error> {
     let mut completed = mark(ThreadStatus::Idle, &next, TurnStatus::Completed, None);
     let outcome = Outcome { kind: OutcomeKind::Partial, causes: ["rounds".into(), "a \0 b".into()].into() };
     completed.turn.as_mut().unwrap().outcome = Some(outcome);
-    store.append(&head, &[heard(&next), decided("end")], Some(&completed)).await?;
+    store.append(&head, &[turn_started(&next), decided("end")], Some(&completed)).await?;
     assert_eq!(seen(&next).await?, (ThreadStatus::Idle, TurnStatus::Completed, Some(8), Some(9), None));
     let row = store.turn(next.id).await?.unwrap();
     assert_eq!(
@@ -70,13 +70,13 @@ pub(super) async fn follow_the_turn(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) async fn hear_a_turn_once(store: &Store) -> Result<(), Error> {
+pub(super) async fn start_a_turn_once(store: &Store) -> Result<(), Error> {
     let (head, turn) = opened(store).await?;
     let running = mark(ThreadStatus::Busy, &turn, TurnStatus::Running, None);
     assert_eq!(store.cancel_queued(turn.id).await?, Withdrawal::Withdrawn);
     let before = (store.thread(turn.thread).await?, store.turn(turn.id).await?);
 
-    let refused = store.append(&head, &[heard(&turn), decided(1)], Some(&running)).await;
+    let refused = store.append(&head, &[turn_started(&turn), decided(1)], Some(&running)).await;
     assert!(matches!(refused, Err(Error::Stale { seq: 1, .. })), "{refused:?}");
     assert_eq!(
         log_of(store, turn.thread).await?.len(),
@@ -87,12 +87,12 @@ pub(super) async fn hear_a_turn_once(store: &Store) -> Result<(), Error> {
 
     let next = queued(store, turn.thread, "again").await?;
     let running = mark(ThreadStatus::Busy, &next, TurnStatus::Running, None);
-    let head = store.append(&head, &[heard(&next)], Some(&running)).await?;
-    let twice = store.append(&head, &[heard(&next)], Some(&running)).await;
+    let head = store.append(&head, &[turn_started(&next)], Some(&running)).await?;
+    let twice = store.append(&head, &[turn_started(&next)], Some(&running)).await;
     assert!(matches!(twice, Err(Error::Stale { seq: 2, .. })), "{twice:?}");
 
     let nobody = Turn { id: Uuid::now_v7(), ..next };
-    for events in [vec![heard(&nobody)], vec![decided(1)]] {
+    for events in [vec![turn_started(&nobody)], vec![decided(1)]] {
         let running = mark(ThreadStatus::Busy, &nobody, TurnStatus::Running, None);
         let unknown = store.append(&head, &events, Some(&running)).await;
         assert!(matches!(unknown, Err(Error::UnknownTurn(id)) if id == nobody.id), "{unknown:?}");
@@ -107,29 +107,29 @@ pub(super) async fn race_with_a_withdrawal(store: &Store) -> Result<(), Error> {
         let barrier = Arc::new(Barrier::new(2));
         let (ours, theirs) = ((store.clone(), Arc::clone(&barrier)), (store.clone(), barrier));
         let running = mark(ThreadStatus::Busy, &turn, TurnStatus::Running, None);
-        let event = heard(&turn);
-        let hearing = tokio::spawn(async move {
+        let event = turn_started(&turn);
+        let starting = tokio::spawn(async move {
             ours.1.wait().await;
             ours.0.append(&head, &[event], Some(&running)).await
         });
-        let calling_off = tokio::spawn(async move {
+        let withdrawing = tokio::spawn(async move {
             theirs.1.wait().await;
             theirs.0.cancel_queued(turn.id).await
         });
-        let hearing = hearing.await.expect("a racer panicked");
-        let calling_off = calling_off.await.expect("a racer panicked")?;
-        let status = store.turn(turn.id).await?.map(|it| it.status);
-        match (&hearing, calling_off) {
+        let starting = starting.await.expect("a racer panicked");
+        let withdrawing = withdrawing.await.expect("a racer panicked")?;
+        let status = store.turn(turn.id).await?.map(|turn| turn.status);
+        match (&starting, withdrawing) {
             (Ok(_), Withdrawal::TooLate(TurnStatus::Running)) => {
                 assert_eq!(status, Some(TurnStatus::Running))
             }
             (Err(Error::Stale { .. }), Withdrawal::Withdrawn) => {
                 assert_eq!(status, Some(TurnStatus::Cancelled))
             }
-            _ => panic!("round {round}: {hearing:?} and {calling_off:?}"),
+            _ => panic!("round {round}: {starting:?} and {withdrawing:?}"),
         }
-        let heard = log_of(store, turn.thread).await?.len() == 2;
-        assert_eq!(heard, hearing.is_ok(), "round {round}");
+        let has_started = log_of(store, turn.thread).await?.len() == 2;
+        assert_eq!(has_started, starting.is_ok(), "round {round}");
     }
     Ok(())
 }
@@ -140,9 +140,9 @@ pub(super) async fn mend_a_read_model(store: &Store) -> Result<(), Error> {
     let mend = mark(ThreadStatus::Idle, &turn, TurnStatus::Completed, None);
     let late = store.update_read_model(&start, &mend).await;
     assert!(matches!(late, Err(Error::Stale { seq: 1, .. })), "{late:?}");
-    assert_eq!(store.turn(turn.id).await?.map(|it| it.status), Some(TurnStatus::Queued));
+    assert_eq!(store.turn(turn.id).await?.map(|turn| turn.status), Some(TurnStatus::Queued));
     store.update_read_model(&head, &mend).await?;
-    let mended = store.turn(turn.id).await?.map(|it| (it.status, it.ended_seq));
+    let mended = store.turn(turn.id).await?.map(|turn| (turn.status, turn.ended_seq));
     assert_eq!(mended, Some((TurnStatus::Completed, Some(1))));
     Ok(())
 }
@@ -154,7 +154,7 @@ fn mark(status: ThreadStatus, turn: &Turn, how: TurnStatus, error: Option<&str>)
 
 on_databases! {
     follow_the_turn,
-    hear_a_turn_once,
+    start_a_turn_once,
     race_with_a_withdrawal,
     mend_a_read_model,
 }

@@ -15,7 +15,7 @@ impl Reader for Seen {
     fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>) {
         let begun = self.last.replace(thread) != Some(thread);
         assert!(!begun || !self.logs.contains_key(&thread), "{thread} is read in two pieces");
-        self.logs.entry(thread).or_default().extend(event.map(|it| it.seq));
+        self.logs.entry(thread).or_default().extend(event.map(|recorded| recorded.seq));
     }
 }
 
@@ -41,10 +41,11 @@ pub(super) async fn reads_what_is_meant(store: &Store) -> Result<(), Error> {
     store.append(&long, &events, None).await?;
     let round = |turns| ThreadScan::of(turns, 3);
     let all = seen(store, &round(Conditions::default())).await?;
-    assert!(threads.iter().all(|it| all.contains_key(it)), "not all were read");
+    assert!(threads.iter().all(|thread| all.contains_key(thread)), "not all were read");
     assert_eq!(all[&threads[3]], (0..=1_200).collect::<Vec<_>>());
 
-    let chosen = Conditions::parse("tenant = chosen", 0).map_err(|it| Error::Database(it.to_string()))?;
+    let chosen =
+        Conditions::parse("tenant = chosen", 0).map_err(|error| Error::Database(error.to_string()))?;
     let expected: BTreeSet<_> = threads.iter().skip(3).step_by(10).copied().collect();
     let found = seen(store, &round(chosen.clone())).await?;
     assert_eq!(found.keys().copied().collect::<BTreeSet<_>>(), expected);

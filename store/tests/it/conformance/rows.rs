@@ -1,6 +1,6 @@
 //! Lists of threads and turns: their order, their pages, and their runnable threads.
 
-use super::{decided, heard, new_turn, of_tenant, opened, queued};
+use super::{decided, new_turn, of_tenant, opened, queued, turn_started};
 use queue::{Lane, Priority};
 use store::{
     Error, NewTurn, Opening, PendingFilter, ReadModelUpdate, Runnable, Store, Thread, ThreadFilter, ThreadId,
@@ -12,12 +12,12 @@ pub(super) async fn queue_in_order(store: &Store) -> Result<(), Error> {
     let second = queued(store, first.thread, "second").await?;
     let third = queued(store, first.thread, "third").await?;
     let fourth = queued(store, first.thread, "fourth").await?;
-    let next = async || Ok::<_, Error>(store.next_queued(first.thread).await?.map(|it| it.id));
+    let next = async || Ok::<_, Error>(store.next_queued(first.thread).await?.map(|queued| queued.id));
 
     assert_eq!(next().await?, Some(first.id));
     let turn = Some(TurnUpdate { turn: first.id, status: TurnStatus::Running, error: None, outcome: None });
     store
-        .append(&head, &[heard(&first)], Some(&ReadModelUpdate { status: ThreadStatus::Busy, turn }))
+        .append(&head, &[turn_started(&first)], Some(&ReadModelUpdate { status: ThreadStatus::Busy, turn }))
         .await?;
     assert_eq!(next().await?, Some(second.id));
 
@@ -27,7 +27,7 @@ pub(super) async fn queue_in_order(store: &Store) -> Result<(), Error> {
     assert_eq!(next().await?, Some(third.id));
 
     assert_eq!(store.refuse_queued(third.id, "no request is pending").await?, Withdrawal::Withdrawn);
-    let refused = store.turn(third.id).await?.map(|it| (it.status, it.error, it.started_seq));
+    let refused = store.turn(third.id).await?.map(|turn| (turn.status, turn.error, turn.started_seq));
     assert_eq!(refused, Some((TurnStatus::Failed, Some("no request is pending".to_owned()), None)));
     assert_eq!(next().await?, Some(fourth.id));
 
@@ -50,7 +50,10 @@ pub(super) async fn are_looked_up_together(store: &Store) -> Result<(), Error> {
     );
     let (known, unknown, again) =
         tokio::join!(store.turn(ids[7]), store.turn(first.thread), store.turn(ids[7]));
-    assert_eq!((known?, again?.map(|it| it.id), unknown?), (store.turn(ids[7]).await?, Some(ids[7]), None));
+    assert_eq!(
+        (known?, again?.map(|turn| turn.id), unknown?),
+        (store.turn(ids[7]).await?, Some(ids[7]), None)
+    );
     Ok(())
 }
 
@@ -58,7 +61,7 @@ pub(super) async fn are_listed_by_page(store: &Store) -> Result<(), Error> {
     let (head, first) = opened(store).await?;
     let second = queued(store, first.thread, "second").await?;
     let third = queued(store, first.thread, "third").await?;
-    let ids = |turns: Vec<Turn>| turns.into_iter().map(|it| it.id).collect::<Vec<TurnId>>();
+    let ids = |turns: Vec<Turn>| turns.into_iter().map(|turn| turn.id).collect::<Vec<TurnId>>();
     let here = TurnFilter { thread: Some(first.thread), ..TurnFilter::default() };
     assert_eq!(ids(store.turns(here, None, 2).await?), [third.id, second.id]);
     assert_eq!(ids(store.turns(here, Some(second.id), 2).await?), [first.id]);
@@ -70,7 +73,7 @@ pub(super) async fn are_listed_by_page(store: &Store) -> Result<(), Error> {
     assert!(matches!(unknown, Err(Error::UnknownTurn(_))), "{unknown:?}");
 
     let (_, later) = opened(store).await?;
-    let ids = |threads: Vec<Thread>| threads.into_iter().map(|it| it.id).collect::<Vec<ThreadId>>();
+    let ids = |threads: Vec<Thread>| threads.into_iter().map(|thread| thread.id).collect::<Vec<ThreadId>>();
     assert_eq!(ids(store.threads(ThreadFilter::default(), None, 2).await?), [later.thread, first.thread]);
     assert_eq!(ids(store.threads(ThreadFilter::default(), Some(later.thread), 1).await?), [first.thread]);
     let stuck = ReadModelUpdate { status: ThreadStatus::Error, turn: None };
@@ -93,7 +96,7 @@ pub(super) async fn tell_who_waits_for_a_person(store: &Store) -> Result<(), Err
     store.append(&is_busy, &[decided("busy")], Some(&busy)).await?;
     store.append(&asks_last, &[decided("last")], Some(&asks)).await?;
 
-    let ids = |threads: &[Thread]| threads.iter().map(|it| it.id).collect::<Vec<ThreadId>>();
+    let ids = |threads: &[Thread]| threads.iter().map(|thread| thread.id).collect::<Vec<ThreadId>>();
     let both = store.waiting(None, None, 2).await?;
     assert_eq!(ids(&both), [asks_last.thread, asks_first.thread], "who was asked last comes first");
     let last = &both[0];
@@ -109,14 +112,15 @@ pub(super) async fn tell_what_can_move(store: &Store) -> Result<(), Error> {
     let (_, rests) = opened(store).await?;
     let turn = Some(TurnUpdate { turn: moves.id, status: TurnStatus::Running, error: None, outcome: None });
     store
-        .append(&head, &[heard(&moves)], Some(&ReadModelUpdate { status: ThreadStatus::Busy, turn }))
+        .append(&head, &[turn_started(&moves)], Some(&ReadModelUpdate { status: ThreadStatus::Busy, turn }))
         .await?;
     store.cancel_queued(rests.id).await?;
     queued(store, moves.thread, "both busy and waited for").await?;
 
     let filter = ThreadFilter::default();
-    let before = store.threads(filter, Some(waits.thread), 1).await?.first().map(|it| it.id);
-    let ids = |some: Vec<Runnable>| some.into_iter().map(|it| it.thread).collect::<Vec<ThreadId>>();
+    let before = store.threads(filter, Some(waits.thread), 1).await?.first().map(|thread| thread.id);
+    let ids =
+        |some: Vec<Runnable>| some.into_iter().map(|runnable| runnable.thread).collect::<Vec<ThreadId>>();
     assert_eq!(ids(store.runnable_after(before, 9).await?), [waits.thread, moves.thread]);
     assert_eq!(ids(store.runnable_after(before, 1).await?), [waits.thread]);
     assert_eq!(ids(store.runnable_after(Some(waits.thread), 9).await?), [moves.thread]);
@@ -146,24 +150,26 @@ pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> 
     };
     let head = store.head(running.thread).await?;
     let busy = mark(ThreadStatus::Busy, &running, TurnStatus::Running);
-    store.append(&head, &[heard(&running)], Some(&busy)).await?;
+    store.append(&head, &[turn_started(&running)], Some(&busy)).await?;
     let low = submit(None, Priority::Low, None).await?;
     let first = submit(Some(low.thread), Priority::High, Some(now - hour)).await?;
     let later = submit(Some(low.thread), Priority::High, Some(now + hour)).await?;
     let mut asked = Vec::new();
     for _ in 0..2 {
-        let turn = submit(asked.first().map(|it: &Turn| it.thread), Priority::Normal, None).await?;
+        let turn = submit(asked.first().map(|turn: &Turn| turn.thread), Priority::Normal, None).await?;
         let asks = mark(ThreadStatus::Interrupted, &turn, TurnStatus::Interrupted);
-        store.append(&store.head(turn.thread).await?, &[heard(&turn), decided("asks")], Some(&asks)).await?;
+        store
+            .append(&store.head(turn.thread).await?, &[turn_started(&turn), decided("asks")], Some(&asks))
+            .await?;
         asked.push(turn);
     }
-    submit(None, Priority::Normal, None).await.map(|it| it.id)?;
+    submit(None, Priority::Normal, None).await.map(|turn| turn.id)?;
     let gone = submit(None, Priority::Normal, None).await?;
     store.cancel_queued(gone.id).await?;
 
     let of_tenant = PendingFilter { tenant: Some(TENANT), thread: None };
     let crowd = store.count_pending(of_tenant).await?;
-    let told: Vec<(WaitReason, u64)> = crowd.iter().map(|(stance, it)| (*stance, it.turns)).collect();
+    let told: Vec<(WaitReason, u64)> = crowd.iter().map(|(stance, group)| (*stance, group.turns)).collect();
     assert_eq!(
         told,
         [
@@ -173,7 +179,7 @@ pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> 
             (WaitReason::AwaitingInput, 1)
         ]
     );
-    assert!(crowd.values().all(|it| now <= it.since), "{crowd:?}");
+    assert!(crowd.values().all(|group| now <= group.since), "{crowd:?}");
     assert_eq!(crowd[&WaitReason::NotDue].due_at, Some(now + hour));
     for (stance, ids) in [
         (WaitReason::Runnable, vec![running.id, first.id]),
@@ -182,9 +188,12 @@ pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> 
         (WaitReason::AwaitingInput, vec![asked[1].id]),
     ] {
         let found = store.pending_turns(stance, of_tenant, 2).await?;
-        assert_eq!(found.iter().map(|it| it.turn).collect::<Vec<_>>(), ids, "{stance:?}");
-        assert!(found.iter().all(|it| it.strategy == "probe" && it.tenant == TENANT));
-        assert!(found.iter().all(|it| it.is_asked == (stance == WaitReason::AwaitingInput)), "{found:?}");
+        assert_eq!(found.iter().map(|pending| pending.turn).collect::<Vec<_>>(), ids, "{stance:?}");
+        assert!(found.iter().all(|pending| pending.strategy == "probe" && pending.tenant == TENANT));
+        assert!(
+            found.iter().all(|pending| pending.is_asked == (stance == WaitReason::AwaitingInput)),
+            "{found:?}"
+        );
     }
     for (thread, ids) in [
         (running.thread, vec![(WaitReason::Runnable, running.id), (WaitReason::Behind, behind.id)]),
@@ -196,18 +205,19 @@ pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> 
             .count_pending(of_thread)
             .await?
             .into_iter()
-            .map(|(reason, it)| (reason, it.turns))
+            .map(|(reason, group)| (reason, group.turns))
             .collect();
         assert_eq!(counts, ids.iter().map(|(reason, _)| (*reason, 1)).collect::<Vec<_>>());
         for (reason, id) in ids {
             let found = store.pending_turns(reason, of_thread, 2).await?;
-            assert_eq!(found.iter().map(|it| it.turn).collect::<Vec<_>>(), [id], "{reason:?}");
+            assert_eq!(found.iter().map(|pending| pending.turn).collect::<Vec<_>>(), [id], "{reason:?}");
         }
         let of_other = PendingFilter { tenant: Some("another"), ..of_thread };
         assert!(store.count_pending(of_other).await?.is_empty(), "the thread of another tenant");
     }
     store.submit(new_turn("of another tenant")).await?;
-    let all: u64 = store.count_pending(PendingFilter::default()).await?.values().map(|it| it.turns).sum();
+    let all: u64 =
+        store.count_pending(PendingFilter::default()).await?.values().map(|group| group.turns).sum();
     assert_eq!(all, 8, "the turns of all tenants");
     assert_eq!(store.queued(Some(TENANT), 100).await?, 5);
     assert_eq!(store.queued(Some(TENANT), 2).await?, 2, "nobody counts on");
@@ -223,15 +233,17 @@ pub(super) async fn pass_over_what_is_not_due(store: &Store) -> Result<(), Error
         |due_at| NewTurn { due_at: Some(due_at), priority: Priority::High, ..of_tenant("acme", "later") };
     let late = store.submit(at(now + hour)).await?.into_turn();
     let thread = late.thread;
-    assert_eq!(store.turn(late.id).await?.and_then(|it| it.due_at), Some(now + hour));
+    assert_eq!(store.turn(late.id).await?.and_then(|turn| turn.due_at), Some(now + hour));
     let before = thread.as_u128().checked_sub(1).map(ThreadId::from_u128);
-    let next = async || Ok::<_, Error>(store.next_queued(thread).await?.map(|it| it.id));
+    let next = async || Ok::<_, Error>(store.next_queued(thread).await?.map(|queued| queued.id));
     let swept = async || {
         let swept = store.runnable_after(before, 1).await?.pop();
-        Ok::<_, Error>(swept.filter(|it| it.thread == thread).map(|it| it.lane.priority))
+        Ok::<_, Error>(
+            swept.filter(|runnable| runnable.thread == thread).map(|runnable| runnable.lane.priority),
+        )
     };
     assert_eq!((next().await?, swept().await?), (None, None));
-    let lane = store.lane(thread).await?.map(|it| it.priority);
+    let lane = store.lane(thread).await?.map(|lane| lane.priority);
     assert_eq!(lane, Some(Priority::Normal), "what is not due is not urgent");
 
     let soon = queued(store, thread, "at once").await?;
@@ -262,10 +274,10 @@ pub(super) async fn tell_in_which_lane_they_wait(store: &Store) -> Result<(), Er
         let swept = store.runnable_after(before, 1).await?.pop();
         let lane = store.lane(thread).await?;
         assert_eq!(swept.map(|it| (it.thread, it.lane)), lane.clone().map(|it| (thread, it)));
-        Ok::<_, Error>(lane.map(|it| (it.tenant.to_string(), it.priority)))
+        Ok::<_, Error>(lane.map(|lane| (lane.tenant.to_string(), lane.priority)))
     };
     let acme = |priority| Some(("acme".to_owned(), priority));
-    let next = async || Ok::<_, Error>(store.next_queued(thread).await?.map(|it| it.id));
+    let next = async || Ok::<_, Error>(store.next_queued(thread).await?.map(|queued| queued.id));
     assert_eq!((lane().await?, next().await?), (acme(Low), Some(first.id)));
     let normal = more(Normal).await?;
     assert_eq!((lane().await?, next().await?), (acme(Normal), Some(normal.id)));
@@ -275,7 +287,7 @@ pub(super) async fn tell_in_which_lane_they_wait(store: &Store) -> Result<(), Er
 
     let turn = Some(TurnUpdate { turn: first.id, status: TurnStatus::Running, error: None, outcome: None });
     let mark = ReadModelUpdate { status: ThreadStatus::Busy, turn };
-    store.append(&store.head(thread).await?, &[heard(&first)], Some(&mark)).await?;
+    store.append(&store.head(thread).await?, &[turn_started(&first)], Some(&mark)).await?;
     assert_eq!(lane().await?, acme(Low), "what is under way is not urgent");
     assert_eq!(store.lane(first.id).await?, None);
     let (_, other) = opened(store).await?;
@@ -299,9 +311,10 @@ pub(super) async fn are_listed_by_tenant(store: &Store) -> Result<(), Error> {
     ] {
         let filter = TurnFilter { tenant: Some(tenant), ..TurnFilter::default() };
         let found = store.turns(filter, None, 9).await?;
-        assert_eq!(found.iter().map(|it| it.id).collect::<Vec<_>>(), turns, "{tenant}");
+        assert_eq!(found.iter().map(|turn| turn.id).collect::<Vec<_>>(), turns, "{tenant}");
         let filter = ThreadFilter { tenant: Some(tenant), ..ThreadFilter::default() };
-        let ids = |threads: Vec<Thread>| threads.into_iter().map(|it| it.id).collect::<Vec<ThreadId>>();
+        let ids =
+            |threads: Vec<Thread>| threads.into_iter().map(|thread| thread.id).collect::<Vec<ThreadId>>();
         let thread = Vec::from_iter(thread);
         assert_eq!(ids(store.threads(filter, None, 9).await?), thread, "{tenant}");
         assert_eq!(ids(store.waiting(Some(tenant), None, 9).await?), thread, "{tenant}");

@@ -30,7 +30,7 @@ fn count(store: &Store, at: i64, tenant: &str, ended: Option<&TurnUpdate>, respo
 /// Turns by end since a time, by the resolution.
 async fn turns(store: &Store, resolution: Resolution, since: i64) -> Result<Vec<(CountedEnd, u64)>, Error> {
     let stats = store.stats(resolution, since, None, 50).await?;
-    Ok(stats.ended.into_iter().map(|it| (it.ended, it.turns)).collect())
+    Ok(stats.ended.into_iter().map(|row| (row.ended, row.turns)).collect())
 }
 
 pub(super) async fn add_up_by_interval(store: &Store) -> Result<(), Error> {

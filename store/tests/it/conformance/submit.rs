@@ -113,7 +113,7 @@ pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
         }
     }
     assert_eq!((new.len(), known.len()), (1, RACERS - 1));
-    assert!(known.iter().all(|it| *it == new[0]), "{known:?}");
+    assert!(known.iter().all(|thread| *thread == new[0]), "{known:?}");
     let after = store.counts().await?;
     assert_eq!(after.events, before.events + 1, "one thread was opened");
     assert_eq!(
@@ -152,7 +152,7 @@ pub(super) async fn takes_many_at_once(store: &Store) -> Result<(), Error> {
     for (outcome, new) in fresh.iter().zip(&many[1..50]) {
         let Ok(Submitted::New(turn)) = outcome else { panic!("it is new: {outcome:?}") };
         assert_eq!((&turn.messages, &turn.metadata), (&new.messages, &new.metadata));
-        assert!(last < turn.position, "they are heard in their order");
+        assert!(last < turn.position, "they are started in their order");
         last = turn.position;
         assert_eq!(store.turn(turn.id).await?.as_ref(), Some(turn));
         let Opening::New(opened) = new.thread.clone() else { panic!("it opens a thread") };
@@ -168,7 +168,7 @@ pub(super) async fn takes_many_at_once(store: &Store) -> Result<(), Error> {
     assert!(matches!(outcomes[54], Ok(Submitted::New(_))), "{:?}", outcomes[54]);
     assert_eq!(store.counts().await?.events, counted.events + 50, "each opens its thread once");
     let again = store.submit_many(many[..50].to_vec()).await?;
-    assert!(again.iter().all(|it| matches!(it, Ok(Submitted::Known(_)))), "{again:?}");
+    assert!(again.iter().all(|submitted| matches!(submitted, Ok(Submitted::Known(_)))), "{again:?}");
     assert_eq!(store.counts().await?.events, counted.events + 50);
     Ok(())
 }

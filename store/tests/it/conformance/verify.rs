@@ -85,8 +85,8 @@ pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
             tamper::execute(store, sql, start.thread).await?;
         }
         let verified = store.verify(&round(Some(start.thread))).await?;
-        let found: Vec<_> = verified.findings.iter().map(|it| (it.seq, it.wrong)).collect();
-        let first: Vec<_> = expected.iter().map(|it| (it.0, it.1)).collect();
+        let found: Vec<_> = verified.findings.iter().map(|finding| (finding.seq, finding.wrong)).collect();
+        let first: Vec<_> = expected.iter().map(|finding| (finding.0, finding.1)).collect();
         assert_eq!(found, first, "{statements:?}: {verified:?}");
         assert_eq!(verified.found, first.len() as u64);
         if let Some((_, _, links @ 2..)) = expected {
@@ -109,7 +109,7 @@ pub(super) async fn finds_a_skipped_number(store: &Store) -> Result<(), Error> {
     let event = Stored { seq: 2, at: 7, kind, codec: "json".to_owned(), payload, hash };
     tamper::insert_event(store, start.thread, &event).await?;
     let verified = store.verify(&round(Some(start.thread))).await?;
-    let found: Vec<_> = verified.findings.iter().map(|it| (it.seq, it.wrong)).collect();
+    let found: Vec<_> = verified.findings.iter().map(|finding| (finding.seq, finding.wrong)).collect();
     assert_eq!(found, [(1, Wrong::Broken)], "{verified:?}");
     Ok(())
 }
@@ -133,7 +133,7 @@ pub(super) async fn finds_what_it_cannot_read(store: &Store) -> Result<(), Error
         let head = Head { seq: 2, hash, ..start };
         store.append(&head, &[decided("after")], None).await?;
         let verified = store.verify(&round(Some(start.thread))).await?;
-        let found: Vec<_> = verified.findings.iter().map(|it| (it.seq, it.wrong)).collect();
+        let found: Vec<_> = verified.findings.iter().map(|finding| (finding.seq, finding.wrong)).collect();
         assert_eq!(found, [(1, Wrong::Unreadable)], "{verified:?}");
     }
     Ok(())

@@ -58,9 +58,13 @@ pub(super) async fn are_told_in_turn(store: &Store) -> Result<(), Error> {
     let first = store.claim_deliveries(AT_ONCE, &[], LEASE).await?;
     let mut busy: Vec<Endpoint> = first.iter().map(|(to, _)| to.clone()).collect();
     assert_eq!(of_each(&busy), [("b", 2), ("c", 1), ("slow", 6)].into(), "none takes the places of others");
-    assert!(first.iter().all(|(to, it)| (to.webhook, it.attempts) == (it.webhook, 1)));
-    let told = busy.iter().filter(|it| slow.contains(&it.webhook));
-    assert_eq!(told.map(|it| it.webhook).collect::<BTreeSet<_>>().len(), 6, "its webhooks are served alike");
+    assert!(first.iter().all(|(to, delivery)| (to.webhook, delivery.attempts) == (delivery.webhook, 1)));
+    let told = busy.iter().filter(|delivery| slow.contains(&delivery.webhook));
+    assert_eq!(
+        told.map(|delivery| delivery.webhook).collect::<BTreeSet<_>>().len(),
+        6,
+        "its webhooks are served alike"
+    );
     assert_eq!(store.claim_deliveries(AT_ONCE, &busy, LEASE).await?, [], "who has places to take has none");
 
     // Three slots are left for new tenants, and the next free slot goes to the tenant with the fewest running
@@ -71,7 +75,7 @@ pub(super) async fn are_told_in_turn(store: &Store) -> Result<(), Error> {
     busy.extend(next.iter().map(|(to, _)| to.clone()));
     let counts = of_each(&busy);
     assert!(counts["d"] + counts["operators"] == 3 && counts["slow"] == 6, "{counts:?}");
-    let of_slow = busy.iter().position(|it| it.tenant.as_deref() == Some("slow"));
+    let of_slow = busy.iter().position(|delivery| delivery.tenant.as_deref() == Some("slow"));
     let over = busy.remove(of_slow.expect("they never answer"));
     let next = store.claim_deliveries(AT_ONCE, &busy, LEASE).await?;
     busy.extend(next.iter().map(|(to, _)| to.clone()));
@@ -89,7 +93,7 @@ pub(super) async fn are_told_in_turn(store: &Store) -> Result<(), Error> {
     let busy = [over.clone(), over.clone()];
     let next = store.claim_deliveries(alone, &busy, LEASE).await?;
     assert!(next.iter().all(|(to, _)| to.webhook != over.webhook), "{next:?}");
-    settle(store, first.into_iter().chain(next).map(|(_, it)| it)).await
+    settle(store, first.into_iter().chain(next).map(|(_, delivery)| delivery)).await
 }
 
 async fn settle(store: &Store, all: impl Iterator<Item = Delivery>) -> Result<(), Error> {
@@ -102,7 +106,8 @@ async fn settle(store: &Store, all: impl Iterator<Item = Delivery>) -> Result<()
 /// Concurrent inserts do not exceed the limit, even if no webhook existed before.
 pub(super) async fn are_never_too_many(store: &Store) -> Result<(), Error> {
     for tenant in [Some("many"), None] {
-        let before = store.webhooks(None).await?.iter().filter(|it| it.tenant.as_deref() == tenant).count();
+        let before =
+            store.webhooks(None).await?.iter().filter(|webhook| webhook.tenant.as_deref() == tenant).count();
         let together = Arc::new(Barrier::new(2 * MOST_WEBHOOKS));
         let added = (0..2 * MOST_WEBHOOKS).map(|_| {
             let (store, together) = (store.clone(), Arc::clone(&together));
@@ -115,7 +120,8 @@ pub(super) async fn are_never_too_many(store: &Store) -> Result<(), Error> {
         for it in join_all(added).await {
             kept += usize::from(it.expect("it comes to an end")?);
         }
-        let after = store.webhooks(None).await?.iter().filter(|it| it.tenant.as_deref() == tenant).count();
+        let after =
+            store.webhooks(None).await?.iter().filter(|webhook| webhook.tenant.as_deref() == tenant).count();
         assert_eq!((before + kept, after), (MOST_WEBHOOKS, MOST_WEBHOOKS), "{tenant:?}");
     }
     Ok(())

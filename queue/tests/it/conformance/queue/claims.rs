@@ -50,9 +50,9 @@ async fn jobs_enqueued_together_keep_their_order(backend: &Backend) {
     let mut claimed = Vec::new();
     while claimed.len() < threads.len() {
         let jobs = queue.claim(1000.into()).await.expect("claim");
-        assert!(jobs.iter().all(|it| it.lane == lane));
+        assert!(jobs.iter().all(|job| job.lane == lane));
         ack_all(&*queue, &jobs).await;
-        claimed.extend(jobs.into_iter().map(|it| it.thread));
+        claimed.extend(jobs.into_iter().map(|job| job.thread));
     }
     assert_eq!(claimed, threads);
     assert_empty(&*queue).await;
@@ -86,7 +86,7 @@ async fn a_claim_waits_for_a_free_slot(backend: &Backend) {
     };
     let (jobs, ()) = tokio::join!(queue.claim(slots.clone()), free_the_slot);
     let jobs = jobs.expect("claim");
-    assert_eq!(jobs.iter().map(|it| it.thread).collect::<Vec<_>>(), [thread]);
+    assert_eq!(jobs.iter().map(|job| job.thread).collect::<Vec<_>>(), [thread]);
     ack(queue, &jobs[0], Some(Schedule::Now)).await;
 
     let slot = slots.acquire().await;

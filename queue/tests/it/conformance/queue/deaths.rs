@@ -25,7 +25,7 @@ async fn every_lost_lease_is_counted_until_the_job_is_acknowledged(backend: &Bac
         let deaths = last.map(|last| Deaths { count: count as u64, last });
         assert_eq!(job.deaths, deaths, "claimed by {name}");
         assert_eq!((job.thread, job.head), (thread, Some(7)));
-        assert!(before.is_none_or(|it| it.token == job.token));
+        assert!(before.is_none_or(|earlier| earlier.token == job.token));
         let EntryState::InFlight { consumer, deaths, .. } = &observer.list(1).await.expect("list")[0].state
         else {
             panic!("not in flight")

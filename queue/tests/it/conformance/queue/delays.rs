@@ -26,7 +26,8 @@ async fn delayed_jobs_become_due_in_order_and_not_early(backend: &Backend) {
     let mut order = Vec::new();
     while order.len() < threads.len() {
         for job in queue.claim(8.into()).await.expect("claim") {
-            let nth = threads.iter().position(|it| *it == job.thread).expect("a thread of this check");
+            let nth =
+                threads.iter().position(|thread| *thread == job.thread).expect("a thread of this check");
             assert!(began.elapsed() >= delays[nth], "the job with a delay of {:?} is early", delays[nth]);
             order.push(nth);
             ack(queue, &job, None).await;

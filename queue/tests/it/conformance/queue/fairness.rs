@@ -62,9 +62,9 @@ async fn high_priority_comes_first_within_a_tenant(backend: &Backend) {
         ack(queue, &job, None).await;
         jobs.push(job);
     }
-    let order: Vec<Uuid> = jobs.iter().map(|it| it.thread).collect();
+    let order: Vec<Uuid> = jobs.iter().map(|job| job.thread).collect();
     assert_eq!(order, [2, 5, 1, 4, 0, 3].map(|nth: usize| threads[nth]), "by priority, then by age");
-    let priorities: Vec<Priority> = jobs.iter().map(|it| it.lane.priority).collect();
+    let priorities: Vec<Priority> = jobs.iter().map(|job| job.lane.priority).collect();
     assert_eq!(priorities, [high, high, normal, normal, low, low]);
     assert_empty(queue).await;
 }
@@ -77,7 +77,7 @@ async fn a_flood_delays_other_tenants_by_one_turn(backend: &Backend) {
     flood(&*ada, "lone", Priority::Low, 1).await;
     // All consumers share the turns.
     let next = [claim_one(&*bob).await, claim_one(&*ada).await];
-    let lone = next.iter().filter(|it| &*it.lane.tenant == "lone").count();
+    let lone = next.iter().filter(|job| &*job.lane.tenant == "lone").count();
     assert_eq!(lone, 1, "the lone job is one of the next two: {next:?}");
     ack_all(&*ada, &claimed).await;
     ack(&*bob, &next[0], None).await;
@@ -96,7 +96,7 @@ async fn tenants_are_served_by_weight(backend: &Backend) {
         served.extend(claim_tenants(if nth % 2 == 0 { &*ada } else { &*bob }, 2).await);
     }
     let turns = ["light", "heavy", "heavy", "heavy"];
-    assert!(served.chunks(4).all(|it| it == turns), "1 : 3, whichever consumer claims: {served:?}");
+    assert!(served.chunks(4).all(|round| round == turns), "1 : 3, whichever consumer claims: {served:?}");
     // Larger claims, too, which end in the middle of a turn.
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for slots in [3, 5, 6, 2] {
@@ -116,18 +116,20 @@ async fn many_tenants_take_turns_within_one_claim(backend: &Backend) {
     let queue = &*backend.ada().await;
     end_earlier_waits(queue).await;
     let names: Vec<String> = (0..TENANTS).map(|nth| format!("tenant-{nth:02}")).collect();
-    assert!(names.iter().all(|it| is_valid_tenant(it)));
+    assert!(names.iter().all(|name| is_valid_tenant(name)));
     for name in &names {
         flood(queue, name, Priority::Normal, 3).await;
     }
-    let count = |jobs: &[Job], name: &String| jobs.iter().filter(|it| *it.lane.tenant == **name).count();
+    let count = |jobs: &[Job], name: &String| jobs.iter().filter(|job| *job.lane.tenant == **name).count();
     // First fewer jobs than tenants, then more: the second claim continues where the first stopped.
     let first = queue.claim((TENANTS / 4).into()).await.expect("claim");
-    assert!(names.iter().enumerate().all(|(nth, it)| count(&first, it) == usize::from(nth < TENANTS / 4)));
+    assert!(
+        names.iter().enumerate().all(|(nth, name)| count(&first, name) == usize::from(nth < TENANTS / 4))
+    );
     let second = queue.claim((TENANTS / 4 * 3 + 5).into()).await.expect("claim");
     let both: Vec<Job> = first.iter().chain(&second).cloned().collect();
     assert_eq!(both.len(), TENANTS + 5);
-    assert!(names.iter().enumerate().all(|(nth, it)| count(&both, it) == 1 + usize::from(nth < 5)));
+    assert!(names.iter().enumerate().all(|(nth, name)| count(&both, name) == 1 + usize::from(nth < 5)));
     ack_all(queue, &both).await;
     drain(queue).await;
 }

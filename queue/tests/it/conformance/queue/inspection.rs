@@ -20,7 +20,7 @@ async fn every_thread_with_a_job_is_reported(backend: &Backend) {
     enqueue(queue, waiting, Schedule::Now).await;
     enqueue(queue, delayed, Schedule::After(Duration::from_millis(200))).await;
     let enqueued = queue.enqueued().await.expect("read");
-    assert_eq!([in_flight, waiting, delayed].map(|it| enqueued.contains(it)), [Some(true); 3]);
+    assert_eq!([in_flight, waiting, delayed].map(|thread| enqueued.contains(thread)), [Some(true); 3]);
     assert_eq!(enqueued.contains(Uuid::now_v7()), Some(false));
     assert_eq!(depth(queue).await, Depth { waiting: 1, in_flight: 1, delayed: 1 });
     ack_all(queue, &[job, claim_one(queue).await, claim_one(queue).await]).await;
@@ -51,11 +51,11 @@ async fn every_job_is_listed_with_its_state(backend: &Backend) {
     }
 
     let listed = queue.list(9).await.expect("list");
-    let thread_and_lane = |it: &QueueEntry| (it.thread, it.lane.clone());
+    let thread_and_lane = |entry: &QueueEntry| (entry.thread, entry.lane.clone());
     let expected = [in_flight, first, second, delayed, blocked]
-        .map(|it| (it, if it == delayed { Lane::default() } else { lane.clone() }));
+        .map(|thread| (thread, if thread == delayed { Lane::default() } else { lane.clone() }));
     assert_eq!(listed.iter().map(thread_and_lane).collect::<Vec<_>>(), expected);
-    let states: Vec<&EntryState> = listed.iter().map(|it| &it.state).collect();
+    let states: Vec<&EntryState> = listed.iter().map(|entry| &entry.state).collect();
     let EntryState::InFlight { consumer, since_renewal, expires_in, deaths: 0 } = states[0] else {
         panic!("{states:?}")
     };

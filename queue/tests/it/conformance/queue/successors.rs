@@ -70,7 +70,7 @@ async fn concurrent_acks_each_have_their_own_successor(backend: &Backend) {
     assert_eq!(depth(queue).await, Depth { waiting: JOBS as u64 / 2, ..Depth::default() });
     while depth(queue).await.waiting > 0 {
         for job in queue.claim(JOBS.into()).await.expect("claim") {
-            let nth = jobs.iter().position(|it| it.thread == job.thread).expect("one of the jobs");
+            let nth = jobs.iter().position(|earlier| earlier.thread == job.thread).expect("one of the jobs");
             assert_eq!(job.head, Some(nth as u64), "each job has its own successor");
             ack(queue, &job, None).await;
         }

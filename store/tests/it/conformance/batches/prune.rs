@@ -176,8 +176,8 @@ pub(crate) async fn goes_on_where_it_was_broken_off(store: &Store) -> Result<(),
     }
     let made = made(store, new_batch("broken", input)).await?;
     store.acquire_batch_leases("ada", LEASE).await?;
-    let names: Vec<String> = (0..LINES).map(|it| it.to_string()).collect();
-    let lines: Vec<_> = names.iter().map(|it| (it.as_str(), None)).collect();
+    let names: Vec<String> = (0..LINES).map(|nth| nth.to_string()).collect();
+    let lines: Vec<_> = names.iter().map(|name| (name.as_str(), None)).collect();
     store.add_lines(&made, "ada", taken_lines(1, &lines), LINES).await?;
     assert!(store.advance_batch(&known(store, made.id).await?, "ada", BatchStatus::Failed, None).await?);
 
@@ -270,19 +270,19 @@ pub(crate) async fn goes_with_what_was_told(store: &Store) -> Result<(), Error> 
     let of_webhook = DeliveryFilter { webhook: Some(webhook.id), ..DeliveryFilter::default() };
     let told = store.deliveries(of_webhook, None, 9).await?;
     let [_, pending, settled] = &told[..] else { panic!("three were told: {told:?}") };
-    let settle = async |it: &store::webhooks::Delivery| {
-        store.settle_delivery(it, Outcome::Arrived { status: 200 }).await
+    let settle = async |delivery: &store::webhooks::Delivery| {
+        store.settle_delivery(delivery, Outcome::Arrived { status: 200 }).await
     };
     settle(&told[0]).await?;
     assert_eq!(prune(store, then, DryRun::Yes).await?.batches, 2);
     assert!(store.delivery(settled.id).await?.is_some(), "who only looks changes nothing");
     assert_eq!(prune(store, then, DryRun::No).await?.batches, 2);
     let after = store.deliveries(of_webhook, None, 9).await?;
-    assert_eq!(after.iter().map(|it| it.id).collect::<Vec<_>>(), [told[0].id, pending.id]);
+    assert_eq!(after.iter().map(|delivery| delivery.id).collect::<Vec<_>>(), [told[0].id, pending.id]);
     settle(pending).await?;
     prune(store, then, DryRun::No).await?;
     let after = store.deliveries(of_webhook, None, 9).await?;
-    assert_eq!(after.iter().map(|it| it.id).collect::<Vec<_>>(), [told[0].id]);
+    assert_eq!(after.iter().map(|delivery| delivery.id).collect::<Vec<_>>(), [told[0].id]);
     assert!(store.remove_webhook(webhook.id).await?);
     prune(store, LATE, DryRun::No).await?;
     Ok(())

@@ -30,13 +30,13 @@ pub(super) async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
     let now = known(store, batch.id).await?;
     assert_eq!((now.status, now.output_file, now.at.completed), (BatchStatus::InProgress, None, None));
     assert_eq!(now.max_micro_usd, Some(77), "what was refused before changed nothing");
-    assert!(store.acquire_batch_leases("ada", LEASE).await?.iter().any(|it| it.id == batch.id));
+    assert!(store.acquire_batch_leases("ada", LEASE).await?.iter().any(|kept| kept.id == batch.id));
     let waiting = store.waiting_items(batch.id, 10).await?;
-    assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);
+    assert_eq!(waiting.iter().map(|item| (item.nth, item.attempt)).collect::<Vec<_>>(), [(5, 2)]);
     let well = ItemTransition { response: Some(json!("well")), ..to(&waiting[0], ItemState::Completed) };
     store.apply_transitions(batch.id, "ada", vec![well]).await?;
     let good = store.final_results(batch.id, ResultSelection::Successful, 0, 10).await?;
-    assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3, 6]);
+    assert_eq!(good.iter().map(|line| line.n).collect::<Vec<_>>(), [3, 6]);
     assert_eq!(
         store.final_results(batch.id, ResultSelection::Unsuccessful, 0, 10).await?.len(),
         3,
@@ -75,7 +75,7 @@ pub(super) async fn asks(store: &Store) -> Result<(), Error> {
             .await?;
         assert_eq!(to_collect(store, made.id).await?, [], "it still waits");
         let under_way = store.items_submitted_before(made.id, i64::MAX, 10).await?;
-        assert_eq!(under_way[0].turn, Some(asks.id), "whoever calls it off finds it");
+        assert_eq!(under_way[0].turn, Some(asks.id), "a withdrawal finds it");
         let answer = NewTurn { thread: Opening::Existing(asks.thread), ..new_turn("yes") };
         asks = store.submit(answer).await?.into_turn();
         end(store, &asks, TurnStatus::Interrupted).await?;
@@ -94,18 +94,18 @@ async fn mark(store: &Store, turn: &Turn, status: TurnStatus) -> Result<(), Erro
 
 /// A failed turn was retried before its batch was resumed: the item continues with that turn, and no other is started.
 pub(crate) async fn what_was_tried_again_is_under_way(store: &Store) -> Result<(), Error> {
-    let lines = ["a", "b", "c", "d", "e"].map(|it| (it, Some(it)));
+    let lines = ["a", "b", "c", "d", "e"].map(|name| (name, Some(name)));
     let made = batch(store, "retried", "ada", &lines).await?;
     let waiting = store.waiting_items(made.id, 10).await?;
-    let begun = |it: &Item| NewTurn { idempotency: Some(it.key()), ..new_turn("go") };
+    let begun = |item: &Item| NewTurn { idempotency: Some(item.key()), ..new_turn("go") };
     let turns = store.submit_many(waiting.iter().map(begun).collect()).await?;
     let turns: Vec<Turn> =
-        turns.into_iter().map(|it| it.map(Submitted::into_turn)).collect::<Result<_, _>>()?;
+        turns.into_iter().map(|submitted| submitted.map(Submitted::into_turn)).collect::<Result<_, _>>()?;
     let run = |turn: &Turn| Some((turn.thread, turn.id));
     let fed = waiting
         .iter()
         .zip(&turns)
-        .map(|(it, turn)| ItemTransition { run: run(turn), ..to(it, ItemState::Submitted) });
+        .map(|(item, turn)| ItemTransition { run: run(turn), ..to(item, ItemState::Submitted) });
     store.apply_transitions(made.id, "ada", fed.collect()).await?;
     for turn in &turns {
         end(store, turn, TurnStatus::Failed).await?;
@@ -140,7 +140,10 @@ pub(crate) async fn what_was_tried_again_is_under_way(store: &Store) -> Result<(
         [(ItemState::Waiting, 3), (ItemState::Submitted, 2)].into()
     );
     let anew = store.waiting_items(made.id, 10).await?;
-    assert_eq!(anew.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(3, 2), (4, 2), (5, 2)]);
+    assert_eq!(
+        anew.iter().map(|item| (item.nth, item.attempt)).collect::<Vec<_>>(),
+        [(3, 2), (4, 2), (5, 2)]
+    );
     let moved = to_collect(store, made.id).await?;
     let [(item, turn)] = &moved[..] else { panic!("one of them has ended: {moved:?}") };
     assert_eq!((item.nth, item.attempt, turn.id), (1, 1, turns[0].id));
@@ -164,9 +167,9 @@ pub(crate) async fn items_are_named_by_what_they_ask_for_now(store: &Store) -> R
     assert_eq!(store.waiting_items(made.id, 10).await?, waiting, "what is refused changes nothing");
     store.rename_items(made.id, "ada", now()).await?;
     let cache_keys = async || -> Result<Vec<Option<String>>, Error> {
-        Ok(store.waiting_items(made.id, 10).await?.into_iter().map(|it| it.cache_key).collect())
+        Ok(store.waiting_items(made.id, 10).await?.into_iter().map(|item| item.cache_key).collect())
     };
-    assert_eq!(cache_keys().await?, ["now", "both"].map(|it| Some(it.to_owned())));
+    assert_eq!(cache_keys().await?, ["now", "both"].map(|cache_key| Some(cache_key.to_owned())));
     assert_eq!(store.batch_of(first.thread).await?, Some(made.id), "its first thread is of the batch still");
     store.apply_transitions(made.id, "ada", vec![to(&waiting[0], ItemState::Failed)]).await?;
     let late = store.rename_items(made.id, "ada", now()).await;
