@@ -27,7 +27,6 @@ mod guide;
 mod hostile_text;
 mod inbox;
 mod index;
-#[cfg(feature = "llm")]
 mod llm;
 mod local;
 mod looks;

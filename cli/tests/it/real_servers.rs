@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::model::{Model, Rule};
-#[cfg(feature = "llm")]
 pub(crate) use self::parts::everything_and_time;
 use crate::engine::{Engine, Process};
 

@@ -45,7 +45,6 @@ pub(super) fn servers(home: &Path) -> String {
 }
 
 /// Returns the configuration of the two servers whose tools a small model can handle.
-#[cfg(feature = "llm")]
 pub(crate) fn everything_and_time() -> String {
     let (node, python) = (test_servers::npm(&NPM), test_servers::pip(&PIP));
     let everything = node.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
