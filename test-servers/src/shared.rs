@@ -69,10 +69,10 @@ pub(crate) fn port(
     let folder = folder(name);
     fs::create_dir_all(&folder).expect("failed to create the folder of the shared server");
     // Held until this function returns; the kernel releases it if this process dies.
-    let lock = File::create(folder.join("lock")).and_then(|it| it.lock().map(|()| it));
+    let lock = File::create(folder.join("lock")).and_then(|file| file.lock().map(|()| file));
     let _lock = lock.expect("failed to lock the folder of the shared server");
     let port_file = folder.join("port");
-    let known = fs::read_to_string(&port_file).ok().and_then(|it| it.parse().ok());
+    let known = fs::read_to_string(&port_file).ok().and_then(|text| text.parse().ok());
     if let Some(port) = known.filter(|port| ready(*port).is_ok()) {
         return port;
     }

@@ -45,7 +45,7 @@ async fn real_model_ends_every_turn() {
     let _workers = [engine.worker("w0"), engine.worker("w1")];
     let conversations = table::conversations();
     let covered: BTreeSet<&str> = conversations.iter().map(|conversation| conversation.strategy).collect();
-    let all: BTreeSet<&str> = shared::strategies::all().iter().map(|strategy| strategy.name()).collect();
+    let all: BTreeSet<&str> = strategies::all().iter().map(|strategy| strategy.name()).collect();
     assert_eq!(covered, all, "every strategy has a conversation");
     let mut figures = Figures::default();
     for conversation in conversations {

@@ -46,7 +46,7 @@ async fn real_strategies_over_real_servers() {
     let servers_folder = test.servers_folder.path();
     let table = table::rows(servers_folder);
     let rows: BTreeSet<&str> = table.iter().map(|row| row.strategy).collect();
-    let all: BTreeSet<&str> = shared::strategies::all().iter().map(|strategy| strategy.name()).collect();
+    let all: BTreeSet<&str> = strategies::all().iter().map(|strategy| strategy.name()).collect();
     // The probe sends no requests to a model or a server.
     assert_eq!(rows, &all - &BTreeSet::from(["probe"]), "every strategy has a row");
     for row in table {

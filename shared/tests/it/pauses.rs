@@ -1,6 +1,6 @@
 //! Delays before failed attempts are repeated.
 
-use shared::{Event, Fault, FaultKind, Next, Response, strategies};
+use shared::{Event, Fault, FaultKind, Next, Response};
 
 #[test]
 fn a_retry_after_never_shortens_the_growing_delay() {

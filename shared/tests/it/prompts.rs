@@ -2,8 +2,6 @@
 
 use std::{fs, path::Path};
 
-use shared::strategies;
-
 #[test]
 fn every_prompt_file_is_used() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/strategies");
