@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(value["ok"], json!([1, "é"]));
         assert_eq!(value["x"][1], 2);
         assert!(changed.contains(r#""[]""#), "the innermost part is a text: {changed}");
-        let named: Vec<String> = named.iter().map(|it| it.detail()).collect();
+        let named: Vec<String> = named.iter().map(|unfaithful| unfaithful.detail()).collect();
         assert_eq!(named.len(), 4, "{named:?}");
         assert_eq!(keepable_json(r#"{"a": [1, "\ud83d\ude00"]}"#), None);
         let many = format!("[{}]", vec!["1e400"; 1_000].join(","));

@@ -40,8 +40,8 @@ fn the_commands_of_the_guide_to_testing_work() {
 
     let path = |name: &str| format!("{{ path = {:?} }}", workspace.join(name));
     let manifest = format!(
-        "[package]\nname = \"mine\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nshared = {}\n\n{}\n",
-        path("shared"),
+        "[package]\nname = \"mine\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nstrategies = {}\n\n{}\n",
+        path("strategies"),
         blocks("toml").replace("{ path = \"../turnfold/strategy-tests\" }", &path("strategy-tests"))
     );
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
@@ -55,7 +55,7 @@ fn the_commands_of_the_guide_to_testing_work() {
     bash.args(["-c", &format!("{PREAMBLE}{}", blocks("sh"))]).current_dir(folder);
     bash.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
     bash.envs(cargo(folder, &[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let own = OwnCrate::of(folder, "mine", &["shared", "strategy_tests"]);
+    let own = OwnCrate::of(folder, "mine", &["strategies", "strategy_tests"]);
     if let Some(compiler) = own.compiler("src/lib.rs", &["--test", "-o", "target/tests"]) {
         fs::create_dir(folder.join("target")).unwrap();
         bash.env("COMPILE", quoted(&compiler)).env("CARGO_MANIFEST_DIR", folder);

@@ -64,13 +64,14 @@ async fn run_conversation(engine: &Engine, conversation: &Conversation, figures:
         } else {
             body["thread_id"] = thread.clone();
         }
-        let mut turn = rests(engine, conversation, engine.post("/v1/turns", &body).await, figures).await;
+        let mut turn = until_idle(engine, conversation, engine.post("/v1/turns", &body).await, figures).await;
         thread = turn["thread_id"].clone();
         for _ in 0..ANSWERS {
             let Some(answer) = answer(&turn) else { break };
             let path = format!("/v1/threads/{}/answer", thread.as_str().unwrap());
-            turn = rests(engine, conversation, engine.post(&path, &json!({"text": answer})).await, figures)
-                .await;
+            turn =
+                until_idle(engine, conversation, engine.post(&path, &json!({"text": answer})).await, figures)
+                    .await;
         }
     }
     let thread = thread.as_str().unwrap();
@@ -90,7 +91,12 @@ async fn run_conversation(engine: &Engine, conversation: &Conversation, figures:
 }
 
 /// Waits until the turn is idle and checks that its state is one of the promised ones.
-async fn rests(engine: &Engine, conversation: &Conversation, turn: Value, figures: &mut Figures) -> Value {
+async fn until_idle(
+    engine: &Engine,
+    conversation: &Conversation,
+    turn: Value,
+    figures: &mut Figures,
+) -> Value {
     let path = format!("/v1/turns/{}", turn["id"].as_str().unwrap());
     let began = Instant::now();
     let turn = loop {
