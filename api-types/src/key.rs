@@ -55,7 +55,7 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self, UnknownScope> {
         let unknown = || UnknownScope { text: text.to_owned() };
-        Self::ALL.into_iter().find(|it| it.as_str() == text).ok_or_else(unknown)
+        Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or_else(unknown)
     }
 }
 

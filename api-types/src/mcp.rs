@@ -202,17 +202,17 @@ impl From<&shared::ToolChange> for ToolChange {
             places: Vec::new(),
         };
         match change {
-            shared::ToolChange::Added(it) => {
-                Self { after: Some(definition(it)), ..of(&it.name, ToolChangeKind::Added) }
+            shared::ToolChange::Added(tool) => {
+                Self { after: Some(definition(tool)), ..of(&tool.name, ToolChangeKind::Added) }
             }
-            shared::ToolChange::Removed(it) => {
-                Self { before: Some(definition(it)), ..of(&it.name, ToolChangeKind::Removed) }
+            shared::ToolChange::Removed(tool) => {
+                Self { before: Some(definition(tool)), ..of(&tool.name, ToolChangeKind::Removed) }
             }
             shared::ToolChange::Changed { tool, fields } => {
-                let place = |it: &shared::FieldChange| ToolPlace {
-                    path: it.path.clone(),
-                    before: it.before.clone(),
-                    after: it.after.clone(),
+                let place = |change: &shared::FieldChange| ToolPlace {
+                    path: change.path.clone(),
+                    before: change.before.clone(),
+                    after: change.after.clone(),
                 };
                 Self { places: fields.iter().map(place).collect(), ..of(tool, ToolChangeKind::Changed) }
             }

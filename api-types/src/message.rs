@@ -46,8 +46,8 @@ pub struct Attachment {
 }
 
 impl From<&shared::Attachment> for Attachment {
-    fn from(it: &shared::Attachment) -> Self {
-        let shared::Attachment { kind, media_type, name, sha256, bytes } = it.clone();
+    fn from(attachment: &shared::Attachment) -> Self {
+        let shared::Attachment { kind, media_type, name, sha256, bytes } = attachment.clone();
         Self { kind: kind.name().to_owned(), media_type, name, sha256, bytes }
     }
 }

@@ -75,7 +75,7 @@ pub(crate) async fn threads(
         not_checked: report
             .not_checked
             .into_iter()
-            .map(|it| NotReplayed { thread_id: it.thread, problem: it.why })
+            .map(|thread| NotReplayed { thread_id: thread.thread, problem: thread.why })
             .collect(),
         next,
     }))
@@ -96,8 +96,8 @@ async fn broken(app: &AppState, threads: &[ThreadId]) -> Result<Vec<BrokenChain>
     Ok(broken)
 }
 
-fn cluster(it: Cluster) -> DivergenceCluster {
-    let Cluster { strategy, node, field, threads, example } = it;
+fn cluster(cluster: Cluster) -> DivergenceCluster {
+    let Cluster { strategy, node, field, threads, example } = cluster;
     DivergenceCluster {
         strategy,
         node,
@@ -119,13 +119,13 @@ pub(crate) async fn checkpoints(
     State(app): SharedState,
     _: Operator,
 ) -> Result<Json<Page<Checkpoint>>, ApiError> {
-    let checkpoint = |it: store::CheckpointRecord| Checkpoint {
-        origin: it.origin,
-        file: it.file,
-        heads: it.heads,
-        threads: it.threads,
-        findings: it.findings,
-        made_at: rfc3339(it.made_at),
+    let checkpoint = |record: store::CheckpointRecord| Checkpoint {
+        origin: record.origin,
+        file: record.file,
+        heads: record.heads,
+        threads: record.threads,
+        findings: record.findings,
+        made_at: rfc3339(record.made_at),
     };
     Ok(Json(whole(app.parts.store.checkpoints().await?.into_iter().map(checkpoint).collect())))
 }

@@ -80,7 +80,7 @@ pub(crate) async fn approve(
     Body { value: ApproveTools { hash }, .. }: Body<ApproveTools>,
 ) -> Result<Json<McpServer>, ApiError> {
     let found = Found::read(&app, &name).await?;
-    let definitions = found.definitions().filter(|it| Pin::hash_of(it) == hash).ok_or_else(|| {
+    let definitions = found.definitions().filter(|tools| Pin::hash_of(tools) == hash).ok_or_else(|| {
         let detail = format!("the tools of MCP server {name} do not have the hash {hash:?}");
         Kind::ToolsChanged.because(detail).hint("show the server again, and approve the hash that it has now")
     })?;
@@ -137,29 +137,29 @@ impl Found {
         let report = self.report.as_ref();
         let state = match report {
             None => McpState::Unused,
-            Some(it) if it.error.is_some() => McpState::Unreachable,
+            Some(report) if report.error.is_some() => McpState::Unreachable,
             Some(_) => McpState::Reachable,
         };
         McpServerSummary {
             name: self.name.clone(),
             description: self.description.clone(),
             state,
-            error: report.and_then(|it| it.error.clone()),
-            tool_count: self.tools().map(|it| it.len()),
+            error: report.and_then(|report| report.error.clone()),
+            tool_count: self.tools().map(|tools| tools.len()),
             pin_state: self.compare().0,
-            worker: report.map(|it| it.worker.clone()),
-            last_seen_at: report.map(|it| rfc3339(it.seen_at)),
+            worker: report.map(|report| report.worker.clone()),
+            last_seen_at: report.map(|report| rfc3339(report.seen_at)),
         }
     }
 
     fn detail(&self) -> McpServer {
-        let offer = self.report.as_ref().and_then(|it| it.offer.clone());
+        let offer = self.report.as_ref().and_then(|report| report.offer.clone());
         let is_known = offer.is_some();
         let McpOffer { name, protocol, instructions, prompts, resources, tools_withheld } =
             offer.unwrap_or_default();
         McpServer {
             summary: self.summary(),
-            server: Some(name).filter(|it| !it.is_empty()),
+            server: Some(name).filter(|name| !name.is_empty()),
             protocol: Some(protocol).filter(|_| is_known),
             instructions,
             tools: self.tools().into_iter().flatten().map(tool).collect(),
@@ -173,30 +173,34 @@ impl Found {
     }
 }
 
-fn tool(it: Tool) -> McpTool {
-    let safety = match it.safety {
+fn tool(tool: Tool) -> McpTool {
+    let safety = match tool.safety {
         Safety::Read => "read",
         Safety::Idempotent => "idempotent",
         Safety::Write => "write",
     };
     McpTool {
-        name: it.name,
-        description: it.description,
-        parameters: it.parameters,
+        name: tool.name,
+        description: tool.description,
+        parameters: tool.parameters,
         safety: safety.to_owned(),
     }
 }
 
-fn prompt(it: Prompt) -> McpPrompt {
-    let arguments = it.arguments.into_iter().map(|it| it.name).collect();
-    McpPrompt { name: it.name, description: it.description, arguments }
+fn prompt(prompt: Prompt) -> McpPrompt {
+    let arguments = prompt.arguments.into_iter().map(|argument| argument.name).collect();
+    McpPrompt { name: prompt.name, description: prompt.description, arguments }
 }
 
-fn resource(it: store::McpResource) -> McpResource {
-    let store::McpResource { name, description, uri, is_template } = it;
+fn resource(resource: store::McpResource) -> McpResource {
+    let store::McpResource { name, description, uri, is_template } = resource;
     McpResource { name, description, uri, is_template }
 }
 
-fn pin(it: &Pin) -> McpPin {
-    McpPin { hash: it.hash.clone(), approved_by: it.approved_by.clone(), approved_at: rfc3339(it.updated_at) }
+fn pin(pin: &Pin) -> McpPin {
+    McpPin {
+        hash: pin.hash.clone(),
+        approved_by: pin.approved_by.clone(),
+        approved_at: rfc3339(pin.updated_at),
+    }
 }

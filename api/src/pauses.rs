@@ -29,8 +29,8 @@ pub(crate) async fn list(
     State(app): SharedState,
     principal: Principal,
 ) -> Result<Json<Page<api_types::Pause>>, ApiError> {
-    let is_own = |it: &Pause| match it.kind {
-        PauseKind::Tenant | PauseKind::OwnTenant => principal.sees(&it.name),
+    let is_own = |pause: &Pause| match pause.kind {
+        PauseKind::Tenant | PauseKind::OwnTenant => principal.sees(&pause.name),
         PauseKind::Strategy | PauseKind::Model => principal.only().is_none(),
     };
     let pauses = app.parts.store.pauses().await?.into_iter().filter(is_own);
@@ -143,7 +143,9 @@ pub(crate) async fn delete(
 
 async fn find(app: &AppState, kind: PauseKind, name: &str) -> Result<Pause, ApiError> {
     let all = app.parts.store.pauses().await?;
-    all.into_iter().find(|it| it.kind == kind && it.name == name).ok_or_else(|| not_paused(kind, name))
+    all.into_iter()
+        .find(|pause| pause.kind == kind && pause.name == name)
+        .ok_or_else(|| not_paused(kind, name))
 }
 
 fn not_paused(kind: PauseKind, name: &str) -> ApiError {

@@ -81,9 +81,9 @@ impl StatsCache {
         let key = (range.as_str(), tenant.map(str::to_owned));
         let mut kept = self.0.lock().await;
         let began = Instant::now();
-        kept.retain(|_, it| began < it.next);
-        if let Some(it) = kept.get(&key) {
-            return Ok(it.stats.clone());
+        kept.retain(|_, entry| began < entry.next);
+        if let Some(entry) = kept.get(&key) {
+            return Ok(entry.stats.clone());
         }
         let stats = compute(store, range, tenant, clock::now()).await?;
         if kept.len() < KEPT_MAX {
@@ -115,13 +115,13 @@ async fn compute(
     let counts = store.stats(resolution, since, tenant, LISTED_MAX).await?;
     let mut ended = EndedTurns::default();
     let mut series: BTreeMap<i64, StatsInterval> = BTreeMap::new();
-    for it in &counts.ended {
-        *part(&mut ended, it.ended) += it.turns;
-        *part(&mut interval(&mut series, it.start).ended, it.ended) += it.turns;
+    for row in &counts.ended {
+        *part(&mut ended, row.ended) += row.turns;
+        *part(&mut interval(&mut series, row.start).ended, row.ended) += row.turns;
     }
-    for it in &counts.usage {
-        let interval = interval(&mut series, it.start);
-        (interval.tokens, interval.usd) = (it.tokens, usd(it.micro_usd));
+    for row in &counts.usage {
+        let interval = interval(&mut series, row.start);
+        (interval.tokens, interval.usd) = (row.tokens, usd(row.micro_usd));
     }
     let store::OpenTurns { queued, running, interrupted } = counts.open;
     Ok(Stats {

@@ -36,7 +36,7 @@ pub fn strategy_setup(
         name: graph.name().to_owned(),
         version: graph.version(),
         about: graph.about().to_owned(),
-        servers: engine.servers.as_ref().map(|it| section.setting("servers", it)).transpose()?,
+        servers: engine.servers.as_ref().map(|servers| section.setting("servers", servers)).transpose()?,
         nodes: graph.nodes().into_iter().map(node).collect::<Result<_, _>>()?,
     })
 }
@@ -51,7 +51,7 @@ struct Section<'a> {
 impl Section<'_> {
     fn node(&self, info: NodeInfo, config: &NodeConfig, own: &Value) -> Result<NodeSetup, Error> {
         let NodeInfo { name, asks_model, prompt, model_key } = info;
-        let key = |it: &str| format!("nodes.{name}.{it}");
+        let key = |field: &str| format!("nodes.{name}.{field}");
         let model = match (&config.model, own[model_key].as_str()) {
             _ if !asks_model => None,
             (Some(model), _) => Some(self.setting(&key("model"), model)?),
@@ -96,8 +96,13 @@ impl Section<'_> {
         PromptSetup {
             hash: prompt_hash(text),
             origin,
-            first_line: text.lines().find(|it| !it.trim().is_empty()).unwrap_or_default().trim().to_owned(),
-            placeholders: known.into_iter().map(|it| format!("{{{it}}}")).collect(),
+            first_line: text
+                .lines()
+                .find(|line| !line.trim().is_empty())
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+            placeholders: known.into_iter().map(|name| format!("{{{name}}}")).collect(),
             text: self.prompts.then(|| text.to_owned()),
         }
     }

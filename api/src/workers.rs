@@ -17,7 +17,7 @@ use crate::server::{auth::Operator, pagination::whole, problem::ApiError, state:
 pub(crate) async fn list(State(app): SharedState, _: Operator) -> Result<Json<Page<Worker>>, ApiError> {
     let now = clock::now();
     let workers = app.parts.store.workers().await?;
-    Ok(Json(whole(workers.into_iter().map(|it| worker(it, now)).collect())))
+    Ok(Json(whole(workers.into_iter().map(|row| worker(row, now)).collect())))
 }
 
 /// Returns the status of a worker at this time.

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 use shared::{Divergence, Event, Graph, InvalidLog, Replayer};
-use store::Predicate;
+use threads::Predicate;
 
 /// The condition to search for.
 #[derive(Clone, Debug)]

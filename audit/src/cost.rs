@@ -31,17 +31,17 @@ pub struct Took {
 
 impl Took {
     /// Adds the usage of other answers.
-    pub fn add(&mut self, it: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (sum, more) in [
-            (&mut self.model_calls, it.model_calls),
-            (&mut self.tool_calls, it.tool_calls),
-            (&mut self.input_tokens, it.input_tokens),
-            (&mut self.output_tokens, it.output_tokens),
-            (&mut self.micro_usd, it.micro_usd),
-            (&mut self.micro_usd_by_todays_prices, it.micro_usd_by_todays_prices),
-            (&mut self.ms, it.ms),
-            (&mut self.responses_without_usage, it.responses_without_usage),
-            (&mut self.responses_without_price, it.responses_without_price),
+            (&mut self.model_calls, other.model_calls),
+            (&mut self.tool_calls, other.tool_calls),
+            (&mut self.input_tokens, other.input_tokens),
+            (&mut self.output_tokens, other.output_tokens),
+            (&mut self.micro_usd, other.micro_usd),
+            (&mut self.micro_usd_by_todays_prices, other.micro_usd_by_todays_prices),
+            (&mut self.ms, other.ms),
+            (&mut self.responses_without_usage, other.responses_without_usage),
+            (&mut self.responses_without_price, other.responses_without_price),
         ] {
             *sum = sum.saturating_add(more);
         }
@@ -76,16 +76,18 @@ impl Spending {
     /// Reads the next event.
     pub fn see(&mut self, event: &Event, price: Price<'_>) {
         match event {
-            Event::TurnStarted(it) => self.at.turn = it.turn,
-            Event::InputProvided(it) => self.at.turn = it.turn,
-            Event::Asked(it) => {
-                self.at.node.clone_from(&it.node);
-                self.requests.clone_from(&it.requests);
+            Event::TurnStarted(started) => self.at.turn = started.turn,
+            Event::InputProvided(provided) => self.at.turn = provided.turn,
+            Event::Asked(asked) => {
+                self.at.node.clone_from(&asked.node);
+                self.requests.clone_from(&asked.requests);
             }
-            Event::Answered(it) => self.count(it.slot, &it.usage.clone().unwrap_or_default(), price),
-            Event::AttemptFailed(it) => {
-                if let Some(meter) = &it.usage {
-                    self.count(it.slot, meter, price);
+            Event::Answered(answered) => {
+                self.count(answered.slot, &answered.usage.clone().unwrap_or_default(), price)
+            }
+            Event::AttemptFailed(failed) => {
+                if let Some(meter) = &failed.usage {
+                    self.count(failed.slot, meter, price);
                 }
             }
             Event::Forked(_) => self.shares.clear(),

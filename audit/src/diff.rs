@@ -139,7 +139,7 @@ pub fn diff(left: Side<'_>, right: Side<'_>) -> Result<ThreadDiff, InvalidLog> {
             news.clone().for_each(|r| laid.right_alone(from_l + olds.end, from_r + r));
         }
     }
-    let split = laid.split.map(|it| split(left, right, it)).transpose()?;
+    let split = laid.split.map(|at| split(left, right, at)).transpose()?;
     Ok(ThreadDiff { same: laid.same, rows: laid.rows, split })
 }
 
@@ -198,9 +198,9 @@ fn steps(log: &[Event]) -> Vec<String> {
     log.iter()
         .map(|event| {
             match event {
-                Event::Asked(it) => node.clone_from(&it.node),
-                Event::Decided(it) => node.clone_from(&it.node),
-                Event::Failed(it) => node.clone_from(&it.node),
+                Event::Asked(asked) => node.clone_from(&asked.node),
+                Event::Decided(decided) => node.clone_from(&decided.node),
+                Event::Failed(failed) => node.clone_from(&failed.node),
                 Event::Opened(_) | Event::TurnStarted(_) | Event::Forked(_) => node.clear(),
                 Event::Attempted(_)
                 | Event::Answered(_)
@@ -215,8 +215,9 @@ fn steps(log: &[Event]) -> Vec<String> {
                 | Event::Retried(_)
                 | Event::Cancelled(_) => (),
             }
-            let slot = event.slot().map(|it| format!("[{it}]"));
-            let of = [Some(event.kind().to_owned()), slot, Some(node.clone()).filter(|it| !it.is_empty())];
+            let slot = event.slot().map(|slot| format!("[{slot}]"));
+            let of =
+                [Some(event.kind().to_owned()), slot, Some(node.clone()).filter(|node| !node.is_empty())];
             of.into_iter().flatten().collect::<Vec<_>>().join(" ")
         })
         .collect()

@@ -42,8 +42,8 @@ impl Explainer {
                 self.drop_question();
                 self.requests.push(line());
             }
-            Event::AttemptFailed(it) => {
-                self.begun |= it.in_doubt;
+            Event::AttemptFailed(failed) => {
+                self.begun |= failed.in_doubt;
                 self.answers.push(line());
             }
             Event::Answered(_)
@@ -57,7 +57,7 @@ impl Explainer {
                 self.answers.push(line());
             }
             Event::Attempted(_) => self.begun = true,
-            Event::Decided(it) => self.decision = Some(self.decided(it)),
+            Event::Decided(decided) => self.decision = Some(self.decided(decided)),
             Event::Opened(_) | Event::Failed(_) | Event::Retried(_) | Event::Forked(_) => (),
         }
         self.thread.apply(event)
@@ -73,7 +73,7 @@ impl Explainer {
         let (node, cause, question) = match &status {
             RunStatus::Idle => (None, None, None),
             RunStatus::Busy => (self.thread.node(), None, None),
-            RunStatus::Waiting(it) => (self.thread.node(), None, Some(it.question.clone())),
+            RunStatus::Waiting(interrupt) => (self.thread.node(), None, Some(interrupt.question.clone())),
             RunStatus::Failed { node, reason } => (Some(node.to_string()), Some(reason.clone()), None),
         };
         Ok(Explanation {
@@ -95,22 +95,22 @@ impl Explainer {
         self.begun = false;
     }
 
-    fn decided(&mut self, it: &Decided) -> Decision {
-        let taken = Edge::taken(&it.to);
-        let edges = self.graph.topology().edges.into_iter().find(|(node, _)| *node == it.node);
+    fn decided(&mut self, decided: &Decided) -> Decision {
+        let taken = Edge::taken(&decided.to);
+        let edges = self.graph.topology().edges.into_iter().find(|(node, _)| *node == decided.node);
         let others = edges.into_iter().flat_map(|(_, edges)| edges).filter(|edge| *edge != taken);
         Decision {
             seq: self.thread.seq() as u64,
-            node: it.node.clone(),
-            to: match &it.to {
+            node: decided.node.clone(),
+            to: match &decided.to {
                 Goto::Node(node) => node.clone(),
                 Goto::End => "end".to_owned(),
                 Goto::Interrupt(_) => "a person".to_owned(),
             },
-            reason: it.reason.clone(),
+            reason: decided.reason.clone(),
             requests: std::mem::take(&mut self.requests),
             answers: std::mem::take(&mut self.answers),
-            facts: it.facts.clone(),
+            facts: decided.facts.clone(),
             alternatives: others
                 .map(|edge| match edge {
                     Edge::To(node) => node,
@@ -125,9 +125,9 @@ impl Explainer {
 /// Returns the requests that a thread waits for, one line each.
 fn pending(thread: &dyn DynThread) -> Result<Vec<String>, InvalidLog> {
     let Next::Perform(due) = thread.next()? else { return Ok(Vec::new()) };
-    let line = |it: shared::PendingRequest| match it.failures {
-        0 => it.request.to_string(),
-        n => format!("{} ({n} attempts failed)", it.request),
+    let line = |pending: shared::PendingRequest| match pending.failures {
+        0 => pending.request.to_string(),
+        n => format!("{} ({n} attempts failed)", pending.request),
     };
     Ok(due.into_iter().map(line).collect())
 }

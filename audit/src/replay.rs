@@ -8,7 +8,8 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 use shared::{Divergence, Event, Field};
-use store::{Conditions, Error, Reader, Recorded, Store, StrategyRegistry, ThreadId, ThreadScan};
+use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, ThreadScan};
+use threads::StrategyRegistry;
 
 pub use junit::junit;
 pub use sarif::sarif;
@@ -152,7 +153,7 @@ struct Log {
 
 impl Reader for Replayer {
     fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>) {
-        if self.log.as_ref().is_none_or(|it| it.thread != thread) {
+        if self.log.as_ref().is_none_or(|log| log.thread != thread) {
             self.end();
             self.log = Some(self.begin(thread, event.as_ref().ok()));
         }
@@ -160,13 +161,15 @@ impl Reader for Replayer {
         let Some(log) = &mut self.log else { return };
         let Some(replayer) = &mut log.replayer else { return };
         let seen = match event {
-            Ok(it) => replayer.see(&it.event).map_err(|error| format!("event {}: {error}", it.seq)),
+            Ok(recorded) => {
+                replayer.see(&recorded.event).map_err(|error| format!("event {}: {error}", recorded.seq))
+            }
             Err(error) => Err(error.to_string()),
         };
         match seen {
             Ok(divergence) => {
-                let counts = |it: &Divergence| !it.field.is_prompt() || self.prompts;
-                if log.first.as_ref().is_none_or(|it| it.field.is_prompt())
+                let counts = |divergence: &Divergence| !divergence.field.is_prompt() || self.prompts;
+                if log.first.as_ref().is_none_or(|divergence| divergence.field.is_prompt())
                     && let Some(divergence) = divergence.filter(counts)
                     && (log.first.is_none() || !divergence.field.is_prompt())
                 {
@@ -184,7 +187,7 @@ impl Reader for Replayer {
 impl Replayer {
     /// Starts the log that begins with this event.
     fn begin(&mut self, thread: ThreadId, first: Option<&Recorded>) -> Log {
-        let strategy = match first.map(|it| &it.event) {
+        let strategy = match first.map(|recorded| &recorded.event) {
             Some(Event::Opened(opened)) => opened.strategy.clone(),
             Some(_) | None => String::new(),
         };
@@ -285,9 +288,9 @@ impl Found {
             })
             .collect();
         Report {
-            threads: self.strategies.values().map(|it| it.threads).sum(),
+            threads: self.strategies.values().map(|strategy| strategy.threads).sum(),
             events: self.events,
-            diverged: clusters.iter().map(|it| it.threads).sum(),
+            diverged: clusters.iter().map(|cluster| cluster.threads).sum(),
             clusters,
             unchecked: self.unchecked,
             not_checked: self.not_checked,

@@ -64,7 +64,11 @@ impl LogExport {
             let page = self.store.stored(self.thread, self.next_seq, PAGE).await?;
             if let Some(last) = page.last() {
                 self.next_seq = last.seq + 1;
-                return page.into_iter().map(|it| self.event(it)).collect::<Result<String, _>>().map(Some);
+                return page
+                    .into_iter()
+                    .map(|stored| self.event(stored))
+                    .collect::<Result<String, _>>()
+                    .map(Some);
             }
             self.has_all_events = true;
         }
@@ -76,17 +80,24 @@ impl LogExport {
         self.line(&AttachmentLine { sha256, content: STANDARD.encode(content) }).map(Some)
     }
 
-    fn event(&mut self, it: store::Stored) -> Result<String, Error> {
+    fn event(&mut self, stored: store::Stored) -> Result<String, Error> {
         // An event that this build cannot read is exported as it is.
-        let event = Event::decode(&it.kind, &it.payload).ok();
-        let named = event.iter().flat_map(Event::attachments).map(|it| it.sha256.clone());
+        let event = Event::decode(&stored.kind, &stored.payload).ok();
+        let named = event.iter().flat_map(Event::attachments).map(|attachment| attachment.sha256.clone());
         self.attachments.extend(named);
-        let (thread, hash) = (self.thread, hex::encode(it.hash));
-        self.line(&EventLine { thread, seq: it.seq, at: it.at, kind: it.kind, payload: it.payload, hash })
+        let (thread, hash) = (self.thread, hex::encode(stored.hash));
+        self.line(&EventLine {
+            thread,
+            seq: stored.seq,
+            at: stored.at,
+            kind: stored.kind,
+            payload: stored.payload,
+            hash,
+        })
     }
 
     fn line(&self, line: &impl Serialize) -> Result<String, Error> {
-        let written = serde_json::to_string(line).map(|it| it + "\n");
+        let written = serde_json::to_string(line).map(|text| text + "\n");
         written.map_err(|error| Error::Corrupt { thread: self.thread, what: error.to_string() })
     }
 }

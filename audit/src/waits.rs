@@ -16,19 +16,23 @@ const MAX_TURNS: u64 = 1_000;
 pub async fn waits(store: &Store, id: ThreadId) -> Result<Vec<WaitReason>, Error> {
     let Some(thread) = store.thread(id).await? else { return Ok(Vec::new()) };
     let mut waits = Vec::new();
-    for it in store.pauses().await? {
-        let applies = match it.kind {
-            PauseKind::Strategy => it.name == thread.strategy,
-            PauseKind::Tenant | PauseKind::OwnTenant => it.name == thread.tenant,
+    for pause in store.pauses().await? {
+        let applies = match pause.kind {
+            PauseKind::Strategy => pause.name == thread.strategy,
+            PauseKind::Tenant | PauseKind::OwnTenant => pause.name == thread.tenant,
             PauseKind::Model => false,
         };
         if applies {
-            waits.push(WaitReason::Paused { kind: it.kind.to_string(), name: it.name, text: it.reason });
+            waits.push(WaitReason::Paused {
+                kind: pause.kind.to_string(),
+                name: pause.name,
+                text: pause.reason,
+            });
         }
     }
     let filter = TurnFilter { thread: Some(id), status: Some(TurnStatus::Queued), ..TurnFilter::default() };
     let turns = store.turns(filter, None, MAX_TURNS).await?;
-    if let Some(due) = turns.iter().filter_map(|it| it.due_at).filter(|it| clock::now() < *it).min() {
+    if let Some(due) = turns.iter().filter_map(|turn| turn.due_at).filter(|due| clock::now() < *due).min() {
         waits.push(WaitReason::NotDue { until: clock::rfc3339(due) });
     }
     if !turns.is_empty() {

@@ -54,8 +54,8 @@ impl Cycle {
         let options = StreamReadOptions::default().group(GROUP, "one").count(self.tokens).block(1000);
         let read: Option<StreamReadReply> =
             self.connection.xread_options(&[STREAM], &[">"], &options).await?;
-        let entries = read.into_iter().flat_map(|it| it.keys).flat_map(|it| it.ids);
-        let ids: Vec<String> = entries.map(|it| it.id).collect();
+        let entries = read.into_iter().flat_map(|reply| reply.keys).flat_map(|key| key.ids);
+        let ids: Vec<String> = entries.map(|entry| entry.id).collect();
         ensure!(ids.len() == self.tokens, "expected {} jobs in the stream, read {}", self.tokens, ids.len());
         let mut turn = redis::pipe();
         add(turn.atomic(), self.tokens);

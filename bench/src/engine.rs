@@ -18,16 +18,12 @@ use queue::{
     RedisQueue, Schedule,
 };
 use shared::{DynThread, Fault, Request, Response};
-use store::{
-    Backends, ConnectionSettings, NewTurn, Opening, Store, StrategyRegistry, ThreadId, TurnStatus,
-    log::Counts,
-};
+use store::{ConnectionSettings, NewTurn, Opening, Store, ThreadId, TurnStatus, log::Counts};
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::Notify;
 use uuid::Uuid;
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::{
     machine::{Meter, Spent},
@@ -206,7 +202,7 @@ impl Engine {
         worker.await?;
 
         let after = self.parts.store.counts().await?;
-        let completed = |it: &Counts| it.turns.get(&TurnStatus::Completed).copied().unwrap_or(0);
+        let completed = |counts: &Counts| counts.turns.get(&TurnStatus::Completed).copied().unwrap_or(0);
         let (turns, events) = (completed(&after) - completed(&before), after.events - before.events);
         let wanted = wanted as u64;
         ensure!(
@@ -253,7 +249,7 @@ pub(crate) fn hands(parts: Backends, world: Arc<dyn World>) -> StepRunner {
 
 /// Registered strategies: the walk, and the probe, which can wait.
 pub(crate) fn strategies() -> StrategyRegistry {
-    StrategyRegistry::new(shared::strategies::all()).with(&Walk)
+    StrategyRegistry::new(strategies::all()).with(&Walk)
 }
 
 /// A turn with the message of a walk.
@@ -267,13 +263,13 @@ pub(crate) struct Echo;
 #[async_trait]
 impl World for Echo {
     async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        let Request::Simulate(it) = &ask.due.request else {
+        let Request::Simulate(script) = &ask.due.request else {
             return Err(Fault::permanent(format!(
                 "only rehearsals are asked here, and {} asks otherwise",
                 ask.node
             )));
         };
-        Ok((Response::Echo { text: it.text.clone() }, None))
+        Ok((Response::Echo { text: script.text.clone() }, None))
     }
 }
 

@@ -73,10 +73,11 @@ impl Installation {
         );
         fs::write(folder.join("turnfold.toml"), config)?;
         let http = Client::builder().no_proxy().build()?;
-        let mut it = Self { folder, url: format!("http://{listen}"), http, redis, processes: Vec::new() };
-        ensure!(it.command(&["migrate"])?.status()?.success(), "failed to migrate");
-        it.start_all().await?;
-        Ok(it)
+        let mut installation =
+            Self { folder, url: format!("http://{listen}"), http, redis, processes: Vec::new() };
+        ensure!(installation.command(&["migrate"])?.status()?.success(), "failed to migrate");
+        installation.start_all().await?;
+        Ok(installation)
     }
 
     fn command(&self, args: &[&str]) -> Result<Command> {
@@ -115,7 +116,7 @@ impl Installation {
 
     /// Resident memory of each process in MiB.
     pub(crate) fn memory(&self) -> Result<Vec<(&'static str, f64)>> {
-        self.processes.iter().map(|(name, it)| Ok((*name, resident_mib(it.0.id())?))).collect()
+        self.processes.iter().map(|(name, process)| Ok((*name, resident_mib(process.0.id())?))).collect()
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value> {
@@ -184,19 +185,19 @@ impl Installation {
         let mut held = Vec::new();
         while let Some(piece) = response.chunk().await? {
             held.extend_from_slice(&piece);
-            while let Some(end) = held.iter().position(|it| *it == b'\n') {
+            while let Some(end) = held.iter().position(|byte| *byte == b'\n') {
                 let line: Value = serde_json::from_slice(&held[..end])?;
                 held.drain(..=end);
                 let nth =
-                    line["custom_id"].as_str().and_then(|it| it.strip_prefix("item-")?.parse::<usize>().ok());
+                    line["custom_id"].as_str().and_then(|id| id.strip_prefix("item-")?.parse::<usize>().ok());
                 let once = nth
-                    .and_then(|it| seen.get_mut(it))
+                    .and_then(|nth| seen.get_mut(nth))
                     .context("the output contains an item that was not sent")?;
                 ensure!(!*once, "an item is in the output twice: {line}");
                 *once = true;
             }
         }
-        let missing = seen.iter().filter(|it| !**it).count();
+        let missing = seen.iter().filter(|count| !**count).count();
         ensure!(held.is_empty() && missing == 0, "{missing} of {items} items are not in the output");
         Ok(())
     }
@@ -207,6 +208,6 @@ impl Installation {
         let thread = page["data"][0]["id"].as_str().context("there is no thread")?;
         let events = self.get(&format!("/v1/threads/{thread}/events?limit=1000")).await?;
         let events = events["data"].as_array().context("there are no events")?;
-        Ok(events.iter().filter(|it| it["kind"] == "decided").count() as f64)
+        Ok(events.iter().filter(|event| event["kind"] == "decided").count() as f64)
     }
 }

@@ -73,7 +73,7 @@ impl Machine {
         let stat = fs::read_to_string("/proc/stat").context("failed to read /proc/stat")?;
         let line = stat.lines().next().unwrap_or_default();
         let ticks: Vec<f64> =
-            line.split_whitespace().skip(1).take(8).filter_map(|it| it.parse().ok()).collect();
+            line.split_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
         anyhow::ensure!(ticks.len() == 8, "the first line of /proc/stat is not as expected: {line:?}");
         let total: f64 = ticks.iter().sum();
         // The fourth and fifth fields are idle time, and idle time while a disk works.
@@ -88,8 +88,8 @@ type Threads = BTreeMap<(u32, u32), f64>;
 fn threads_of(roots: &[u32]) -> Result<Threads> {
     let mut threads = Threads::new();
     for process in numbers_in(Path::new("/proc"))? {
-        let ours = |it: &u32| roots.contains(it);
-        let starter = || parent_of(process).filter(|it| *it != std::process::id());
+        let ours = |pid: &u32| roots.contains(pid);
+        let starter = || parent_of(process).filter(|parent| *parent != std::process::id());
         let Some(root) = Some(process).filter(ours).or_else(|| starter().filter(ours)) else { continue };
         let tasks = format!("/proc/{process}/task");
         // A process that ends meanwhile is missed, with the little that it used.
@@ -112,7 +112,7 @@ fn used(process: u32, before: &Threads, after: &Threads) -> f64 {
 /// Entries of a folder of `/proc` that are numbers.
 fn numbers_in(folder: &Path) -> Result<Vec<u32>> {
     let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
-    Ok(entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect())
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
 fn parent_of(process: u32) -> Option<u32> {
@@ -129,17 +129,17 @@ pub(crate) fn cpu_of_this_thread() -> Result<f64> {
 /// In nanoseconds, while `stat` has hundredths of a second.
 fn cpu_in(path: &str) -> Result<f64> {
     let stat = fs::read_to_string(path).with_context(|| format!("failed to read {path}"))?;
-    let nanos = stat.split_whitespace().next().and_then(|it| it.parse::<f64>().ok());
-    nanos.map(|it| it / 1e9).with_context(|| format!("{path} is not as expected: {stat:?}"))
+    let nanos = stat.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    nanos.map(|nanos| nanos / 1e9).with_context(|| format!("{path} is not as expected: {stat:?}"))
 }
 
 /// Resident memory of a process in MiB.
 pub(crate) fn resident_mib(process: u32) -> Result<f64> {
     let path = format!("/proc/{process}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
-    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|it| it.split_whitespace().next()).and_then(|it| it.parse::<f64>().ok());
-    kib.map(|it| it / 1024.0).with_context(|| format!("{path} names no resident memory"))
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse::<f64>().ok());
+    kib.map(|kib| kib / 1024.0).with_context(|| format!("{path} names no resident memory"))
 }
 
 /// Median time in microseconds to overwrite 8 KiB durably.

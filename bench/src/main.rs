@@ -59,8 +59,8 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    if std::env::args_os().next().is_some_and(|it| it == install::TURNFOLD) {
-        let mut strategies = shared::strategies::all();
+    if std::env::args_os().next().is_some_and(|program| program == install::TURNFOLD) {
+        let mut strategies = strategies::all();
         strategies.push(&walk::Walk);
         return turnfold::main(strategies);
     }
@@ -82,7 +82,7 @@ async fn run() -> Result<()> {
     }
     let chosen = chosen(&args.figures)?;
     if args.list {
-        let names: String = chosen.iter().map(|it| it.name() + "\n").collect();
+        let names: String = chosen.iter().map(|figure| figure.name() + "\n").collect();
         return Ok(io::stdout().write_all(names.as_bytes())?);
     }
     let effort = if args.short { Effort::Short } else { Effort::Full };
@@ -98,13 +98,13 @@ async fn run() -> Result<()> {
 /// The figures whose names begin with one of these words, or that produce a line named by one of them.
 fn chosen(words: &[String]) -> Result<Vec<Box<dyn Figure>>> {
     let is_meant = |name: &str, word: &String| name.starts_with(word.as_str()) || word.starts_with(name);
-    let names: Vec<String> = figures::all().iter().map(|it| it.name()).collect();
+    let names: Vec<String> = figures::all().iter().map(|figure| figure.name()).collect();
     for word in words {
         let known = names.iter().any(|name| is_meant(name, word));
         ensure!(known, "no figure is called {word:?}; there are: {}", names.join(", "));
     }
     let mut chosen = figures::all();
-    chosen.retain(|it| words.is_empty() || words.iter().any(|word| is_meant(&it.name(), word)));
+    chosen.retain(|figure| words.is_empty() || words.iter().any(|word| is_meant(&figure.name(), word)));
     Ok(chosen)
 }
 

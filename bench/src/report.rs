@@ -115,7 +115,7 @@ impl Line {
     pub(crate) fn target(mut self, target: Target) -> Self {
         let median = match target.of {
             Of::Value => self.value.median,
-            Of::Ratio => self.ratio.map_or(f64::NAN, |it| it.median),
+            Of::Ratio => self.ratio.map_or(f64::NAN, |spread| spread.median),
         };
         self.target = Some(Judged { target, verdict: target.bound.judge(median) });
         self
@@ -171,30 +171,32 @@ impl Report {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        let notes = self.figures.iter().filter_map(Line::remarks).map(|it| format!("\n{it}"));
+        let notes = self.figures.iter().filter_map(Line::remarks).map(|remark| format!("\n{remark}"));
         format!("{table}\n{}\n", notes.collect::<String>())
     }
 }
 
 impl Line {
     fn cells(&self) -> [String; 11] {
-        let of = |it: Option<Spread>| it.map_or(String::new(), |it| number(it.median));
-        let target = self.target.map(|it| it.target.words()).unwrap_or_default();
-        let verdict = match self.target.map(|it| it.verdict) {
+        let of = |spread: Option<Spread>| spread.map_or(String::new(), |spread| number(spread.median));
+        let target = self.target.map(|target| target.target.words()).unwrap_or_default();
+        let verdict = match self.target.map(|target| target.verdict) {
             Some(Verdict::Ok) => "ok",
             Some(Verdict::Below) => "below",
             None => "",
         };
-        let disk =
-            self.machine.map_or(String::new(), |it| format!("{} µs", number(it.fdatasync_micros.median)));
-        let others =
-            self.machine.map_or(String::new(), |it| format!("{:.0} %", it.foreign_cpu.median * 100.0));
+        let disk = self
+            .machine
+            .map_or(String::new(), |machine| format!("{} µs", number(machine.fdatasync_micros.median)));
+        let others = self
+            .machine
+            .map_or(String::new(), |machine| format!("{:.0} %", machine.foreign_cpu.median * 100.0));
         [
             self.name.clone(),
             number(self.value.median),
             range(&self.value),
             self.unit.to_owned(),
-            of(self.floor.as_ref().map(|it| it.value)),
+            of(self.floor.as_ref().map(|floor| floor.value)),
             of(self.ratio),
             self.ratio.as_ref().map(range).unwrap_or_default(),
             target,
@@ -206,9 +208,9 @@ impl Line {
 
     /// Remarks that do not fit into the table.
     fn remarks(&self) -> Option<String> {
-        let floor = self.floor.as_ref().map(|it| format!("floor: {}", it.what));
+        let floor = self.floor.as_ref().map(|floor| format!("floor: {}", floor.what));
         let parts: Vec<String> =
-            floor.into_iter().chain(Some(self.note.clone())).filter(|it| !it.is_empty()).collect();
+            floor.into_iter().chain(Some(self.note.clone())).filter(|floor| !floor.is_empty()).collect();
         (!parts.is_empty()).then(|| format!("{}: {}", self.name, parts.join("; ")))
     }
 

@@ -59,8 +59,9 @@ impl Servers {
         redis.ask("CONFIG SET appendfsync everysec");
         redis.ask("CONFIG SET appendonly yes");
         let info = redis.ask("INFO server");
-        let number = info.lines().find_map(|it| it.strip_prefix("process_id:")).map(str::trim);
-        let number = number.and_then(|it| it.parse().ok()).context("Redis does not name its process")?;
+        let number = info.lines().find_map(|line| line.strip_prefix("process_id:")).map(str::trim);
+        let number =
+            number.and_then(|digits| digits.parse().ok()).context("Redis does not name its process")?;
         let processes = [running.0.id(), number];
         Ok(Self { running, postgres, redis, processes })
     }
@@ -73,7 +74,7 @@ impl Servers {
     /// Runs a query in the first database that returns one number.
     pub(crate) fn number(&self, sql: &str) -> Result<f64> {
         let rows = self.postgres.query(sql);
-        let number = rows.first().and_then(|it| it.first()).and_then(|it| it.parse().ok());
+        let number = rows.first().and_then(|row| row.first()).and_then(|cell| cell.parse().ok());
         number.with_context(|| format!("`{sql}` gave no number but {rows:?}"))
     }
 }
@@ -108,7 +109,7 @@ impl Running {
             command.args([format!("--reuid={}", owner.uid()), format!("--regid={}", owner.gid())]);
             command.arg("--init-groups");
         }
-        command.arg(program).args(words).args(SETTINGS.iter().flat_map(|it| ["-c", it]));
+        command.arg(program).args(words).args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("LC_ALL", "C");
         command.current_dir(&data).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         Ok(Self(command.spawn().context("failed to start PostgreSQL through `setpriv`")?))

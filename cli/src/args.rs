@@ -93,11 +93,11 @@ pub(crate) struct Global {
 pub(crate) fn sets_first(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args = args.into_iter().peekable();
     let (mut first, mut rest) = (Vec::from_iter(args.next()), Vec::new());
-    while let Some(arg) = args.next_if(|it| it != "--") {
-        if arg == "--set" && args.peek().is_some_and(|it| it != "--") {
+    while let Some(arg) = args.next_if(|next| next != "--") {
+        if arg == "--set" && args.peek().is_some_and(|next| next != "--") {
             first.push(arg);
             first.extend(args.next());
-        } else if arg.to_str().is_some_and(|it| it.starts_with("--set=")) {
+        } else if arg.to_str().is_some_and(|text| text.starts_with("--set=")) {
             first.push(arg);
         } else {
             rest.push(arg);
@@ -378,7 +378,7 @@ pub(crate) fn command() -> clap::Command {
 
 /// Returns the name of an option's value, which is also its name in the API.
 pub(crate) fn value_name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map(|it| it.get_name().to_owned()).unwrap_or_default()
+    value.to_possible_value().map(|possible| possible.get_name().to_owned()).unwrap_or_default()
 }
 
 /// Parses a duration such as `2w`, `90d`, `12h`, `30m` or `10s`.

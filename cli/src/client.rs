@@ -29,13 +29,15 @@ pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
 
 /// Returns true if the API could not be reached or its response broke off.
 pub(crate) fn is_outage(err: &anyhow::Error) -> bool {
-    err.downcast_ref::<CliError>().is_some_and(|it| it.exit == Exit::Unreachable)
+    err.downcast_ref::<CliError>().is_some_and(|failure| failure.exit == Exit::Unreachable)
         || err.downcast_ref::<reqwest::Error>().is_some()
 }
 
 /// Returns the status with which the API refused a request (4xx), which therefore changed nothing.
 pub(crate) fn refusal(err: &anyhow::Error) -> Option<u16> {
-    err.downcast_ref::<CliError>().and_then(|it| it.status).filter(|it| (400..500).contains(it))
+    err.downcast_ref::<CliError>()
+        .and_then(|failure| failure.status)
+        .filter(|status| (400..500).contains(status))
 }
 
 /// A client for one address, key and tenant.
@@ -58,10 +60,13 @@ struct Key {
 impl Key {
     /// Returns the key in [`KEY`]; else the first configured key that can be resolved, of an operator or of the tenant.
     fn find(settings: &Settings, tenant: Option<&str>) -> anyhow::Result<Option<Self>> {
-        if let Some(own) = env::var(KEY).ok().filter(|it| !it.is_empty()) {
+        if let Some(own) = env::var(KEY).ok().filter(|key| !key.is_empty()) {
             return Ok(Some(Self { secret: own.into(), from: KEY }));
         }
-        let of_tenant = tenant.and_then(|it| settings.tenants.get(it)).into_iter().flat_map(|it| &it.keys);
+        let of_tenant = tenant
+            .and_then(|name| settings.tenants.get(name))
+            .into_iter()
+            .flat_map(|settings| &settings.keys);
         let mut unresolved = None;
         for key in settings.api.keys.iter().chain(of_tenant) {
             match key.resolve() {
@@ -135,9 +140,9 @@ impl Client {
     /// Creates a client of the API at `url`, or at `api.listen`.
     pub(crate) fn new(settings: &Settings, url: Option<&str>, tenant: Option<&str>) -> anyhow::Result<Self> {
         let configured = || Ok(format!("http://{}", settings.api.listen));
-        let base = url.filter(|it| !it.is_empty()).map_or_else(configured, base_url)?;
+        let base = url.filter(|url| !url.is_empty()).map_or_else(configured, base_url)?;
         let key = Key::find(settings, tenant)?;
-        let tenant = tenant.map(|it| header("--tenant", it.to_owned())).transpose()?;
+        let tenant = tenant.map(|tenant| header("--tenant", tenant.to_owned())).transpose()?;
         // The API reads this header as UTF-8.
         let user = HeaderValue::from_bytes(user_name().as_bytes())?;
         Ok(Self { http: reqwest::Client::new(), base, key, tenant, user })
@@ -221,7 +226,7 @@ impl Client {
             .or_else(openai_error)
             .or(text("title"))
             .unwrap_or_else(|| format!("the API responded with {status}"));
-        let hint = text("hint").map(|it| format!("\nhint: {it}")).unwrap_or_default();
+        let hint = text("hint").map(|text| format!("\nhint: {text}")).unwrap_or_default();
         let (exit, hint) = match status.as_u16() {
             401 => (Exit::Unauthorized, format!("\nhint: {}", self.key_hint())),
             403 => (Exit::Unauthorized, hint),
@@ -277,9 +282,9 @@ impl Client {
 fn innermost(err: &reqwest::Error) -> String {
     let mut text = err.to_string();
     let mut source = err.source();
-    while let Some(it) = source {
-        text = it.to_string();
-        source = it.source();
+    while let Some(cause) = source {
+        text = cause.to_string();
+        source = cause.source();
     }
     match text.split_once(" (os error") {
         Some((text, _)) => text.to_lowercase(),
@@ -293,11 +298,12 @@ fn with_commands(text: &str) -> String {
     let mut rest = text;
     while let Some((at, method)) = ["GET ", "POST ", "PUT ", "DELETE "]
         .into_iter()
-        .filter_map(|it| Some((rest.find(&format!("{it}/v1/"))?, it)))
+        .filter_map(|method| Some((rest.find(&format!("{method}/v1/"))?, method)))
         .min()
     {
         let route = &rest[at + method.len()..];
-        let end = route.find(|it: char| it.is_whitespace() || ",;)`\"".contains(it)).unwrap_or(route.len());
+        let end =
+            route.find(|char: char| char.is_whitespace() || ",;)`\"".contains(char)).unwrap_or(route.len());
         let route = route[..end].trim_end_matches(['.', ':']);
         out += &rest[..at];
         out += &command(method.trim(), route).unwrap_or_else(|| format!("{method}{route}"));
@@ -309,7 +315,8 @@ fn with_commands(text: &str) -> String {
 /// Returns the command that sends a request.
 fn command(method: &str, route: &str) -> Option<String> {
     let route = route.split('?').next()?.strip_prefix("/v1/")?;
-    let parts: Vec<&str> = route.split('/').map(|it| if it.starts_with('{') { "ID" } else { it }).collect();
+    let parts: Vec<&str> =
+        route.split('/').map(|part| if part.starts_with('{') { "ID" } else { part }).collect();
     let command = match (method, parts.as_slice()) {
         ("POST", ["turns"]) => "turn send".to_owned(),
         ("GET", ["turns"]) => "turn list".to_owned(),

@@ -8,6 +8,7 @@ mod world;
 
 use std::{sync::Arc, time::Duration};
 
+use ::world::{LiveWorld, RateLimitConfig};
 use anyhow::Context as _;
 use axum::http::HeaderValue;
 use queue::rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing};
@@ -15,11 +16,9 @@ use queue::{
     MemoryNotifications, MemoryQueue, Notifications, Queue, RedisNotifications, RedisQueue, Weights,
 };
 use secrecy::ExposeSecret as _;
-use store::{Backends, ConnectionSettings, Store, StrategyRegistry};
-use worker::{
-    Backoff, MaxRunningTurns, RequestAdmission, StepRunner, TurnLimits, Worker, WorkerConfig,
-    world::{LiveWorld, RateLimitConfig},
-};
+use store::{ConnectionSettings, Store};
+use threads::{Backends, StrategyRegistry};
+use worker::{Backoff, MaxRunningTurns, RequestAdmission, StepRunner, TurnLimits, Worker, WorkerConfig};
 
 pub(crate) use self::{
     claim::Claim,
@@ -46,7 +45,7 @@ pub(crate) enum Alone {
 /// Opens the configured store without migrating it. Never creates a SQLite file: a mistyped path must not leave one behind.
 pub(crate) async fn store(settings: &Settings) -> anyhow::Result<Store> {
     let url = settings.store.url.resolve()?;
-    if let Some(file) = Store::sqlite_file(url.expose_secret()).filter(|it| !it.exists()) {
+    if let Some(file) = Store::sqlite_file(url.expose_secret()).filter(|file| !file.exists()) {
         let message = format!(
             "there is no database at {}; hint: `turnfold dev` or `turnfold migrate` creates one",
             file.display()
@@ -108,7 +107,9 @@ fn is_redis(url: &str) -> bool {
 
 /// The weights of the tenants.
 fn weights(settings: &Settings) -> Weights {
-    Weights::new(settings.named_tenants().into_iter().map(|(name, it)| (name, it.weight.unwrap_or(1))))
+    Weights::new(
+        settings.named_tenants().into_iter().map(|(name, tenant)| (name, tenant.weight.unwrap_or(1))),
+    )
 }
 
 /// The configuration of the API.
@@ -134,7 +135,10 @@ pub(crate) fn door(
     };
     let named = settings.named_tenants();
     let tenant_rules = api::TenantRules {
-        named: named.iter().map(|(name, it)| (name.clone(), tenant_rule(&settings.api, it))).collect(),
+        named: named
+            .iter()
+            .map(|(name, tenant)| (name.clone(), tenant_rule(&settings.api, tenant)))
+            .collect(),
         others: tenant_rule(&settings.api, &settings.other_tenants()),
     };
     let origins = origins.clone();
@@ -143,7 +147,11 @@ pub(crate) fn door(
         parts,
         strategies,
         experts,
-        mcp_servers: settings.mcp.iter().map(|(name, it)| (name.clone(), it.description.clone())).collect(),
+        mcp_servers: settings
+            .mcp
+            .iter()
+            .map(|(name, server)| (name.clone(), server.description.clone()))
+            .collect(),
         origins: Arc::new(move |key| origins.of_either(key, "_file")),
         fixture_secrets: fixture_secrets(settings)?,
         tuned,
@@ -157,7 +165,12 @@ pub(crate) fn door(
         accepts: world::accepts(settings),
         connections: connection_limits(&settings.api)?,
         max_streams_per_key: usize::try_from(settings.api.max_streams_per_key)?,
-        cors_origins: settings.api.cors_origins.iter().map(|it| origin(it)).collect::<Result<_, _>>()?,
+        cors_origins: settings
+            .api
+            .cors_origins
+            .iter()
+            .map(|cors_origin| origin(cors_origin))
+            .collect::<Result<_, _>>()?,
         body_limit,
         chat_wait,
         waiting_max: settings.api.waiting_max,
@@ -175,31 +188,32 @@ fn tenant_rule(all: &ApiSettings, settings: &TenantSettings) -> api::TenantRule 
         servers: settings.servers.clone(),
         config: settings.config.clone(),
         max_waiting_turns: settings.max_waiting_turns,
-        max_stored_bytes: settings.storage_mib.map(|it| it.saturating_mul(1 << 20)),
+        max_stored_bytes: settings.storage_mib.map(|mib| mib.saturating_mul(1 << 20)),
         require_other_approver: settings.require_other_approver.unwrap_or(all.require_other_approver),
     }
 }
 
 /// The issuer of tokens. Its keys are fetched over TLS, except from this machine.
-fn oidc(it: &OidcSettings) -> anyhow::Result<api::OidcConfig> {
-    let url = reqwest::Url::parse(&it.jwks_url).ok();
+fn oidc(settings: &OidcSettings) -> anyhow::Result<api::OidcConfig> {
+    let url = reqwest::Url::parse(&settings.jwks_url).ok();
     let is_local = |url: &reqwest::Url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    if !url.is_some_and(|it| it.scheme() == "https" || (it.scheme() == "http" && is_local(&it))) {
-        let message = format!("api.oidc.jwks_url: {:?} is not an https URL", it.jwks_url);
+    if !url.is_some_and(|url| url.scheme() == "https" || (url.scheme() == "http" && is_local(&url))) {
+        let message = format!("api.oidc.jwks_url: {:?} is not an https URL", settings.jwks_url);
         return Err(CliError::with_exit(Exit::Usage, message));
     }
     Ok(api::OidcConfig {
-        issuer: it.issuer.clone(),
-        audience: it.audience.clone(),
-        jwks_url: it.jwks_url.clone(),
-        tenant_claim: it.tenant_claim.clone(),
-        scope_claim: it.scope_claim.clone(),
+        issuer: settings.issuer.clone(),
+        audience: settings.audience.clone(),
+        jwks_url: settings.jwks_url.clone(),
+        tenant_claim: settings.tenant_claim.clone(),
+        scope_claim: settings.scope_claim.clone(),
     })
 }
 
 /// Checks an origin of `api.cors_origins`: a scheme and a host, as browsers send it.
 fn origin(text: &str) -> anyhow::Result<HeaderValue> {
-    let is_exact = reqwest::Url::parse(text).is_ok_and(|it| it.origin().ascii_serialization() == text);
+    let is_exact =
+        reqwest::Url::parse(text).is_ok_and(|parsed| parsed.origin().ascii_serialization() == text);
     HeaderValue::from_str(text).ok().filter(|_| is_exact).ok_or_else(|| {
         let message = format!(
             "api.cors_origins: {text:?} is not an origin\nhint: name each one exactly, without a path, such as \
@@ -240,7 +254,11 @@ pub(crate) async fn bounds(settings: &Settings) -> anyhow::Result<RequestAdmissi
     };
     let timeout = settings.worker.node_timeout_seconds.map(Duration::from_secs);
     let running = MaxRunningTurns {
-        named: settings.named_tenants().into_iter().map(|(name, it)| (name, it.max_running_turns)).collect(),
+        named: settings
+            .named_tenants()
+            .into_iter()
+            .map(|(name, tenant)| (name, tenant.max_running_turns))
+            .collect(),
         others: settings.other_tenants().max_running_turns,
     };
     let admission = RequestAdmission::new(limits, timeout).with_retries(world::retries(settings));
@@ -291,7 +309,10 @@ fn lease(settings: &Settings) -> Duration {
 /// Refuses an address that other machines can reach if no key is configured.
 pub(crate) async fn listen(settings: &Settings) -> anyhow::Result<tokio::net::TcpListener> {
     let address = settings.api.listen;
-    ConfiguredKeys::read(settings)?.check_for(address)?.iter().for_each(|it| note(&format!("warning: {it}")));
+    ConfiguredKeys::read(settings)?
+        .check_for(address)?
+        .iter()
+        .for_each(|warning| note(&format!("warning: {warning}")));
     tokio::net::TcpListener::bind(address).await.map_err(|err| {
         let message = if err.kind() == std::io::ErrorKind::AddrInUse {
             format!(

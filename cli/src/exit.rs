@@ -66,7 +66,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let mut distinct: Vec<&str> = Vec::new();
     for message in &messages {
         // Many errors already end with the text of their cause.
-        if !distinct.iter().any(|it| it.contains(message.as_str())) {
+        if !distinct.iter().any(|text| text.contains(message.as_str())) {
             distinct.push(message);
         }
     }

@@ -33,7 +33,7 @@ impl IdArg {
             Uuid::try_parse(&format!("{digits}{}", with.repeat(32_usize.saturating_sub(digits.len()))))
         };
         let is_prefix =
-            (MIN_PREFIX..32).contains(&digits.len()) && digits.chars().all(|it| it.is_ascii_hexdigit());
+            (MIN_PREFIX..32).contains(&digits.len()) && digits.chars().all(|char| char.is_ascii_hexdigit());
         match (is_prefix, pad("0"), pad("f")) {
             (true, Ok(first), Ok(last)) => Ok(Self::Prefix { first, last }),
             _ => Err(CliError::with_exit(
@@ -68,7 +68,7 @@ pub(crate) fn only(text: &str, kind: &str, list: &str, candidates: &[String]) ->
             format!("there is no {kind} {text}\nhint: list them with: turnfold {list}"),
         )),
         several => {
-            let listed: String = several.iter().take(MAX_CANDIDATES).map(|it| format!("\n  {it}")).collect();
+            let listed: String = several.iter().take(MAX_CANDIDATES).map(|id| format!("\n  {id}")).collect();
             let more = if several.len() > MAX_CANDIDATES { "\n  and more" } else { "" };
             Err(CliError::with_exit(
                 Exit::Usage,

@@ -3,7 +3,7 @@
 //! As a library, this crate builds a binary with your own strategies. [`strategy`] has everything that a strategy needs.
 //!
 //! ```no_run
-//! # mod mine { pub static MINE: shared::strategies::probe::Probe = shared::strategies::probe::Probe; }
+//! # mod mine { pub static MINE: strategies::probe::Probe = strategies::probe::Probe; }
 //! fn main() -> std::process::ExitCode {
 //!     let mut strategies = turnfold::strategy::bundled();
 //!     strategies.push(&mine::MINE);

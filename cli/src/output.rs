@@ -46,15 +46,15 @@ pub(crate) fn many<T: Serialize>(
     match format {
         Format::Text => print(&text()),
         Format::Json => print(&serde_json::to_string_pretty(items)?),
-        Format::Jsonl => items.iter().try_for_each(|it| print(&serde_json::to_string(it)?)),
+        Format::Jsonl => items.iter().try_for_each(|item| print(&serde_json::to_string(item)?)),
     }
 }
 
 /// Checks that a file can be created or written; leaves nothing behind.
 pub(crate) fn check_writable(file: &Path) -> io::Result<()> {
     match fs::metadata(file) {
-        Ok(it) if it.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Ok(it) if it.is_file() => OpenOptions::new().append(true).open(file).map(drop),
+        Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(metadata) if metadata.is_file() => OpenOptions::new().append(true).open(file).map(drop),
         // Opening a pipe would wait for its reader.
         Ok(_) => Ok(()),
         Err(_) if file.is_symlink() => Ok(()),
@@ -135,14 +135,14 @@ pub(crate) fn stderr_is_terminal() -> bool {
 
 /// Returns true if log lines on stderr are colored: on a terminal, unless `NO_COLOR` is set to anything.
 pub(crate) fn stderr_has_color() -> bool {
-    stderr_is_terminal() && env::var_os("NO_COLOR").is_none_or(|it| it.is_empty())
+    stderr_is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Renders a table without borders. On a terminal it is wrapped to the terminal's width, or to `COLUMNS`.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(head.iter().map(|it| it.to_uppercase()));
-    let columns = || env::var("COLUMNS").ok()?.parse().ok().filter(|it: &u16| *it > 0);
+    table.load_style(presets::NOTHING).set_header(head.iter().map(|title| title.to_uppercase()));
+    let columns = || env::var("COLUMNS").ok()?.parse().ok().filter(|width: &u16| *width > 0);
     if let Some(width) = columns() {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     } else if std::io::stdout().is_terminal() {

@@ -16,5 +16,5 @@ pub use strategy_tests::tests;
 
 /// Returns the strategies that turnfold bundles.
 pub fn bundled() -> Vec<&'static dyn Graph> {
-    shared::strategies::all()
+    strategies::all()
 }

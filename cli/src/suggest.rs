@@ -5,7 +5,7 @@ use shared::closest;
 /// Describes an unknown name: `unknown strategy "plannr"`, then a hint with the closest name or the list of all.
 pub(crate) fn unknown(kind: &str, name: &str, known: &[&str]) -> String {
     let hint = match (closest(name, known.iter().copied()), known) {
-        (Some(it), _) => format!("did you mean {it:?}?"),
+        (Some(near), _) => format!("did you mean {near:?}?"),
         (None, []) => format!("no {kind} is configured"),
         (None, known) => format!("known are: {}", known.join(", ")),
     };

@@ -20,7 +20,7 @@ pub(crate) fn user_name() -> String {
 
 /// Makes a name fit for an HTTP header: one line, trimmed, at most [`MAX_CHARS`]. Returns `None` if nothing remains.
 fn clean(name: &str) -> Option<String> {
-    let line: String = name.chars().filter(|it| !it.is_control()).collect();
+    let line: String = name.chars().filter(|char| !char.is_control()).collect();
     let name: String = line.trim().chars().take(MAX_CHARS).collect();
     let name = name.trim_end();
     (!name.is_empty()).then(|| name.to_owned())

@@ -18,7 +18,7 @@ pub(crate) struct Bounded(Mutex<BTreeSet<String>>);
 impl Bounded {
     /// Gives these values a place before any other.
     pub(crate) fn reserve<'a>(&self, values: impl IntoIterator<Item = &'a str>) {
-        values.into_iter().for_each(|it| drop(self.label(it)));
+        values.into_iter().for_each(|value| drop(self.label(value)));
     }
 
     /// Returns the label of a value.

@@ -65,5 +65,5 @@ impl Http {
 /// Returns the method, or `other`: a client may send any.
 fn known(method: &str) -> &'static str {
     let methods = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"];
-    methods.into_iter().find(|it| *it == method).unwrap_or("other")
+    methods.into_iter().find(|known| *known == method).unwrap_or("other")
 }

@@ -62,11 +62,12 @@ pub async fn survey<'c>(db: impl IntoSchemaManagerConnection<'c>) -> Result<Surv
     } else {
         Vec::new()
     };
-    let known: Vec<String> = Migrator::migrations().iter().map(|it| it.name().to_owned()).collect();
-    let pending = known.iter().filter(|it| !applied.contains(it)).cloned().collect();
+    let known: Vec<String> =
+        Migrator::migrations().iter().map(|migration| migration.name().to_owned()).collect();
+    let pending = known.iter().filter(|name| !applied.contains(name)).cloned().collect();
     let is_before_release = |name: &String| BEFORE_0_1_0.iter().any(|prefix| name.starts_with(prefix));
     let (before_release, unknown) =
-        applied.into_iter().filter(|it| !known.contains(it)).partition(is_before_release);
+        applied.into_iter().filter(|name| !known.contains(name)).partition(is_before_release);
     Ok(Survey { pending, unknown, before_release })
 }
 

@@ -111,7 +111,8 @@ impl<'a> Scanner<'a> {
     }
 
     fn word(&mut self) {
-        let end = self.rest.find(|it: char| !it.is_alphanumeric() && it != '_').unwrap_or(self.rest.len());
+        let end =
+            self.rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(self.rest.len());
         let word = self.take(end);
         self.enum_ahead |= word == "enum";
         self.seen_code = true;
@@ -184,7 +185,7 @@ impl<'a> Scanner<'a> {
 fn raw_string_hashes(rest: &str) -> Option<usize> {
     let after =
         rest.strip_prefix("br").or_else(|| rest.strip_prefix("cr")).or_else(|| rest.strip_prefix('r'))?;
-    let hashes = after.bytes().take_while(|it| *it == b'#').count();
+    let hashes = after.bytes().take_while(|byte| *byte == b'#').count();
     after[hashes..].starts_with('"').then_some(hashes)
 }
 
@@ -194,7 +195,7 @@ mod tests {
 
     #[track_caller]
     fn assert_kinds(source: &str, expected: &[(Kind, usize)]) {
-        let found: Vec<_> = comments(source).iter().map(|it| (it.kind, it.line)).collect();
+        let found: Vec<_> = comments(source).iter().map(|comment| (comment.kind, comment.line)).collect();
         assert_eq!(found, expected, "{source}");
     }
 

@@ -45,7 +45,7 @@ impl Report {
 
     /// Share of comments that break a rule.
     pub fn share(&self, rule: Rule) -> Share {
-        let offenders = self.findings.iter().filter(|(_, it)| it.rule == rule).count();
+        let offenders = self.findings.iter().filter(|(_, finding)| finding.rule == rule).count();
         let total = match rule {
             Rule::Opening => self.docs - self.files,
             Rule::TooShort => self.docs,
@@ -57,19 +57,19 @@ impl Report {
 
     /// Offending lines of one rule, as `file:line: words`.
     pub fn offenders(&self, rule: Rule) -> impl Iterator<Item = String> {
-        let of_rule = self.findings.iter().filter(move |(_, it)| it.rule == rule);
-        of_rule.map(|(path, it)| format!("{}:{}: {}", path.display(), it.line, it.message))
+        let of_rule = self.findings.iter().filter(move |(_, finding)| finding.rule == rule);
+        of_rule.map(|(path, finding)| format!("{}:{}: {}", path.display(), finding.line, finding.message))
     }
 
     fn visit(&mut self, path: &Path) -> io::Result<()> {
         if path.is_dir() {
             let mut entries: Vec<_> =
-                fs::read_dir(path)?.map(|it| it.map(|it| it.path())).collect::<Result<_, _>>()?;
+                fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
             entries.sort();
-            return entries.iter().filter(|it| !is_skipped(it)).try_for_each(|it| self.visit(it));
+            return entries.iter().filter(|path| !is_skipped(path)).try_for_each(|path| self.visit(path));
         }
-        if path.extension().is_some_and(|it| it == "rs") {
-            comments(&fs::read_to_string(path)?).iter().for_each(|it| self.add(path, it));
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            comments(&fs::read_to_string(path)?).iter().for_each(|comment| self.add(path, comment));
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Report {
         self.comments += 1;
         self.docs += usize::from(comment.kind != Kind::Plain);
         self.files += usize::from(comment.kind == Kind::File);
-        self.findings.extend(findings(comment).into_iter().map(|it| (path.to_owned(), it)));
+        self.findings.extend(findings(comment).into_iter().map(|finding| (path.to_owned(), finding)));
     }
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for Report {
             (Rule::Avoided, "avoided words"),
         ];
         for (rule, _) in titles {
-            self.offenders(rule).try_for_each(|it| writeln!(f, "{it}"))?;
+            self.offenders(rule).try_for_each(|offender| writeln!(f, "{offender}"))?;
         }
         for (rule, title) in titles {
             let share = self.share(rule);

@@ -104,8 +104,8 @@ pub fn findings(comment: &Comment) -> Vec<Finding> {
 
 /// Words of a text: letters, digits, apostrophes, underscores and hyphens.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    let in_word = |it: char| it.is_alphanumeric() || matches!(it, '\'' | '’' | '_' | '-');
-    text.split(move |it| !in_word(it)).filter(|it| it.chars().any(char::is_alphanumeric))
+    let in_word = |char: char| char.is_alphanumeric() || matches!(char, '\'' | '’' | '_' | '-');
+    text.split(move |char| !in_word(char)).filter(|word| word.chars().any(char::is_alphanumeric))
 }
 
 fn excerpt(text: &str) -> String {
@@ -118,7 +118,7 @@ fn excerpt(text: &str) -> String {
 
 fn occurrences(text: &str, phrase: &str) -> Vec<usize> {
     let text = text.to_lowercase();
-    let is_edge = |it: Option<char>| !it.is_some_and(|it| it.is_alphanumeric() || it == '_');
+    let is_edge = |char: Option<char>| !char.is_some_and(|char| char.is_alphanumeric() || char == '_');
     let whole = |at: &usize| {
         is_edge(text[..*at].chars().next_back()) && is_edge(text[*at + phrase.len()..].chars().next())
     };
@@ -138,7 +138,7 @@ mod tests {
 
     #[track_caller]
     fn assert_rules(source: &str, expected: &[Rule]) {
-        let found: Vec<_> = comments(source).iter().flat_map(findings).map(|it| it.rule).collect();
+        let found: Vec<_> = comments(source).iter().flat_map(findings).map(|finding| finding.rule).collect();
         assert_eq!(found, expected, "{source}");
     }
 

@@ -139,14 +139,14 @@ struct InFlight<'a>(&'a watch::Sender<usize>, usize);
 
 impl<'a> InFlight<'a> {
     fn new(total: &'a watch::Sender<usize>, items: usize) -> Self {
-        total.send_modify(|it| *it += items);
+        total.send_modify(|count| *count += items);
         Self(total, items)
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|it| *it -= self.1);
+        self.0.send_modify(|count| *count -= self.1);
     }
 }
 

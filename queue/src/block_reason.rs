@@ -58,7 +58,7 @@ impl BlockReason {
     /// Parses the form written by [`Display`](fmt::Display); `None` for the empty text of a job without a reason.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (kind, detail) = text.split_once(' ')?;
-        let by = BlockedBy::ALL.into_iter().find(|it| it.as_str() == kind)?;
+        let by = BlockedBy::ALL.into_iter().find(|cause| cause.as_str() == kind)?;
         Some(by.because(detail))
     }
 }

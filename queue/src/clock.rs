@@ -63,13 +63,13 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     let units = [('w', 7 * 24 * 60 * 60), ('d', 24 * 60 * 60), ('h', 60 * 60), ('m', 60), ('s', 1)];
     let (number, unit_seconds) =
         units.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))?;
-    let number: u64 = number.bytes().all(|it| it.is_ascii_digit()).then(|| number.parse().ok())??;
+    let number: u64 = number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok())??;
     number.checked_mul(unit_seconds).map(Duration::from_secs)
 }
 
 /// Parses an RFC 3339 time into microseconds since the Unix epoch. Returns `None` if the text is not RFC 3339.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
-    DateTime::parse_from_rfc3339(text).ok().map(|it| it.timestamp_micros())
+    DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_micros())
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl BloomFilter {
         let (start, stride) = (hash >> 32, hash & 0xffff_ffff | 1);
         (0..HASHES).map(move |nth| {
             let bit = (start + nth * stride) % total_bits;
-            let index = |it: u64| usize::try_from(it).unwrap_or_default();
+            let index = |bits: u64| usize::try_from(bits).unwrap_or_default();
             (index(bit / BLOCK_BITS), index(bit % BLOCK_BITS / 64), 1 << (bit % 64))
         })
     }
@@ -105,8 +105,8 @@ mod tests {
             let (mut filter, added): (_, Vec<Uuid>) =
                 (BloomFilter::with_capacity(count), random_threads(count).collect());
             filter.extend(added.iter().copied());
-            assert!(added.iter().all(|it| filter.contains(*it)), "{count}");
-            let false_positives = random_threads(20_000).filter(|it| filter.contains(*it)).count();
+            assert!(added.iter().all(|thread| filter.contains(*thread)), "{count}");
+            let false_positives = random_threads(20_000).filter(|thread| filter.contains(*thread)).count();
             assert!(
                 false_positives < 20,
                 "{false_positives} false positives of 20,000, with {count} threads"
@@ -118,7 +118,7 @@ mod tests {
     fn a_filter_with_twice_the_expected_threads_still_tells_them_apart() {
         let mut filter = BloomFilter::with_capacity(20_000);
         filter.extend(random_threads(40_000));
-        let false_positives = random_threads(20_000).filter(|it| filter.contains(*it)).count();
+        let false_positives = random_threads(20_000).filter(|thread| filter.contains(*thread)).count();
         assert!(false_positives < 200, "{false_positives} false positives of 20,000");
     }
 }

@@ -54,7 +54,7 @@ impl Priority {
 
     /// The priority with this [rank](Self::rank); `None` if there is none.
     pub fn from_rank(rank: i64) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| i64::from(it.rank()) == rank)
+        Self::ALL.into_iter().find(|priority| i64::from(priority.rank()) == rank)
     }
 }
 
@@ -68,7 +68,7 @@ impl FromStr for Priority {
     type Err = UnknownPriority;
 
     fn from_str(text: &str) -> Result<Self, UnknownPriority> {
-        let known = Self::ALL.into_iter().find(|it| it.as_str() == text);
+        let known = Self::ALL.into_iter().find(|priority| priority.as_str() == text);
         known.ok_or_else(|| UnknownPriority { text: text.to_owned() })
     }
 }
@@ -114,7 +114,7 @@ impl FromStr for Lane {
 
 /// Returns whether a tenant name has 1 to [`MAX_TENANT_LEN`] characters of `a-z 0-9 . _ -`.
 pub fn is_valid_tenant(name: &str) -> bool {
-    let is_allowed = |it: u8| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-');
+    let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-');
     (1..=MAX_TENANT_LEN).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 

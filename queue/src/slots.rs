@@ -33,7 +33,7 @@ impl Slots {
 
     /// Stops all claims on these slots. Jobs that were claimed before can still [acquire](Self::acquire) a slot.
     pub fn close(&self) {
-        self.0.send_modify(|it| it.is_closed = true);
+        self.0.send_modify(|state| state.is_closed = true);
     }
 
     /// Waits for a free slot and occupies it until the guard is dropped. Works on closed slots too, for jobs that were
@@ -42,10 +42,10 @@ impl Slots {
         let (mut state, mut acquired) = (self.0.subscribe(), false);
         while !acquired {
             // Cannot fail: this value holds the sender.
-            let _ = state.wait_for(|it| it.free > 0).await;
-            self.0.send_if_modified(|it| {
-                acquired = it.free > 0;
-                it.free -= usize::from(acquired);
+            let _ = state.wait_for(|state| state.free > 0).await;
+            self.0.send_if_modified(|state| {
+                acquired = state.free > 0;
+                state.free -= usize::from(acquired);
                 // Nothing waits for the number to fall.
                 false
             });
@@ -56,8 +56,8 @@ impl Slots {
     /// Waits until a slot is free. Returns `false` at the deadline, or when the slots are closed.
     pub(crate) async fn wait_for_free(&self, deadline: Instant) -> bool {
         let mut state = self.0.subscribe();
-        let changed = state.wait_for(|it| it.is_closed || it.free > 0);
-        timeout_at(deadline, changed).await.is_ok_and(|it| it.is_ok_and(|it| !it.is_closed))
+        let changed = state.wait_for(|state| state.is_closed || state.free > 0);
+        timeout_at(deadline, changed).await.is_ok_and(|changed| changed.is_ok_and(|state| !state.is_closed))
     }
 }
 
@@ -73,6 +73,6 @@ pub struct SlotGuard(Slots);
 
 impl Drop for SlotGuard {
     fn drop(&mut self) {
-        self.0.0.send_modify(|it| it.free += 1);
+        self.0.0.send_modify(|state| state.free += 1);
     }
 }

@@ -15,7 +15,7 @@ const PROBLEMS_MAX: usize = 5;
 const DEPTH_MAX: usize = 32;
 
 /// Returns the reasons that `arguments` do not fit `schema`, or `None` if none was found.
-pub(crate) fn mismatch(schema: &Value, arguments: &Map<String, Value>) -> Option<String> {
+pub fn mismatch(schema: &Value, arguments: &Map<String, Value>) -> Option<String> {
     let mut problems = Vec::new();
     check_object(schema, arguments, "", 0, &mut problems);
     let more = problems.len().saturating_sub(PROBLEMS_MAX);
@@ -32,15 +32,17 @@ fn check(schema: &Value, value: &Value, path: &str, depth: usize, problems: &mut
     if !has_type(schema, value) {
         return problems.push(format!("{at} must be {}", types(schema).join(" or ")));
     }
-    if let Some(choices) = schema["enum"].as_array().filter(|it| !it.iter().any(|one| is_equal(one, value))) {
+    if let Some(choices) =
+        schema["enum"].as_array().filter(|choices| !choices.iter().any(|one| is_equal(one, value)))
+    {
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
         problems.push(format!("{at} must be one of {}", choices.join(", ")));
     }
-    if let Some(only) = schema.get("const").filter(|it| !is_equal(it, value)) {
+    if let Some(only) = schema.get("const").filter(|constant| !is_equal(constant, value)) {
         problems.push(format!("{at} must be {only}"));
     }
-    let any = ["anyOf", "oneOf"].into_iter().filter_map(|it| schema[it].as_array());
-    if any.into_iter().any(|it| !it.iter().any(|one| fits(one, value, depth + 1))) {
+    let any = ["anyOf", "oneOf"].into_iter().filter_map(|keyword| schema[keyword].as_array());
+    if any.into_iter().any(|options| !options.iter().any(|one| fits(one, value, depth + 1))) {
         problems.push(format!("{at} fits none of the alternatives of its schema"));
     }
     for one in schema["allOf"].as_array().into_iter().flatten() {
@@ -50,9 +52,9 @@ fn check(schema: &Value, value: &Value, path: &str, depth: usize, problems: &mut
     match value {
         Value::Object(fields) => check_object(schema, fields, path, depth, problems),
         Value::Array(items) => {
-            let Some(item) = schema.get("items").filter(|it| it.is_object()) else { return };
-            for (nth, it) in items.iter().enumerate() {
-                check(item, it, &format!("{path}[{nth}]"), depth + 1, problems);
+            let Some(item) = schema.get("items").filter(|item| item.is_object()) else { return };
+            for (nth, element) in items.iter().enumerate() {
+                check(item, element, &format!("{path}[{nth}]"), depth + 1, problems);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
@@ -75,7 +77,7 @@ fn check_object(
     let known = schema["properties"].as_object();
     let is_closed = schema["additionalProperties"] == false && schema.get("patternProperties").is_none();
     for (name, value) in fields {
-        match (known.and_then(|it| it.get(name)), &schema["additionalProperties"]) {
+        match (known.and_then(|properties| properties.get(name)), &schema["additionalProperties"]) {
             (Some(own), _) => check(own, value, &place(name), depth + 1, problems),
             (None, _) if is_closed => problems.push(format!("{} is not a parameter", place(name))),
             (None, other @ Value::Object(_)) => check(other, value, &place(name), depth + 1, problems),
@@ -86,17 +88,17 @@ fn check_object(
 
 fn check_size(schema: &Value, value: &Value, at: &str, problems: &mut Vec<String>) {
     let (size, least, most, unit) = match value {
-        Value::Number(it) => (it.as_f64(), "minimum", "maximum", ""),
-        Value::String(it) => (Some(it.chars().count() as f64), "minLength", "maxLength", " characters"),
-        Value::Array(it) => (Some(it.len() as f64), "minItems", "maxItems", " values"),
-        Value::Object(it) => (Some(it.len() as f64), "minProperties", "maxProperties", " fields"),
+        Value::Number(number) => (number.as_f64(), "minimum", "maximum", ""),
+        Value::String(text) => (Some(text.chars().count() as f64), "minLength", "maxLength", " characters"),
+        Value::Array(items) => (Some(items.len() as f64), "minItems", "maxItems", " values"),
+        Value::Object(fields) => (Some(fields.len() as f64), "minProperties", "maxProperties", " fields"),
         Value::Null | Value::Bool(_) => return,
     };
     let Some(size) = size else { return };
-    if let Some(least) = schema[least].as_f64().filter(|it| size < *it) {
+    if let Some(least) = schema[least].as_f64().filter(|bound| size < *bound) {
         problems.push(format!("{at} must be at least {least}{unit}"));
     }
-    if let Some(most) = schema[most].as_f64().filter(|it| *it < size) {
+    if let Some(most) = schema[most].as_f64().filter(|bound| *bound < size) {
         problems.push(format!("{at} must be at most {most}{unit}"));
     }
 }
@@ -118,11 +120,11 @@ fn types(schema: &Value) -> Vec<&str> {
 
 fn has_type(schema: &Value, value: &Value) -> bool {
     let types = types(schema);
-    let is = |it: &&str| match *it {
+    let is = |name: &&str| match *name {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
         "number" => value.is_number(),
-        "integer" => value.as_f64().is_some_and(|it| it.fract() == 0.0),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),

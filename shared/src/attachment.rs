@@ -73,12 +73,12 @@ impl Accepts {
     /// Returns true if `model` can be given attachments of this kind. A provider that is not listed takes all.
     pub fn takes(&self, model: &str, kind: AttachmentKind) -> bool {
         let provider = model.split('/').next().unwrap_or(model);
-        self.0.get(provider).is_none_or(|it| it.contains(&kind))
+        self.0.get(provider).is_none_or(|kinds| kinds.contains(&kind))
     }
 
     /// Returns true if any listed provider takes attachments of this kind.
     pub fn any_takes(&self, kind: AttachmentKind) -> bool {
-        self.0.values().any(|it| it.contains(&kind))
+        self.0.values().any(|kinds| kinds.contains(&kind))
     }
 
     /// Returns the reason why `model` cannot be given these attachments. `None` if it can, or if its provider is not
@@ -90,7 +90,7 @@ impl Accepts {
     ) -> Option<String> {
         let provider = model.split('/').next().unwrap_or(model);
         let kinds = self.0.get(provider)?;
-        let refused = attachments.into_iter().find(|it| !kinds.contains(&it.kind))?;
+        let refused = attachments.into_iter().find(|attachment| !kinds.contains(&attachment.kind))?;
         let kind = refused.kind.name();
         Some(format!(
             "model {model} takes no {kind}s, and a message has {refused}; hint: use a model that does, or add {kind:?} to \
@@ -114,7 +114,7 @@ fn a_model_is_given_only_what_its_provider_takes() {
     let refusal = accepts.refusal("eyes/m", [&picture, &paper]).unwrap();
     assert!(refusal.starts_with("model eyes/m takes no files") && refusal.contains("a.pdf"), "{refusal}");
     assert_eq!(accepts.refusal("script/m", [&paper]), None);
-    let takes = |model| [AttachmentKind::Image, AttachmentKind::File].map(|it| accepts.takes(model, it));
+    let takes = |model| [AttachmentKind::Image, AttachmentKind::File].map(|kind| accepts.takes(model, kind));
     assert_eq!((takes("eyes/m"), takes("script/m")), ([true, false], [true, true]));
     assert!(accepts.any_takes(AttachmentKind::Image) && !accepts.any_takes(AttachmentKind::File));
     assert_eq!(accepts.refusal("eyes/m", []), None);

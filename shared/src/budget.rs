@@ -113,7 +113,7 @@ impl Budget {
             Scope::Turn => (&self.turn, "turn"),
             Scope::Thread => (&self.thread, "thread"),
         };
-        let limit = limits.each().find_map(|(it, limit)| (it == measure).then_some(limit));
+        let limit = limits.each().find_map(|(limited, limit)| (limited == measure).then_some(limit));
         format!("the budget of {} for a {of} is spent", limit.unwrap_or_default())
     }
 }
@@ -127,15 +127,15 @@ impl Limits {
 
     fn check(&self) -> Result<(), String> {
         let Self { tokens, usd, seconds } = *self;
-        let counted = |name: &str, it: Option<u64>, most: u64| match it {
-            Some(it) if !(1..=most).contains(&it) => {
-                Err(format!("{name}: it is {it}, and must be from 1 to {most}"))
+        let counted = |name: &str, limit: Option<u64>, most: u64| match limit {
+            Some(number) if !(1..=most).contains(&number) => {
+                Err(format!("{name}: it is {number}, and must be from 1 to {most}"))
             }
             Some(_) | None => Ok(()),
         };
         counted("tokens", tokens, Self::TOKENS_MAX)?;
         counted("seconds", seconds, Self::SECONDS_MAX)?;
-        match usd.filter(|it| !Self::USD.contains(it)) {
+        match usd.filter(|usd| !Self::USD.contains(usd)) {
             Some(usd) => Err(format!("usd: it is {usd}, and must be from 0.000001 to 1000000000")),
             None => Ok(()),
         }
@@ -161,10 +161,10 @@ impl Limits {
 
     fn exceeded(&self, used: &UsageTotal) -> Option<Measure> {
         let Self { tokens, usd, seconds } = self;
-        if tokens.is_some_and(|it| it <= used.tokens()) {
+        if tokens.is_some_and(|tokens| tokens <= used.tokens()) {
             return Some(Measure::Tokens);
         }
-        if usd.is_some_and(|it| it <= used.usd()) {
+        if usd.is_some_and(|usd| usd <= used.usd()) {
             return Some(Measure::Usd);
         }
         seconds.is_some_and(|it| it.saturating_mul(1_000) <= used.duration_ms).then_some(Measure::Seconds)
@@ -173,9 +173,9 @@ impl Limits {
     /// Lists the limits that are set, with a description of each.
     fn each(&self) -> impl Iterator<Item = (Measure, String)> {
         let counted = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let tokens = self.tokens.map(|it| (Measure::Tokens, counted(it, "token")));
-        let usd = self.usd.map(|it| (Measure::Usd, format!("${it}")));
-        let seconds = self.seconds.map(|it| (Measure::Seconds, counted(it, "second")));
+        let tokens = self.tokens.map(|tokens| (Measure::Tokens, counted(tokens, "token")));
+        let usd = self.usd.map(|usd| (Measure::Usd, format!("${usd}")));
+        let seconds = self.seconds.map(|seconds| (Measure::Seconds, counted(seconds, "second")));
         [tokens, usd, seconds].into_iter().flatten()
     }
 }
@@ -183,7 +183,7 @@ impl Limits {
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |limits: &Limits, of| {
-            limits.each().map(move |(_, it)| format!("{it} for {of}")).collect::<Vec<_>>()
+            limits.each().map(move |(_, limit)| format!("{limit} for {of}")).collect::<Vec<_>>()
         };
         let all = [of(&self.turn, "a turn"), of(&self.thread, "the thread")].concat();
         write!(f, "{}", if all.is_empty() { "no limit".to_owned() } else { all.join(", ") })

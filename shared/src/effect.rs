@@ -62,7 +62,7 @@ impl<E: Effect> Effect for Vec<E> {
     type Answer = Vec<E::Answer>;
     const ASKS_MODEL: bool = E::ASKS_MODEL;
     fn requests(self, node: &NodeConfig) -> Vec<Request> {
-        self.into_iter().flat_map(|it| it.requests(node)).collect()
+        self.into_iter().flat_map(|effect| effect.requests(node)).collect()
     }
     fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         responses.chunks(1).map(E::answer).collect()
@@ -170,9 +170,9 @@ impl<T: JsonSchema + DeserializeOwned> Effect for Extract<T> {
         serde_json::from_str(&reply.content).map_err(|err| UnexpectedResponse::Schema(err.to_string()))
     }
     fn schema() -> Option<Value> {
-        let settings = SchemaSettings::draft2020_12().with(|it| {
-            it.inline_subschemas = true;
-            it.meta_schema = None;
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
         });
         Some(settings.into_generator().into_root_schema_for::<T>().to_value())
     }
@@ -278,7 +278,7 @@ impl Effect for Describe {
     }
     fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         match responses {
-            [Response::Described(it)] => Ok(Ok(it.clone())),
+            [Response::Described(description)] => Ok(Ok(description.clone())),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
             _ => Err(UnexpectedResponse::Kind { expected: "a description" }),
         }

@@ -66,7 +66,8 @@ impl Elicitation {
             return self.accept(given);
         }
         let only = self.only();
-        let is_choice = || only.as_ref().and_then(|(_, it)| chosen(&choices(it)?, words).map(drop)).is_some();
+        let is_choice =
+            || only.as_ref().and_then(|(_, schema)| chosen(&choices(schema)?, words).map(drop)).is_some();
         if Answer::is_dismissal(words) && !is_choice() {
             return Ok(InputResponse::Cancel);
         }
@@ -97,9 +98,9 @@ impl Elicitation {
         // A person who fills in a form leaves a field empty instead of removing it.
         given.retain(|_, value| !value.is_null());
         let fields = self.fields();
-        let unknown = given.keys().find(|it| !fields.contains_key(*it));
+        let unknown = given.keys().find(|key| !fields.contains_key(*key));
         let mut wrong: Vec<String> =
-            unknown.map(|it| format!("{it} is not a field of the form")).into_iter().collect();
+            unknown.map(|name| format!("{name} is not a field of the form")).into_iter().collect();
         for (name, schema) in &fields {
             match (given.get(name), schema.get("default")) {
                 (Some(value), _) => wrong.extend(misfit(schema, value).map(|why| format!("{name} {why}"))),
@@ -134,7 +135,7 @@ impl Elicitation {
 
     /// Returns the fields with their defaults, as a template that a person may edit before accepting.
     pub fn blank(&self) -> Value {
-        let default = |it: &Value| it.get("default").cloned().unwrap_or_default();
+        let default = |field: &Value| field.get("default").cloned().unwrap_or_default();
         self.fields()
             .iter()
             .map(|(name, schema)| (name.clone(), default(schema)))
@@ -157,7 +158,7 @@ impl Elicitation {
 
     fn requires(&self, field: &str) -> bool {
         let required = self.schema.get("required").and_then(Value::as_array);
-        required.is_some_and(|it| it.iter().any(|it| it == field))
+        required.is_some_and(|names| names.iter().any(|name| name == field))
     }
 }
 
@@ -165,7 +166,7 @@ impl Elicitation {
 pub(crate) fn chosen<'a>(options: &'a [String], answer: &str) -> Option<&'a str> {
     let answer = answer.trim().trim_end_matches('.');
     let by_number = answer.parse::<usize>().ok().and_then(|n| options.get(n.checked_sub(1)?));
-    let by_name = || options.iter().find(|it| it.eq_ignore_ascii_case(answer));
+    let by_name = || options.iter().find(|option| option.eq_ignore_ascii_case(answer));
     by_number.or_else(by_name).map(String::as_str)
 }
 
@@ -187,12 +188,13 @@ fn kind(schema: &Value) -> String {
 
 /// Returns the choices that the schema lists, if it lists any.
 fn choices(schema: &Value) -> Option<Vec<String>> {
-    let texts = |values: &Vec<Value>| values.iter().filter_map(|it| Some(it.as_str()?.to_owned())).collect();
+    let texts =
+        |values: &Vec<Value>| values.iter().filter_map(|item| Some(item.as_str()?.to_owned())).collect();
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         return Some(texts(values));
     }
-    let titled = ["oneOf", "anyOf"].into_iter().find_map(|it| schema.get(it)?.as_array())?;
-    Some(titled.iter().filter_map(|it| Some(it.get("const")?.as_str()?.to_owned())).collect())
+    let titled = ["oneOf", "anyOf"].into_iter().find_map(|keyword| schema.get(keyword)?.as_array())?;
+    Some(titled.iter().filter_map(|choice| Some(choice.get("const")?.as_str()?.to_owned())).collect())
 }
 
 /// Converts text to the type of a field. Text that does not convert stays a text.
@@ -213,7 +215,7 @@ fn typed(schema: &Value, words: &str) -> Value {
             words
                 .split(',')
                 .map(str::trim)
-                .map(|it| Value::from(chosen(&choices, it).unwrap_or(it)))
+                .map(|part| Value::from(chosen(&choices, part).unwrap_or(part)))
                 .collect()
         }
         Some(_) | None => as_said(),
@@ -226,25 +228,27 @@ fn misfit(schema: &Value, value: &Value) -> Option<String> {
     let number = |key: &str| schema.get(key).and_then(Value::as_f64);
     let kind = || Some(format!("must be {}", kind(schema)));
     if let Some(choices) = choices(schema) {
-        return if value.as_str().is_some_and(|it| choices.iter().any(|one| one == it)) {
+        return if value.as_str().is_some_and(|text| choices.iter().any(|one| one == text)) {
             None
         } else {
             kind()
         };
     }
     let (size, least, most) = match (schema.get("type").and_then(Value::as_str), value) {
-        (Some("string"), Value::String(it)) => {
-            (it.chars().count() as f64, number("minLength"), number("maxLength"))
+        (Some("string"), Value::String(text)) => {
+            (text.chars().count() as f64, number("minLength"), number("maxLength"))
         }
-        (Some("integer"), Value::Number(it)) if it.as_f64().is_none_or(|it| it.fract() != 0.0) => {
+        (Some("integer"), Value::Number(number))
+            if number.as_f64().is_none_or(|number| number.fract() != 0.0) =>
+        {
             return kind();
         }
-        (Some("number" | "integer"), Value::Number(it)) => {
-            (it.as_f64().unwrap_or_default(), number("minimum"), number("maximum"))
+        (Some("number" | "integer"), Value::Number(amount)) => {
+            (amount.as_f64().unwrap_or_default(), number("minimum"), number("maximum"))
         }
         (Some("array"), Value::Array(items)) => {
             let item = schema.get("items").unwrap_or(&Value::Null);
-            if let Some(why) = items.iter().find_map(|it| misfit(item, it)) {
+            if let Some(why) = items.iter().find_map(|value| misfit(item, value)) {
                 return Some(why);
             }
             (items.len() as f64, number("minItems"), number("maxItems"))

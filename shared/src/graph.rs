@@ -210,7 +210,7 @@ impl dyn DynThread + '_ {
     /// Returns the tools of these servers with the names under which a model is offered them.
     pub fn offered_tools<'a>(&'a self, servers: &[&'a str]) -> Vec<OfferedTool<'a>> {
         let servers: Vec<(&str, &[Tool])> =
-            servers.iter().map(|it| (*it, self.server_tools(it).unwrap_or_default())).collect();
+            servers.iter().map(|server| (*server, self.server_tools(server).unwrap_or_default())).collect();
         offered_tools(&servers, &self.own_tools())
     }
 }
@@ -238,8 +238,8 @@ impl<S: Strategy> Graph for S {
 
     fn config_schema(&self) -> Value {
         let mut schema = schema_for!(S::Config).to_value();
-        let asking = self.nodes().into_iter().filter(|it| it.asks_model);
-        let nodes: Map<String, Value> = asking.map(|it| (it.name, NodeConfig::schema())).collect();
+        let asking = self.nodes().into_iter().filter(|node| node.asks_model);
+        let nodes: Map<String, Value> = asking.map(|node| (node.name, NodeConfig::schema())).collect();
         if !nodes.is_empty() {
             schema["properties"]["nodes"] =
                 json!({ "type": "object", "properties": nodes, "additionalProperties": false });
@@ -308,17 +308,17 @@ fn in_range(config: &Value, schema: &Value) -> Result<(), String> {
 
 /// Returns the key below this value that is out of its range, and the reason. `root` has the definitions that schemas refer to.
 fn number_in_range(value: &Value, schema: &Value, root: &Value) -> Result<(), (String, String)> {
-    let target = schema["$ref"].as_str().and_then(|it| root.pointer(it.trim_start_matches('#')));
+    let target = schema["$ref"].as_str().and_then(|text| root.pointer(text.trim_start_matches('#')));
     let schema = target.unwrap_or(schema);
     for (name, value) in value.as_object().into_iter().flatten() {
         let Some(field) = schema["properties"].get(name) else { continue };
         number_in_range(value, field, root).map_err(|(key, why)| (format!(".{name}{key}"), why))?;
     }
     let Some(is) = value.as_f64() else { return Ok(()) };
-    if let Some(least) = schema["minimum"].as_f64().filter(|it| is < *it) {
+    if let Some(least) = schema["minimum"].as_f64().filter(|bound| is < *bound) {
         return Err((String::new(), format!("it is {is}, and must be at least {least}")));
     }
-    if let Some(most) = schema["maximum"].as_f64().filter(|it| is > *it) {
+    if let Some(most) = schema["maximum"].as_f64().filter(|bound| is > *bound) {
         return Err((String::new(), format!("it is {is}, and must be at most {most}")));
     }
     Ok(())
@@ -371,7 +371,9 @@ impl<S: Strategy> DynThread for Progress<S> {
 
     fn proposed_calls(&self) -> Vec<ProposedCall> {
         match self.status() {
-            RunStatus::Waiting(it) if it.kind == InterruptKind::Approval => S::proposed_calls(&self.thread),
+            RunStatus::Waiting(interrupt) if interrupt.kind == InterruptKind::Approval => {
+                S::proposed_calls(&self.thread)
+            }
             RunStatus::Waiting(_) | RunStatus::Idle | RunStatus::Busy | RunStatus::Failed { .. } => {
                 Vec::new()
             }
@@ -395,7 +397,7 @@ impl<S: Strategy> DynThread for Progress<S> {
     }
 
     fn state_after(&self, facts: &[Value]) -> Result<Value, serde_json::Error> {
-        self.state_after(facts).and_then(|it| serde_json::to_value(&it))
+        self.state_after(facts).and_then(|state| serde_json::to_value(&state))
     }
 
     fn config(&self) -> Result<Value, serde_json::Error> {
@@ -412,8 +414,8 @@ impl<S: Strategy> DynThread for Progress<S> {
 
     fn reply(&self) -> Option<&str> {
         let since = &self.thread.messages[self.thread.turn.from.min(self.thread.messages.len())..];
-        let spoken = |it: &&Message| it.role == Role::Assistant && it.tool_calls.is_empty();
-        since.iter().rfind(spoken).map(|it| it.content.as_str())
+        let spoken = |message: &&Message| message.role == Role::Assistant && message.tool_calls.is_empty();
+        since.iter().rfind(spoken).map(|message| message.content.as_str())
     }
 
     fn outcome(&self) -> &Outcome {
@@ -453,7 +455,7 @@ impl<S: Strategy> DynThread for Progress<S> {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let mut tools = self.asking().map(|it| it.tools()).unwrap_or_default();
+        let mut tools = self.asking().map(|node| node.tools()).unwrap_or_default();
         if self.reads_more() {
             tools.push(read_more_tool());
         }
@@ -461,7 +463,7 @@ impl<S: Strategy> DynThread for Progress<S> {
     }
 
     fn schema(&self) -> Option<Value> {
-        self.asking().and_then(|it| it.schema())
+        self.asking().and_then(|node| node.schema())
     }
 
     fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {
@@ -478,7 +480,7 @@ impl Edge<String> {
     pub fn taken(to: &Goto) -> Self {
         match to {
             Goto::Node(node) => Edge::To(node.clone()),
-            Goto::Interrupt(it) => Edge::Ask(it.resume.clone()),
+            Goto::Interrupt(interrupt) => Edge::Ask(interrupt.resume.clone()),
             Goto::End => Edge::End,
         }
     }
@@ -504,7 +506,7 @@ pub fn map(topology: &Topology, walked: Option<&Walked>) -> String {
     }
     for (from, edges) in &topology.edges {
         for edge in edges {
-            let known = walked.is_none_or(|it| it.contains(&(from.clone(), edge.clone())));
+            let known = walked.is_none_or(|edges| edges.contains(&(from.clone(), edge.clone())));
             let line = if known { "-->" } else { "-.->" };
             let _ = match edge {
                 Edge::To(to) => writeln!(out, "    {} {line} {}", id(from), id(to)),

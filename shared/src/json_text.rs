@@ -91,7 +91,7 @@ pub fn keepable_json(text: &str) -> Option<(String, Vec<UnfaithfulJson>)> {
     let mut scan = Scan { text: text.as_bytes(), frames: Vec::new(), changes: Some(Changes::default()) };
     // A scan that changes values refuses none.
     let _ = scan.run();
-    let Changes { places, named } = scan.changes.filter(|it| !it.places.is_empty())?;
+    let Changes { places, named } = scan.changes.filter(|changes| !changes.places.is_empty())?;
     let (mut changed, mut copied) = (String::with_capacity(text.len()), 0);
     for (place, with) in places {
         changed.push_str(text.get(copied..place.start)?);
@@ -127,7 +127,7 @@ pub fn check_json_depth(value: &Value) -> Result<(), UnfaithfulJson> {
 
 /// True if the text of an event is nested no deeper than its readers accept. A deeper one would make its log unreadable.
 pub fn is_readable_event(text: &str) -> bool {
-    let opened = text.bytes().filter(|it| matches!(it, b'{' | b'[')).count();
+    let opened = text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
     // Nearly every event.
     if opened <= EVENT_DEPTH_MAX {
         return true;
@@ -198,7 +198,7 @@ impl Scan<'_> {
 
     /// Changes the value at a place, or refuses it. Returns the position after it.
     fn unfaithful(&mut self, place: Range<usize>, kind: UnfaithfulKind) -> Result<usize, UnfaithfulJson> {
-        if self.changes.as_ref().is_none_or(|it| it.named.len() < NAMED_MAX) {
+        if self.changes.as_ref().is_none_or(|changes| changes.named.len() < NAMED_MAX) {
             let error = self.refuse(kind.clone());
             match &mut self.changes {
                 None => return Err(error),
@@ -211,7 +211,7 @@ impl Scan<'_> {
             UnfaithfulKind::Number(_) | UnfaithfulKind::Depth => Value::from(text).to_string(),
         };
         let end = place.end;
-        self.changes.iter_mut().for_each(|it| it.places.push((place.clone(), with.clone())));
+        self.changes.iter_mut().for_each(|change| change.places.push((place.clone(), with.clone())));
         Ok(end)
     }
 
@@ -287,11 +287,15 @@ impl Scan<'_> {
 
     /// Returns the position after the number that begins at `start`.
     fn number(&mut self, start: usize) -> Result<usize, UnfaithfulJson> {
-        let is_part = |it: &u8| matches!(it, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
-        let length = self.text.get(start..).unwrap_or_default().iter().take_while(|it| is_part(it)).count();
+        let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+        let length =
+            self.text.get(start..).unwrap_or_default().iter().take_while(|byte| is_part(byte)).count();
         let place = start..start + length;
-        let literal =
-            self.text.get(place.clone()).and_then(|it| std::str::from_utf8(it).ok()).unwrap_or_default();
+        let literal = self
+            .text
+            .get(place.clone())
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .unwrap_or_default();
         if survives(literal) {
             return Ok(place.end);
         }
@@ -335,22 +339,22 @@ fn survives(literal: &str) -> bool {
         return true;
     }
     let Some(sent) = decimal(literal) else { return true };
-    serde_json::from_str::<Number>(literal).is_ok_and(|it| decimal(&it.to_string()) == Some(sent))
+    serde_json::from_str::<Number>(literal).is_ok_and(|number| decimal(&number.to_string()) == Some(sent))
 }
 
 /// Splits a number into its digits, without zeros at either end, and the exponent of the last one. `None` if it is not a
 /// number.
 fn decimal(literal: &str) -> Option<(bool, String, i64)> {
-    let (negative, unsigned) = literal.strip_prefix('-').map_or((false, literal), |it| (true, it));
+    let (negative, unsigned) = literal.strip_prefix('-').map_or((false, literal), |digits| (true, digits));
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let all = format!("{whole}{fraction}");
-    if whole.is_empty() || !all.bytes().all(|it| it.is_ascii_digit()) {
+    if whole.is_empty() || !all.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let (below, power) = exponent.strip_prefix('-').map_or((false, exponent), |it| (true, it));
+    let (below, power) = exponent.strip_prefix('-').map_or((false, exponent), |digits| (true, digits));
     let power = power.strip_prefix('+').unwrap_or(power);
-    if power.is_empty() || !power.bytes().all(|it| it.is_ascii_digit()) {
+    if power.is_empty() || !power.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let power = power.parse::<i64>().unwrap_or(i64::MAX);

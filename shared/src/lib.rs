@@ -1,4 +1,4 @@
-//! The pure core of turnfold: events, fold, replay and strategies.
+//! The pure core of turnfold: events, fold, strategies as graphs, and replay.
 //!
 //! A **thread** is a log of [`Event`]s. Everything else is derived from it:
 //!
@@ -41,13 +41,13 @@ mod usage;
 mod value_diff;
 mod visible;
 
-pub mod strategies;
-
 pub use answer::Answer;
+pub use arguments::mismatch as argument_mismatch;
 pub use attachment::{Accepts, Attachment, AttachmentKind, IMAGE_TYPES};
 pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope};
 pub use context::{
-    CONTEXT_TOKENS_MIN, ContextSettings, TOOL_RESULT_TOKENS, estimated_tokens, known_context_tokens,
+    CONTEXT_TOKENS_MIN, ContextSettings, READ_MORE, TOOL_RESULT_TOKENS, estimated_tokens,
+    known_context_tokens,
 };
 pub use effect::{
     CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Search,
@@ -72,7 +72,7 @@ pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, pr
 pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use progress::{
     ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask, PendingRequest,
-    Policy, Progress, RunStatus, SUMMARISE_NODE, SUMMARISE_PROMPT,
+    Policy, Progress, RunStatus, SKIPPED, SUMMARISE_NODE, SUMMARISE_PROMPT,
 };
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};

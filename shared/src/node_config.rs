@@ -84,14 +84,14 @@ impl EngineConfig {
     ///
     /// [`serde_json::Error`] if the engine's part is invalid.
     pub fn split(config: &Value) -> Result<(Self, Cow<'_, Value>), serde_json::Error> {
-        let is_own = |it: &Map<String, Value>| it.contains_key(NODES) || it.contains_key(SERVERS);
-        let Some(fields) = config.as_object().filter(|it| is_own(it)) else {
+        let is_own = |fields: &Map<String, Value>| fields.contains_key(NODES) || fields.contains_key(SERVERS);
+        let Some(fields) = config.as_object().filter(|config| is_own(config)) else {
             return Ok((Self::default(), Cow::Borrowed(config)));
         };
         let mut rest = fields.clone();
         let own: Map<String, Value> = [NODES, SERVERS]
             .into_iter()
-            .filter_map(|key| Some((key.to_owned(), rest.remove(key).filter(|it| !it.is_null())?)))
+            .filter_map(|key| Some((key.to_owned(), rest.remove(key).filter(|value| !value.is_null())?)))
             .collect();
         Ok((Self::deserialize(Value::Object(own))?, Cow::Owned(Value::Object(rest))))
     }
@@ -146,11 +146,12 @@ fn null_as_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Map<Strin
 
 /// Returns the models of a strategy's configuration, with their keys: `model`, `…_model`, and `model` of each node.
 pub fn models_of(config: &Value) -> impl Iterator<Item = (String, &str)> {
-    fn fields(it: &Value) -> impl Iterator<Item = (&String, &Value)> {
-        it.as_object().into_iter().flatten()
+    fn fields(section: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        section.as_object().into_iter().flatten()
     }
     let own = fields(config).map(|(key, model)| (key.clone(), model));
-    let of_nodes = fields(&config[NODES]).map(|(node, it)| (format!("nodes.{node}.model"), &it["model"]));
+    let of_nodes =
+        fields(&config[NODES]).map(|(node, section)| (format!("nodes.{node}.model"), &section["model"]));
     let is_model = |key: &str| key == "model" || key.ends_with("_model") || key.ends_with(".model");
     own.chain(of_nodes).filter_map(move |(key, model)| is_model(&key).then_some((key, model.as_str()?)))
 }

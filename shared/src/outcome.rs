@@ -72,7 +72,7 @@ impl Outcome {
 
     /// Returns true if a server that did not answer, or changed its tools, is among the causes.
     pub fn lacked_server(&self) -> bool {
-        let is_server = |it: &Cause| matches!(it, Cause::McpUnreachable(_) | Cause::PinChanged(_));
+        let is_server = |cause: &Cause| matches!(cause, Cause::McpUnreachable(_) | Cause::PinChanged(_));
         self.causes.iter().any(is_server)
     }
 
@@ -98,7 +98,7 @@ impl Outcome {
     /// Combines two outcomes of the same turn.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         self.kind = self.kind.max(other.kind);
-        other.causes.iter().for_each(|it| self.add(other.kind, it.clone()));
+        other.causes.iter().for_each(|cause| self.add(other.kind, cause.clone()));
         self
     }
 }

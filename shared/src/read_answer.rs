@@ -77,13 +77,13 @@ impl Effect for ReadAnswer {
     const ASKS_MODEL: bool = true;
 
     fn requests(self, node: &NodeConfig) -> Vec<Request> {
-        self.0.map_or(Vec::new(), |it| it.requests(node))
+        self.0.map_or(Vec::new(), |effect| effect.requests(node))
     }
 
     fn answer(responses: &[Response]) -> Result<ModelReading, UnexpectedResponse> {
         match responses {
             [] | [Response::Unavailable { .. }] => Ok(ModelReading(None)),
-            _ => Extract::answer(responses).map(|it| ModelReading(Some(it))),
+            _ => Extract::answer(responses).map(|answer| ModelReading(Some(answer))),
         }
     }
 
@@ -96,7 +96,7 @@ impl ModelReading {
     /// Returns the meaning of `text`: by the table, or by the model if the table does not know it.
     pub fn of(self, text: &str) -> Answer {
         match (Answer::of(text), self.0) {
-            (Answer::Unclear, Some(it)) if CONFIDENCE <= it.confidence => match it.meaning {
+            (Answer::Unclear, Some(reading)) if CONFIDENCE <= reading.confidence => match reading.meaning {
                 Meaning::No => Answer::No,
                 Meaning::Stop => Answer::Stop,
                 Meaning::Change => Answer::Wish,

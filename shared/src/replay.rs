@@ -111,7 +111,7 @@ impl Replayer {
             }
             .unwrap_or_else(|| Differs::event(then, format!("{today:#}"))),
             Next::Perform(due) => {
-                let what = due.iter().map(|it| it.request.to_string()).collect::<Vec<_>>();
+                let what = due.iter().map(|pending| pending.request.to_string()).collect::<Vec<_>>();
                 Differs::event(then, format!("perform {}", what.join(", ")))
             }
             Next::Wait => Differs::event(then, "wait for a person".to_owned()),
@@ -137,7 +137,7 @@ impl Replayer {
         if let Some(spent) = of("budget_exceeded") {
             return Ok(Some(spent));
         }
-        let state = |it: &Decided| self.thread.state_after(&it.facts);
+        let state = |decided: &Decided| self.thread.state_after(&decided.facts);
         let remembered = differs("state", state(then)?, state(today)?);
         Ok(remembered.or_else(|| ["facts", "to", "outcome", "messages", "reason"].into_iter().find_map(of)))
     }
@@ -173,23 +173,25 @@ fn goes(to: &Goto) -> String {
     match to {
         Goto::Node(node) => node.clone(),
         Goto::End => "end".to_owned(),
-        Goto::Interrupt(it) => format!("asks a person for {}, continues at {}", it.kind.name(), it.resume),
+        Goto::Interrupt(interrupt) => {
+            format!("asks a person for {}, continues at {}", interrupt.kind.name(), interrupt.resume)
+        }
     }
 }
 
 /// Finds the difference between the requests of a node. Prompts are compared last.
 fn questions(then: &Asked, today: &Asked) -> Result<Option<Differs>, InvalidLog> {
-    let without_words = |it: &Asked| -> Result<Value, InvalidLog> {
-        let mut requests = serde_json::to_value(&it.requests)?;
+    let without_words = |asked: &Asked| -> Result<Value, InvalidLog> {
+        let mut requests = serde_json::to_value(&asked.requests)?;
         let all = requests.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
-        all.for_each(|it| drop(it.remove("system")));
+        all.for_each(|request| drop(request.remove("system")));
         Ok(requests)
     };
     let found = diff_values("requests", &without_words(then)?, &without_words(today)?, 1).pop();
     if let Some(ValueDifference { path, left, right }) = found {
         return Ok(Some(Differs { field: Field::Request(path), then: left, today: right }));
     }
-    let words = |it: &Asked, slot: usize| match it.requests.get(slot) {
+    let words = |asked: &Asked, slot: usize| match asked.requests.get(slot) {
         Some(Request::Chat { system, .. }) => system.clone(),
         Some(_) | None => String::new(),
     };

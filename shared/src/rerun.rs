@@ -28,13 +28,13 @@ pub struct Rerun {
 /// [`InvalidLog`] if the current code cannot continue.
 pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
     let mut outside =
-        script.iter().filter(|it| it.is_external()).cloned().collect::<Vec<_>>().into_iter().peekable();
+        script.iter().filter(|event| event.is_external()).cloned().collect::<Vec<_>>().into_iter().peekable();
     let mut thread = graph.begin();
     let mut log = Vec::new();
     let (mut places, mut own) = (places(script), 0);
     loop {
         let here = places.front() == Some(&own);
-        if let Some(event) = outside.next_if(|it| here && is_placed(it)) {
+        if let Some(event) = outside.next_if(|event| here && is_placed(event)) {
             places.pop_front();
             thread.apply(&event)?;
             log.push(event);
@@ -43,24 +43,28 @@ pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
         let mut happened = match thread.next()? {
             Next::Append(event) => {
                 // A call in doubt can be reported from outside, or be recorded by the code itself.
-                if let Event::InDoubt(it) = &event {
-                    outside.next_if(|next| matches!(next, Event::InDoubt(then) if then.slot == it.slot));
+                if let Event::InDoubt(in_doubt) = &event {
+                    outside
+                        .next_if(|next| matches!(next, Event::InDoubt(then) if then.slot == in_doubt.slot));
                 }
                 vec![event]
             }
             Next::Wait => outside.next().into_iter().collect(),
             Next::Perform(due) => {
                 let fence = |slot| Attempted { slot, worker: String::new() }.into();
-                let mut events: Vec<Event> =
-                    due.iter().filter(|it| it.is_write()).map(|it| fence(it.slot)).collect();
+                let mut events: Vec<Event> = due
+                    .iter()
+                    .filter(|request| request.is_write())
+                    .map(|request| fence(request.slot))
+                    .collect();
                 for event in &events {
                     thread.apply(event)?;
                     own += 1;
                     log.push(event.clone());
                 }
-                let answers = |it: &Event| {
+                let answers = |event: &Event| {
                     matches!(
-                        it,
+                        event,
                         Event::Answered(_)
                             | Event::AttemptFailed(_)
                             | Event::InDoubt(_)
@@ -78,8 +82,8 @@ pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
         let mut happened = happened.drain(..);
         while let Some(event) = happened.next() {
             // The current code checks the recorded answers again.
-            let event = if let Event::Answered(it) = event {
-                thread.receive(it.slot, Ok(it.outcome()), 0)
+            let event = if let Event::Answered(answered) = event {
+                thread.receive(answered.slot, Ok(answered.outcome()), 0)
             } else {
                 event
             };

@@ -128,6 +128,22 @@ pub struct Thread<S: Strategy> {
     pub state: S::State,
 }
 
+/// A thread with an empty log.
+impl<S: Strategy> Default for Thread<S> {
+    fn default() -> Self {
+        Self {
+            config: S::Config::default(),
+            servers: BTreeMap::new(),
+            messages: Vec::new(),
+            server_tools: BTreeMap::new(),
+            turn: TurnSoFar::default(),
+            budget: Budget::default(),
+            usage: UsageTotal::default(),
+            state: S::State::default(),
+        }
+    }
+}
+
 impl<S: Strategy> Clone for Thread<S> {
     fn clone(&self) -> Self {
         Self {
@@ -182,27 +198,29 @@ impl<S: Strategy> Thread<S> {
     /// strategy, get distinct names.
     pub fn offered_tools<'a>(&'a self, servers: &[&'a str]) -> Vec<OfferedTool<'a>> {
         let tools = |server: &'a str| self.server_tools.get(server).map_or(&[][..], Vec::as_slice);
-        let servers: Vec<(&str, &[Tool])> = servers.iter().map(|it| (*it, tools(it))).collect();
+        let servers: Vec<(&str, &[Tool])> = servers.iter().map(|server| (*server, tools(server))).collect();
         offered_tools(&servers, &own_tools::<S>())
     }
 
     /// Returns the tool of `server` that a model called `name`, if there is one.
     pub fn tool_called<'a>(&'a self, server: &'a str, name: &str) -> Option<&'a Tool> {
         let tools = self.server_tools.get(server)?;
-        let exact = tools.iter().find(|it| it.name == name);
+        let exact = tools.iter().find(|tool| tool.name == name);
         // Naming all tools takes time, and few have another name.
         exact.or_else(|| {
-            self.offered_tools(&[server]).into_iter().find(|it| it.name == name).map(|it| it.tool)
+            self.offered_tools(&[server]).into_iter().find(|tool| tool.name == name).map(|tool| tool.tool)
         })
     }
 
     /// Returns the tool results of this turn, one per line, for a partial answer.
     pub fn results(&self) -> String {
         let said = &self.messages[self.turn.from.min(self.messages.len())..];
-        let calls = |id: &str| said.iter().flat_map(|it| &it.tool_calls).find(|it: &&ToolCall| it.id == id);
-        let told = |it: &Message| {
-            let call = calls(it.tool_call_id.as_deref()?)?;
-            let words = it.content.split_whitespace().collect::<Vec<_>>().join(" ");
+        let calls = |id: &str| {
+            said.iter().flat_map(|message| &message.tool_calls).find(|call: &&ToolCall| call.id == id)
+        };
+        let told = |message: &Message| {
+            let call = calls(message.tool_call_id.as_deref()?)?;
+            let words = message.content.split_whitespace().collect::<Vec<_>>().join(" ");
             let more = if words.chars().nth(RESULT_MAX).is_some() { " …" } else { "" };
             Some(format!("- {}: {}{more}", call.name, words.chars().take(RESULT_MAX).collect::<String>()))
         };
@@ -220,18 +238,18 @@ impl<S: Strategy> Thread<S> {
     }
 
     /// Returns the last message of a person in any turn. It gives context and is never an answer.
-    pub(crate) fn last_user_message(&self) -> &str {
+    pub fn last_user_message(&self) -> &str {
         said_last(&self.messages)
     }
 }
 
 /// Returns the names of all tools by which models steer a strategy.
 pub(crate) fn own_tools<S: Strategy>() -> BTreeSet<String> {
-    S::EDGES.iter().flat_map(|(node, _)| S::node(*node).tools()).map(|it| it.name).collect()
+    S::EDGES.iter().flat_map(|(node, _)| S::node(*node).tools()).map(|tool| tool.name).collect()
 }
 
 fn said_last(messages: &[Message]) -> &str {
-    messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content)
+    messages.iter().rfind(|message| message.role == Role::User).map_or("", |message| &message.content)
 }
 
 /// A node: one request to the outside world, and the interpretation of its answer.
@@ -355,6 +373,17 @@ impl<S: Strategy> Transition<S> {
         self
     }
 
+    /// Puts messages and facts in front of those that the transition has.
+    pub fn preceded_by(
+        mut self,
+        messages: impl IntoIterator<Item = Message>,
+        facts: impl IntoIterator<Item = S::Fact>,
+    ) -> Self {
+        self.messages.splice(0..0, messages);
+        self.facts.splice(0..0, facts);
+        self
+    }
+
     /// Records the reason for a decision by a threshold or a limit.
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
@@ -445,17 +474,4 @@ impl<S: Strategy, N: Node<S>> Step<S> for N {
     fn model_key(&self) -> &'static str {
         Node::model_key(self)
     }
-}
-
-#[test]
-fn only_words_of_the_turn_are_heard() {
-    let mut thread = crate::Progress::<crate::strategies::action_plan::ActionPlan>::new().thread;
-    thread.messages = vec![Message::user("yes"), Message::assistant("Shall I?")];
-    thread.turn.from = thread.messages.len();
-    assert_eq!((thread.user_message(), thread.last_user_message()), ("", "yes"), "nobody has answered yet");
-    thread.messages.push(Message { role: Role::System, ..Message::user("yes") });
-    thread.messages.push(Message::assistant("yes"));
-    assert_eq!(thread.user_message(), "", "nobody has answered yet");
-    thread.messages.extend([Message::user("no"), Message::assistant("As you like.")]);
-    assert_eq!((thread.user_message(), thread.last_user_message()), ("no", "no"));
 }

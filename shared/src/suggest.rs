@@ -3,14 +3,15 @@
 /// Returns the known name most similar to `name`, if one is close enough to be a typo of it.
 pub fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = 1 + name.chars().count() / 4;
-    let distance = |it: &'a str| (strsim::damerau_levenshtein(&name.to_lowercase(), &it.to_lowercase()), it);
-    known.into_iter().map(distance).filter(|(distance, _)| *distance <= limit).min().map(|(_, it)| it)
+    let distance =
+        |text: &'a str| (strsim::damerau_levenshtein(&name.to_lowercase(), &text.to_lowercase()), text);
+    known.into_iter().map(distance).filter(|(distance, _)| *distance <= limit).min().map(|(_, text)| text)
 }
 
 /// Returns `did you mean X?`, or else `known: …`, for a name that is none of `known`.
 pub(crate) fn hint(name: &str, known: &[&str]) -> String {
     match (closest(name, known.iter().copied()), known) {
-        (Some(it), _) => format!("did you mean {it:?}?"),
+        (Some(near), _) => format!("did you mean {near:?}?"),
         (None, []) => "there are none".to_owned(),
         (None, known) => format!("known: {}", known.join(", ")),
     }

@@ -38,7 +38,7 @@ impl SystemPrompt {
     }
 
     fn text_of(&self, name: &str) -> Option<&str> {
-        self.texts.iter().find(|(it, _)| *it == name).map(|(_, text)| text.as_str())
+        self.texts.iter().find(|(part, _)| *part == name).map(|(_, text)| text.as_str())
     }
 }
 
@@ -109,20 +109,20 @@ fn parts(template: &str) -> impl Iterator<Item = Part<'_>> {
 }
 
 fn first_part(text: &str) -> (Part<'_>, &str) {
-    if let Some((name, after)) = text.strip_prefix("{{").and_then(|it| named(it, "}}")) {
+    if let Some((name, after)) = text.strip_prefix("{{").and_then(|rest| named(rest, "}}")) {
         return (Part::Escaped(name), after);
     }
-    if let Some((name, after)) = text.strip_prefix('{').and_then(|it| named(it, "}")) {
+    if let Some((name, after)) = text.strip_prefix('{').and_then(|rest| named(rest, "}")) {
         return (Part::Placeholder(name), after);
     }
-    let brace = |it: char| it == '{';
-    let end = text.char_indices().skip(1).find(|(_, it)| brace(*it)).map_or(text.len(), |(at, _)| at);
+    let brace = |char: char| char == '{';
+    let end = text.char_indices().skip(1).find(|(_, char)| brace(*char)).map_or(text.len(), |(at, _)| at);
     (Part::Text(&text[..end]), &text[end..])
 }
 
 fn named<'a>(text: &'a str, end: &str) -> Option<(&'a str, &'a str)> {
-    let is_letter = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_';
-    let (name, after) = text.split_at(text.find(|it| !is_letter(it))?);
+    let is_letter = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_';
+    let (name, after) = text.split_at(text.find(|char| !is_letter(char))?);
     (!name.is_empty()).then_some(name).zip(after.strip_prefix(end))
 }
 

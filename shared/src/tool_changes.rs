@@ -39,15 +39,15 @@ pub struct FieldChange {
 /// Compares tools by name; their order is irrelevant.
 pub fn diff_tools(before: &[Tool], after: &[Tool]) -> Vec<ToolChange> {
     let by_name = |tools: &[Tool]| -> BTreeMap<String, Tool> {
-        tools.iter().map(|it| (it.name.clone(), it.clone())).collect()
+        tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect()
     };
     let (before, after) = (by_name(before), by_name(after));
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
     names.sort();
     names.dedup();
     let change = |name: &String| match (before.get(name), after.get(name)) {
-        (None, Some(it)) => Some(ToolChange::Added(it.clone())),
-        (Some(it), None) => Some(ToolChange::Removed(it.clone())),
+        (None, Some(tool)) => Some(ToolChange::Added(tool.clone())),
+        (Some(tool), None) => Some(ToolChange::Removed(tool.clone())),
         (Some(before), Some(after)) => {
             let fields = changed_fields(before, after);
             (!fields.is_empty()).then(|| ToolChange::Changed { tool: name.clone(), fields })
@@ -60,10 +60,10 @@ pub fn diff_tools(before: &[Tool], after: &[Tool]) -> Vec<ToolChange> {
 impl fmt::Display for ToolChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ToolChange::Added(it) => write!(f, "{} is new", escape(&it.name)),
-            ToolChange::Removed(it) => write!(f, "{} is gone", escape(&it.name)),
+            ToolChange::Added(tool) => write!(f, "{} is new", escape(&tool.name)),
+            ToolChange::Removed(tool) => write!(f, "{} is gone", escape(&tool.name)),
             ToolChange::Changed { tool, fields } => {
-                let paths: Vec<String> = fields.iter().map(|it| escape(&it.path)).collect();
+                let paths: Vec<String> = fields.iter().map(|field| escape(&field.path)).collect();
                 write!(f, "{} is changed ({})", escape(tool), join_few(&paths))
             }
         }
@@ -98,7 +98,7 @@ fn changed_fields(before: &Tool, after: &Tool) -> Vec<FieldChange> {
     };
     compare("description", &before.description.as_str().into(), &after.description.as_str().into());
     compare("parameters", &before.parameters, &after.parameters);
-    let safety = |it: &Tool| format!("{:?}", it.safety).to_lowercase().into();
+    let safety = |tool: &Tool| format!("{:?}", tool.safety).to_lowercase().into();
     compare("safety", &safety(before), &safety(after));
     compare("max_repeats", &before.max_repeats.into(), &after.max_repeats.into());
     fields

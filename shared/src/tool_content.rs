@@ -79,7 +79,7 @@ pub enum Content {
 impl ResponseExtras {
     /// Returns the images that the store keeps.
     pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
-        self.content.iter().filter_map(|it| match it {
+        self.content.iter().filter_map(|content| match content {
             Content::Attached { attachment } => Some(attachment),
             Content::Structured { .. }
             | Content::Image { .. }
@@ -93,7 +93,7 @@ impl ResponseExtras {
 
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |kind: &Option<String>| kind.as_ref().map(|it| format!(", {it}")).unwrap_or_default();
+        let of = |kind: &Option<String>| kind.as_ref().map(|kind| format!(", {kind}")).unwrap_or_default();
         match self {
             Content::Structured { value } => {
                 write!(f, "json {}", crate::request::quoted(&value.to_string(), true))
@@ -103,7 +103,7 @@ impl fmt::Display for Content {
             Content::Audio { mime_type, data } => write!(f, "audio {mime_type}, {}", size(data)),
             Content::Resource { uri, mime_type, data } => {
                 write!(f, "resource {uri}{}", of(mime_type))?;
-                data.iter().try_for_each(|it| write!(f, ", {}", size(it)))
+                data.iter().try_for_each(|base64| write!(f, ", {}", size(base64)))
             }
             Content::Link { uri, name, mime_type } => write!(f, "link {name} {uri}{}", of(mime_type)),
             Content::Omitted { description } => write!(f, "omitted: {description}"),

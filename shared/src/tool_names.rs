@@ -47,7 +47,7 @@ pub fn offered_tools<'a>(
     // A name that needs no change is kept before one that would become equal to it.
     let is_kept = |wanted: &str, name: &str| {
         let others = &by_name[name];
-        let exact = others.iter().filter(|it| **it == name).count();
+        let exact = others.iter().filter(|other| **other == name).count();
         !reserved.contains(name) && (others.len() == 1 || (wanted == name && exact == 1))
     };
     let mut taken: BTreeSet<String> = reserved.clone();
@@ -63,7 +63,8 @@ pub fn offered_tools<'a>(
 
 /// Converts a name to one that endpoints accept.
 fn legal(name: &str) -> String {
-    let legal = |it: char| if it.is_ascii_alphanumeric() || it == '_' || it == '-' { it } else { '_' };
+    let legal =
+        |char: char| if char.is_ascii_alphanumeric() || char == '_' || char == '-' { char } else { '_' };
     name.chars().map(legal).take(NAME_MAX).collect()
 }
 
@@ -71,14 +72,14 @@ fn legal(name: &str) -> String {
 fn distinct(name: &str, server: &str, tool: &Tool, taken: &BTreeSet<String>) -> String {
     let begin = &name[..name.len().min(NAME_MAX - HASH_LENGTH - 1)];
     let named = |round: u64| format!("{begin}_{}", hash(&[server, &tool.name], round));
-    (0..).map(named).find(|it| !taken.contains(it)).unwrap_or_default()
+    (0..).map(named).find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
 /// Returns the first digits of a 64-bit FNV-1a hash.
 fn hash(texts: &[&str], round: u64) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325 ^ round;
     // A zero byte after each text: `ab` and `c` differ from `a` and `bc`.
-    for byte in texts.iter().flat_map(|it| it.bytes().chain([0])) {
+    for byte in texts.iter().flat_map(|text| text.bytes().chain([0])) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     format!("{hash:016x}")[..HASH_LENGTH].to_owned()

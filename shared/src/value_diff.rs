@@ -35,7 +35,7 @@ fn find(
     }
     match (left, right) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
-            let added = b.keys().filter(|it| !a.contains_key(*it));
+            let added = b.keys().filter(|key| !a.contains_key(*key));
             for key in a.keys().chain(added) {
                 find(&format!("{path}.{key}"), a.get(key), b.get(key), most, found);
             }

@@ -35,7 +35,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 
 /// Escapes the characters at the positions for which `is_escaped` is true, except those that join their neighbours.
 fn escaped(text: &str, is_escaped: impl Fn(&[char], usize) -> bool) -> Cow<'_, str> {
-    let is_plain = |it: u8| matches!(it, b' '..=b'~');
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~');
     if text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
     }
@@ -63,7 +63,7 @@ fn escape(out: &mut String, letter: char) {
         '\t' => out.push_str("\\t"),
         _ => {
             let mut units = [0; 2];
-            out.extend(letter.encode_utf16(&mut units).iter().map(|it| format!("\\u{it:04x}")));
+            out.extend(letter.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
         }
     }
 }
@@ -82,13 +82,15 @@ fn is_hidden(letter: char) -> bool {
 /// Returns whether an invisible character joins its neighbours as writing requires: within an emoji, or between letters
 /// of a script that joins them.
 fn joins(letters: &[char], nth: usize) -> bool {
-    let before = nth.checked_sub(1).map(|it| letters[it]);
+    let before = nth.checked_sub(1).map(|index| letters[index]);
     let after = letters.get(nth + 1).copied();
-    let is_symbol =
-        |it: Option<char>| it.is_some_and(|it| '\u{2190}' <= it && !it.is_alphanumeric() && !is_hidden(it));
-    let is_emoji = |it: Option<char>| is_symbol(it) || it == Some('\u{fe0f}');
-    let is_joined =
-        |it: Option<char>| it.is_some_and(|it| matches!(it, '\u{600}'..='\u{6ff}' | '\u{900}'..='\u{dff}'));
+    let is_symbol = |char: Option<char>| {
+        char.is_some_and(|char| '\u{2190}' <= char && !char.is_alphanumeric() && !is_hidden(char))
+    };
+    let is_emoji = |char: Option<char>| is_symbol(char) || char == Some('\u{fe0f}');
+    let is_joined = |char: Option<char>| {
+        char.is_some_and(|char| matches!(char, '\u{600}'..='\u{6ff}' | '\u{900}'..='\u{dff}'))
+    };
     match letters[nth] {
         '\u{fe0f}' => is_symbol(before),
         '\u{200d}' => is_emoji(before) && is_symbol(after) || is_joined(before) && is_joined(after),
@@ -106,8 +108,8 @@ fn imitates(letters: &[char], nth: usize) -> bool {
         return true;
     }
     let has_look_alikes = matches!(letter, '\u{370}'..='\u{3ff}' | '\u{400}'..='\u{52f}' | '\u{530}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}');
-    let in_word = |it: &&char| it.is_alphanumeric();
-    let is_latin = |it: &char| it.is_ascii_alphabetic();
+    let in_word = |char: &&char| char.is_alphanumeric();
+    let is_latin = |char: &char| char.is_ascii_alphabetic();
     has_look_alikes
         && (letters[..nth].iter().rev().take_while(in_word).any(is_latin)
             || letters[nth..].iter().take_while(in_word).any(is_latin))

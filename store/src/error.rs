@@ -177,11 +177,11 @@ impl Error {
 
 impl From<DbErr> for Error {
     fn from(error: DbErr) -> Self {
-        if let DbErr::Conn(RuntimeErr::SqlxError(it))
-        | DbErr::Exec(RuntimeErr::SqlxError(it))
-        | DbErr::Query(RuntimeErr::SqlxError(it)) = &error
+        if let DbErr::Conn(RuntimeErr::SqlxError(error))
+        | DbErr::Exec(RuntimeErr::SqlxError(error))
+        | DbErr::Query(RuntimeErr::SqlxError(error)) = &error
         {
-            return Error::from(&**it);
+            return Error::from(&**error);
         }
         if let DbErr::ConnectionAcquire(_) = error {
             return Error::Unavailable(NO_CONNECTION.to_owned());
@@ -213,8 +213,8 @@ const NO_CONNECTION: &str = "no connection was free or could be made in time";
 /// Returns the kind of error and its message, so that a caller can prefix the message.
 pub(crate) fn sorted(error: &sqlx::Error) -> (fn(String) -> Error, String) {
     use sqlx::Error as E;
-    if let E::Database(it) = error {
-        return refused(it.as_ref());
+    if let E::Database(error) = error {
+        return refused(error.as_ref());
     }
     if let E::PoolTimedOut | E::PoolClosed = error {
         return (Error::Unavailable, NO_CONNECTION.to_owned());

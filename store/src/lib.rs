@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   log           threads of events, and the turns that wait for them     the source of truth
-//!   read_models   the rows of threads and turns                           rebuilt from the log
+//!   read_models   the rows of threads and turns                           compared with the log
 //!   integrity     hash chains, and their verification
 //!   filter        conditions on turns and threads
 //!   retention     pruning, and legal holds
@@ -20,10 +20,11 @@
 //! ```
 //!
 //! **Invariant:** the log alone says what happened and what to do next.
+//!
+//! **Invariant:** this crate takes rows and returns rows. It never folds a log: that is done in `threads`.
 
 #![warn(missing_docs)]
 
-mod backends;
 mod checkpoints;
 mod error;
 mod filter;
@@ -46,28 +47,27 @@ pub mod testing;
 pub mod vector_index;
 pub mod webhooks;
 
-pub use backends::Backends;
 pub use checkpoints::CheckpointRecord;
 pub use error::Error;
-pub use filter::{Conditions, FilterError, Predicate};
+pub use filter::{ConditionReader, ConditionText, Conditions, FilterError};
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use keys::{Key, MOST_KEYS};
 pub use log::{
     AttachmentContent, CancelRequest, Chain, ConnectionSettings, Counts, DeadWorker, DryRun, Ended,
-    EndedTurn, Failure, Failures, Fork, Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED, NewFork,
-    NewTurn, Opening, Order, PendingCount, PendingFilter, PendingTurn, Queued, ReadModelUpdate, Reader,
-    Recorded, Runnable, ServerInfo, Store, Stored, StrategyRegistry, Submitted, Thread, ThreadFilter,
-    ThreadId, ThreadLog, ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate,
-    UnknownStatus, WaitReason, Withdrawal, cancel_requested_turn, obey_cancel_request, park, rename_turns,
+    EndedTurn, Failure, Failures, Fork, Head, Idempotency, MOST_SUBMITTED, NewLog, NewThread, NewTurn,
+    Opening, Order, PendingCount, PendingFilter, PendingTurn, Queued, Range, ReadModelUpdate, Reader,
+    Recorded, Runnable, ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan,
+    ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason, Withdrawal,
+    plain,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
-pub use read_models::{Difference, Differs, Rebuilt};
+pub use read_models::{Difference, Differs, ExpectedThread, ExpectedTurn};
 pub use retention::{Hold, Prune, Pruned};
 pub use stats::{
-    CauseCount, Counted, CountedEnd, EndedCount, ModelResponse, OpenTurns, Resolution, Stats, UsageCount,
-    UsageShare, keep_writing_counts,
+    CauseCount, Counted, CountedEnd, EndedCount, Intervals, ModelResponse, OpenTurns, Resolution, Stats,
+    Tally, UsageCount, UsageShare,
 };
 #[cfg(feature = "milvus")]
 pub use vector_index::MilvusIndex;

@@ -72,7 +72,7 @@ impl Words {
         }
         let rows = columns.iter().map(|Column(_, fields)| fields.len()).max().unwrap_or_default();
         let field = |nth, Column(name, fields): &Column| ((*name).to_owned(), fields.json(nth));
-        let row = |nth| columns.iter().map(|it| field(nth, it)).collect::<Map<_, _>>();
+        let row = |nth| columns.iter().map(|column| field(nth, column)).collect::<Map<_, _>>();
         let rows: Json = (0..rows).map(row).collect();
         Statement::from_sql_and_values(backend, self.sqlite, values.chain([rows.to_string().into()]))
     }
@@ -81,28 +81,28 @@ impl Words {
 impl Fields {
     fn len(&self) -> usize {
         match self {
-            Self::Numbers(it) => it.len(),
-            Self::Texts(it) => it.len(),
-            Self::Ids(it) => it.len(),
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Texts(texts) => texts.len(),
+            Self::Ids(ids) => ids.len(),
         }
     }
 
     fn array(self) -> Value {
         fn whole<T: Clone>(fields: Vec<Option<T>>, none: T) -> Vec<T> {
-            fields.into_iter().map(|it| it.unwrap_or_else(|| none.clone())).collect()
+            fields.into_iter().map(|field| field.unwrap_or_else(|| none.clone())).collect()
         }
         match self {
-            Self::Numbers(it) => whole(it, -1).into(),
-            Self::Texts(it) => whole(it, String::new()).into(),
-            Self::Ids(it) => whole(it, Uuid::nil()).into(),
+            Self::Numbers(numbers) => whole(numbers, -1).into(),
+            Self::Texts(texts) => whole(texts, String::new()).into(),
+            Self::Ids(ids) => whole(ids, Uuid::nil()).into(),
         }
     }
 
     fn json(&self, nth: usize) -> Json {
         match self {
-            Self::Numbers(it) => it[nth].into(),
-            Self::Texts(it) => it[nth].as_deref().into(),
-            Self::Ids(it) => it[nth].map(|it| it.simple().to_string()).into(),
+            Self::Numbers(numbers) => numbers[nth].into(),
+            Self::Texts(texts) => texts[nth].as_deref().into(),
+            Self::Ids(ids) => ids[nth].map(|id| id.simple().to_string()).into(),
         }
     }
 }

@@ -86,8 +86,8 @@ pub enum Refusal {
 /// Derives the name of a fixture from its first message.
 pub fn suggested_name(log: &[Event]) -> Option<String> {
     let text = log.iter().find_map(|event| {
-        let Event::TurnStarted(it) = event else { return None };
-        it.messages.last().map(|it| it.content.as_str())
+        let Event::TurnStarted(started) = event else { return None };
+        started.messages.last().map(|message| message.content.as_str())
     })?;
     let name = slug(text);
     let cut = name.char_indices().nth(MAX_NAME_CHARS).map_or(name.len(), |(at, _)| at);
@@ -100,7 +100,7 @@ pub fn suggested_name(log: &[Event]) -> Option<String> {
 
 /// Joins the words of a text with `_`, in lower case.
 pub fn slug(text: &str) -> String {
-    let words = text.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
+    let words = text.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("_").to_ascii_lowercase()
 }
 
@@ -110,7 +110,7 @@ pub fn slug(text: &str) -> String {
 ///
 /// [`serde_json::Error`] if an event is not JSON.
 pub fn fixture_lines(log: &[Event]) -> Result<String, serde_json::Error> {
-    log.iter().map(|it| serde_json::to_string(it).map(|it| it + "\n")).collect()
+    log.iter().map(|event| serde_json::to_string(event).map(|line| line + "\n")).collect()
 }
 
 fn words(event: &Option<Event>) -> String {
@@ -118,7 +118,7 @@ fn words(event: &Option<Event>) -> String {
 }
 
 fn told(difference: &Option<Box<Difference>>) -> String {
-    difference.as_ref().map(|it| format!("\n  at {it}")).unwrap_or_default()
+    difference.as_ref().map(|difference| format!("\n  at {difference}")).unwrap_or_default()
 }
 
 /// Turns a log into a fixture: removes secrets, replays it, and checks that changed answers would be noticed.
@@ -127,7 +127,7 @@ fn told(difference: &Option<Box<Difference>>) -> String {
 ///
 /// [`Refusal`] explains why the log cannot be a fixture.
 pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> Result<Captured, Refusal> {
-    if !log.iter().any(|it| matches!(it, Event::TurnStarted(_))) {
+    if !log.iter().any(|event| matches!(event, Event::TurnStarted(_))) {
         return Err(Refusal::NotStarted);
     }
     let stuck = |error: InvalidLog| Refusal::Stuck { why: error.to_string() };
@@ -136,12 +136,12 @@ pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> R
     }
     let mut redacted = Redacted::of(log, secrets)
         .map_err(|error| Refusal::Stuck { why: format!("without its secrets: {error}") })?;
-    if let Some(mut it) = parted(graph, log).map_err(stuck)? {
+    if let Some(mut parted) = parted(graph, log).map_err(stuck)? {
         // The error message must not contain secrets either.
-        let hidden = |event: Option<Event>| event.and_then(|it| redacted.hide(&it).ok());
-        (it.then, it.today) = (hidden(it.then), hidden(it.today));
+        let hidden = |event: Option<Event>| event.and_then(|event| redacted.hide(&event).ok());
+        (parted.then, parted.today) = (hidden(parted.then), hidden(parted.today));
         let (seq, then, today, difference) =
-            (it.seq, words(&it.then), words(&it.today), it.difference().map(Box::new));
+            (parted.seq, words(&parted.then), words(&parted.today), parted.difference().map(Box::new));
         return Err(Refusal::Diverged { seq, then, today, difference });
     }
     // The name of the machine is irrelevant to a test.
@@ -150,9 +150,9 @@ pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> R
             worker.clear();
         }
     }
-    if let Some(it) = parted(graph, &redacted.log).map_err(stuck)? {
+    if let Some(parted) = parted(graph, &redacted.log).map_err(stuck)? {
         let (seq, then, today, difference) =
-            (it.seq, words(&it.then), words(&it.today), it.difference().map(Box::new));
+            (parted.seq, words(&parted.then), words(&parted.today), parted.difference().map(Box::new));
         return Err(Refusal::Redaction { seq, then, today, difference });
     }
     let flips = flips(graph, &redacted.log).map_err(|why| Refusal::Stuck { why })?;

@@ -31,8 +31,8 @@ impl std::fmt::Display for Finding {
 }
 
 impl From<Broken> for Finding {
-    fn from(it: Broken) -> Self {
-        Self { path: it.path, line: it.line, what: it.why }
+    fn from(broken: Broken) -> Self {
+        Self { path: broken.path, line: broken.line, what: broken.why }
     }
 }
 
@@ -49,15 +49,15 @@ pub fn check(
 ) -> Result<(usize, Vec<Finding>), Broken> {
     let (mut count, mut findings) = (0, Vec::new());
     for below in within(folder, Path::is_dir)? {
-        let name = below.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        let graph = graphs.iter().find(|it| it.name() == name);
+        let name = below.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let graph = graphs.iter().find(|graph| graph.name() == name);
         let mut fixtures = Vec::new();
         for path in files(&below)? {
             match (graph, Fixture::read(path)) {
                 (Some(_), Ok(fixture)) => fixtures.push(fixture),
                 (Some(_), Err(broken)) => findings.push(broken.into()),
                 (None, Ok(fixture)) => {
-                    let known: Vec<_> = graphs.iter().map(|it| it.name()).collect();
+                    let known: Vec<_> = graphs.iter().map(|graph| graph.name()).collect();
                     let why = format!(
                         "unknown strategy {name:?}, the name of this folder; known: {}",
                         known.join(", ")
@@ -71,7 +71,7 @@ pub fn check(
         count += fixtures.len();
         if let Some(graph) = graph {
             let answered = recorded(*graph, &fixtures);
-            findings.extend(fixtures.iter().flat_map(|it| look(*graph, it, secrets, &answered)));
+            findings.extend(fixtures.iter().flat_map(|fixture| look(*graph, fixture, secrets, &answered)));
         }
     }
     Ok((count, findings))
@@ -87,18 +87,20 @@ fn look(
     let mut findings = Vec::new();
     for (n, event) in fixture.script.iter().enumerate() {
         // A captured log never contains values that a server keeps. In a handwritten log they are ordinary words.
-        let written = |it: &Hit| it.what != KEPT || !secrets.find(&it.secret).is_empty();
-        for it in hits(event, secrets).unwrap_or_default().into_iter().filter(written) {
+        let written = |hit: &Hit| hit.what != KEPT || !secrets.find(&hit.secret).is_empty();
+        for hit in hits(event, secrets).unwrap_or_default().into_iter().filter(written) {
             findings.push(finding(
                 n,
-                format!("{} contains {}; hint: replace it with SECRET_1", it.path, it.what),
+                format!("{} contains {}; hint: replace it with SECRET_1", hit.path, hit.what),
             ));
         }
-        if let Event::Opened(it) = event
-            && it.strategy != graph.name()
+        if let Event::Opened(opened) = event
+            && opened.strategy != graph.name()
         {
-            findings
-                .push(finding(n, format!("a thread of {} in the folder of {}", it.strategy, graph.name())));
+            findings.push(finding(
+                n,
+                format!("a thread of {} in the folder of {}", opened.strategy, graph.name()),
+            ));
         }
     }
     let told = match fixture.is_whole() {
@@ -115,15 +117,18 @@ fn look(
 /// Differences between a captured log and the log that today's code writes.
 fn parts(graph: &'static dyn Graph, fixture: &Fixture) -> Result<Vec<(usize, String)>, String> {
     let parted = parted(graph, &fixture.script).map_err(|error| error.to_string())?;
-    let told = |it: Parted| {
-        let at = it.difference().map(|it| format!("\n  first difference at {it}")).unwrap_or_default();
-        let Parted { seq, then, today } = it;
+    let told = |parted: Parted| {
+        let at = parted
+            .difference()
+            .map(|difference| format!("\n  first difference at {difference}"))
+            .unwrap_or_default();
+        let Parted { seq, then, today } = parted;
         let last = fixture.script.len().saturating_sub(1);
         let what = match (then, today) {
             (Some(then), None) if then.is_external() => unasked(&then),
             (Some(Event::Asked(then)), Some(Event::Asked(today))) => {
-                let miss = today.requests.iter().find(|it| !then.requests.contains(it));
-                let miss = miss.map(|it| near(it, &then.requests)).unwrap_or_default();
+                let miss = today.requests.iter().find(|request| !then.requests.contains(request));
+                let miss = miss.map(|request| near(request, &then.requests)).unwrap_or_default();
                 format!("{} makes a different request today{miss}", today.node)
             }
             (Some(then), Some(today)) => {
@@ -154,7 +159,9 @@ fn loose_ends(
     if let Next::Perform(due) = thread.next().map_err(|error| error.to_string())? {
         let last = lines.first().copied().unwrap_or(fixture.script.len()).saturating_sub(1);
         told.extend(
-            due.iter().map(|it| (last, format!("no answer for a request{}", near(&it.request, answered)))),
+            due.iter().map(|pending| {
+                (last, format!("no answer for a request{}", near(&pending.request, answered)))
+            }),
         );
     }
     Ok(told)
@@ -169,8 +176,8 @@ fn unasked(event: &Event) -> String {
 fn near<'a>(wanted: &Request, recorded: impl IntoIterator<Item = &'a Request>) -> String {
     match nearest(wanted, recorded) {
         None => format!(": {wanted}"),
-        Some((it, difference)) => {
-            format!(": {wanted}\n  nearest recorded request: {it}\n  first difference at {difference}")
+        Some((request, difference)) => {
+            format!(": {wanted}\n  nearest recorded request: {request}\n  first difference at {difference}")
         }
     }
 }
@@ -182,11 +189,11 @@ fn recorded(graph: &'static dyn Graph, fixtures: &[Fixture]) -> Vec<Request> {
         let Ok(lived) = rerun(graph, &fixture.script) else { continue };
         let mut asked = Vec::new();
         for event in &lived.log {
-            if let Event::Asked(it) = event {
-                asked.clone_from(&it.requests);
+            if let Event::Asked(event) = event {
+                asked.clone_from(&event.requests);
             }
-            if let Event::Answered(it) = event
-                && let Some(request) = asked.get(it.slot).filter(|it| !answered.contains(*it))
+            if let Event::Answered(event) = event
+                && let Some(request) = asked.get(event.slot).filter(|request| !answered.contains(*request))
             {
                 answered.push(request.clone());
             }

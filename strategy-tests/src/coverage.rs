@@ -97,7 +97,7 @@ impl std::fmt::Display for Point {
 pub fn known(graph: &'static dyn Graph) -> BTreeSet<Point> {
     let nodes = graph.topology().edges.into_iter().map(|(node, _)| Point::Node(node));
     let edges = edges(graph).into_iter().map(|(from, to)| Point::Edge(from, to));
-    let troubles = TROUBLES.iter().map(|it| Point::Trouble(it));
+    let troubles = TROUBLES.iter().map(|trouble| Point::Trouble(trouble));
     let events = Event::KINDS.iter().flat_map(|kind| (1..=FORMAT).map(|format| Point::Event(kind, format)));
     let versions = (1..=graph.version()).map(Point::Version);
     nodes.chain(edges).chain(troubles).chain(events).chain(versions).collect()
@@ -119,20 +119,20 @@ impl Seen {
     /// Reads the next event.
     pub fn look(&mut self, event: &Event) {
         self.events += 1;
-        if let Event::Opened(it) = event {
-            self.strategy = Some(it.strategy.clone());
-            self.format = it.format;
-            self.points.insert(Point::Version(it.version));
+        if let Event::Opened(opened) = event {
+            self.strategy = Some(opened.strategy.clone());
+            self.format = opened.format;
+            self.points.insert(Point::Version(opened.version));
         }
         self.points.insert(Point::Event(event.kind(), self.format));
         self.points.extend(walk(event).map(|(from, to)| Point::Edge(from, to)));
         self.points.extend(trouble(event).map(Point::Trouble));
         let node = match event {
             // The engine's own node is on no strategy's map.
-            Event::Asked(it) if it.node == SUMMARISE_NODE => None,
-            Event::Asked(it) => Some(&it.node),
-            Event::Decided(it) => Some(&it.node),
-            Event::Failed(it) => Some(&it.node),
+            Event::Asked(asked) if asked.node == SUMMARISE_NODE => None,
+            Event::Asked(asked) => Some(&asked.node),
+            Event::Decided(decided) => Some(&decided.node),
+            Event::Failed(failed) => Some(&failed.node),
             Event::Opened(_)
             | Event::TurnStarted(_)
             | Event::Attempted(_)
@@ -155,14 +155,16 @@ impl Seen {
 
 fn trouble(event: &Event) -> Option<&'static str> {
     match event {
-        Event::AttemptFailed(it) if it.retry_after_ms.is_none() => Some(FALTERED_FOR_GOOD),
+        Event::AttemptFailed(failed) if failed.retry_after_ms.is_none() => Some(FALTERED_FOR_GOOD),
         Event::AttemptFailed(_) => Some(FALTERED),
         Event::Abandoned(_) => Some(GAVE_UP),
         Event::Failed(_) => Some(FAILED),
         Event::Cancelled(_) => Some(CANCELLED),
         Event::InDoubt(_) => Some(DOUBTED),
-        Event::InputProvided(it) if !matches!(it.response, InputResponse::Accept(_)) => Some(DECLINED),
-        Event::Answered(it) => match &it.response {
+        Event::InputProvided(provided) if !matches!(provided.response, InputResponse::Accept(_)) => {
+            Some(DECLINED)
+        }
+        Event::Answered(answered) => match &answered.response {
             Response::Output(ToolOutput::Error(_)) => Some(TOOL_ERROR),
             Response::Output(ToolOutput::Refused(_)) => Some(TOOL_REFUSED),
             Response::Output(ToolOutput::Ok(_))
@@ -180,7 +182,7 @@ fn trouble(event: &Event) -> Option<&'static str> {
             | Response::Echo { .. }
             | Response::Unavailable { .. } => None,
         },
-        Event::Decided(it) => it.budget_exceeded.map(|it| match it.scope {
+        Event::Decided(decided) => decided.budget_exceeded.map(|exceeded| match exceeded.scope {
             Scope::Turn => TURN_SPENT,
             Scope::Thread => THREAD_SPENT,
         }),
@@ -226,15 +228,15 @@ impl Coverage {
         let mut coverage = Self { fixtures: suite.fixtures.len(), ..Self::none(suite.graph) };
         for fixture in &suite.fixtures {
             let mut seen = Seen::default();
-            suite.live(fixture)?.log.iter().for_each(|it| seen.look(it));
-            coverage.seen.extend(seen.points.into_iter().filter(|it| coverage.known.contains(it)));
+            suite.live(fixture)?.log.iter().for_each(|event| seen.look(event));
+            coverage.seen.extend(seen.points.into_iter().filter(|point| coverage.known.contains(point)));
         }
         Ok(coverage)
     }
 
     /// Number of covered points of an aspect, and number of all its points.
     pub fn count(&self, aspect: Aspect) -> (usize, usize) {
-        let count = |points: &BTreeSet<Point>| points.iter().filter(|it| it.aspect() == aspect).count();
+        let count = |points: &BTreeSet<Point>| points.iter().filter(|point| point.aspect() == aspect).count();
         (count(&self.seen), count(&self.known))
     }
 

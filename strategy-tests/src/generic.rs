@@ -16,9 +16,9 @@ impl Suite {
     ///
     /// [`Broken`] if today's code rejects a fixture.
     pub fn transcripts(&self) -> Result<Vec<Snapshot>, Broken> {
-        let one = |it: &Fixture| {
-            let contents = lived(self.graph, &it.script).map_err(|why| it.broken(0, why))?;
-            Ok(Snapshot { folder: self.folder.clone(), name: it.name.clone(), contents })
+        let one = |fixture: &Fixture| {
+            let contents = lived(self.graph, &fixture.script).map_err(|why| fixture.broken(0, why))?;
+            Ok(Snapshot { folder: self.folder.clone(), name: fixture.name.clone(), contents })
         };
         self.fixtures.iter().map(one).collect()
     }
@@ -46,8 +46,11 @@ impl Suite {
             }
             let divergences =
                 replay(self.graph, &log).map_err(|error| fixture.broken(0, error.to_string()))?;
-            if let Some(it) = divergences.first() {
-                return Err(fixture.broken(0, format!("event {}: {}, then {}", it.seq, it.then, it.today)));
+            if let Some(divergence) = divergences.first() {
+                return Err(fixture.broken(
+                    0,
+                    format!("event {}: {}, then {}", divergence.seq, divergence.then, divergence.today),
+                ));
             }
         }
         Ok(())
@@ -70,7 +73,7 @@ impl Suite {
     /// [`Broken`] if a fixture takes an edge that is not on the map.
     pub fn dashed(&self) -> Result<Vec<String>, Broken> {
         let walked = self.walked()?;
-        let dashed = edges(self.graph).into_iter().filter(|it| !walked.contains(it));
+        let dashed = edges(self.graph).into_iter().filter(|edge| !walked.contains(edge));
         Ok(dashed.map(|(from, to)| format!("{}: {}", self.graph.name(), told(&from, &to))).collect())
     }
 
@@ -88,8 +91,8 @@ impl Suite {
                 thread.apply(&event).map_err(|error| fixture.broken(0, error.to_string()))?;
                 let Event::Asked(asked) = event else { continue };
                 let texts = read.entry(asked.node).or_default();
-                texts.extend(thread.tools().iter().map(|it| (" · tool", json(it))));
-                texts.extend(thread.schema().iter().map(|it| (" · answer", json(it))));
+                texts.extend(thread.tools().iter().map(|tool| (" · tool", json(tool))));
+                texts.extend(thread.schema().iter().map(|schema| (" · answer", json(schema))));
                 for request in asked.requests {
                     if let Request::Chat { system, .. } = request {
                         texts.insert(("", system));
@@ -132,7 +135,11 @@ fn json(value: &impl serde::Serialize) -> String {
 pub(crate) fn lived(graph: &'static dyn Graph, script: &[Event]) -> Result<String, String> {
     let told = |error: shared::InvalidLog| error.to_string();
     let lived = rerun(graph, script).map_err(told)?;
-    let left = lived.unused.iter().map(|it| format!("     no longer asked for: {it}\n")).collect::<String>();
+    let left = lived
+        .unused
+        .iter()
+        .map(|request| format!("     no longer asked for: {request}\n"))
+        .collect::<String>();
     let state = graph.fold(&lived.log).map_err(told)?.state().map_err(|error| error.to_string())?;
     Ok(format!("{}{left}\nstate {state:#}", transcript(&lived.log)))
 }
@@ -144,8 +151,7 @@ fn follows(next: &Next, event: &Event) -> bool {
         Next::Append(next) if event.is_decision() => next == event,
         Next::Append(_) => event.is_external(),
         Next::Perform(due) => {
-            let attempted =
-                matches!(event, Event::Attempted(it) if due.iter().any(|due| due.slot == it.slot));
+            let attempted = matches!(event, Event::Attempted(attempted) if due.iter().any(|due| due.slot == attempted.slot));
             event.is_external() || attempted
         }
     }
@@ -153,8 +159,8 @@ fn follows(next: &Next, event: &Event) -> bool {
 
 /// The edge that an event takes. The end by a budget belongs to the engine and is on no strategy's map.
 pub(crate) fn walk(event: &Event) -> Option<(String, Edge<String>)> {
-    let Event::Decided(it) = event else { return None };
-    it.budget_exceeded.is_none().then(|| (it.node.clone(), Edge::taken(&it.to)))
+    let Event::Decided(decided) = event else { return None };
+    decided.budget_exceeded.is_none().then(|| (decided.node.clone(), Edge::taken(&decided.to)))
 }
 
 pub(crate) fn edges(graph: &'static dyn Graph) -> Walked {

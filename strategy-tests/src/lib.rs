@@ -6,7 +6,7 @@
 //! ```
 //! #[cfg(test)]
 //! mod fixtures {
-//!     use shared::strategies::probe::Probe;
+//!     use strategies::probe::Probe;
 //!
 //!     strategy_tests::tests!(&[&Probe], "fixtures");
 //! }

@@ -53,8 +53,8 @@ pub fn flips(graph: &'static dyn Graph, log: &[Event]) -> Result<Flips, String> 
             flips.unread += 1;
             continue;
         }
-        let red = flipped.any(|it| {
-            script[n] = it.into();
+        let red = flipped.any(|event| {
+            script[n] = event.into();
             // A log that is rejected was noticed as well.
             derived(graph, &script).ok().as_ref() != Some(&before)
                 && lived(graph, &script).ok().as_ref() != Some(&shown)
@@ -78,9 +78,9 @@ fn derived(graph: &'static dyn Graph, script: &[Event]) -> Result<Vec<Value>, St
     let mut derived = Vec::new();
     for event in &log {
         thread.apply(event).map_err(told)?;
-        derived.push(if let Event::Asked(it) = event {
-            let tool_servers: Vec<_> = it.requests.iter().flat_map(named).map(|it| thread.server_tools(it)).collect();
-            let summaries: Vec<_> = it.requests.iter().filter(|it| is_summarised(it)).map(|it| thread.messages_of(it)).collect();
+        derived.push(if let Event::Asked(asked) = event {
+            let tool_servers: Vec<_> = asked.requests.iter().flat_map(named).map(|server| thread.server_tools(server)).collect();
+            let summaries: Vec<_> = asked.requests.iter().filter(|request| is_summarised(request)).map(|request| thread.messages_of(request)).collect();
             json!({
                 "event": event, "tools": thread.tools(), "tool_servers": tool_servers, "schema": thread.schema(),
                 "summaries": summaries,
@@ -142,7 +142,7 @@ fn heard(log: &[Event]) -> Vec<usize> {
     for (n, event) in log.iter().enumerate() {
         match event {
             Event::Answered(_) => open.push(n),
-            Event::Decided(it) if it.budget_exceeded.is_none() => heard.append(&mut open),
+            Event::Decided(decided) if decided.budget_exceeded.is_none() => heard.append(&mut open),
             Event::Summarised(_) => heard.append(&mut open),
             Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::TurnStarted(_) => open.clear(),
             Event::Opened(_)
@@ -184,16 +184,16 @@ const LETTERS: usize = 16;
 fn texts(value: &Value, pointer: String, places: &mut Vec<(String, usize)>) {
     match value {
         Value::Object(fields) => {
-            for (name, it) in fields {
+            for (name, value) in fields {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                texts(it, format!("{pointer}/{name}"), places);
+                texts(value, format!("{pointer}/{name}"), places);
             }
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(n, it)| texts(it, format!("{pointer}/{n}"), places));
+            items.iter().enumerate().for_each(|(n, item)| texts(item, format!("{pointer}/{n}"), places));
         }
         Value::String(text) => {
-            let is_letter = |(_, it): &(usize, u8)| it.is_ascii_alphanumeric();
+            let is_letter = |(_, byte): &(usize, u8)| byte.is_ascii_alphanumeric();
             let letters: Vec<usize> = text.bytes().enumerate().filter(is_letter).map(|(n, _)| n).collect();
             let some = letters.iter().step_by(letters.len().div_ceil(LETTERS).max(1));
             places.extend(some.map(|at| (pointer.clone(), *at)));

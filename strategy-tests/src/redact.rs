@@ -94,7 +94,7 @@ impl Redacted {
                     *found.entry(what).or_default() += 1;
                     placeholder(nth)
                 });
-                for form in [secret, plain].iter().flat_map(|it| escaped(it)) {
+                for form in [secret, plain].iter().flat_map(|text| escaped(text)) {
                     forms.entry(form).or_insert_with(|| name.clone());
                 }
             }
@@ -102,7 +102,7 @@ impl Redacted {
         let mut names: Vec<(String, String)> = forms.into_iter().collect();
         names.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
         let mut redacted = Self { log: Vec::new(), found, names };
-        redacted.log = log.iter().map(|it| redacted.hide(it)).collect::<Result<_, _>>()?;
+        redacted.log = log.iter().map(|event| redacted.hide(event)).collect::<Result<_, _>>()?;
         Ok(redacted)
     }
 
@@ -120,18 +120,18 @@ impl Redacted {
     fn hide_in(&self, value: &mut Value, free: bool) {
         match value {
             Value::Object(fields) => {
-                for (mut name, mut it) in std::mem::take(fields) {
-                    self.hide_in(&mut it, free || FREE.contains(&name.as_str()));
+                for (mut name, mut value) in std::mem::take(fields) {
+                    self.hide_in(&mut value, free || FREE.contains(&name.as_str()));
                     if free && LETTERS <= name.len() {
                         self.replace(&mut name);
                     }
-                    fields.insert(name, it);
+                    fields.insert(name, value);
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|it| self.hide_in(it, free)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide_in(item, free)),
             Value::String(text) => self.replace(text),
-            Value::Number(it) if free && is_long(it) => {
-                let digits = it.to_string();
+            Value::Number(number) if free && is_long(number) => {
+                let digits = number.to_string();
                 if let Some((_, name)) = self.names.iter().find(|(secret, _)| *secret == digits) {
                     *value = Value::from(name.as_str());
                 }
@@ -155,7 +155,7 @@ pub(crate) fn hits(event: &Event, secrets: &Secrets) -> Result<Vec<Hit>, serde_j
 fn look(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hits: &mut Vec<Hit>) {
     match value {
         Value::Object(fields) => {
-            for (name, it) in fields {
+            for (name, value) in fields {
                 let before = hits.len();
                 if free {
                     let found = secrets.find(name).into_iter();
@@ -164,12 +164,12 @@ fn look(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hi
                 // A name that contains a secret is not shown.
                 let told = if hits.len() == before { name } else { "…" };
                 let free = free || FREE.contains(&name.as_str());
-                look(it, &format!("{path}.{told}"), name, free, secrets, hits);
+                look(value, &format!("{path}.{told}"), name, free, secrets, hits);
             }
         }
         Value::Array(items) => {
-            for (n, it) in items.iter().enumerate() {
-                look(it, &format!("{path}[{n}]"), name, free, secrets, hits);
+            for (n, item) in items.iter().enumerate() {
+                look(item, &format!("{path}[{n}]"), name, free, secrets, hits);
             }
         }
         Value::String(text) => {
@@ -183,8 +183,8 @@ fn look(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hi
                 );
             }
         }
-        Value::Number(it) if free && is_secret_name(name) && is_long(it) => {
-            hits.push(hit(path, &it.to_string(), CALLED));
+        Value::Number(number) if free && is_secret_name(name) && is_long(number) => {
+            hits.push(hit(path, &number.to_string(), CALLED));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -195,8 +195,8 @@ fn hit(path: &str, secret: &str, what: &str) -> Hit {
 }
 
 /// Reports whether a number is too long for a count.
-fn is_long(it: &Number) -> bool {
-    LETTERS <= it.to_string().len()
+fn is_long(number: &Number) -> bool {
+    LETTERS <= number.to_string().len()
 }
 
 /// A secret as it reads outside of JSON.
@@ -226,9 +226,9 @@ fn escaped(secret: &str) -> Vec<String> {
 fn escape(text: &str, is_ascii: bool) -> String {
     let quoted = Value::from(text).to_string();
     let mut units = [0; 2];
-    let letter = |it: char| match it.is_ascii() || !is_ascii {
-        true => it.to_string(),
-        false => it.encode_utf16(&mut units).iter().map(|it| format!("\\u{it:04x}")).collect(),
+    let letter = |char: char| match char.is_ascii() || !is_ascii {
+        true => char.to_string(),
+        false => char.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
     };
     quoted[1..quoted.len() - 1].chars().map(letter).collect()
 }
@@ -240,7 +240,7 @@ fn replace(text: &mut String, secret: &str, name: &str) {
     } else if WORD <= length {
         *text = text.replace(secret, name);
     } else if LETTERS <= length {
-        let is_apart = |it: Option<char>| it.is_none_or(|it| !it.is_alphanumeric());
+        let is_apart = |char: Option<char>| char.is_none_or(|char| !char.is_alphanumeric());
         let is_word = |at: usize| {
             is_apart(text[..at].chars().next_back()) && is_apart(text[at + length..].chars().next())
         };

@@ -30,8 +30,8 @@ impl Parted {
 /// [`InvalidLog`] if today's code rejects the log.
 pub(crate) fn parted(graph: &'static dyn Graph, log: &[Event]) -> Result<Option<Parted>, InvalidLog> {
     let lived = rerun(graph, log)?.log;
-    let mut today = lived.into_iter().filter(|it| !matches!(it, Event::Attempted(_)));
-    for (seq, then) in log.iter().enumerate().filter(|(_, it)| !matches!(it, Event::Attempted(_))) {
+    let mut today = lived.into_iter().filter(|event| !matches!(event, Event::Attempted(_)));
+    for (seq, then) in log.iter().enumerate().filter(|(_, event)| !matches!(event, Event::Attempted(_))) {
         match today.next() {
             Some(today) if today == *then => {}
             today => return Ok(Some(Parted { seq, then: Some(then.clone()), today })),

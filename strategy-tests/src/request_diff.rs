@@ -39,25 +39,25 @@ pub fn nearest<'a>(
     recorded: impl IntoIterator<Item = &'a Request>,
 ) -> Option<(&'a Request, Difference)> {
     let today = serde_json::to_value(wanted).ok()?;
-    let far = |it: &'a Request| {
+    let far = |request: &'a Request| {
         let mut found = Vec::new();
-        differ(&serde_json::to_value(it).ok()?, &today, "", &mut found);
-        let kind = found.iter().any(|it| it.path.starts_with("request,"));
-        Some(((kind, found.len()), it, found.into_iter().next()?))
+        differ(&serde_json::to_value(request).ok()?, &today, "", &mut found);
+        let kind = found.iter().any(|difference| difference.path.starts_with("request,"));
+        Some(((kind, found.len()), request, found.into_iter().next()?))
     };
     let all = recorded.into_iter().filter_map(far);
-    all.min_by_key(|(far, ..)| *far).map(|(_, it, first)| (it, first))
+    all.min_by_key(|(far, ..)| *far).map(|(_, request, first)| (request, first))
 }
 
 fn differ(then: &Value, today: &Value, path: &str, found: &mut Vec<Difference>) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match (then, today) {
         (Value::Object(then), Value::Object(today)) => {
-            for (name, it) in then {
-                differ(it, today.get(name).unwrap_or(&Value::Null), &below(name), found);
+            for (name, value) in then {
+                differ(value, today.get(name).unwrap_or(&Value::Null), &below(name), found);
             }
-            for (name, it) in today.iter().filter(|(name, _)| !then.contains_key(*name)) {
-                differ(&Value::Null, it, &below(name), found);
+            for (name, value) in today.iter().filter(|(name, _)| !then.contains_key(*name)) {
+                differ(&Value::Null, value, &below(name), found);
             }
         }
         (Value::Array(then), Value::Array(today)) => {
@@ -73,8 +73,9 @@ fn differ(then: &Value, today: &Value, path: &str, found: &mut Vec<Difference>) 
             found.push(Difference { path, then: around(then, same), today: around(today, same) });
         }
         _ => {
-            let told =
-                |it: &Value| if it.is_null() { "nothing".to_owned() } else { around(&it.to_string(), 0) };
+            let told = |value: &Value| {
+                if value.is_null() { "nothing".to_owned() } else { around(&value.to_string(), 0) }
+            };
             found.push(Difference { path: path.to_owned(), then: told(then), today: told(today) });
         }
     }

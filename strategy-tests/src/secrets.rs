@@ -67,7 +67,7 @@ const ANNOUNCED: &[(&str, &str, MayBe)] = &[
         is_mixed,
     ),
     ("what is called an authorization", r#"(?i)authorization\\*["']?\s*[:=]\s*\\*["']?basic\s+"#, |value| {
-        let camel = |it: &[u8]| it[0].is_ascii_lowercase() && it[1].is_ascii_uppercase();
+        let camel = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
         is_mixed(value)
             || (LEAST <= value.len() && (value.ends_with('=') || value.as_bytes().windows(2).any(camel)))
     }),
@@ -124,10 +124,10 @@ impl Secrets {
     pub fn find(&self, text: &str) -> Vec<(Range<usize>, &str)> {
         let mut found = Vec::new();
         for Pattern { what, shape, announces } in &self.0 {
-            for it in shape.captures_iter(text) {
-                let Some(all) = it.get(0) else { continue };
+            for captures in shape.captures_iter(text) {
+                let Some(all) = captures.get(0) else { continue };
                 let secret = match announces {
-                    None => it.get(1).unwrap_or(all).range(),
+                    None => captures.get(1).unwrap_or(all).range(),
                     Some(is_secret) => {
                         let value = value(text, all.end());
                         if !is_secret(&text[value.clone()]) {
@@ -139,20 +139,20 @@ impl Secrets {
                 found.push((secret, what.as_str()));
             }
         }
-        let random = words(text).filter(|it| is_random(&text[it.clone()]));
-        found.extend(random.map(|it| (it, "random letters")));
-        found.retain(|(it, _)| !it.is_empty() && !is_placeholder(&text[it.clone()]));
-        found.sort_by_key(|(it, _)| (it.start, Reverse(it.end)));
+        let random = words(text).filter(|range| is_random(&text[range.clone()]));
+        found.extend(random.map(|range| (range, "random letters")));
+        found.retain(|(range, _)| !range.is_empty() && !is_placeholder(&text[range.clone()]));
+        found.sort_by_key(|(range, _)| (range.start, Reverse(range.end)));
         let mut united = Vec::<(Range<usize>, usize, &str)>::new();
-        for (it, what) in found {
+        for (at, what) in found {
             match united.last_mut() {
-                Some((range, longest, of)) if it.start < range.end => {
-                    if *longest < it.len() {
-                        (*longest, *of) = (it.len(), what);
+                Some((range, longest, of)) if at.start < range.end => {
+                    if *longest < at.len() {
+                        (*longest, *of) = (at.len(), what);
                     }
-                    range.end = range.end.max(it.end);
+                    range.end = range.end.max(at.end);
                 }
-                Some(_) | None => united.push((it.clone(), it.len(), what)),
+                Some(_) | None => united.push((at.clone(), at.len(), what)),
             }
         }
         united.into_iter().map(|(range, _, what)| (range, what)).collect()
@@ -166,7 +166,7 @@ impl Secrets {
 fn value(text: &str, from: usize) -> Range<usize> {
     let rest = &text[from..];
     let depth = rest.len() - rest.trim_start_matches('\\').len();
-    let Some(quote) = rest[depth..].chars().next().filter(|it| matches!(it, '"' | '\'')) else {
+    let Some(quote) = rest[depth..].chars().next().filter(|char| matches!(char, '"' | '\'')) else {
         return bare(rest, from);
     };
     let (start, value) = (from + depth + 1, &rest[depth + 1..]);
@@ -183,18 +183,18 @@ fn value(text: &str, from: usize) -> Range<usize> {
 }
 
 fn bare(value: &str, from: usize) -> Range<usize> {
-    let separates = |it: char| it.is_whitespace() || "\"',;&<>{}[]".contains(it);
+    let separates = |char: char| char.is_whitespace() || "\"',;&<>{}[]".contains(char);
     let value = &value[..value.find(separates).unwrap_or(value.len())];
     from..from + value.trim_end_matches('\\').len()
 }
 
 /// Reports whether letters and digits are mixed, as in no word.
 fn is_mixed(value: &str) -> bool {
-    let has = |what: fn(&char) -> bool| value.chars().any(|it| what(&it));
+    let has = |what: fn(&char) -> bool| value.chars().any(|char| what(&char));
     LEAST_MIXED <= value.len()
         && has(char::is_ascii_digit)
         && has(char::is_ascii_alphabetic)
-        && !has(|it| it.is_whitespace())
+        && !has(|char| char.is_whitespace())
 }
 
 /// Reports whether a field of this name contains a secret.
@@ -209,17 +209,18 @@ pub(crate) fn placeholder(nth: usize) -> String {
 }
 
 pub(crate) fn is_placeholder(text: &str) -> bool {
-    text.strip_prefix("SECRET_").is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
+    text.strip_prefix("SECRET_")
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Ranges of the characters that tokens consist of.
 fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
-    let is_part = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'-' | b'+' | b'=');
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'=');
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
-        at += bytes[at..].iter().position(|it| is_part(*it))?;
-        let length = bytes[at..].iter().position(|it| !is_part(*it)).unwrap_or(bytes.len() - at);
+        at += bytes[at..].iter().position(|byte| is_part(*byte))?;
+        let length = bytes[at..].iter().position(|byte| !is_part(*byte)).unwrap_or(bytes.len() - at);
         at += length;
         Some(at - length..at)
     })
@@ -236,9 +237,9 @@ fn is_random(word: &str) -> bool {
         return false;
     }
     let parts: Vec<bool> =
-        word.bytes().filter(u8::is_ascii_alphanumeric).map(|it| it.is_ascii_digit()).collect();
-    let changes = parts.windows(2).filter(|it| it[0] != it[1]).count();
-    let is_hex = word.bytes().all(|it| it.is_ascii_hexdigit());
+        word.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.is_ascii_digit()).collect();
+    let changes = parts.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let is_hex = word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let least = if is_hex { 3.0 } else { 3.5 };
     parts.len() <= changes * 6 && least <= entropy(word)
 }
@@ -246,15 +247,15 @@ fn is_random(word: &str) -> bool {
 /// Entropy in bits per letter.
 fn entropy(word: &str) -> f64 {
     let mut counts = BTreeMap::<u8, u32>::new();
-    word.bytes().for_each(|it| *counts.entry(it).or_default() += 1);
+    word.bytes().for_each(|byte| *counts.entry(byte).or_default() += 1);
     let length = word.len() as f64;
-    counts.values().map(|it| f64::from(*it) / length).map(|it| -it * it.log2()).sum()
+    counts.values().map(|count| f64::from(*count) / length).map(|share| -share * share.log2()).sum()
 }
 
 /// Ids of turns and threads are no secrets.
 fn is_uuid(word: &str) -> bool {
-    let dashed = |(n, it): (usize, u8)| {
-        if matches!(n, 8 | 13 | 18 | 23) { it == b'-' } else { it.is_ascii_hexdigit() }
+    let dashed = |(n, byte): (usize, u8)| {
+        if matches!(n, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() }
     };
     word.len() == 36 && word.bytes().enumerate().all(dashed)
 }

@@ -64,10 +64,10 @@ impl<K: Ord + Clone> Cover<K> {
             }
             return;
         }
-        if self.kept.keys().any(|it| shows.is_subset(it)) {
+        if self.kept.keys().any(|set| shows.is_subset(set)) {
             return;
         }
-        self.kept.retain(|it, _| !it.is_subset(&shows));
+        self.kept.retain(|set, _| !set.is_subset(&shows));
         self.kept.insert(shows, candidate);
         if self.most < self.kept.len() {
             self.drop_one();
@@ -77,9 +77,9 @@ impl<K: Ord + Clone> Cover<K> {
     /// Drops the candidate with the fewest points among those that show no point alone.
     fn drop_one(&mut self) {
         let mut shown = vec![0_usize; self.wanted.len()];
-        self.kept.keys().flatten().for_each(|it| shown[*it] += 1);
-        let spare = self.kept.keys().filter(|it| it.iter().all(|it| 1 < shown[*it]));
-        if let Some(least) = spare.min_by_key(|it| it.len()).cloned() {
+        self.kept.keys().flatten().for_each(|nth| shown[*nth] += 1);
+        let spare = self.kept.keys().filter(|set| set.iter().all(|nth| 1 < shown[*nth]));
+        if let Some(least) = spare.min_by_key(|set| set.len()).cloned() {
             self.kept.remove(&least);
         }
     }
@@ -94,19 +94,19 @@ impl<K: Ord + Clone> Cover<K> {
         let mut open: BTreeSet<usize> = (0..self.wanted.len()).collect();
         let mut chosen = Vec::new();
         loop {
-            let new = |it: &BTreeSet<usize>| it.intersection(&open).count();
+            let new = |set: &BTreeSet<usize>| set.intersection(&open).count();
             let most = self
                 .kept
                 .iter()
-                .max_by_key(|(it, of)| (new(it), std::cmp::Reverse((of.events, of.key.clone()))));
-            let Some((set, _)) = most.filter(|(it, _)| 0 < new(it)) else { break };
+                .max_by_key(|(set, of)| (new(set), std::cmp::Reverse((of.events, of.key.clone()))));
+            let Some((set, _)) = most.filter(|(set, _)| 0 < new(set)) else { break };
             let set = set.clone();
             let Some(thread) = self.kept.remove(&set) else { break };
-            let shows = set.intersection(&open).map(|it| self.wanted[*it].clone()).collect();
-            open.retain(|it| !set.contains(it));
+            let shows = set.intersection(&open).map(|nth| self.wanted[*nth].clone()).collect();
+            open.retain(|nth| !set.contains(nth));
             chosen.push(Chosen { thread, shows });
         }
-        (chosen, open.into_iter().map(|it| self.wanted[it].clone()).collect())
+        (chosen, open.into_iter().map(|nth| self.wanted[nth].clone()).collect())
     }
 }
 

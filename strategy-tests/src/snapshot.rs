@@ -43,7 +43,8 @@ impl Snapshot {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             other => other?,
         };
-        let body = text.strip_prefix("---\n").and_then(|it| it.split_once("\n---\n")).map(|(_, body)| body);
+        let body =
+            text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")).map(|(_, body)| body);
         Ok(body.is_some_and(|it| it.trim_end() == self.contents.trim_end()))
     }
 }

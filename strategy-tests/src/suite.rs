@@ -88,7 +88,7 @@ impl Fixture {
         if !matches!(script.first(), Some(Event::Opened(_))) {
             return Err(broken(1, "a fixture begins with the event \"opened\"".to_owned()));
         }
-        let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Ok(Self { name, path, script })
     }
 
@@ -105,7 +105,7 @@ impl Fixture {
 
 /// Fixtures in a folder, sorted by name.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Broken> {
-    within(folder, |it| it.extension().is_some_and(|it| it == "jsonl"))
+    within(folder, |path| path.extension().is_some_and(|extension| extension == "jsonl"))
 }
 
 /// Paths in a folder that match, sorted by name.
@@ -116,8 +116,10 @@ pub(crate) fn within(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Ve
         why: format!("there are no fixtures: {error}"),
     };
     let entries = fs::read_dir(folder).map_err(broken)?;
-    let mut paths =
-        entries.map(|it| it.map(|it| it.path())).collect::<Result<Vec<_>, _>>().map_err(broken)?;
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(broken)?;
     paths.retain(|it| wanted(it));
     paths.sort();
     Ok(paths)

@@ -58,8 +58,9 @@ impl Milvus {
         milvus.args(["server", "--host", "127.0.0.1", "--data-dir", "data"]);
         milvus.args(["--port", &self.server.port().to_string()]);
         // The port is open once the server is ready.
-        let ready =
-            |port| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map(drop).map_err(|it| it.to_string());
+        let ready = |port| {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map(drop).map_err(|error| error.to_string())
+        };
         self.server.start(milvus, ready);
     }
 }

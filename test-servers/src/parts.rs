@@ -109,7 +109,7 @@ pub(crate) fn made(
         return fail(error.to_string());
     }
     // The kernel releases the lock when its holder ends.
-    let lock = File::create(folder.with_extension("lock")).and_then(|it| it.lock().map(|()| it));
+    let lock = File::create(folder.with_extension("lock")).and_then(|file| file.lock().map(|()| file));
     let _alone = match lock {
         Ok(lock) => lock,
         Err(error) => return fail(error.to_string()),
@@ -119,7 +119,8 @@ pub(crate) fn made(
     }
     // Exists only if an earlier process was killed.
     let _ = fs::remove_dir_all(&folder);
-    let whole = || fs::write(folder.join(WHOLE), format!("{packages:?}\n")).map_err(|it| it.to_string());
+    let whole =
+        || fs::write(folder.join(WHOLE), format!("{packages:?}\n")).map_err(|error| error.to_string());
     match make(&folder).and_then(|()| whole()) {
         Ok(()) => folder,
         Err(why) => {
@@ -131,7 +132,7 @@ pub(crate) fn made(
 
 /// Cargo's target folder, so that `cargo clean` removes the packages too.
 fn target() -> PathBuf {
-    let told = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).filter(|it| it.is_absolute());
+    let told = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
     told.unwrap_or_else(|| {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
         workspace.unwrap_or(Path::new(".")).join("target")
@@ -149,6 +150,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).join("\n");
+    let said =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).join("\n");
     Err(format!("{line}: {}\n{said}", output.status))
 }

@@ -327,7 +327,8 @@ impl Programs {
 
     /// Command line of a server.
     fn postgres(&self, data: &Path, port: u16, more: &[&str]) -> Vec<String> {
-        let settings = SETTINGS.iter().chain(more).flat_map(|it| ["-c".to_owned(), (*it).to_owned()]);
+        let settings =
+            SETTINGS.iter().chain(more).flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]);
         let program = self.folder.join("postgres").display().to_string();
         [program, "-D".to_owned(), data.display().to_string(), "-p".to_owned(), port.to_string()]
             .into_iter()

@@ -63,7 +63,7 @@ impl RedisCluster {
             let info = node.ask("CLUSTER INFO");
             ["cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3"]
                 .iter()
-                .all(|it| info.contains(it))
+                .all(|line| info.contains(line))
         };
         while !self.nodes.iter().all(agrees) {
             assert!(

@@ -77,7 +77,7 @@ impl RedisSentinel {
     ///
     /// If there is none.
     pub fn primary(&mut self) -> &mut Redis {
-        self.nodes.iter_mut().find(|it| is_primary(it)).expect("a primary")
+        self.nodes.iter_mut().find(|node| is_primary(node)).expect("a primary")
     }
 
     /// Makes the replica the primary; the old one lives on as a replica.
@@ -113,7 +113,7 @@ impl Drop for RedisSentinel {
 }
 
 fn is_primary(node: &Redis) -> bool {
-    ask(node.ports().0, "INFO replication").is_ok_and(|it| it.contains("role:master"))
+    ask(node.ports().0, "INFO replication").is_ok_and(|info| info.contains("role:master"))
 }
 
 fn wait_until(what: &str, condition: impl Fn() -> bool) {

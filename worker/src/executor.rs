@@ -13,7 +13,8 @@ use std::{
 use futures::FutureExt as _;
 use queue::{BlockedBy, Deaths, Job, QueueError, Schedule, Slots, rate_limits::MAX_PAUSE};
 use shared::RunStatus;
-use store::{Log, PauseKind, Store, ThreadLog};
+use store::{PauseKind, Store};
+use threads::{Log, ThreadLog};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep},
@@ -268,7 +269,7 @@ impl<L: Log> JobExecutor<L> {
         log: Option<ThreadLog>,
         panic: &str,
     ) -> Result<StepOutcome, store::Error> {
-        let node = log.as_ref().and_then(|it| it.thread().node()).unwrap_or_default();
+        let node = log.as_ref().and_then(|log| log.thread().node()).unwrap_or_default();
         error!(node, panic, "strategy panicked; failing its turn");
         let reason = format!(
             "the strategy panicked at node {node:?}: {panic}; hint: fix the strategy, then run: turnfold turn retry"
@@ -280,8 +281,8 @@ impl<L: Log> JobExecutor<L> {
     /// Fails the turn of a job that killed too many workers. If one more died of failing it, even folding the log is deadly, and
     /// the thread is parked without a look at the log.
     async fn give_up(&self, job: &Job, reason: &str) -> Result<StepOutcome, store::Error> {
-        if job.deaths.as_ref().is_some_and(|it| self.limits.deaths < it.count) {
-            return store::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle);
+        if job.deaths.as_ref().is_some_and(|deaths| self.limits.deaths < deaths.count) {
+            return threads::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle);
         }
         self.fail_or_park(job, reason).await
     }
@@ -290,7 +291,7 @@ impl<L: Log> JobExecutor<L> {
     async fn fail_or_park(&self, job: &Job, reason: &str) -> Result<StepOutcome, store::Error> {
         match AssertUnwindSafe(self.steps.fail_turn(job.thread, reason)).catch_unwind().await {
             Ok(Err(store::Error::Stuck { .. })) | Err(_) => {
-                store::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle)
+                threads::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle)
             }
             Ok(outcome) => outcome,
         }
@@ -306,7 +307,7 @@ impl<L: Log> JobExecutor<L> {
     /// [`store::Error::Stale`], [`store::Error::CancelRequested`] and [`store::Error::Unavailable`]: the failure is then not
     /// this worker's to record.
     async fn store_decided(&self, log: Option<ThreadLog>) -> Result<(), store::Error> {
-        let Some(mut log) = log.filter(|it| !it.begins_turn()) else { return Ok(()) };
+        let Some(mut log) = log.filter(|log| !log.begins_turn()) else { return Ok(()) };
         match log.flush(&self.steps.parts).await {
             Err(
                 err @ (store::Error::Stale { .. }

@@ -69,7 +69,7 @@ impl InFlight {
 
     /// Copies of all running jobs.
     pub(crate) fn jobs(&self) -> Vec<Job> {
-        self.lock().values().map(|it| it.job.clone()).collect()
+        self.lock().values().map(|entry| entry.job.clone()).collect()
     }
 
     /// Aborts all running jobs and returns them.
@@ -86,7 +86,7 @@ impl InFlight {
 
     /// Removes a finished job. Returns true if its thread was enqueued again while it ran.
     pub(crate) fn remove(&self, job: &Job) -> bool {
-        self.lock().remove(&job.thread).is_some_and(|it| it.was_woken)
+        self.lock().remove(&job.thread).is_some_and(|entry| entry.was_woken)
     }
 
     /// Wakes the thread's job, if one is running, so that it checks the log for events of other processes.
@@ -105,7 +105,7 @@ impl InFlight {
     /// may as well finish. If another worker did take over, the log accepts the writes of only one of them.
     pub(crate) fn lease_lost(&self, job: &Job) -> bool {
         let running = self.lock();
-        let Some(entry) = running.get(&job.thread).filter(|it| it.job.token == job.token) else {
+        let Some(entry) = running.get(&job.thread).filter(|entry| entry.job.token == job.token) else {
             return false;
         };
         warn!(thread = %job.thread, "lease lost; checking whether another worker took over");

@@ -8,7 +8,8 @@ use std::{collections::BTreeSet, time::Duration};
 use futures::{Stream, StreamExt as _, stream};
 use queue::Schedule;
 use shared::{Attempt, Event, RunStatus};
-use store::{Error, Head, Log, ThreadLog};
+use store::{Error, Head};
+use threads::{Log, ThreadLog};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep},
@@ -35,8 +36,9 @@ struct LateAnswers {
 impl<L: Log> StepRunner<L> {
     /// Settles doubts with the answers that could not be stored in `log`, because it is out of date.
     pub(crate) async fn settle_doubts_of(&self, log: &ThreadLog) {
-        let is_outcome =
-            |it: &&Event| matches!(it, Event::Answered(_) | Event::AttemptFailed(_) | Event::TaskStarted(_));
+        let is_outcome = |event: &&Event| {
+            matches!(event, Event::Answered(_) | Event::AttemptFailed(_) | Event::TaskStarted(_))
+        };
         let answers: Vec<Event> = log.unwritten().iter().take_while(is_outcome).cloned().collect();
         let none = stream::empty::<Vec<Sent>>();
         self.settle_doubts(*log.head(), answers, BTreeSet::new(), none, &Notify::new()).await;
@@ -85,7 +87,7 @@ impl<L: Log> StepRunner<L> {
             return Ok(());
         }
         // An outcome that leaves the doubt cannot be folded.
-        let settled = late.answers.iter().filter(|it| log.push((*it).clone()).is_ok()).count();
+        let settled = late.answers.iter().filter(|answer| log.push((*answer).clone()).is_ok()).count();
         match log.flush(&self.parts).await {
             Err(Error::Stale { .. }) => return Ok(()),
             other => other?,
@@ -116,7 +118,7 @@ impl LateAnswers {
     fn forget_settled(&mut self, log: &ThreadLog) {
         let before = usize::try_from(self.head.seq).unwrap_or(usize::MAX);
         let in_doubt = |slot: usize| matches!(log.thread().last_attempt(slot), Some(Attempt { seq, is_in_doubt: true }) if seq < before);
-        self.answers.retain(|it| it.slot().is_some_and(in_doubt));
+        self.answers.retain(|answer| answer.slot().is_some_and(in_doubt));
         self.in_flight.retain(|slot| in_doubt(*slot));
     }
 }

@@ -22,7 +22,6 @@ mod perform;
 mod registration;
 mod request_metrics;
 mod retry_policy;
-mod running_time;
 mod running_turns;
 mod shutdown;
 mod step;
@@ -32,7 +31,6 @@ mod thread_cache;
 mod turn_limits;
 mod version_skew;
 mod worker;
-pub mod world;
 
 pub use admission::RequestAdmission;
 pub use backoff::Backoff;

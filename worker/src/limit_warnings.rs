@@ -34,7 +34,7 @@ impl LimitWarnings {
 
     fn is_due(&self, limit: &str) -> bool {
         let mut mentioned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if mentioned.get(limit).is_some_and(|it| it.elapsed() < QUIET) {
+        if mentioned.get(limit).is_some_and(|at| at.elapsed() < QUIET) {
             return false;
         }
         mentioned.insert(limit.to_owned(), Instant::now());

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use queue::{BlockedBy, Job};
 use shared::RunStatus;
-use store::{Error, Log, ThreadLog};
+use store::Error;
+use threads::{Log, ThreadLog};
 use tracing::{debug, warn};
 
 use crate::step::{StepOutcome, StepRunner};

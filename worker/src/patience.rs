@@ -28,7 +28,7 @@ impl Waiting {
     ///
     /// An optional request does not wait for a server that was found dead before.
     pub(crate) fn over(&self, standing: &Standing) -> Option<Fault> {
-        let out_for = standing.out_for.filter(|it| self.give_up_after <= *it)?;
+        let out_for = standing.out_for.filter(|duration| self.give_up_after <= *duration)?;
         let waited = self.waited.unwrap_or_default();
         (self.is_optional || self.give_up_after <= waited).then(|| given_up(out_for, &standing.reason))
     }
@@ -105,7 +105,7 @@ fn a_request_is_given_up_when_it_and_its_model_waited_long_enough() {
         is_optional,
     };
     let blocked = |waited, out_for, is_optional| {
-        waiting(waited, is_optional).over(&standing(out_for)).map(|it| it.error)
+        waiting(waited, is_optional).over(&standing(out_for)).map(|fault| fault.error)
     };
     let given_up = Some("given up after 15 min of waiting: model a/b has taken no request".to_owned());
     assert_eq!(blocked(Some(900), Some(900), false), given_up);
@@ -117,7 +117,7 @@ fn a_request_is_given_up_when_it_and_its_model_waited_long_enough() {
     let left = |waited, out_for, is_optional| waiting(waited, is_optional).left(&standing(out_for)).as_secs();
     assert_eq!((left(Some(100), Some(890), false), left(Some(100), Some(890), true)), (800, 10));
     let refused = |waited, out_for| {
-        waiting(Some(waited), false).over_after_refusal(&standing(out_for), "no").map(|it| it.error)
+        waiting(Some(waited), false).over_after_refusal(&standing(out_for), "no").map(|fault| fault.error)
     };
     assert_eq!(refused(3_599, None), None);
     assert_eq!(refused(3_600, None), Some("given up after 60 min of waiting: no".to_owned()));

@@ -6,7 +6,8 @@ use std::{
 };
 
 use queue::{BlockReason, BlockedBy, Schedule};
-use store::{Backends, Log, Pause, PauseKind, ThreadId};
+use store::{Pause, PauseKind, ThreadId};
+use threads::{Backends, Log};
 use tracing::{info, warn};
 
 /// Maximum blocked threads remembered. Any other becomes due when its delay ends, a little later.
@@ -59,14 +60,14 @@ impl Pauses {
     /// Replaces the active pauses. Returns the threads whose pause ended.
     fn update(&self, pauses: Vec<Pause>) -> BTreeSet<ThreadId> {
         let now: BTreeMap<PauseKey, Pause> =
-            pauses.into_iter().map(|it| ((it.kind, it.name.clone()), it)).collect();
+            pauses.into_iter().map(|pause| ((pause.kind, pause.name.clone()), pause)).collect();
         let mut state = self.lock();
         let before = std::mem::replace(&mut state.active, now);
         let State { active, blocked } = &mut *state;
         active
             .values()
-            .filter(|it| !before.contains_key(&(it.kind, it.name.clone())))
-            .for_each(|it| info!("{it}"));
+            .filter(|pause| !before.contains_key(&(pause.kind, pause.name.clone())))
+            .for_each(|pause| info!("{pause}"));
         let mut resumed = BTreeSet::new();
         blocked.retain(|thread, by| active.contains_key(by) || !resumed.insert(*thread));
         if !resumed.is_empty() {
@@ -85,7 +86,7 @@ fn a_blocked_thread_is_returned_once_its_pause_ends() {
     let pauses = Pauses::default();
     let [a, b] = [1, 2].map(uuid::Uuid::from_u128);
     let [model, strategy] =
-        [PauseKind::Model, PauseKind::Strategy].map(|it| Pause::new(it, "x", "dear", "Ada"));
+        [PauseKind::Model, PauseKind::Strategy].map(|kind| Pause::new(kind, "x", "dear", "Ada"));
     assert_eq!(pauses.block_reason(a, PauseKind::Model, "x"), None);
     assert!(pauses.update(vec![model.clone(), strategy.clone()]).is_empty());
     let why = pauses.block_reason(a, PauseKind::Model, "x").unwrap();
@@ -98,6 +99,8 @@ fn a_blocked_thread_is_returned_once_its_pause_ends() {
 }
 
 async fn enqueue<L: Log>(parts: &Backends<L>, thread: ThreadId) -> Result<(), String> {
-    let Some(lane) = parts.store.lane(thread).await.map_err(|it| it.to_string())? else { return Ok(()) };
-    parts.queue.enqueue(thread, &lane, Schedule::Now).await.map_err(|it| it.to_string())
+    let Some(lane) = parts.store.lane(thread).await.map_err(|error| error.to_string())? else {
+        return Ok(());
+    };
+    parts.queue.enqueue(thread, &lane, Schedule::Now).await.map_err(|error| error.to_string())
 }

@@ -8,7 +8,8 @@ use queue::{
     rate_limits::{Demand, MAX_PAUSE, Refusal, Reservation, Standing, Subject},
 };
 use shared::{Attempted, Event, Fault, FaultKind, PendingRequest, Request, Response};
-use store::{Error, Head, Log, PauseKind, ThreadId, ThreadLog};
+use store::{Error, Head, PauseKind, ThreadId};
+use threads::{Log, ThreadLog};
 use tokio::{sync::Notify, time::Instant};
 use tracing::warn;
 
@@ -19,8 +20,8 @@ use crate::{
     request_metrics,
     retry_policy::RetryPolicy,
     step::{StepOutcome, StepRunner},
-    world::{DeltaSink, DiscardDeltas, Outcome, RequestContext},
 };
+use world::{DeltaSink, DiscardDeltas, Outcome, RequestContext};
 
 /// Delay before rate limits are asked again after they could not be reached.
 pub(crate) const LIMITS_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -102,7 +103,7 @@ impl<L: Log> StepRunner<L> {
             let blocked = blocked.filter(|_| !gives_up);
             return Ok(blocked.map(|(after, why)| StepOutcome::Blocked { after, why }));
         }
-        for (attempt, _) in requests.iter().filter(|(it, _)| it.is_write()) {
+        for (attempt, _) in requests.iter().filter(|(attempt, _)| attempt.is_write()) {
             log.push(Attempted { slot: attempt.slot, worker: self.name.clone() }.into())?;
         }
         log.flush(&self.parts).await?;
@@ -136,7 +137,7 @@ impl<L: Log> StepRunner<L> {
                 admitted.events.push(unsent(log, due.slot, fault));
                 continue;
             }
-            if waiting.waited.is_none() && standing.out_for.is_some_and(|it| RECORD_AFTER <= it) {
+            if waiting.waited.is_none() && standing.out_for.is_some_and(|duration| RECORD_AFTER <= duration) {
                 let fault = Fault::unavailable(&standing.reason, None);
                 admitted.events.push(unsent(log, due.slot, fault));
             }
@@ -172,8 +173,8 @@ impl<L: Log> StepRunner<L> {
         let mut demands = self.world.demands(thread, &context);
         let limits = &self.admission.limits;
         let subject = self.world.subject(&due.request);
-        if let Some(subject) = subject.as_ref().filter(|it| limits.is_refusing(it))
-            && demands.iter().all(|it| it.subject != *subject)
+        if let Some(subject) = subject.as_ref().filter(|subject| limits.is_refusing(subject))
+            && demands.iter().all(|demand| demand.subject != *subject)
         {
             demands.push(Demand::unlimited(subject.clone(), thread.tenant()));
         }
@@ -216,7 +217,7 @@ impl<L: Log> StepRunner<L> {
         };
         let answer = &answer;
         let send_one = |(due, permit): (PendingRequest, Option<PermitGuard>)| async move {
-            let deltas = answer.as_ref().map_or(&DiscardDeltas as &dyn DeltaSink, |it| it);
+            let deltas = answer.as_ref().map_or(&DiscardDeltas as &dyn DeltaSink, |stream| stream);
             let key = &idempotency_key(id, &due);
             let context = RequestContext { thread: id, due: &due, key, node, deltas };
             let sent = Instant::now();
@@ -227,8 +228,11 @@ impl<L: Log> StepRunner<L> {
             };
             (due.slot, self.conclude(log, &due, priority, sent, outcome).await)
         };
-        let mut writes: BTreeSet<usize> =
-            admitted.iter().filter(|(it, _)| it.is_write()).map(|(it, _)| it.slot).collect();
+        let mut writes: BTreeSet<usize> = admitted
+            .iter()
+            .filter(|(attempt, _)| attempt.is_write())
+            .map(|(attempt, _)| attempt.slot)
+            .collect();
         let mut left = admitted.len();
         let in_flight: FuturesUnordered<_> = admitted.into_iter().map(send_one).collect();
         let mut arriving = in_flight.ready_chunks(left);
@@ -364,15 +368,15 @@ impl<L: Log> StepRunner<L> {
 /// **Invariant:** an earlier attempt of a repeatable write that got no answer stays in doubt.
 fn unsent(log: &ThreadLog, slot: usize, fault: Fault) -> Event {
     let mut event = log.thread().receive(slot, Err(fault), 0);
-    if let Event::AttemptFailed(it) = &mut event {
-        it.in_doubt |= log.thread().unresolved_writes().contains(&slot);
+    if let Event::AttemptFailed(failed) = &mut event {
+        failed.in_doubt |= log.thread().unresolved_writes().contains(&slot);
     }
     event
 }
 
 /// Returns true for the last attempt of a request that is not repeated.
 fn is_final(event: &Event) -> bool {
-    matches!(event, Event::AttemptFailed(it) if it.retry_after_ms.is_none())
+    matches!(event, Event::AttemptFailed(failed) if failed.retry_after_ms.is_none())
 }
 
 /// Returns true if the model or server took the request, whatever it answered.

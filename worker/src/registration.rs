@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fs, process, sync::Arc, time::Duration};
 
 use metrics::metrics;
-use store::{Log, WorkerRecord};
+use store::WorkerRecord;
+use threads::Log;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 use uuid::Uuid;
@@ -27,7 +28,7 @@ impl<L: Log> Registration<L> {
     pub(crate) fn new(executor: Arc<JobExecutor<L>>, slots: usize) -> Self {
         let steps = &executor.steps;
         let strategies: BTreeMap<String, u32> =
-            steps.strategies.all().map(|it| (it.name().to_owned(), it.version())).collect();
+            steps.strategies.all().map(|graph| (graph.name().to_owned(), graph.version())).collect();
         let now = steps.parts.store.now();
         let record = WorkerRecord {
             id: Uuid::now_v7(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use metrics::{ModelRequest, RequestKind, metrics};
 use shared::{FaultKind, Request, Usage};
 
-use crate::world::Outcome;
+use world::Outcome;
 
 /// Counts a request that ended. A request that the log answers, and one of the strategy `probe`, are not counted.
 pub(crate) fn count(tenant: &str, request: &Request, duration: Duration, outcome: &Outcome) {

@@ -46,8 +46,8 @@ impl RetryPolicy {
 
     /// Writes the number of attempts into a failed attempt, unless it is the default. The log decides when they are used up.
     pub(crate) fn limit_attempts(&self, mut event: Event) -> Event {
-        if let Event::AttemptFailed(it) = &mut event {
-            it.attempts_max = (self.attempts != ATTEMPTS_MAX).then_some(self.attempts);
+        if let Event::AttemptFailed(failed) = &mut event {
+            failed.attempts_max = (self.attempts != ATTEMPTS_MAX).then_some(self.attempts);
         }
         event
     }
@@ -67,7 +67,9 @@ impl RetryPolicies {
     pub(crate) fn of(&self, subject: &Subject) -> RetryPolicy {
         let of_provider = |name: &str| self.providers.get(name).copied().unwrap_or(RetryPolicy::MODEL);
         match subject {
-            Subject::Model(model) => of_provider(model.split_once('/').map_or(model, |(it, _)| it)),
+            Subject::Model(model) => {
+                of_provider(model.split_once('/').map_or(model, |(provider, _)| provider))
+            }
             Subject::Provider(name) => of_provider(name),
             // Tenants refuse no requests.
             Subject::Server(name) | Subject::Tenant(name) | Subject::Turns(name) => {

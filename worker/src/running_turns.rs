@@ -50,9 +50,10 @@ impl RunningTurns {
             Ok(Reservation::Wait { after, reason }) => {
                 Some(StepOutcome::Blocked { after, why: BlockedBy::Limit.because(reason) })
             }
-            Ok(Reservation::Unavailable(it)) => {
-                Some(StepOutcome::Blocked { after: it.after, why: BlockedBy::Limit.because(it.reason) })
-            }
+            Ok(Reservation::Unavailable(refused)) => Some(StepOutcome::Blocked {
+                after: refused.after,
+                why: BlockedBy::Limit.because(refused.reason),
+            }),
             Err(error) => {
                 warn!(%error, "cannot count the running turns of a tenant, so no turn starts; retrying in 1 s");
                 let why = BlockedBy::Limit.because(error.to_string());
@@ -83,7 +84,7 @@ impl RunningTurns {
 
     /// Keeps the places of turns whose jobs run.
     pub(crate) async fn renew(&self, jobs: &[Job]) {
-        let permits = jobs.iter().filter_map(|it| self.max.permit(it.thread, &it.lane.tenant));
+        let permits = jobs.iter().filter_map(|job| self.max.permit(job.thread, &job.lane.tenant));
         let renew = async |permit: Permit| {
             if let Err(error) = self.limits.renew(&permit).await {
                 warn!(%error, "cannot renew the place of a turn, retrying at the next renewal");

@@ -5,11 +5,13 @@ use std::{cmp::Ordering, sync::Arc, time::Duration};
 use metrics::metrics;
 use queue::{BlockReason, Priority, clock, rate_limits::MAX_PAUSE};
 use shared::{Event, MessageRejected, Next, RunStatus};
-use store::{Backends, Error, Log, PauseKind, Store, StrategyRegistry, ThreadId, ThreadLog};
+use store::{Error, PauseKind, Store, ThreadId};
+use threads::{Backends, Log, StrategyRegistry, ThreadLog};
 use tokio::sync::Notify;
 use tracing::{Span, debug, info, warn};
 
-use crate::{admission::RequestAdmission, backoff::Backoff, world::World};
+use crate::{admission::RequestAdmission, backoff::Backoff};
+use world::World;
 
 /// Error of an answer that arrives after its question was settled.
 const ALREADY_SETTLED: &str =
@@ -105,7 +107,7 @@ impl<L: Log> StepRunner<L> {
             }
             Err(Error::CancelRequested { .. }) => {
                 if let Some(request) = self.parts.store.cancel_request(thread).await? {
-                    store::obey_cancel_request(&self.parts, &self.strategies, &request).await?;
+                    threads::obey_cancel_request(&self.parts, &self.strategies, &request).await?;
                 }
                 Ok(StepOutcome::Continue)
             }
@@ -118,7 +120,7 @@ impl<L: Log> StepRunner<L> {
                 | Error::TooNew { .. }),
             ) => {
                 warn!(error = %err, "thread cannot continue and is parked");
-                store::park(&self.parts, thread, &err.to_string()).await?;
+                threads::park(&self.parts, thread, &err.to_string()).await?;
                 Ok(StepOutcome::Idle)
             }
             other => other,
@@ -186,7 +188,7 @@ impl<L: Log> StepRunner<L> {
     pub(crate) async fn start_turn(&self, log: &mut ThreadLog) -> Result<Option<StepOutcome>, Error> {
         while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
             let head = log.head();
-            match turn.answers_seq.map(|it| it.cmp(&head.seq)) {
+            match turn.answers_seq.map(|seq| seq.cmp(&head.seq)) {
                 // The question was settled by an earlier answer, and the current question may be one that this author
                 // never saw.
                 Some(Ordering::Less) => {

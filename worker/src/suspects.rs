@@ -10,7 +10,8 @@ use std::{
 };
 
 use queue::Deaths;
-use store::{Backends, DeadWorker, Error, Log, ThreadId};
+use store::{DeadWorker, Error, ThreadId};
+use threads::{Backends, Log};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::warn;
 
@@ -46,7 +47,7 @@ impl Suspects {
             return Ok(());
         };
         let runnable = find_missing_jobs(parts).await?;
-        let threads = runnable.into_values().flatten().map(|it| it.thread).take(MAX_SUSPECTS);
+        let threads = runnable.into_values().flatten().map(|turn| turn.thread).take(MAX_SUSPECTS);
         let suspect = |thread| {
             let count = deaths.get(&thread).copied().unwrap_or(1);
             (thread, Deaths { count, last: last.clone() })

@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
 use queue::Lane;
-use store::{Backends, Log, ThreadId};
+use store::ThreadId;
+use threads::{Backends, Log};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -47,15 +48,17 @@ impl<L: Log> Sweeper<L> {
 
     async fn sweep_once(&mut self) -> Result<usize, Failure> {
         let (mut due, now) = (find_missing_jobs(&self.parts).await?, Instant::now());
-        let since = |it: &MissingJob| self.missed.as_ref().and_then(|before| before.get(&it.thread)).copied();
+        let since = |missing: &MissingJob| {
+            self.missed.as_ref().and_then(|before| before.get(&missing.thread)).copied()
+        };
         // Extended one by one: `collect` would first sort two lists.
         let mut missed = BTreeMap::new();
-        missed.extend(due.values().flatten().map(|it| (it.thread, since(it).unwrap_or(now))));
+        missed.extend(due.values().flatten().map(|missing| (missing.thread, since(missing).unwrap_or(now))));
         let is_first = self.missed.is_none();
-        let is_due = |it: &MissingJob| match it.is_running {
+        let is_due = |missing: &MissingJob| match missing.is_running {
             true if is_first => !self.parts.queue.is_persistent(),
-            true => since(it).is_some_and(|since| self.grace_period <= now.duration_since(since)),
-            false => is_first || since(it).is_some(),
+            true => since(missing).is_some_and(|since| self.grace_period <= now.duration_since(since)),
+            false => is_first || since(missing).is_some(),
         };
         due.values_mut().for_each(|threads| threads.retain(is_due));
         enqueue_missing_jobs(&self.parts, &due).await?;
@@ -88,11 +91,11 @@ pub async fn find_missing_jobs<L: Log>(
     let mut last = None;
     loop {
         let page = parts.store.runnable_after(last, PAGE).await?;
-        let Some(it) = page.last() else { return Ok(missing) };
-        last = Some(it.thread);
-        for it in page.into_iter().filter(|it| enqueued.contains(it.thread) == Some(false)) {
-            let missing_job = MissingJob { thread: it.thread, is_running: it.is_running };
-            missing.entry(it.lane).or_default().push(missing_job);
+        let Some(row) = page.last() else { return Ok(missing) };
+        last = Some(row.thread);
+        for row in page.into_iter().filter(|row| enqueued.contains(row.thread) == Some(false)) {
+            let missing_job = MissingJob { thread: row.thread, is_running: row.is_running };
+            missing.entry(row.lane).or_default().push(missing_job);
         }
     }
 }
@@ -108,7 +111,7 @@ pub async fn enqueue_missing_jobs<L: Log>(
 ) -> Result<(), Failure> {
     let mut outcome = Ok(());
     for (lane, threads) in threads {
-        let threads: Vec<ThreadId> = threads.iter().map(|it| it.thread).collect();
+        let threads: Vec<ThreadId> = threads.iter().map(|missing| missing.thread).collect();
         // A failing partition must not keep the others from theirs.
         outcome = outcome.and(parts.queue.enqueue_many(&threads, lane).await);
     }

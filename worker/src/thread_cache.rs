@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashlink::LruCache;
 use queue::Job;
-use store::{Error, Log, ThreadId, ThreadLog};
+use store::{Error, ThreadId};
+use threads::{Log, ThreadLog};
 
 use crate::step::StepRunner;
 

@@ -2,7 +2,8 @@
 
 use queue::Deaths;
 use shared::{Failed, RunStatus};
-use store::{Error, Log, ThreadId, ThreadLog};
+use store::{Error, ThreadId};
+use threads::{Log, ThreadLog};
 use tracing::warn;
 
 use crate::step::{StepOutcome, StepRunner};
@@ -27,7 +28,7 @@ impl Default for TurnLimits {
 impl TurnLimits {
     /// Returns the reason why a job that killed these workers must not run again, if there are too many.
     pub(crate) fn deadly(&self, deaths: Option<&Deaths>) -> Option<String> {
-        let Deaths { count, last } = deaths.filter(|it| self.deaths <= it.count)?;
+        let Deaths { count, last } = deaths.filter(|deaths| self.deaths <= deaths.count)?;
         Some(format!(
             "workers died or stalled {count} times while they ran this turn, the last one was {last}; hint: look for the cause \
              in the log and the memory use of that worker, then run: turnfold turn retry"

@@ -9,7 +9,9 @@ use std::{
 use futures::{FutureExt as _, StreamExt as _, future::join_all, poll};
 use metrics::metrics;
 use queue::{ALL_WORKERS, BlockedBy, Job, Notification, Schedule, SlotGuard, Slots};
-use store::{Log, Store, keep_writing_counts};
+use store::Store;
+use threads::Log;
+use threads::keep_writing_counts;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, debug, field::Empty, info, info_span, warn};

@@ -61,7 +61,7 @@ impl BatchEndpoint {
 
     /// Returns the endpoint with this path.
     pub(crate) fn of(url: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.url() == url)
+        Self::ALL.into_iter().find(|endpoint| endpoint.url() == url)
     }
 
     /// Returns the endpoint of an existing batch. Fails if a newer build created the batch.
@@ -90,7 +90,7 @@ impl BatchEndpoint {
         match self {
             Self::Turns => Ok((200, serde_json::to_value(shown).map_err(unserializable)?)),
             Self::Chat => match completion(shown, row.created_at) {
-                Ok(it) => Ok((200, serde_json::to_value(it).map_err(unserializable)?)),
+                Ok(completion) => Ok((200, serde_json::to_value(completion).map_err(unserializable)?)),
                 Err(error) => {
                     let reply = serde_json::to_value(error_reply(&error)).map_err(unserializable)?;
                     Ok((status(&error).as_u16(), reply))

@@ -37,7 +37,8 @@ pub fn open(line: &[u8]) -> (Option<String>, Result<Envelope, LineError>) {
     match line.get("custom_id") {
         // PostgreSQL cannot store a NUL character.
         Some(Value::String(id)) if (1..=NAME_MAX).contains(&id.len()) && !id.contains('\0') => {
-            let checked = shared::check_json(text).map_err(|it| line_error("invalid_body", it.to_string()));
+            let checked =
+                shared::check_json(text).map_err(|error| line_error("invalid_body", error.to_string()));
             (Some(id.clone()), checked.and_then(|()| Envelope::of(line)))
         }
         Some(_) => {

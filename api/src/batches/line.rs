@@ -40,10 +40,10 @@ pub(crate) struct BatchTerms<'a> {
 }
 
 impl<'a> From<&'a Batch> for BatchTerms<'a> {
-    fn from(it: &'a Batch) -> Self {
-        let submitter = Submitter { tenant: &it.tenant, is_operator: it.by_operator };
-        let author = Actor { name: it.author.clone(), caller: it.caller.clone() };
-        Self { endpoint: &it.endpoint, submitter, author, priority: it.priority }
+    fn from(batch: &'a Batch) -> Self {
+        let submitter = Submitter { tenant: &batch.tenant, is_operator: batch.by_operator };
+        let author = Actor { name: batch.author.clone(), caller: batch.caller.clone() };
+        Self { endpoint: &batch.endpoint, submitter, author, priority: batch.priority }
     }
 }
 
@@ -62,7 +62,7 @@ impl<'a> LineReader<'a> {
     /// Parses a line.
     pub(crate) fn read(&self, line: &[u8]) -> ParsedLine {
         let (custom_id, envelope) = open(line);
-        ParsedLine { custom_id, turn: envelope.and_then(|it| self.turn(it)) }
+        ParsedLine { custom_id, turn: envelope.and_then(|envelope| self.turn(envelope)) }
     }
 
     fn turn(&self, Envelope { url, body }: Envelope) -> Result<store::NewTurn, LineError> {
@@ -121,7 +121,7 @@ impl<'a> LineReader<'a> {
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.into_iter().map(|(key, it)| (key, sorted(it))).collect();
+            let mut fields: Vec<_> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
             fields.sort_by(|a, b| a.0.cmp(&b.0));
             Value::Object(fields.into_iter().collect())
         }

@@ -8,7 +8,7 @@ use crate::server::{problem::ApiError, state::AppState};
 
 /// Returns the number of lines that a resume request would run again.
 pub(super) async fn resumable(app: &AppState, batch: &Batch) -> Result<Resumable, ApiError> {
-    let [failed, expired, partial, declined] = RERUNS.map(|it| batch.counts.of(state(it)));
+    let [failed, expired, partial, declined] = RERUNS.map(|rerun| batch.counts.of(state(rerun)));
     let any = failed + expired + partial + declined > 0;
     let is_over = !batch.status.is_open() && batch.at.in_progress.is_some() && any;
     if is_over && app.parts.store.file(batch.input_file).await?.is_some() {
@@ -32,7 +32,7 @@ pub(super) fn state(only: Rerun) -> ItemState {
 
 /// Returns the lines to run again that are in this state.
 pub(super) fn rerun_of(in_state: ItemState) -> Option<Rerun> {
-    RERUNS.into_iter().find(|it| state(*it) == in_state)
+    RERUNS.into_iter().find(|rerun| state(*rerun) == in_state)
 }
 
 /// Returns the reason that no line is run again.
@@ -68,7 +68,7 @@ pub(super) fn no_line(batch: &Batch, only: Rerun, has_cause: bool, has_file: boo
             "send the `message` of one of the batch's `top_causes`",
         ),
         Rerun::Failed | Rerun::Expired | Rerun::Partial | Rerun::Declined => {
-            let other = RERUNS.into_iter().find(|it| batch.counts.of(state(*it)) > 0);
+            let other = RERUNS.into_iter().find(|rerun| batch.counts.of(state(*rerun)) > 0);
             let hint = match other {
                 Some(Rerun::Failed) => "to run the failed lines, send `{\"only\": \"failed\"}`",
                 Some(Rerun::Expired) => "to run the expired lines, send `{\"only\": \"expired\"}`",

@@ -69,7 +69,7 @@ pub(crate) async fn results(
     let from = (app, params.after.unwrap_or_default(), limit);
     let pages = stream::try_unfold(from, move |(app, after, left)| async move {
         let page = app.parts.store.results(batch, after, left.min(PAGE)).await?;
-        let Some(last) = page.last().map(|it| it.n) else { return Ok::<_, store::Error>(None) };
+        let Some(last) = page.last().map(|line| line.n) else { return Ok::<_, store::Error>(None) };
         let left = left - page.len() as u64;
         let lines: String = page.iter().map(numbered).collect();
         Ok(Some((Bytes::from(lines), (app, last, left))))

@@ -161,7 +161,7 @@ async fn create_batch(
         Err(gone) if gone.kind == Kind::UnknownFile => {
             let Some((file, idempotency)) = file_id(&name).zip(idempotency) else { return Err(gone) };
             let known = store.made_batch(principal.only(), file, &idempotency).await?;
-            known.map(|it| (it, false)).ok_or(gone)
+            known.map(|batch| (batch, false)).ok_or(gone)
         }
         Err(error) => Err(error),
     }
@@ -182,7 +182,7 @@ async fn checked(
     })?;
     let output_seconds = new
         .output_expires_after
-        .map(|it| retention(&it, |field| format!("output_expires_after.{field}")))
+        .map(|expiry| retention(&expiry, |field| format!("output_expires_after.{field}")))
         .transpose()?;
     let lines = bounds::check("window", new.window, &bounds::WINDOW)?;
     let item_seconds = bounds::check("expires_after", new.expires_after, &bounds::LINE_SECONDS)?;
@@ -216,14 +216,15 @@ fn window(text: &str) -> Result<u64, ApiError> {
         );
         Kind::Invalid.because(detail)
     };
-    let seconds =
-        queue::clock::parse_duration(text).map(|it| it.as_secs()).filter(|it| (1..=WINDOW_MAX).contains(it));
+    let seconds = queue::clock::parse_duration(text)
+        .map(|duration| duration.as_secs())
+        .filter(|seconds| (1..=WINDOW_MAX).contains(seconds));
     seconds.ok_or_else(wrong)
 }
 
 fn metadata(pairs: Map<String, Value>) -> Result<Map<String, Value>, ApiError> {
     let fits = |(name, text): (&String, &Value)| {
-        name.len() <= PAIR_NAME && text.as_str().is_some_and(|it| it.len() <= PAIR_VALUE)
+        name.len() <= PAIR_NAME && text.as_str().is_some_and(|value| value.len() <= PAIR_VALUE)
     };
     if pairs.len() <= PAIRS && pairs.iter().all(fits) {
         return Ok(pairs);
@@ -374,7 +375,7 @@ pub(crate) async fn resume(
         return Err(not_stopped(&batch));
     }
     let cap = params.max_usd.map(micro_usd).transpose()?;
-    let capped = cap.or(batch.max_micro_usd).is_some_and(|it| it <= batch.micro_usd);
+    let capped = cap.or(batch.max_micro_usd).is_some_and(|cap| cap <= batch.micro_usd);
     if capped {
         let detail = format!("it has cost {} US dollars, which reaches its limit", usd(batch.micro_usd));
         return Err(not_now(&batch, &detail).hint("send a higher `max_usd`"));

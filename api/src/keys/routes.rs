@@ -65,7 +65,7 @@ pub(crate) async fn create(
     may_grant(&principal, &new.scopes)?;
     let lifetime = seconds("expires_in_seconds", new.expires_in_seconds, 1, LIFETIME_MAX)?;
     let now = clock::now();
-    let expires_at = earlier(lifetime.map(|it| now + it), principal.caller().expires_at);
+    let expires_at = earlier(lifetime.map(|lifetime| now + lifetime), principal.caller().expires_at);
     let secret = generate()?;
     let key = Key {
         id: secret.id.clone(),
@@ -200,9 +200,9 @@ pub(crate) async fn rotate(
             .because(format!("key {id} is revoked or expired"))
             .hint("create another one with POST /v1/keys"));
     }
-    let scopes: Vec<Scope> = old.scopes.iter().filter_map(|it| it.parse().ok()).collect();
+    let scopes: Vec<Scope> = old.scopes.iter().filter_map(|scope| scope.parse().ok()).collect();
     may_grant(&principal, &scopes)?;
-    let lifetime = old.expires_at.map(|it| it - old.created_at);
+    let lifetime = old.expires_at.map(|end| end - old.created_at);
     let secret = generate()?;
     let new = Key {
         id: secret.id.clone(),
@@ -210,7 +210,7 @@ pub(crate) async fn rotate(
         scopes: names(&scopes),
         created_by: by,
         created_at: now,
-        expires_at: earlier(lifetime.map(|it| now + it), principal.caller().expires_at),
+        expires_at: earlier(lifetime.map(|lifetime| now + lifetime), principal.caller().expires_at),
         last_used_at: None,
         ..old
     };
@@ -224,7 +224,7 @@ pub(crate) async fn rotate(
 
 /// Checks that the caller may grant these scopes.
 fn may_grant(principal: &Principal, scopes: &[Scope]) -> Result<(), ApiError> {
-    let Some(scope) = scopes.iter().find(|it| !principal.has(**it)) else { return Ok(()) };
+    let Some(scope) = scopes.iter().find(|scope| !principal.has(**scope)) else { return Ok(()) };
     Err(Kind::Forbidden
         .because(format!("scopes: the key that grants the scope `{scope}` lacks it itself"))
         .hint("leave it out, or send a key that has it"))
@@ -232,7 +232,7 @@ fn may_grant(principal: &Principal, scopes: &[Scope]) -> Result<(), ApiError> {
 
 /// Returns the names of scopes, each once.
 fn names(scopes: &[Scope]) -> Vec<String> {
-    scopes.iter().collect::<BTreeSet<_>>().into_iter().map(|it| it.as_str().to_owned()).collect()
+    scopes.iter().collect::<BTreeSet<_>>().into_iter().map(|scope| scope.as_str().to_owned()).collect()
 }
 
 /// Returns the earlier end of validity, where none means never.
@@ -245,7 +245,7 @@ fn seconds(field: &str, value: Option<u64>, min: u64, max: u64) -> Result<Option
     let Some(value) = value else { return Ok(None) };
     let micros = i64::try_from(value).ok().filter(|_| (min..=max).contains(&value));
     let wrong = || Kind::Invalid.because(format!("{field}: it must be between {min} and {max}"));
-    micros.map(|it| Some(it * 1_000_000)).ok_or_else(wrong)
+    micros.map(|amount| Some(amount * 1_000_000)).ok_or_else(wrong)
 }
 
 fn generate() -> Result<NewSecret, ApiError> {

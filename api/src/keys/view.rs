@@ -15,7 +15,7 @@ pub(super) fn key(row: Key, now: i64) -> api_types::Key {
         id: row.id,
         name: row.name,
         tenant: row.tenant,
-        scopes: row.scopes.iter().filter_map(|it| it.parse().ok()).collect(),
+        scopes: row.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
         status,
         created_by: row.created_by,
         created_at: rfc3339(row.created_at),

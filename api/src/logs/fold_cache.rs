@@ -92,7 +92,7 @@ impl Kept {
             self.bytes -= entry.bytes;
             return Some(entry.folded);
         }
-        folds.by_seq.get(&seq).map(|it| Arc::clone(&it.folded))
+        folds.by_seq.get(&seq).map(|fold| Arc::clone(&fold.folded))
     }
 
     fn add(&mut self, thread: ThreadId, entry: Entry) {
@@ -111,7 +111,7 @@ impl Kept {
     /// Drops the thread that was used least recently, or a fold of the only one.
     fn shrink(&mut self) {
         let is_alone = self.threads.len() == 1;
-        let oldest = self.threads.iter_mut().min_by_key(|(_, it)| it.last_use);
+        let oldest = self.threads.iter_mut().min_by_key(|(_, folds)| folds.last_use);
         let Some((&thread, folds)) = oldest else { return };
         if is_alone && 1 < folds.by_seq.len() {
             self.bytes -= folds.thin();
@@ -122,7 +122,7 @@ impl Kept {
 
     fn remove(&mut self, thread: ThreadId) {
         let folds = self.threads.remove(&thread).unwrap_or_default();
-        self.bytes -= folds.by_seq.values().map(|it| it.bytes).sum::<usize>();
+        self.bytes -= folds.by_seq.values().map(|fold| fold.bytes).sum::<usize>();
     }
 }
 
@@ -131,9 +131,9 @@ impl Folds {
     fn thin(&mut self) -> usize {
         let seqs: Vec<u64> = self.by_seq.keys().copied().collect();
         let before = [0].into_iter().chain(seqs.iter().copied());
-        let gaps = before.zip(seqs.windows(2)).map(|(before, it)| (it[1] - before, it[0]));
+        let gaps = before.zip(seqs.windows(2)).map(|(before, pair)| (pair[1] - before, pair[0]));
         let Some((_, seq)) = gaps.min() else { return 0 };
-        self.by_seq.remove(&seq).map_or(0, |it| it.bytes)
+        self.by_seq.remove(&seq).map_or(0, |fold| fold.bytes)
     }
 }
 

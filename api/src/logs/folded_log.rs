@@ -8,7 +8,8 @@ use std::{
 
 use api_types::{BudgetExceeded, Interrupt, Message, Output, Usage};
 use shared::{Asked, CallerId, DynThread, Event, Forked, Graph, Request, RunStatus, TurnKind, UsageTotal};
-use store::{Recorded, ThreadId, ThreadLog, Turn, TurnId};
+use store::{Recorded, ThreadId, Turn, TurnId};
+use threads::ThreadLog;
 
 use crate::server::{
     problem::{ApiError, Kind},
@@ -65,20 +66,20 @@ impl Folded {
     ) -> Result<Arc<Self>, ApiError> {
         let mut folded = app.folds.take(id, from);
         let begin = loop {
-            let (mut is_same, begin) = (true, folded.as_ref().map_or(0, |it| it.seq()));
+            let (mut is_same, begin) = (true, folded.as_ref().map_or(0, |folded| folded.seq()));
             let interval = ((until - begin) / CHECKPOINTS).max(CHECKPOINT_EVENTS);
-            let each = |it: Recorded| {
-                if let Some(folded) = folded.as_ref().filter(|folded| folded.seq() == it.seq) {
-                    is_same = folded.last.as_ref() == Some(&it);
+            let each = |recorded: Recorded| {
+                if let Some(folded) = folded.as_ref().filter(|folded| folded.seq() == recorded.seq) {
+                    is_same = folded.last.as_ref() == Some(&recorded);
                     return Ok(if is_same { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
                 }
                 let folded = match &mut folded {
                     Some(folded) => folded,
-                    None => folded.insert(Arc::new(Self::new(graph(app, id, Some(&it.event))?))),
+                    None => folded.insert(Arc::new(Self::new(graph(app, id, Some(&recorded.event))?))),
                 };
-                let seq = it.seq;
+                let seq = recorded.seq;
                 // Copies the fold only if it is kept.
-                Arc::make_mut(folded).apply(it)?;
+                Arc::make_mut(folded).apply(recorded)?;
                 if from < seq {
                     seen(folded);
                 }
@@ -117,15 +118,12 @@ impl Folded {
     #[cfg(test)]
     pub(super) fn at(seq: u64) -> Arc<Self> {
         let event = Event::Cancelled(shared::Cancelled { actor: String::new(), caller: None });
-        Arc::new(Self {
-            last: Some(Recorded { seq, at: 0, event }),
-            ..Self::new(&shared::strategies::probe::Probe)
-        })
+        Arc::new(Self { last: Some(Recorded { seq, at: 0, event }), ..Self::new(&strategies::probe::Probe) })
     }
 
     /// Returns the number of the last event of the fold.
     pub(crate) fn seq(&self) -> u64 {
-        self.last.as_ref().map_or(0, |it| it.seq)
+        self.last.as_ref().map_or(0, |last| last.seq)
     }
 
     /// Returns the last event of the fold.
@@ -138,12 +136,12 @@ impl Folded {
     /// The events themselves would be a poor estimate: most of their facts only change a number in the state.
     pub(super) fn bytes(&self) -> usize {
         let messages = self.thread.messages().iter().map(shared::Message::retained_bytes).sum::<usize>();
-        messages + self.thread.state().map_or(0, |it| it.to_string().len())
+        messages + self.thread.state().map_or(0, |state| state.to_string().len())
     }
 
     /// Reports whether the fold ends with a cancelled turn.
     pub(crate) fn ends_cancelled(&self) -> bool {
-        self.last.as_ref().is_some_and(|it| matches!(it.event, Event::Cancelled(_)))
+        self.last.as_ref().is_some_and(|last| matches!(last.event, Event::Cancelled(_)))
     }
 
     /// Returns a request of the node that asked last.
@@ -152,21 +150,21 @@ impl Folded {
     }
 
     /// Folds the next event.
-    fn apply(&mut self, it: Recorded) -> Result<(), ApiError> {
-        self.thread.apply(&it.event).map_err(|err| invalid_log(&err))?;
-        update_in_doubt(&mut self.in_doubt, &it.event);
-        if let Event::Asked(asked) = &it.event {
+    fn apply(&mut self, recorded: Recorded) -> Result<(), ApiError> {
+        self.thread.apply(&recorded.event).map_err(|err| invalid_log(&err))?;
+        update_in_doubt(&mut self.in_doubt, &recorded.event);
+        if let Event::Asked(asked) = &recorded.event {
             self.asked = Some(asked.clone());
         }
-        if let Event::TurnStarted(started) = &it.event
+        if let Event::TurnStarted(started) = &recorded.event
             && started.kind == TurnKind::New
         {
             self.submitter = started.caller.clone();
         }
-        if let Event::Forked(forked) = &it.event {
+        if let Event::Forked(forked) = &recorded.event {
             self.forked = Some(forked.clone());
         }
-        self.last = Some(it);
+        self.last = Some(recorded);
         Ok(())
     }
 
@@ -174,8 +172,8 @@ impl Folded {
     fn outcome(&self, first_message: usize) -> Outcome {
         let thread = &*self.thread;
         let messages = thread.messages().iter().skip(first_message).map(Message::from).collect();
-        let budget_exceeded = match self.last.as_ref().map(|it| &it.event) {
-            Some(Event::Decided(it)) => it.budget_exceeded.map(BudgetExceeded::from),
+        let budget_exceeded = match self.last.as_ref().map(|last| &last.event) {
+            Some(Event::Decided(decided)) => decided.budget_exceeded.map(BudgetExceeded::from),
             Some(_) | None => None,
         };
         Outcome {
@@ -231,8 +229,8 @@ pub(crate) async fn outcomes(
 /// Returns the open question of a thread.
 pub(crate) fn interrupt(thread: &dyn DynThread, in_doubt: &BTreeSet<usize>) -> Option<Interrupt> {
     match thread.status() {
-        RunStatus::Waiting(it) => {
-            Some(Interrupt::new(&it, thread.proposed_calls(), in_doubt.first().copied()))
+        RunStatus::Waiting(interrupt) => {
+            Some(Interrupt::new(&interrupt, thread.proposed_calls(), in_doubt.first().copied()))
         }
         RunStatus::Idle | RunStatus::Busy | RunStatus::Failed { .. } => None,
     }
@@ -241,12 +239,12 @@ pub(crate) fn interrupt(thread: &dyn DynThread, in_doubt: &BTreeSet<usize>) -> O
 /// Applies an event to the set of requests in doubt.
 fn update_in_doubt(slots: &mut BTreeSet<usize>, event: &Event) {
     match event {
-        Event::InDoubt(it) => drop(slots.insert(it.slot)),
-        Event::Reconciled(it) => drop(slots.remove(&it.slot)),
+        Event::InDoubt(in_doubt) => drop(slots.insert(in_doubt.slot)),
+        Event::Reconciled(reconciled) => drop(slots.remove(&reconciled.slot)),
         // Late outcomes.
-        Event::TaskStarted(it) => drop(slots.remove(&it.slot)),
-        Event::Answered(it) => drop(slots.remove(&it.slot)),
-        Event::AttemptFailed(it) => drop(slots.remove(&it.slot)),
+        Event::TaskStarted(started) => drop(slots.remove(&started.slot)),
+        Event::Answered(answered) => drop(slots.remove(&answered.slot)),
+        Event::AttemptFailed(failed) => drop(slots.remove(&failed.slot)),
         Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::TurnStarted(_) => slots.clear(),
         Event::Opened(_)
         | Event::Attempted(_)
@@ -275,7 +273,7 @@ pub(crate) async fn up_to(app: &AppState, id: ThreadId, at: Option<u64>) -> Resu
 /// Returns the graph that wrote the log of a thread.
 pub(crate) async fn graph_of(app: &AppState, id: ThreadId) -> Result<&'static dyn Graph, ApiError> {
     let recorded = app.parts.store.events(id, None, 1).await?;
-    graph(app, id, recorded.first().map(|it| &it.event))
+    graph(app, id, recorded.first().map(|recorded| &recorded.event))
 }
 
 fn graph(app: &AppState, id: ThreadId, first: Option<&Event>) -> Result<&'static dyn Graph, ApiError> {

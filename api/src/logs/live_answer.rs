@@ -45,7 +45,7 @@ impl LiveAnswer {
             return if is_first { Change::Grew(0) } else { Change::Restarted };
         }
         let known = self.text.len();
-        let new = known.checked_sub(delta.offset).and_then(|it| delta.text.get(it..));
+        let new = known.checked_sub(delta.offset).and_then(|from| delta.text.get(from..));
         match new {
             Some(new) if !new.is_empty() => {
                 self.text.push_str(new);

@@ -116,7 +116,7 @@ pub(crate) async fn create(
         }
         (ResponseMode::Whole | ResponseMode::Streamed { .. }, _) => {
             let ended = ended(&app, turn.clone()).await.map(Json);
-            ended.map_err(|it| retry_key.retry_elsewhere(&app, it)).into_response()
+            ended.map_err(|error| retry_key.retry_elsewhere(&app, error)).into_response()
         }
     };
     // A client that disconnects before this has no response.
@@ -141,7 +141,7 @@ impl<S: Sync> FromRequestParts<S> for ThreadHeader {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let Some(id) = parts.headers.get(THREAD) else { return Ok(Self(None)) };
-        let id = id.to_str().ok().and_then(|it| Uuid::parse_str(it.trim()).ok());
+        let id = id.to_str().ok().and_then(|id| Uuid::parse_str(id.trim()).ok());
         let id = id.ok_or_else(|| Kind::Malformed.because("X-Turnfold-Thread must be the id of a thread"))?;
         Ok(Self(Some(id)))
     }

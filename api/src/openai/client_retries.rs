@@ -54,7 +54,7 @@ impl RetryKey {
     pub(super) fn idempotency(&self) -> Option<Idempotency> {
         match self {
             Self::None => None,
-            Self::Client(it) | Self::Request(it, _) => Some(it.clone()),
+            Self::Client(key) | Self::Request(key, _) => Some(key.clone()),
         }
     }
 
@@ -67,7 +67,7 @@ impl RetryKey {
         }
         // The client of that turn has received the response or has given up.
         let ended_for = turn.status.is_over().then(|| clock::now().saturating_sub(turn.updated_at));
-        if ended_for.is_some_and(|it| clock::duration_micros(app.chat_wait) <= it) {
+        if ended_for.is_some_and(|age| clock::duration_micros(app.chat_wait) <= age) {
             app.parts.store.give_up_key(turn.id).await?;
             return enqueue(app, new).await;
         }

@@ -13,18 +13,18 @@ pub(super) fn parse(messages: Option<&Value>) -> Result<Messages, ApiError> {
     let wrong = |detail: &str| Kind::Invalid.because(format!("messages: {detail}")).with_param("messages");
     let list = messages.and_then(Value::as_array).ok_or_else(|| wrong("a list of messages is required"))?;
     let mut messages = Messages::default();
-    for (nth, it) in list.iter().enumerate() {
+    for (nth, message) in list.iter().enumerate() {
         let at = format!("messages[{nth}]");
-        messages.add(role(&at, it)?, &format!("{at}.content"), &it["content"])?;
+        messages.add(role(&at, message)?, &format!("{at}.content"), &message["content"])?;
     }
-    match messages.messages.iter().any(|it| it.role == Role::User) {
+    match messages.messages.iter().any(|message| message.role == Role::User) {
         true => Ok(messages),
         false => Err(wrong("there is no user message")),
     }
 }
 
-fn role(at: &str, it: &Value) -> Result<Role, ApiError> {
-    let role = match it["role"].as_str() {
+fn role(at: &str, message: &Value) -> Result<Role, ApiError> {
+    let role = match message["role"].as_str() {
         Some("system" | "developer") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
@@ -37,7 +37,7 @@ fn role(at: &str, it: &Value) -> Result<Role, ApiError> {
             return Err(Kind::Invalid.because(detail).with_param(at));
         }
     };
-    if it["tool_calls"].as_array().is_some_and(|it| !it.is_empty()) {
+    if message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty()) {
         return Err(unsupported_calls(format!("{at}.tool_calls"), "tool calls are not supported"));
     }
     Ok(role)

@@ -30,8 +30,8 @@ pub(super) fn find_model(
     submitter: Submitter<'_>,
     strategy: &str,
 ) -> Result<&'static dyn Graph, ApiError> {
-    usable_strategies(app, submitter).find(|it| it.name() == strategy).ok_or_else(|| {
-        let known: Vec<String> = usable_strategies(app, submitter).map(|it| model(it.name())).collect();
+    usable_strategies(app, submitter).find(|graph| graph.name() == strategy).ok_or_else(|| {
+        let known: Vec<String> = usable_strategies(app, submitter).map(|graph| model(graph.name())).collect();
         let detail = format!("model: {strategy:?} does not exist; known models: {}", known.join(", "));
         Kind::UnknownModel.because(detail).with_param("model")
     })

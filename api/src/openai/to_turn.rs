@@ -71,7 +71,7 @@ impl ChatRequest {
     /// Parses a body. `header` is the thread named by a header. Nothing is looked up yet.
     pub(crate) fn parse(mut body: Map<String, Value>, header: Option<ThreadId>) -> Result<Self, ApiError> {
         // Clients may send null for omitted fields.
-        body.retain(|_, it| !it.is_null());
+        body.retain(|_, value| !value.is_null());
         parameters::check(&body)?;
         let name: Option<String> = field(&body, "model")?;
         let Some(name) = name else {
@@ -146,8 +146,9 @@ impl ChatRequest {
         let overrides =
             Overrides { config: self.extension.config.clone(), budget: self.extension.budget.clone() };
         let opened = opened(app, submitter, &self.strategy, overrides, &by);
-        let opened = opened.map_err(|it| it.with_param("turnfold.config"))?;
-        check_attachments(app, &opened, &self.messages.messages).map_err(|it| it.with_param("messages"))?;
+        let opened = opened.map_err(|error| error.with_param("turnfold.config"))?;
+        check_attachments(app, &opened, &self.messages.messages)
+            .map_err(|error| error.with_param("messages"))?;
         let thread = Opening::New(opened);
         Ok(self.turn(thread, by))
     }
@@ -164,7 +165,8 @@ impl ChatRequest {
             let hint = "remove `config` and `budget`, or omit the thread to create another";
             return Err(Kind::Invalid.because(detail).hint(hint).with_param("turnfold"));
         }
-        let row = continued(app, principal, id).await.map_err(|it| it.with_param("metadata.thread_id"))?;
+        let row =
+            continued(app, principal, id).await.map_err(|error| error.with_param("metadata.thread_id"))?;
         if row.strategy != self.strategy {
             let detail = format!("model: thread {id} uses the model {}", model(&row.strategy));
             return Err(Kind::Invalid.because(detail).hint("request that model").with_param("model"));
@@ -197,7 +199,7 @@ fn thread(metadata: &Map<String, Value>, header: Option<ThreadId>) -> Result<Opt
     let wrong = |detail: &str| {
         Kind::Invalid.because(format!("metadata.thread_id: {detail}")).with_param("metadata.thread_id")
     };
-    let id = named.as_str().and_then(|it| Uuid::parse_str(it).ok());
+    let id = named.as_str().and_then(|id| Uuid::parse_str(id).ok());
     let id = id.ok_or_else(|| wrong("it must be the id of a thread"))?;
     match header {
         Some(other) if other != id => Err(wrong("X-Turnfold-Thread names another thread")),

@@ -53,7 +53,7 @@ fn serve(asset: &Asset, request: &HeaderMap) -> Response {
     let quoted = format!("\"{}\"", asset.hash);
     let tag = format!("W/{quoted}");
     let is_known =
-        is_listed(request, header::IF_NONE_MATCH, |it| it == "*" || it.trim_start_matches("W/") == quoted);
+        is_listed(request, header::IF_NONE_MATCH, |tag| tag == "*" || tag.trim_start_matches("W/") == quoted);
     let caching = if asset.is_immutable { "public, max-age=31536000, immutable" } else { "no-cache" };
     let validators = [(header::CACHE_CONTROL, caching), (header::ETAG, tag.as_str())];
     if is_known {
@@ -68,11 +68,11 @@ fn serve(asset: &Asset, request: &HeaderMap) -> Response {
 }
 
 fn accepts_brotli(request: &HeaderMap) -> bool {
-    is_listed(request, header::ACCEPT_ENCODING, |it| match it.split_once(';') {
-        None => it == "br",
+    is_listed(request, header::ACCEPT_ENCODING, |coding| match coding.split_once(';') {
+        None => coding == "br",
         Some((name, quality)) => {
             let quality = quality.trim().trim_start_matches("q=").parse::<f32>();
-            name.trim() == "br" && quality.is_ok_and(|it| 0.0 < it)
+            name.trim() == "br" && quality.is_ok_and(|quality| 0.0 < quality)
         }
     })
 }
@@ -82,7 +82,7 @@ fn is_listed(request: &HeaderMap, name: header::HeaderName, condition: impl Fn(&
     let values = request.get_all(name);
     values
         .iter()
-        .filter_map(|it| it.to_str().ok())
-        .flat_map(|it| it.split(','))
-        .any(|it| condition(it.trim()))
+        .filter_map(|header| header.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .any(|entry| condition(entry.trim()))
 }

@@ -81,7 +81,7 @@ async fn background(app: Arc<AppState>) {
         }
     };
     let keys = app.keys.issued.follow_changes(&*app.parts.notifications, &app.stop);
-    let counts = store::keep_writing_counts(app.parts.store.clone(), app.stop.cancelled());
+    let counts = ::threads::keep_writing_counts(app.parts.store.clone(), app.stop.cancelled());
     tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts);
 }
 
@@ -295,6 +295,6 @@ async fn count_request(request: Request, next: Next) -> Response {
 
 /// Creates the tracing span of a request. It excludes headers and the query, because both may contain secrets.
 fn span(request: &Request) -> Span {
-    let id = request.headers().get("x-request-id").and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
     info_span!("request", method = %request.method(), path = request.uri().path(), request = id)
 }

@@ -85,7 +85,7 @@ pub(super) fn document(routes: utoipa::openapi::OpenApi) -> String {
 pub(super) fn protect(operation: &mut Operation, scope: Option<Scope>) {
     let key = SecurityRequirement::new(BEARER, scope.map(Scope::as_str));
     operation.security = Some(vec![key, SecurityRequirement::default()]);
-    let is_openai = operation.tags.iter().flatten().any(|it| it == "openai" || it == "bulk");
+    let is_openai = operation.tags.iter().flatten().any(|tag| tag == "openai" || tag == "bulk");
     let (schema, kind) =
         if is_openai { ("ErrorReply", "application/json") } else { ("Problem", PROBLEM_JSON) };
     let problem = |description: &str| {

@@ -35,7 +35,7 @@ pub(crate) async fn access_log(mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let authenticated = Authenticated::default();
     request.extensions_mut().insert(authenticated.clone());
     let response = next.run(request).await;
@@ -46,8 +46,8 @@ pub(crate) async fn access_log(mut request: Request, next: Next) -> Response {
         route = route.as_ref().map_or("", MatchedPath::as_str),
         status = response.status().as_u16(),
         ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        key = caller.and_then(|it| it.key.as_deref()),
-        subject = caller.and_then(|it| it.subject.as_deref()),
+        key = caller.and_then(|caller| caller.key.as_deref()),
+        subject = caller.and_then(|caller| caller.subject.as_deref()),
         tenant = principal.and_then(Principal::only),
         address = address.map(tracing::field::display),
         "request"

@@ -49,7 +49,7 @@ impl ApiKeys {
         address: Option<IpAddr>,
     ) -> Result<Arc<Caller>, ApiError> {
         let key = bearer(headers);
-        if let Some(caller) = key.and_then(|it| self.configured.caller(it)) {
+        if let Some(caller) = key.and_then(|key| self.configured.caller(key)) {
             return Ok(caller);
         }
         if let Some((id, secret)) = key.and_then(issued_keys::parse) {
@@ -59,7 +59,7 @@ impl ApiKeys {
             }
             return self.issued.caller(id, secret).await?.ok_or_else(|| self.wrong_key(address));
         }
-        if let (Some(tokens), Some(token)) = (&self.tokens, key.filter(|it| it.contains('.'))) {
+        if let (Some(tokens), Some(token)) = (&self.tokens, key.filter(|key| key.contains('.'))) {
             return tokens.caller(token).await?.ok_or_else(|| self.wrong_key(address));
         }
         if !self.is_open() {
@@ -75,7 +75,7 @@ impl ApiKeys {
 
     /// Notes a wrong key and returns its error.
     fn wrong_key(&self, address: Option<IpAddr>) -> ApiError {
-        address.and_then(|it| self.wrong.note(it)).map_or_else(no_valid_key, too_many_wrong_keys)
+        address.and_then(|address| self.wrong.note(address)).map_or_else(no_valid_key, too_many_wrong_keys)
     }
 }
 

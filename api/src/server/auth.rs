@@ -135,7 +135,7 @@ pub(crate) async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let caller = app.keys.caller(request.headers(), address).await?;
     let principal = Principal::new(caller, request.headers())?;
     if let Some(place) = request.extensions().get::<Authenticated>() {
@@ -165,7 +165,7 @@ impl<S: Sync> FromRequestParts<S> for Actor {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let caller = parts.extensions.get::<Principal>().and_then(|it| it.caller().id());
+        let caller = parts.extensions.get::<Principal>().and_then(|principal| principal.caller().id());
         let Some(name) = parts.headers.get(USER_HEADER) else {
             return Ok(Self { name: "api".to_owned(), caller });
         };

@@ -20,9 +20,9 @@ pub(crate) fn check(
     bounds: &RangeInclusive<u64>,
 ) -> Result<Option<u64>, ApiError> {
     match number {
-        Some(it) if !bounds.contains(&it) => {
+        Some(number) if !bounds.contains(&number) => {
             let (least, most) = (bounds.start(), bounds.end());
-            let detail = format!("{field}: it is {it}, and must be from {least} to {most}");
+            let detail = format!("{field}: it is {number}, and must be from {least} to {most}");
             Err(Kind::Invalid.because(detail).hint("leave it out for the default"))
         }
         number => Ok(number),

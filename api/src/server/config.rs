@@ -10,7 +10,7 @@ use axum::http::HeaderValue;
 use queue::rate_limits::{RateLimit, Subject};
 use serde_json::Value;
 use shared::{Budget, ContextSettings};
-use store::{Backends, StrategyRegistry};
+use threads::{Backends, StrategyRegistry};
 
 use super::{key_ring::KeyRing, listener::ConnectionLimits, oidc::OidcConfig, tenant_rules::TenantRules};
 

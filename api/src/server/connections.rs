@@ -47,9 +47,11 @@ impl Connections {
     /// address, one of that address. Returns nothing if none is idle.
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Connection> {
         let mut state = self.lock();
-        if self.max_per_address <= state.open.values().filter(|it| it.address == address).count() {
+        if self.max_per_address
+            <= state.open.values().filter(|connection| connection.address == address).count()
+        {
             self.warnings.note("max_connections_per_address", None);
-            state.close_idle(|it| it.address == address)?;
+            state.close_idle(|connection| connection.address == address)?;
         }
         if self.max <= state.open.len() {
             self.warnings.note("max_connections", None);
@@ -82,8 +84,8 @@ impl State {
 
     /// Closes the connection that has been idle longest, among those that `may_close`.
     fn close_idle(&mut self, may_close: impl Fn(&Open) -> bool) -> Option<()> {
-        let idle = self.open.iter().filter(|(_, it)| !it.answering && may_close(it));
-        let id = *idle.min_by_key(|(_, it)| it.since)?.0;
+        let idle = self.open.iter().filter(|(_, connection)| !connection.answering && may_close(connection));
+        let id = *idle.min_by_key(|(_, connection)| connection.since)?.0;
         self.open.remove(&id)?.close.cancel();
         Some(())
     }

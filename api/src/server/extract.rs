@@ -68,7 +68,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
 }
 
 fn parse<T: DeserializeOwned>(raw: &Bytes) -> Result<T, ApiError> {
-    shared::check_json(raw).map_err(|it| unfaithful(&it))?;
+    shared::check_json(raw).map_err(|error| unfaithful(&error))?;
     let mut deserializer = serde_json::Deserializer::from_slice(raw);
     let value = deserialize("", &mut deserializer)?;
     deserializer.end().map_err(|err| invalid_json(&err))?;
@@ -188,8 +188,8 @@ impl<S: Sync> FromRequestParts<S> for TraceContext {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let header = parts.headers.get("traceparent").and_then(|it| it.to_str().ok());
-        Ok(Self(header.and_then(|it| it.parse().ok())))
+        let header = parts.headers.get("traceparent").and_then(|header| header.to_str().ok());
+        Ok(Self(header.and_then(|header| header.parse().ok())))
     }
 }
 

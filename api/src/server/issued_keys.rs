@@ -46,9 +46,9 @@ const SECRET_LEN: usize = 64;
 
 /// Splits a key into its id and its secret part. Returns none if it does not have the form of an issued key.
 pub(crate) fn parse(key: &str) -> Option<(&str, &str)> {
-    let is_hex = |it: &str| it.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+    let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let (id, rest) = key.split_at_checked(ID_LEN)?;
-    let secret = rest.strip_prefix('_').filter(|it| it.len() == SECRET_LEN && is_hex(it))?;
+    let secret = rest.strip_prefix('_').filter(|secret| secret.len() == SECRET_LEN && is_hex(secret))?;
     is_hex(id.strip_prefix("tf_")?).then_some((id, secret))
 }
 
@@ -199,10 +199,10 @@ impl Issued {
     fn new(key: Key) -> Self {
         let caller = Caller {
             key: Some(key.id.as_str().into()),
-            subject: Some(key.name.as_str()).filter(|it| !it.is_empty()).map(Arc::from),
+            subject: Some(key.name.as_str()).filter(|name| !name.is_empty()).map(Arc::from),
             tenant: key.tenant.as_deref().map(Arc::from),
             // A newer version may have stored a scope that this one does not know.
-            scopes: key.scopes.iter().filter_map(|it| it.parse().ok()).collect(),
+            scopes: key.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
             expires_at: key.expires_at,
         };
         let last_used_at = AtomicI64::new(key.last_used_at.unwrap_or_default());

@@ -59,8 +59,8 @@ impl KeyRing {
     pub(crate) fn caller(&self, key: &str) -> Option<Arc<Caller>> {
         let shown = digest(key);
         let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let fitting: Vec<_> = keys.iter().filter(|it| bool::from(it.hash.ct_eq(&shown))).collect();
-        fitting.first().map(|it| Arc::clone(&it.caller))
+        let fitting: Vec<_> = keys.iter().filter(|key| bool::from(key.hash.ct_eq(&shown))).collect();
+        fitting.first().map(|key| Arc::clone(&key.caller))
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn refresh(app: &Arc<AppState>) {
         // While another reader measures, there is nothing to do.
         let Ok(mut next) = app.measurement.0.try_lock() else { return };
         let began = Instant::now();
-        if next.is_some_and(|it| began < it) {
+        if next.is_some_and(|at| began < at) {
             return;
         }
         if let Err(error) = measure(&app).await {
@@ -60,7 +60,7 @@ async fn measure(app: &AppState) -> Result<(), ApiError> {
         metrics().waiting.set(cause, count.turns, oldest);
     }
     let all = app.parts.store.workers().await?;
-    let missing = all.iter().filter(|it| workers::status(it, now) == WorkerStatus::Missing).count();
+    let missing = all.iter().filter(|worker| workers::status(worker, now) == WorkerStatus::Missing).count();
     metrics().workers.set("active", all.len() - missing);
     metrics().workers.set("missing", missing);
     Ok(())

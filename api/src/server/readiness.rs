@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use store::{Backends, Error};
+use store::Error;
+use threads::Backends;
 use tokio::{sync::Mutex, time::Instant};
 
 /// Time for which an outcome is used again. A check writes to the store, and anyone may ask.

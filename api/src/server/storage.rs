@@ -82,7 +82,7 @@ impl StorageLimits {
         store: &Store,
         tenant: &str,
     ) -> Result<u64, ApiError> {
-        let is_fresh = |it: &&Count| it.begun.elapsed() < FRESH.max(it.took.saturating_mul(REST));
+        let is_fresh = |count: &&Count| count.begun.elapsed() < FRESH.max(count.took.saturating_mul(REST));
         if let Some(count) = count.as_ref().filter(is_fresh) {
             return Ok(count.bytes);
         }

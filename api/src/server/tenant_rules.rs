@@ -47,7 +47,7 @@ impl TenantRule {
     /// Reports whether the tenant may run this strategy.
     pub(crate) fn may_run(&self, graph: &dyn Graph) -> bool {
         match &self.strategies {
-            Some(names) => names.iter().any(|it| it == graph.name()),
+            Some(names) => names.iter().any(|name| name == graph.name()),
             None => !graph.serves_all_tenants(),
         }
     }
@@ -55,7 +55,7 @@ impl TenantRule {
     /// Reports whether the tenant's threads may use this model. `named` are those that the operator's configuration names.
     pub(crate) fn may_use(&self, model: &str, named: &[&str]) -> bool {
         match &self.models {
-            Some(patterns) => patterns.iter().any(|it| matches_pattern(it, model)),
+            Some(patterns) => patterns.iter().any(|pattern| matches_pattern(pattern, model)),
             None => named.contains(&model),
         }
     }

@@ -128,7 +128,7 @@ impl WrongKeys {
 /// Returns the address that stands for all addresses of one client: for IPv6, its network of 64 bits.
 fn group(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() >> 64 << 64).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         v4 @ IpAddr::V4(_) => v4,
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use api_types::{AnswerRequest, Problem, Reconcile, Thread, Turn};
 use axum::{Json, extract::State, response::Response};
 use shared::{CallerId, Interrupt, InterruptKind, Message, Policy, Question, Reconciled, RunStatus};
-use store::{Idempotency, Opening, ThreadId, ThreadLog};
+use store::{Idempotency, Opening, ThreadId};
+use threads::ThreadLog;
 use uuid::Uuid;
 
 use super::view::{Shown, view};
@@ -129,13 +130,14 @@ pub(crate) async fn check_approver(
     standing: &RunStatus,
     caller: Option<&CallerId>,
 ) -> Result<(), ApiError> {
-    let is_approval = matches!(standing, RunStatus::Waiting(it) if it.kind == InterruptKind::Approval);
+    let is_approval =
+        matches!(standing, RunStatus::Waiting(interrupt) if interrupt.kind == InterruptKind::Approval);
     if !is_approval || !app.tenant_rules.of(tenant).require_other_approver {
         return Ok(());
     }
     let folded = Folded::load(app, id, at).await?;
-    let submitter = folded.submitter.as_ref().and_then(|it| it.key.as_deref());
-    let approver = caller.and_then(|it| it.key.as_deref());
+    let submitter = folded.submitter.as_ref().and_then(|submitter| submitter.key.as_deref());
+    let approver = caller.and_then(|caller| caller.key.as_deref());
     let detail = match (submitter, approver) {
         (Some(submitter), Some(approver)) if submitter != approver => return Ok(()),
         (Some(_), Some(_)) => "the request was submitted with this key, and an approval needs another one",
@@ -152,7 +154,7 @@ fn is_number(text: &str) -> bool {
 /// Returns the open question of a thread.
 pub(crate) fn open_question(standing: &RunStatus) -> Result<&Interrupt, ApiError> {
     let status = match standing {
-        RunStatus::Waiting(it) => return Ok(it),
+        RunStatus::Waiting(interrupt) => return Ok(interrupt),
         RunStatus::Idle => "idle",
         RunStatus::Busy => "busy",
         RunStatus::Failed { .. } => "failed",

@@ -113,7 +113,7 @@ pub(crate) async fn events(
         return Ok(follow(app, permit, id, last.or(params.after), &params).await);
     }
     let rows = app.parts.store.events(id, params.after, limit + 1).await?;
-    Ok(Json(page(rows, limit).map(|it| views::log_event(&it))).into_response())
+    Ok(Json(page(rows, limit).map(|row| views::log_event(&row))).into_response())
 }
 
 async fn follow(
@@ -129,7 +129,7 @@ async fn follow(
     if deltas {
         app.repeat_answer(thread).await;
     }
-    let next = after.map_or(0, |it| it.saturating_add(1));
+    let next = after.map_or(0, |seq| seq.saturating_add(1));
     let follower = Follower {
         app,
         permit,
@@ -207,14 +207,14 @@ impl Follower {
         let rests = self.until == Some(Until::Rest) && self.rests().await?;
         let store = &self.app.parts.store;
         let page = store.events(self.thread, self.next.checked_sub(1), READ_AT_ONCE).await?;
-        for it in &page {
-            self.end_answer(&it.event);
-            self.ready.push_back(sse_event(it));
+        for recorded in &page {
+            self.end_answer(&recorded.event);
+            self.ready.push_back(sse_event(recorded));
         }
         if let Some(last) = page.last() {
             self.next = last.seq + 1;
         }
-        let all = u64::try_from(page.len()).is_ok_and(|it| it < READ_AT_ONCE);
+        let all = u64::try_from(page.len()).is_ok_and(|count| count < READ_AT_ONCE);
         self.unread = !all || (self.until.is_some() && !page.is_empty());
         self.over = rests && page.is_empty();
         if all {
@@ -280,9 +280,9 @@ impl Follower {
     /// was sent.
     fn end_answer(&mut self, event: &shared::Event) {
         let is_whole = match event {
-            shared::Event::Decided(it) => {
-                let answer = it.messages.iter().rfind(|it| it.role == Role::Assistant);
-                answer.is_some_and(|it| it.content.starts_with(self.answer.text()))
+            shared::Event::Decided(decided) => {
+                let answer = decided.messages.iter().rfind(|message| message.role == Role::Assistant);
+                answer.is_some_and(|answer| answer.content.starts_with(self.answer.text()))
             }
             shared::Event::AttemptFailed(_)
             | shared::Event::Abandoned(_)

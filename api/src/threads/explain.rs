@@ -46,7 +46,7 @@ pub(crate) async fn why(
     find_thread(&app, &principal, id).await?;
     let last = up_to(&app, id, at).await?;
     let mut explainer = Explainer::new(graph_of(&app, id).await?);
-    let each = |it: store::Recorded| explainer.see(&it.event).map_err(|err| invalid_log(&err));
+    let each = |recorded: store::Recorded| explainer.see(&recorded.event).map_err(|err| invalid_log(&err));
     app.parts.store.along(id, 0, Some(last), each).await?;
     let mut why = explainer.finish().map_err(|err| invalid_log(&err))?;
     if at.is_none() {
@@ -97,16 +97,16 @@ pub(crate) async fn diff(
 
 async fn whole_log(app: &AppState, id: ThreadId) -> Result<Vec<Event>, ApiError> {
     let (_, recorded) = app.parts.store.load(id).await?;
-    Ok(recorded.into_iter().map(|it| it.event).collect())
+    Ok(recorded.into_iter().map(|recorded| recorded.event).collect())
 }
 
-fn thread_diff(it: audit::ThreadDiff) -> ThreadDiff {
-    let audit::ThreadDiff { same, rows, split } = it;
+fn thread_diff(diff: audit::ThreadDiff) -> ThreadDiff {
+    let audit::ThreadDiff { same, rows, split } = diff;
     ThreadDiff { same: same as u64, rows: rows.into_iter().map(row).collect(), split: split.map(divide) }
 }
 
-fn row(it: audit::Row) -> DiffRow {
-    match it {
+fn row(row: audit::Row) -> DiffRow {
+    match row {
         audit::Row::Changed { left, right, step, differs } => DiffRow {
             left: Some(left as u64),
             right: Some(right as u64),
@@ -123,13 +123,17 @@ fn row(it: audit::Row) -> DiffRow {
 }
 
 fn differences(all: Vec<shared::ValueDifference>) -> Vec<Difference> {
-    let convert = |it: shared::ValueDifference| Difference { path: it.path, left: it.left, right: it.right };
+    let convert = |difference: shared::ValueDifference| Difference {
+        path: difference.path,
+        left: difference.left,
+        right: difference.right,
+    };
     all.into_iter().map(convert).collect()
 }
 
-fn divide(it: audit::Divergence) -> Divide {
-    let audit::Divergence { left, right, state, before, all } = it;
-    let pair = |it: audit::Sides| UsagePair { left: (&it.left).into(), right: (&it.right).into() };
+fn divide(divergence: audit::Divergence) -> Divide {
+    let audit::Divergence { left, right, state, before, all } = divergence;
+    let pair = |sides: audit::Sides| UsagePair { left: (&sides.left).into(), right: (&sides.right).into() };
     Divide {
         left: left as u64,
         right: right as u64,

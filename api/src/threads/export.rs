@@ -50,7 +50,7 @@ pub(crate) async fn export(
     find_thread(&app, &principal, id).await?;
     let export = LogExport::new(app.parts.store.clone(), id);
     let parts = stream::try_unfold(export, |mut export| async move {
-        Ok::<_, store::Error>(export.next().await?.map(|it| (Bytes::from(it), export)))
+        Ok::<_, store::Error>(export.next().await?.map(|part| (Bytes::from(part), export)))
     });
     Ok((download(&id.to_string()), Body::from_stream(parts)).into_response())
 }
@@ -89,7 +89,7 @@ pub(crate) async fn fixture(
     }
     let graph = graph_of(&app, id).await?;
     let (_, log) = app.parts.store.load(id).await?;
-    let log: Vec<Event> = log.into_iter().map(|it| it.event).collect();
+    let log: Vec<Event> = log.into_iter().map(|recorded| recorded.event).collect();
     let secrets = app.fixture_secrets.clone();
     let captured = tokio::task::spawn_blocking(move || capture(graph, &log, &secrets)).await;
     let captured =

@@ -12,7 +12,8 @@ use axum::{
 use queue::{Lane, Priority, Schedule};
 use serde_json::{Map, Value, json};
 use shared::{DynThread, EngineConfig, Event, Forked, Graph, Message, Policy, RunStatus, unknown_server};
-use store::{Idempotency, NewFork};
+use store::Idempotency;
+use threads::NewFork;
 use uuid::Uuid;
 
 use super::{
@@ -99,7 +100,7 @@ pub(crate) async fn fork(
             .hint("use the format of `facts` in the `decided` events of its threads")
     };
     source.thread.state_after(&facts).map_err(invalid_fact)?;
-    let budget = budget.map(|it| budget_of(&app, submitter, it)).transpose()?;
+    let budget = budget.map(|budget| budget_of(&app, submitter, budget)).transpose()?;
     let (at, input) = (source.seq(), None);
     let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, caller, idempotency };
     if let Some(text) = answer {
@@ -108,7 +109,7 @@ pub(crate) async fn fork(
         new.input = Some((policy, vec![Message::user(text)]));
     }
     app.admit(&tenant).await?;
-    let forked = app.parts.store.fork(&app.strategies, new).await?;
+    let forked = threads::fork(&app.parts.store, &app.strategies, new).await?;
     if let store::Fork::New(thread) = forked {
         tracing::info!(%thread, source = %id, seq = at, "thread forked");
         app.enqueue_in(thread, &Lane::new(&tenant, Priority::Normal), Schedule::Now).await;

@@ -217,11 +217,11 @@ pub(crate) async fn replay(
     find_thread(&app, &principal, id).await?;
     let events = app.parts.store.head(id).await?.seq;
     let (mut diverged, mut reworded, mut divergences) = (0, 0, Vec::new());
-    let count = |it: shared::Divergence| {
-        let counter = if it.field.is_prompt() { &mut reworded } else { &mut diverged };
+    let count = |divergence: shared::Divergence| {
+        let counter = if divergence.field.is_prompt() { &mut reworded } else { &mut diverged };
         *counter += 1;
-        if (prompts || !it.field.is_prompt()) && divergences.len() < DIVERGENCES_MAX {
-            divergences.push(it);
+        if (prompts || !divergence.field.is_prompt()) && divergences.len() < DIVERGENCES_MAX {
+            divergences.push(divergence);
         }
     };
     let unreadable = match run_replay(&app, id, count).await {
@@ -229,7 +229,7 @@ pub(crate) async fn replay(
         Err(error) if error.kind == Kind::Damaged => Some(error.detail().to_owned()),
         Err(error) => return Err(error),
     };
-    divergences.sort_by_key(|it| (it.field.is_prompt(), it.seq));
+    divergences.sort_by_key(|divergence| (divergence.field.is_prompt(), divergence.seq));
     let ok = diverged == 0 && (reworded == 0 || !prompts) && unreadable.is_none();
     let divergences = divergences.into_iter().map(Into::into).collect();
     Ok(Json(Replay { ok, events, diverged, reworded, divergences, unreadable }))
@@ -242,8 +242,8 @@ async fn run_replay(
     mut report: impl FnMut(shared::Divergence),
 ) -> Result<(), ApiError> {
     let mut verifier = Replayer::new(graph_of(app, id).await?);
-    let each = |it: store::Recorded| {
-        verifier.see(&it.event).map_err(|err| invalid_log(&err))?.into_iter().for_each(&mut report);
+    let each = |recorded: store::Recorded| {
+        verifier.see(&recorded.event).map_err(|err| invalid_log(&err))?.into_iter().for_each(&mut report);
         Ok::<(), ApiError>(())
     };
     app.parts.store.along(id, 0, None, each).await

@@ -40,7 +40,7 @@ impl Shown {
             return Err(Kind::Malformed
                 .because(format!("messages must be between 0 and {MESSAGES_MAX}, but is {most}")));
         }
-        let index = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
+        let index = |seq: u64| usize::try_from(seq).unwrap_or(usize::MAX);
         let end = self.before.map_or(all, index).min(all);
         Ok(end.saturating_sub(index(most))..end)
     }
@@ -65,8 +65,8 @@ pub(crate) async fn view(app: &AppState, row: store::Thread, shown: Shown) -> Re
         error,
         node: thread.node(),
         turn_id: thread.turn(),
-        outcome: outcome.map(|it| it.kind.into()),
-        cause: outcome.filter(|it| !it.is_answered()).map(|it| it.cause()),
+        outcome: outcome.map(|outcome| outcome.kind.into()),
+        cause: outcome.filter(|outcome| !outcome.is_answered()).map(|outcome| outcome.cause()),
         first_message: shown.start as u64,
         messages: thread.messages()[shown].iter().map(Message::from).collect(),
         usage: thread.usage().into(),
@@ -77,7 +77,7 @@ pub(crate) async fn view(app: &AppState, row: store::Thread, shown: Shown) -> Re
 
 #[test]
 fn a_part_of_a_conversation_is_within_it() {
-    let part = |messages, before, all| Shown { messages, before }.of(all).map_err(|it| it.message());
+    let part = |messages, before, all| Shown { messages, before }.of(all).map_err(|error| error.message());
     assert_eq!(part(None, None, 3), Ok(0..3));
     assert_eq!(part(None, None, 2_500), Ok(1_500..2_500));
     assert_eq!(part(Some(10), Some(1_500), 2_500), Ok(1_490..1_500));

@@ -29,9 +29,9 @@ pub(crate) fn check_config(
     check_bounds(&schema, &schema, "config", [configs.operator, before, configs.after])?;
     let before: Vec<_> = models_of(configs.before).collect();
     let named: Vec<&str> = models_of(configs.operator).map(|(_, model)| model).collect();
-    for (key, model) in models_of(configs.after).filter(|it| !before.contains(it)) {
+    for (key, model) in models_of(configs.after).filter(|entry| !before.contains(entry)) {
         if !rule.may_use(model, &named) {
-            let known = rule.models.as_ref().map_or_else(|| named.join(", "), |it| it.join(", "));
+            let known = rule.models.as_ref().map_or_else(|| named.join(", "), |patterns| patterns.join(", "));
             return Err(Kind::Invalid
                 .because(format!("config: {key}: this tenant may not use the model {model:?}"))
                 .hint(format!(
@@ -44,7 +44,7 @@ pub(crate) fn check_config(
 
 /// Checks the budget that a tenant asks for against the operator's.
 pub(crate) fn check_budget(asked: &Budget, operator: &Budget) -> Result<(), ApiError> {
-    let json = |it: &Budget| serde_json::to_value(it).unwrap_or_default();
+    let json = |budget: &Budget| serde_json::to_value(budget).unwrap_or_default();
     let (asked, operator) = (json(asked), json(operator));
     for (scope, limits) in asked.as_object().into_iter().flatten() {
         for (measure, asked) in limits.as_object().into_iter().flatten() {
@@ -66,16 +66,16 @@ fn check_bounds(
 ) -> Result<(), ApiError> {
     for (name, field) in part["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
-        let [bound, before, after] = [bound, before, after].map(|it| &it[name]);
-        let target = field["$ref"].as_str().and_then(|it| root.pointer(it.trim_start_matches('#')));
+        let [bound, before, after] = [bound, before, after].map(|config| &config[name]);
+        let target = field["$ref"].as_str().and_then(|pointer| root.pointer(pointer.trim_start_matches('#')));
         let target = target.unwrap_or(field);
         if field[BOUND] == true {
-            let is_above = || rank(target, bound).is_some_and(|it| it < rank_or_max(target, after));
+            let is_above = || rank(target, bound).is_some_and(|rank| rank < rank_or_max(target, after));
             if before != after && is_above() {
                 return Err(above(&path, after, bound));
             }
             if before != after
-                && after.as_object().into_iter().flatten().any(|(key, it)| bound.get(key) != Some(it))
+                && after.as_object().into_iter().flatten().any(|(key, value)| bound.get(key) != Some(value))
             {
                 let hint = "remove it, or ask an operator to set it";
                 return Err(Kind::Invalid
@@ -92,8 +92,9 @@ fn check_bounds(
 /// Returns the place of a value among others: a number itself, and a name by its place in the list of the schema.
 fn rank(schema: &Value, value: &Value) -> Option<f64> {
     let listed = |key: &str| schema[key].as_array().into_iter().flatten();
-    let mut names = listed("oneOf").map(|it| &it["const"]).chain(listed("enum"));
-    let place = || names.position(|it| it == value).and_then(|it| u32::try_from(it).ok()).map(f64::from);
+    let mut names = listed("oneOf").map(|choice| &choice["const"]).chain(listed("enum"));
+    let place =
+        || names.position(|name| name == value).and_then(|place| u32::try_from(place).ok()).map(f64::from);
     value.as_f64().or_else(place)
 }
 

@@ -3,7 +3,8 @@
 use api_types::{Problem, Turn};
 use axum::{Json, extract::State};
 use shared::{Event, Retried, RunStatus};
-use store::{CancelRequest, ThreadId, ThreadLog, TurnId, TurnStatus, Withdrawal};
+use store::{CancelRequest, ThreadId, TurnId, TurnStatus, Withdrawal};
+use threads::ThreadLog;
 use uuid::Uuid;
 
 use super::lookup::{find, load, show};
@@ -82,9 +83,9 @@ async fn try_cancel(app: &AppState, id: TurnId, by: &Actor) -> Result<Option<Thr
             };
             app.parts.store.request_cancel(&request).await?;
             let obeyed = match Folded::open(app, turn.thread).await {
-                Ok(log) => store::cancel_requested_turn(&app.parts, log, &request).await?,
+                Ok(log) => threads::cancel_requested_turn(&app.parts, log, &request).await?,
                 // It may be impossible to fold; then the request is deleted.
-                Err(_) => store::obey_cancel_request(&app.parts, &app.strategies, &request).await?,
+                Err(_) => threads::obey_cancel_request(&app.parts, &app.strategies, &request).await?,
             };
             let is_cancelled = obeyed || load(app, id).await?.status == TurnStatus::Cancelled;
             if is_cancelled { Ok(Some(turn.thread)) } else { Err(ended()) }

@@ -128,7 +128,7 @@ impl Messages {
         let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
         let content = AttachmentContent::new(content);
         let sha256 = content.sha256.clone();
-        if !self.attachments.iter().any(|it| it.sha256 == sha256) {
+        if !self.attachments.iter().any(|attachment| attachment.sha256 == sha256) {
             if ATTACHMENTS_MAX <= self.attachments.len() {
                 return Err(invalid(
                     at,
@@ -142,10 +142,14 @@ impl Messages {
 
     /// Keeps only the last message of the user, with its images and files.
     pub(crate) fn only_last_of_user(&mut self) {
-        let last = self.messages.iter().rposition(|it| it.role == Role::User);
+        let last = self.messages.iter().rposition(|message| message.role == Role::User);
         self.messages = last.map(|nth| self.messages.swap_remove(nth)).into_iter().collect();
-        let kept: Vec<&str> =
-            self.messages.iter().flat_map(|it| &it.attachments).map(|it| it.sha256.as_str()).collect();
+        let kept: Vec<&str> = self
+            .messages
+            .iter()
+            .flat_map(|message| &message.attachments)
+            .map(|attachment| attachment.sha256.as_str())
+            .collect();
         self.attachments.retain(|it| kept.contains(&it.sha256.as_str()));
     }
 }
@@ -164,7 +168,7 @@ fn data_url(at: &str, url: &str) -> Result<(String, Vec<u8>), ApiError> {
     let malformed = |detail: &str| invalid(at, detail).hint(hint);
     let (head, data) = url
         .strip_prefix("data:")
-        .and_then(|it| it.split_once(','))
+        .and_then(|rest| rest.split_once(','))
         .ok_or_else(|| malformed("it is not a data: URL"))?;
     let media_type = head.strip_suffix(";base64").ok_or_else(|| malformed("it is not encoded in base64"))?;
     let media_type = media_type.to_ascii_lowercase();

@@ -31,8 +31,8 @@ pub(crate) fn opened(
 ) -> Result<Opened, ApiError> {
     let graph = find_strategy(app, submitter, name, Kind::NamesNoStrategy)?;
     let operator = operator_config(app, submitter.tenant, name);
-    let chosen = overrides.config.as_ref().is_some_and(|it| it.contains_key("servers"));
-    let has_changes = overrides.config.as_ref().is_some_and(|it| !it.is_empty());
+    let chosen = overrides.config.as_ref().is_some_and(|config| config.contains_key("servers"));
+    let has_changes = overrides.config.as_ref().is_some_and(|config| !config.is_empty());
     let config = configure(graph, &operator, overrides.config)?;
     check_change(app, submitter, graph, &Change { has_changes, before: &Value::Null, after: &config })?;
     let servers = usable_servers(app, submitter.tenant, &operator, chosen.then_some(&config))?;
@@ -42,7 +42,8 @@ pub(crate) fn opened(
         return Err(Kind::Invalid.because(why).hint("run it as an operator, for a tenant without `servers`"));
     }
     let is_usable = |(name, _): &(&String, &String)| servers.contains(&name.as_str());
-    let servers = app.experts.iter().filter(is_usable).map(|(name, it)| (name.clone(), it.clone())).collect();
+    let servers =
+        app.experts.iter().filter(is_usable).map(|(name, expert)| (name.clone(), expert.clone())).collect();
     Ok(Opened {
         format: FORMAT,
         strategy: graph.name().to_owned(),
@@ -77,7 +78,7 @@ pub(crate) fn usable_strategies<'a>(
     submitter: Submitter<'_>,
 ) -> impl Iterator<Item = &'static dyn Graph> + use<'a> {
     let rule = (!submitter.is_operator).then(|| app.tenant_rules.of(submitter.tenant));
-    app.strategies.all().filter(move |it| rule.is_none_or(|rule| rule.may_run(*it)))
+    app.strategies.all().filter(move |graph| rule.is_none_or(|rule| rule.may_run(*graph)))
 }
 
 /// Finds a strategy by name. One that the submitter may not run does not exist for it.
@@ -87,8 +88,8 @@ pub(crate) fn find_strategy(
     name: &str,
     kind: Kind,
 ) -> Result<&'static dyn Graph, ApiError> {
-    usable_strategies(app, submitter).find(|it| it.name() == name).ok_or_else(|| {
-        let known: Vec<&str> = usable_strategies(app, submitter).map(|it| it.name()).collect();
+    usable_strategies(app, submitter).find(|graph| graph.name() == name).ok_or_else(|| {
+        let known: Vec<&str> = usable_strategies(app, submitter).map(|graph| graph.name()).collect();
         let known = known.join(", ");
         if app.strategies.find(name).is_none() {
             return kind.because(format!("strategy: {name:?} does not exist; known strategies: {known}"));
@@ -138,11 +139,14 @@ pub(crate) fn check_change(
     let after = completed(graph, change.after);
     let is_known = |(key, model): &(String, &str)| {
         let mut set = models_of(&operator).chain(models_of(change.before));
-        let provider = model.split_once('/').map(|it| it.0);
-        set.any(|it| it == (key.clone(), *model))
-            || app.providers.as_ref().is_none_or(|it| provider.is_some_and(|name| it.contains(name)))
+        let provider = model.split_once('/').map(|parts| parts.0);
+        set.any(|entry| entry == (key.clone(), *model))
+            || app
+                .providers
+                .as_ref()
+                .is_none_or(|providers| provider.is_some_and(|name| providers.contains(name)))
     };
-    if let Some((key, model)) = models_of(&after).find(|it| !is_known(it)) {
+    if let Some((key, model)) = models_of(&after).find(|entry| !is_known(entry)) {
         return Err(unknown_provider(app, &key, model));
     }
     if submitter.is_operator {
@@ -159,7 +163,7 @@ pub(crate) fn check_change(
 
 fn unknown_provider(app: &AppState, key: &str, model: &str) -> ApiError {
     let names: Vec<&str> = app.providers.iter().flatten().map(String::as_str).collect();
-    let (known, provider) = (names.join(", "), model.split_once('/').map_or(model, |it| it.0));
+    let (known, provider) = (names.join(", "), model.split_once('/').map_or(model, |parts| parts.0));
     match model.contains('/') {
         false => invalid_config(&format!("{key}: the model {model:?} names no provider"))
             .hint(format!("write it as provider/model; configured providers: {known}")),
@@ -216,13 +220,13 @@ fn usable_servers<'a>(
     };
     let of_strategy = listed(operator)?;
     let limits = [app.tenant_rules.of(tenant).servers.as_ref(), of_strategy.as_ref()];
-    let may = |it: &&str| limits.iter().flatten().all(|names| names.iter().any(|name| name == it));
+    let may = |server: &&str| limits.iter().flatten().all(|names| names.iter().any(|name| name == server));
     let mut usable: Vec<&str> = app.experts.keys().map(String::as_str).filter(may).collect();
     if let Some(chosen) = chosen.map(listed).transpose()?.flatten() {
         if let Some(why) = unknown_server(&chosen, &usable) {
             return Err(invalid_config(&why));
         }
-        usable.retain(|it| chosen.iter().any(|name| name == it));
+        usable.retain(|server| chosen.iter().any(|name| name == server));
     }
     Ok(usable)
 }

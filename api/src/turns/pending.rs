@@ -117,17 +117,18 @@ async fn explain_runnable(
     filter: PendingFilter<'_>,
     stances: &BTreeMap<WaitReason, store::PendingCount>,
 ) -> Result<Runnable, ApiError> {
-    let Some(all) = stances.get(&WaitReason::Runnable).map(|it| it.turns) else {
+    let Some(all) = stances.get(&WaitReason::Runnable).map(|stance| stance.turns) else {
         return Ok(Runnable { pending: Vec::new(), not_inspected: 0 });
     };
     let runnable = app.parts.store.pending_turns(WaitReason::Runnable, filter, INSPECTED_MAX).await?;
     let count = |some: &[store::PendingTurn]| u64::try_from(some.len()).unwrap_or(u64::MAX);
     let jobs = Jobs::load(app, filter.thread).await?;
     let beyond = all.saturating_sub(count(&runnable));
-    let (unlisted, runnable): (Vec<_>, Vec<_>) = runnable.into_iter().partition(|it| jobs.is_unlisted(it));
+    let (unlisted, runnable): (Vec<_>, Vec<_>) =
+        runnable.into_iter().partition(|turn| jobs.is_unlisted(turn));
     let not_inspected = beyond.saturating_add(count(&unlisted));
-    let mut pending: Vec<Pending> = runnable.into_iter().filter_map(|it| jobs.explain(it)).collect();
-    pending.sort_by_key(|it| (it.cause, it.detail.clone(), it.place, it.turn.since));
+    let mut pending: Vec<Pending> = runnable.into_iter().filter_map(|turn| jobs.explain(turn)).collect();
+    pending.sort_by_key(|reason| (reason.cause, reason.detail.clone(), reason.place, reason.turn.since));
     Ok(Runnable { pending, not_inspected })
 }
 
@@ -146,18 +147,18 @@ pub(crate) async fn count(app: &AppState) -> Result<BTreeMap<&'static str, Count
     let stances = app.parts.store.count_pending(all).await?;
     let Runnable { pending, not_inspected } = explain_runnable(app, all, &stances).await?;
     let mut counts: BTreeMap<&'static str, Count> =
-        CAUSES.into_iter().map(|it| (label(it), Count::default())).collect();
+        CAUSES.into_iter().map(|cause| (label(cause), Count::default())).collect();
     let mut add = |cause, turns: u64, since: i64| {
         let count = counts.entry(label(cause)).or_default();
         count.turns = count.turns.saturating_add(turns);
-        count.since = Some(count.since.map_or(since, |it| it.min(since)));
+        count.since = Some(count.since.map_or(since, |earliest| earliest.min(since)));
     };
     for (stance, cause) in BY_ROWS {
-        if let Some(it) = stances.get(&stance) {
-            add(cause, it.turns, it.since);
+        if let Some(stance) = stances.get(&stance) {
+            add(cause, stance.turns, stance.since);
         }
     }
-    pending.iter().for_each(|it| add(it.cause, 1, it.turn.since));
+    pending.iter().for_each(|reason| add(reason.cause, 1, reason.turn.since));
     counts.insert(NOT_INSPECTED, Count { turns: not_inspected, since: None });
     Ok(counts)
 }
@@ -183,13 +184,13 @@ fn grouped(pending: &[Pending]) -> Vec<PendingGroup> {
     let same_reason = |a: &Pending, b: &Pending| a.cause == b.cause && a.detail == b.detail;
     let group = |some: &[Pending]| {
         let first = some.first()?;
-        let places = || some.iter().filter_map(|it| it.place);
+        let places = || some.iter().filter_map(|reason| reason.place);
         Some(PendingGroup {
             cause: first.cause,
             detail: first.detail.clone(),
             turns: u64::try_from(some.len()).unwrap_or(u64::MAX),
-            since: rfc3339(some.iter().map(|it| it.turn.since).min()?),
-            until: some.iter().filter_map(|it| it.until).min().map(rfc3339),
+            since: rfc3339(some.iter().map(|reason| reason.turn.since).min()?),
+            until: some.iter().filter_map(|reason| reason.until).min().map(rfc3339),
             places: places().min().zip(places().max()),
         })
     };

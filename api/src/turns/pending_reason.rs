@@ -62,9 +62,9 @@ impl Jobs {
             _ => Some(queue.enqueued().await.map_err(unavailable)?),
         };
         let mut listed: BTreeMap<ThreadId, QueueEntry> = BTreeMap::new();
-        for it in list {
+        for job in list {
             // If a thread has several jobs, the first one counts: running jobs are listed before waiting ones.
-            listed.entry(it.thread).or_insert(it);
+            listed.entry(job.thread).or_insert(job);
         }
         Ok(Self { listed, enqueued, pauses, now: clock::now() })
     }
@@ -72,13 +72,13 @@ impl Jobs {
     /// Reports whether the turn has a job at an unknown position, or may have one on a node that does not answer.
     pub(super) fn is_unlisted(&self, turn: &store::PendingTurn) -> bool {
         !self.listed.contains_key(&turn.thread)
-            && self.enqueued.as_ref().and_then(|it| it.contains(turn.thread)) != Some(false)
+            && self.enqueued.as_ref().and_then(|filter| filter.contains(turn.thread)) != Some(false)
             && self.paused(turn).is_none()
     }
 
     /// Explains why a runnable turn is not running. Returns none if it is running.
     pub(super) fn explain(&self, turn: store::PendingTurn) -> Option<Pending> {
-        let state = self.listed.get(&turn.thread).map(|it| &it.state);
+        let state = self.listed.get(&turn.thread).map(|job| &job.state);
         if let Some(EntryState::InFlight { consumer, since_renewal, expires_in, .. }) = state
             && expires_in < since_renewal
         {
@@ -142,9 +142,9 @@ impl Jobs {
     }
 
     fn paused(&self, turn: &store::PendingTurn) -> Option<&Pause> {
-        let holds = |it: &&Pause| match it.kind {
-            PauseKind::Strategy => it.name == turn.strategy,
-            PauseKind::Tenant | PauseKind::OwnTenant => it.name == turn.tenant,
+        let holds = |pause: &&Pause| match pause.kind {
+            PauseKind::Strategy => pause.name == turn.strategy,
+            PauseKind::Tenant | PauseKind::OwnTenant => pause.name == turn.tenant,
             PauseKind::Model => false,
         };
         self.pauses.iter().find(holds)

@@ -90,8 +90,10 @@ pub(crate) async fn list(
 /// Parses the conditions of a filter.
 pub(crate) fn conditions(text: Option<&str>, now: i64) -> Result<Option<Conditions>, ApiError> {
     let parse = |text| {
-        Conditions::parse(text, now).map_err(|it| {
-            Kind::Invalid.because(format!("where: at character {}: {}", it.at, it.what)).hint(it.hint)
+        Conditions::parse(text, now).map_err(|error| {
+            Kind::Invalid
+                .because(format!("where: at character {}: {}", error.at, error.what))
+                .hint(error.hint)
         })
     };
     text.map(parse).transpose()

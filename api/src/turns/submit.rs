@@ -313,11 +313,11 @@ pub(crate) fn check_attachments(
     opened: &Opened,
     messages: &[Message],
 ) -> Result<(), ApiError> {
-    let mut attachments = messages.iter().flat_map(|it| &it.attachments).peekable();
+    let mut attachments = messages.iter().flat_map(|message| &message.attachments).peekable();
     if attachments.peek().is_none() {
         return Ok(());
     }
-    let defaults = app.strategies.find(&opened.strategy).map(|it| it.defaults()).unwrap_or_default();
+    let defaults = app.strategies.find(&opened.strategy).map(|graph| graph.defaults()).unwrap_or_default();
     let model = opened.config["model"].as_str().or(defaults["model"].as_str());
     match model.and_then(|model| app.accepts.refusal(model, attachments)) {
         Some(refusal) => Err(Kind::Unsupported.because(refusal)),

@@ -191,7 +191,7 @@ async fn send(
     }
     let (name, now) = (delivery.name(), clock::now().div_euclid(1_000_000));
     let signature = standardwebhooks::Webhook::new(webhook.secret.expose_secret())
-        .and_then(|it| it.sign(&name, now, delivery.payload.as_bytes()))
+        .and_then(|signer| signer.sign(&name, now, delivery.payload.as_bytes()))
         .map_err(|error| FailedAttempt::new(format!("cannot sign the request: {error}")))?;
     let request = clients
         .of(policy)
@@ -204,7 +204,7 @@ async fn send(
     let response = request.send().await.map_err(|error| FailedAttempt::new(chain(&error.without_url())))?;
     let status = response.status().as_u16();
     let retry_after =
-        response.headers().get(RETRY_AFTER).and_then(|it| it.to_str().ok()?.trim().parse().ok());
+        response.headers().get(RETRY_AFTER).and_then(|header| header.to_str().ok()?.trim().parse().ok());
     match retry_after {
         Some(delay) if matches!(status, 429 | 503) => {
             Err(FailedAttempt { retry_after: Some(delay), ..FailedAttempt::with_status(status) })
@@ -225,7 +225,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 fn missed(app: &AppState, webhook: &Webhook, delivery: &Delivery, failed: FailedAttempt) -> Outcome {
-    let after = usize::try_from(delivery.attempts).ok().and_then(|it| it.checked_sub(1));
+    let after = usize::try_from(delivery.attempts).ok().and_then(|count| count.checked_sub(1));
     let pause = after.and_then(|nth| app.webhooks.retries.get(nth)).filter(|_| webhook.disabled.is_none());
     let again = pause.map(|pause| {
         let requested = Duration::from_secs(failed.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));

@@ -98,7 +98,7 @@ impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> = found.filter(|it| is_public(it.ip())).collect();
+            let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
             if public.is_empty() {
                 let message = format!("{} has no public address", name.as_str());
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, message).into());
@@ -111,17 +111,17 @@ impl Resolve for PublicOnly {
 /// Reports whether an address is globally reachable, according to the IANA special-purpose address registries.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
-        IpAddr::V4(it) => is_public_v4(it),
-        IpAddr::V6(it) => is_public_v6(it),
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
     }
 }
 
-fn is_public_v4(it: Ipv4Addr) -> bool {
-    let [a, b, c, _] = it.octets();
-    let special = it.is_private()
-        || it.is_loopback()
-        || it.is_link_local()
-        || it.is_documentation()
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let special = address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_documentation()
         || a == 0
         // Multicast, reserved and broadcast.
         || 224 <= a
@@ -133,8 +133,8 @@ fn is_public_v4(it: Ipv4Addr) -> bool {
     !special
 }
 
-fn is_public_v6(it: Ipv6Addr) -> bool {
-    let [a, b, ..] = it.segments();
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [a, b, ..] = address.segments();
     let global = a & 0xe000 == 0x2000;
     // Protocol assignments and tunnels (2001::/23), documentation, 6to4.
     let special = (a == 0x2001 && (b < 0x0200 || b == 0x0db8)) || a == 0x2002 || a == 0x3fff;

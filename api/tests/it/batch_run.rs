@@ -20,17 +20,16 @@ use queue::{MemoryNotifications, MemoryQueue};
 use serde_json::{Value, json};
 use shared::{DEFAULT_TENANT, DynThread, Fault, Request as Wish, Response, Usage};
 use store::{
-    Backends, Store, StrategyRegistry,
+    Store,
     batches::{Chunk, NewFile},
 };
 use tempfile::TempDir;
+use threads::{Backends, StrategyRegistry};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use worker::{
-    Backoff, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Backoff, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::{
     prompted::{Other, Prompted},

@@ -8,11 +8,10 @@ use futures::{StreamExt as _, stream};
 use queue::{RedisNotifications, RedisQueue};
 use serde_json::{Value, json};
 use shared::{DynThread, Event, Response};
-use store::{Backends, CancelRequest, Store, TurnStatus};
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use store::{CancelRequest, Store, TurnStatus};
+use threads::Backends;
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::test_api::{Room, id_of, known, parts, thread_of};
 

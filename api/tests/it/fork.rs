@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use shared::{Budget, Event, RunStatus};
-use store::{DryRun, Log as _, ThreadId};
+use store::{DryRun, ThreadId};
+use threads::Log as _;
 
 use crate::test_api::{Room, id_of, thread_of};
 
@@ -49,7 +50,13 @@ async fn a_fork_can_give_another_answer() {
     assert_eq!(turns["data"].as_array().unwrap().len(), 2);
     assert!(turns["data"].as_array().unwrap().iter().all(|it| it["id"] != id_of(&turn)));
     let round = store::ThreadScan::of(store::Conditions::default(), 1).only(Some(thread));
-    assert!(room.parts.store.rebuild(&room.strategies, &round, DryRun::Yes).await.unwrap().found.is_empty());
+    assert!(
+        threads::rebuild(&room.parts.store, &room.strategies, &round, DryRun::Yes)
+            .await
+            .unwrap()
+            .found
+            .is_empty()
+    );
     // A fork of a fork names its direct source.
     let again = fork(&room, thread, json!({})).await;
     assert_eq!(again["forked"]["thread_id"], json!(thread));

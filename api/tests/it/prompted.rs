@@ -18,7 +18,7 @@ macro_rules! prompted {
             const VERSION: u32 = 1;
             const ABOUT: &'static str = "says what it is told to";
             const PROMPTS: &'static [&'static str] = &["You are kind.", $prompt];
-            type Config = shared::strategies::probe::Config;
+            type Config = strategies::probe::Config;
             type State = ();
             type Fact = ();
             type NodeName = NodeName;

@@ -6,7 +6,8 @@ use api::{ApiConfig, TenantRule};
 use axum::{body::Body, http::Request};
 use serde_json::{Value, json};
 use shared::Event;
-use store::{Backends, Store};
+use store::Store;
+use threads::Backends;
 
 use crate::{
     batch_run::{Hall, form},

@@ -21,8 +21,9 @@ use queue::{
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::Request as Wish;
-use shared::{Attempted, Event, Fault, Next, Response, RunStatus, Simulation, strategies};
-use store::{Backends, Store, StrategyRegistry, ThreadId, ThreadLog};
+use shared::{Attempted, Event, Fault, Next, Response, RunStatus, Simulation};
+use store::{Store, ThreadId};
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tower::ServiceExt;
 
 use crate::inbox_action::InboxAction;

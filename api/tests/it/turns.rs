@@ -150,7 +150,7 @@ async fn an_unreadable_log_hides_no_turn() {
     let narrow = Room::with(|door| {
         door.parts = room.parts.clone();
         door.strategies =
-            store::StrategyRegistry::new([&crate::inbox_action::InboxAction as &dyn shared::Graph]);
+            threads::StrategyRegistry::new([&crate::inbox_action::InboxAction as &dyn shared::Graph]);
     })
     .await;
     let page = narrow.get("/v1/turns").await.json();

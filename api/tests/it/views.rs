@@ -19,7 +19,7 @@ async fn long_thread(room: &Room, turns: usize) -> ThreadId {
 
 /// The state after an event, folded from the first.
 fn folded(log: &[shared::Event], at: usize) -> Value {
-    let graph = shared::strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
+    let graph = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
     let thread = graph.fold(&log[..=at]).unwrap();
     json!([thread.state().unwrap(), thread.messages().len(), thread.node()])
 }
@@ -118,10 +118,11 @@ async fn a_thread_imported_under_the_id_of_a_deleted_one_is_folded_anew() {
         other.live(source).await;
     }
     let stored = other.parts.store.stored(source, 0, 10_000).await.unwrap();
-    let imported = |it: store::Stored| store::ImportedEvent { at: it.at, kind: it.kind, payload: it.payload };
+    let imported =
+        |it: store::Stored| threads::ImportedEvent { at: it.at, kind: it.kind, payload: it.payload };
     let log = stored.into_iter().map(imported).collect();
     room.parts.store.delete_thread(thread, "a test").await.unwrap().unwrap();
-    room.parts.store.import_thread(&room.strategies, thread, log, Vec::new()).await.unwrap();
+    threads::import_thread(&room.parts.store, &room.strategies, thread, log, Vec::new()).await.unwrap();
 
     let (after, changed) =
         (room.get(&format!("/v1/threads/{thread}")).await.json(), room.log_of(thread).await);

@@ -60,15 +60,20 @@ impl Signed {
         let bytes = fs::read(file).map_err(|error| Error::file("read", file, &error))?;
         let read = || {
             let note = Note::from_bytes(&bytes).ok()?;
-            let it = Checkpoint::from_bytes(note.text()).ok()?;
-            Some(Self { origin: it.origin().to_owned(), size: it.size(), root: *it.hash(), note })
+            let checkpoint = Checkpoint::from_bytes(note.text()).ok()?;
+            Some(Self {
+                origin: checkpoint.origin().to_owned(),
+                size: checkpoint.size(),
+                root: *checkpoint.hash(),
+                note,
+            })
         };
         read().ok_or_else(|| Error::Damaged(format!("{} is not a checkpoint", file.display())))
     }
 
     /// Reports whether the key signed the note for its own log.
     pub(super) fn is_by(&self, vkey: &str) -> Result<bool, Error> {
-        let name = vkey.split_once('+').map_or(vkey, |it| it.0);
+        let name = vkey.split_once('+').map_or(vkey, |parts| parts.0);
         Ok(is_signed(&self.note, vkey)? && self.origin == name)
     }
 }
@@ -124,7 +129,7 @@ pub async fn checkpoint(
     for (last, asked) in index.threads() {
         let finding = match (last.seq, asked) {
             (0, true) => {
-                grown.heads.retain(|it| it.thread != last.thread);
+                grown.heads.retain(|head| head.thread != last.thread);
                 reappeared(&last)
             }
             (1.., false) if gone == Gone::Known => {

@@ -46,7 +46,7 @@ pub async fn export(
     to: &Path,
 ) -> Result<Exported, Error> {
     store.head(thread).await?;
-    let proof = proof.map(|it| prove(it, thread)).transpose()?;
+    let proof = proof.map(|proof| prove(proof, thread)).transpose()?;
     if let Some(above) = to.parent() {
         fs::create_dir_all(above).map_err(|error| Error::file("make", above, &error))?;
     }
@@ -55,7 +55,7 @@ pub async fn export(
     export_attachments(store, thread, &attachments, &to.join("attachments")).await?;
     write(to.join("verify.py"), SCRIPT)?;
     write(to.join("README.md"), &README.replace("{thread}", &thread.to_string()))?;
-    let attested = proof.as_ref().map(|it| it.events);
+    let attested = proof.as_ref().map(|proof| proof.events);
     if let Some(proof) = proof {
         write(to.join("proof.json"), &format!("{:#}\n", proof.json))?;
         write(to.join("checkpoint"), &proof.note)?;
@@ -80,7 +80,7 @@ fn prove(place: &Place, thread: ThreadId) -> Result<Proof, Error> {
         return Err(Error::Damaged(words));
     }
     let index = Index::read(&list, signed.size, Some(thread))?;
-    let last = index.of(thread).last().filter(|it| 0 < it.0.seq);
+    let last = index.of(thread).last().filter(|entry| 0 < entry.0.seq);
     let (head, n) = *last.ok_or_else(|| {
         let words = format!(
             "{} does not attest thread {thread}; hint: create a checkpoint first",
@@ -89,13 +89,13 @@ fn prove(place: &Place, thread: ThreadId) -> Result<Proof, Error> {
         Error::Given(words)
     })?;
     let path =
-        tlog_tiles::prove_record(signed.size, n, &list).map_err(|it| Error::Damaged(it.to_string()))?;
+        tlog_tiles::prove_record(signed.size, n, &list).map_err(|error| Error::Damaged(error.to_string()))?;
     let json = json!({
         "thread": thread,
         "events": head.seq,
         "head": hex::encode(head.hash),
         "leaf": n,
-        "path": path.iter().map(|it| hex::encode(it.0)).collect::<Vec<_>>(),
+        "path": path.iter().map(|hash| hex::encode(hash.0)).collect::<Vec<_>>(),
     });
     let note = String::from_utf8_lossy(&signed.note.to_bytes()).into_owned();
     Ok(Proof { events: head.seq, json, note })
@@ -136,8 +136,8 @@ async fn events(store: &Store, thread: ThreadId, file: &PathBuf) -> Result<(u64,
         for Stored { seq, at, kind, codec, payload, hash } in &page {
             let hash = hex::encode(hash);
             if let Ok(event) = Event::decode(kind, payload) {
-                let named = event.attachments().map(|it| it.sha256.clone());
-                attachments.extend(named.filter(|it| is_sha256(it)));
+                let named = event.attachments().map(|attachment| attachment.sha256.clone());
+                attachments.extend(named.filter(|hash| is_sha256(hash)));
             }
             let line = json!({
                 "thread": thread, "seq": seq, "at": at, "kind": kind, "codec": codec, "payload": payload, "hash": hash,
@@ -151,7 +151,7 @@ async fn events(store: &Store, thread: ThreadId, file: &PathBuf) -> Result<(u64,
 
 /// Returns whether `text` is a hash, and so can be the name of a file.
 fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit())
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn write(file: PathBuf, text: &str) -> Result<(), Error> {

@@ -105,7 +105,7 @@ impl Heads {
             let mut file = OpenOptions::new().write(true).open(&self.file)?;
             file.set_len(end)?;
             file.seek(SeekFrom::End(0))?;
-            let lines: String = heads.iter().map(|it| leaf(it) + "\n").collect();
+            let lines: String = heads.iter().map(|head| leaf(head) + "\n").collect();
             file.write_all(lines.as_bytes())?;
             file.sync_all()
         };
@@ -120,7 +120,7 @@ impl Heads {
 impl HashReader for Heads {
     /// Hashes of parts of the tree, in one pass with one more hash per level in memory.
     fn read_hashes(&self, indexes: &[u64]) -> Result<Vec<Hash>, tlog_tiles::Error> {
-        let mut wanted: BTreeMap<u64, Option<Hash>> = indexes.iter().map(|it| (*it, None)).collect();
+        let mut wanted: BTreeMap<u64, Option<Hash>> = indexes.iter().map(|index| (*index, None)).collect();
         let (mut left, mut open) = (wanted.len(), wanted.len());
         let mut stack: Vec<Hash> = Vec::new();
         let pass = self.each(|n, line| {
@@ -144,6 +144,6 @@ impl HashReader for Heads {
             let words = format!("{} has fewer heads than its checkpoint", self.file.display());
             return Err(tlog_tiles::Error::InvalidInput(words));
         }
-        Ok(indexes.iter().filter_map(|it| wanted.get(it).copied().flatten()).collect())
+        Ok(indexes.iter().filter_map(|index| wanted.get(index).copied().flatten()).collect())
     }
 }

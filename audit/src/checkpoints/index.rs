@@ -19,7 +19,7 @@ impl Index {
     pub(super) fn read(heads: &Heads, size: u64, thread: Option<ThreadId>) -> Result<Self, Error> {
         let mut this = Self::default();
         heads.first(size, |n, head| {
-            if thread.is_none_or(|it| it == head.thread) {
+            if thread.is_none_or(|thread| thread == head.thread) {
                 this.heads.push((head, n));
             }
         })?;
@@ -29,8 +29,8 @@ impl Index {
     }
 
     fn places(&self, thread: ThreadId) -> std::ops::Range<usize> {
-        let from = self.heads.partition_point(|(it, _)| it.thread < thread);
-        from..from + self.heads[from..].partition_point(|(it, _)| it.thread == thread)
+        let from = self.heads.partition_point(|(head, _)| head.thread < thread);
+        from..from + self.heads[from..].partition_point(|(head, _)| head.thread == thread)
     }
 
     /// Heads of a thread, with their numbers in the list.
@@ -42,9 +42,9 @@ impl Index {
     pub(super) fn threads(&self) -> impl Iterator<Item = (Head, bool)> {
         let groups = self.heads.chunk_by(|one, two| one.0.thread == two.0.thread);
         groups.scan(0, |from, group| {
-            let asked = self.asked.get(*from).is_some_and(|it| it.load(Ordering::Relaxed));
+            let asked = self.asked.get(*from).is_some_and(|flag| flag.load(Ordering::Relaxed));
             *from += group.len();
-            group.last().map(|it| (it.0, asked))
+            group.last().map(|entry| (entry.0, asked))
         })
     }
 
@@ -64,7 +64,7 @@ impl AttestedHeads for Index {
         }
         // Heads attested before a thread was deleted say nothing about a thread that exists.
         let heads = &self.heads[places];
-        let gone = heads.iter().rposition(|it| it.0.seq == 0).map_or(0, |it| it + 1);
-        heads[gone..].iter().map(|it| it.0).collect()
+        let gone = heads.iter().rposition(|entry| entry.0.seq == 0).map_or(0, |at| at + 1);
+        heads[gone..].iter().map(|entry| entry.0).collect()
     }
 }

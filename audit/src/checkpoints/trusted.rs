@@ -39,7 +39,7 @@ struct List {
 /// Checkpoints may be of different age, each with its own list. The list that matches the note with the most heads is
 /// used. Every other note attests a prefix of it, and is also compared with its own list.
 pub(super) fn attested(report: &mut Report, asked: &Asked, thread: Option<ThreadId>) -> Result<Index, Error> {
-    let places: Vec<Place> = asked.checkpoints.iter().map(|it| Place::of(it)).collect();
+    let places: Vec<Place> = asked.checkpoints.iter().map(|checkpoint| Place::of(checkpoint)).collect();
     if places.is_empty() {
         report.skip(
             "changes with recomputed hashes, truncated logs, and threads removed with all rows",
@@ -53,9 +53,9 @@ pub(super) fn attested(report: &mut Report, asked: &Asked, thread: Option<Thread
     let mut furthest: Option<(u64, &List)> = None;
     for list in &lists {
         let mut size = 0;
-        for it in &held {
-            if list.has(&it.signed)? {
-                size = size.max(it.signed.size);
+        for checkpoint in &held {
+            if list.has(&checkpoint.signed)? {
+                size = size.max(checkpoint.signed.size);
             }
         }
         if furthest.is_none_or(|(most, other)| (most, other.length) < (size, list.length)) {
@@ -70,13 +70,13 @@ pub(super) fn attested(report: &mut Report, asked: &Asked, thread: Option<Thread
         report.skip("what was attested of each thread", why);
         return Ok(Index::default());
     };
-    for it in &held {
-        let own = |own: &&List| own.heads.file == it.place.heads && own.heads.file != list.heads.file;
+    for checkpoint in &held {
+        let own = |own: &&List| own.heads.file == checkpoint.place.heads && own.heads.file != list.heads.file;
         for list in std::iter::once(list).chain(lists.iter().find(own)) {
-            list.hold(report, it)?;
+            list.hold(report, checkpoint)?;
         }
     }
-    let length = lists.iter().map(|it| it.length).max().unwrap_or_default();
+    let length = lists.iter().map(|list| list.length).max().unwrap_or_default();
     if size < length {
         let why = format!(
             "no valid checkpoint attests more than {size} of {length} heads; the others were not used"

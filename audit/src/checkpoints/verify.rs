@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use store::{
-    AttestedHeads, Differs, DryRun, Finding, Head, Rebuilt, Store, StrategyRegistry, ThreadId, ThreadScan,
-    Wrong,
-};
+use store::{AttestedHeads, Differs, DryRun, Finding, Head, Store, ThreadId, ThreadScan, Wrong};
+use threads::{Rebuilt, StrategyRegistry};
 
 use super::{
     checkpoint::{reappeared, removed},
@@ -60,11 +58,12 @@ async fn logs(
     report.found += verified.found - verified.unreadable;
     if 0 < verified.unreadable {
         let first = verified.findings.iter().find(|it| it.wrong == Wrong::Unreadable);
-        let why = first.map_or_else(|| "this version cannot read them".to_owned(), |it| it.what.clone());
+        let why =
+            first.map_or_else(|| "this version cannot read them".to_owned(), |finding| finding.what.clone());
         report.skip(format!("contents of {} events", verified.unreadable), why);
     }
     let mut findings = verified.findings;
-    findings.retain(|it| it.wrong != Wrong::Unreadable);
+    findings.retain(|finding| finding.wrong != Wrong::Unreadable);
     let mut all = findings.len() as u64 + verified.unreadable == verified.found;
     for (last, asked) in index.threads() {
         let found = match (last.seq, asked) {
@@ -83,8 +82,8 @@ async fn logs(
     if let Some(what) = set_back(index, &findings).filter(|_| all) {
         report.find("rolled_back", what);
     }
-    findings.into_iter().for_each(|it| report.take(it));
-    let checked = report.checkpoints.iter().any(|it| it.signed != Some(false));
+    findings.into_iter().for_each(|finding| report.take(finding));
+    let checked = report.checkpoints.iter().any(|checkpoint| checkpoint.signed != Some(false));
     if checked && report.attested == 0 && 0 < report.events && report.found == 0 {
         report.skip("all events beyond their hash chains", "the checkpoint does not attest them");
     }
@@ -98,8 +97,8 @@ async fn exchanged(store: &Store, index: &Index, findings: &mut [Finding]) -> Re
     if suspects.peek().is_none() {
         return Ok(());
     }
-    let heads = index.all().iter().map(|it| it.0).filter(|it| 0 < it.seq);
-    let others: BTreeMap<[u8; 32], ThreadId> = heads.map(|it| (it.hash, it.thread)).collect();
+    let heads = index.all().iter().map(|entry| entry.0).filter(|head| 0 < head.seq);
+    let others: BTreeMap<[u8; 32], ThreadId> = heads.map(|head| (head.hash, head.thread)).collect();
     for finding in suspects {
         if let Some(other) = of_another(store, &others, finding.thread).await? {
             finding.wrong = Wrong::Exchanged;
@@ -120,7 +119,7 @@ async fn of_another(
         let page = store.stored(thread, from, PAGE).await?;
         let Some(last) = page.last() else { return Ok(None) };
         from = last.seq + 1;
-        let other = page.iter().filter_map(|it| others.get(&it.hash)).find(|it| **it != thread);
+        let other = page.iter().filter_map(|stored| others.get(&stored.hash)).find(|other| **other != thread);
         if other.is_some() {
             return Ok(other.copied());
         }
@@ -131,10 +130,10 @@ async fn of_another(
 /// several threads at once.
 fn set_back(index: &Index, findings: &[Finding]) -> Option<String> {
     let mut ends: BTreeMap<ThreadId, u64> = BTreeMap::new();
-    for it in findings {
-        match it.wrong {
+    for finding in findings {
+        match finding.wrong {
             Wrong::Truncated | Wrong::Removed => {
-                ends.insert(it.thread, it.seq);
+                ends.insert(finding.thread, finding.seq);
             }
             Wrong::Broken
             | Wrong::Missing
@@ -146,8 +145,8 @@ fn set_back(index: &Index, findings: &[Finding]) -> Option<String> {
         }
     }
     let lost = |head: &Head| ends.get(&head.thread).is_some_and(|end| *end < head.seq);
-    let from = index.all().iter().filter(|(head, _)| lost(head)).map(|it| it.1).min()?;
-    let later = index.all().iter().filter(|it| from <= it.1);
+    let from = index.all().iter().filter(|(head, _)| lost(head)).map(|entry| entry.1).min()?;
+    let later = index.all().iter().filter(|entry| from <= entry.1);
     let all = later.clone().all(|(head, _)| lost(head));
     (all && 1 < ends.len()).then(|| {
         format!(
@@ -164,15 +163,18 @@ async fn read_models(
     strategies: &StrategyRegistry,
     round: &ThreadScan,
 ) -> Result<(), Error> {
-    let Rebuilt { found, differences, .. } = match store.rebuild(strategies, round, DryRun::Yes).await {
-        Err(store::Error::UnknownThread(_)) => return Ok(()),
-        outcome => outcome?,
-    };
+    let Rebuilt { found, differences, .. } =
+        match threads::rebuild(store, strategies, round, DryRun::Yes).await {
+            Err(store::Error::UnknownThread(_)) => return Ok(()),
+            outcome => outcome?,
+        };
     for (differs, count) in &found {
         match differs {
             Differs::Parked | Differs::Moving | Differs::Unfolded => {
                 let first = differences.iter().find(|it| it.differs == *differs);
-                let why = first.map_or_else(String::new, |it| format!("thread {}: {}", it.thread, it.what));
+                let why = first.map_or_else(String::new, |difference| {
+                    format!("thread {}: {}", difference.thread, difference.what)
+                });
                 report.skip(format!("the rows of {count} threads or turns"), why);
             }
             // Already reported with the logs.
@@ -191,11 +193,11 @@ async fn read_models(
             | Differs::TurnOpen
             | Differs::NeverStarted => {
                 report.found += count;
-                for it in differences.iter().filter(|it| it.differs == *differs) {
-                    let of = it.turn.map_or_else(String::new, |it| format!("turn {it}: "));
-                    let what = format!("{of}{}", it.what);
+                for difference in differences.iter().filter(|difference| difference.differs == *differs) {
+                    let of = difference.turn.map_or_else(String::new, |turn| format!("turn {turn}: "));
+                    let what = format!("{of}{}", difference.what);
                     report.findings.push(Found {
-                        thread: Some(it.thread),
+                        thread: Some(difference.thread),
                         seq: None,
                         wrong: "read_model",
                         what,

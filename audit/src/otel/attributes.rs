@@ -88,7 +88,7 @@ pub(super) fn of_usage(usage: &Usage) -> Vec<Attribute> {
     if !response_format.is_empty() {
         attributes.push(("turnfold.response_format", response_format.as_str().into()));
     }
-    attributes.extend(micro_usd.map(|it| ("turnfold.cost_usd", AttributeValue::Decimal(usd(it)))));
+    attributes.extend(micro_usd.map(|cost| ("turnfold.cost_usd", AttributeValue::Decimal(usd(cost)))));
     attributes
 }
 

@@ -75,7 +75,8 @@ impl FromStr for TraceParent {
 
     /// Parses a header. A version after 00 may have more fields, which are ignored.
     fn from_str(text: &str) -> Result<Self, InvalidTraceParent> {
-        let is_hex = |it: &str| it.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
+        let is_hex =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
         let mut fields = text.split('-');
         let (Some(version), Some(trace), Some(span), Some(flags)) =
             (fields.next(), fields.next(), fields.next(), fields.next())

@@ -48,5 +48,5 @@ fn attributes(attributes: &[Attribute]) -> Vec<Value> {
         AttributeValue::Integer(number) => json!({ "intValue": number.to_string() }),
         AttributeValue::Decimal(number) => json!({ "doubleValue": number }),
     };
-    attributes.iter().map(|(key, it)| json!({ "key": key, "value": value(it) })).collect()
+    attributes.iter().map(|(key, attribute)| json!({ "key": key, "value": value(attribute) })).collect()
 }

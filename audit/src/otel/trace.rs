@@ -62,7 +62,7 @@ pub fn turn_spans(
     content: Content,
 ) -> Vec<Span> {
     let mut tracer = Tracer::new(thread, parents, content);
-    log.iter().for_each(|it| tracer.see(it));
+    log.iter().for_each(|recorded| tracer.see(recorded));
     tracer.spans
 }
 
@@ -125,50 +125,54 @@ impl<'a> Tracer<'a> {
     fn see(&mut self, row: &Recorded) {
         let (seq, at) = (row.seq, row.at);
         match &row.event {
-            Event::Opened(it) => {
-                (self.strategy, self.tenant) = (it.strategy.clone(), it.tenant.clone());
+            Event::Opened(opened) => {
+                (self.strategy, self.tenant) = (opened.strategy.clone(), opened.tenant.clone());
             }
-            Event::TurnStarted(it) => {
-                self.conversation.extend(it.messages.iter().cloned());
-                self.begin(it.turn, seq, at);
+            Event::TurnStarted(started) => {
+                self.conversation.extend(started.messages.iter().cloned());
+                self.begin(started.turn, seq, at);
             }
-            Event::InputProvided(it) => self.begin(it.turn, seq, at),
-            Event::Asked(it) => {
-                let starts = (0..it.requests.len()).map(|slot| (slot, at)).collect();
+            Event::InputProvided(provided) => self.begin(provided.turn, seq, at),
+            Event::Asked(asked) => {
+                let starts = (0..asked.requests.len()).map(|slot| (slot, at)).collect();
                 let node = self.node.take();
-                let start = node.as_ref().map_or(self.before, |it| it.start);
-                let attempts = node.map(|it| it.attempts).unwrap_or_default();
-                let (name, requests) = (it.node.clone(), it.requests.clone());
+                let start = node.as_ref().map_or(self.before, |node| node.start);
+                let attempts = node.map(|node| node.attempts).unwrap_or_default();
+                let (name, requests) = (asked.node.clone(), asked.requests.clone());
                 self.node = Some(OpenNode { name, start, requests, starts, attempts });
             }
-            Event::Attempted(it) => self.start_attempt(it.slot, at),
+            Event::Attempted(attempted) => self.start_attempt(attempted.slot, at),
             // The attempt lasts until the task has ended.
             Event::TaskStarted(_) => {}
-            Event::Answered(it) => {
-                self.attempt(it.slot, seq, at, it.usage.as_ref(), Some(&it.response), None);
+            Event::Answered(answered) => {
+                self.attempt(answered.slot, seq, at, answered.usage.as_ref(), Some(&answered.response), None);
             }
-            Event::AttemptFailed(it) => {
-                self.attempt(it.slot, seq, at, it.usage.as_ref(), None, Some(&it.error));
-                self.start_attempt(it.slot, at);
+            Event::AttemptFailed(failed) => {
+                self.attempt(failed.slot, seq, at, failed.usage.as_ref(), None, Some(&failed.error));
+                self.start_attempt(failed.slot, at);
             }
-            Event::Abandoned(it) => self.attempt(it.slot, seq, at, None, None, Some(&it.reason)),
-            Event::InDoubt(it) => self.attempt(it.slot, seq, at, None, None, Some(&it.reason)),
-            Event::InputRequired(it) => self.attempt(it.slot, seq, at, None, None, None),
-            Event::Reconciled(it) => self.start_attempt(it.slot, at),
+            Event::Abandoned(abandoned) => {
+                self.attempt(abandoned.slot, seq, at, None, None, Some(&abandoned.reason))
+            }
+            Event::InDoubt(in_doubt) => {
+                self.attempt(in_doubt.slot, seq, at, None, None, Some(&in_doubt.reason))
+            }
+            Event::InputRequired(required) => self.attempt(required.slot, seq, at, None, None, None),
+            Event::Reconciled(reconciled) => self.start_attempt(reconciled.slot, at),
             Event::Summarised(_) => self.end_node("summarise", seq, at, None, None),
-            Event::Decided(it) => {
-                self.conversation.extend(it.messages.iter().cloned());
-                self.end_node(&it.node, seq, at, it.reason.as_deref(), None);
-                let outcome = it.outcome.as_ref().map_or("answered", |it| it.kind.name());
-                match &it.to {
+            Event::Decided(decided) => {
+                self.conversation.extend(decided.messages.iter().cloned());
+                self.end_node(&decided.node, seq, at, decided.reason.as_deref(), None);
+                let outcome = decided.outcome.as_ref().map_or("answered", |outcome| outcome.kind.name());
+                match &decided.to {
                     Goto::Node(_) => {}
                     Goto::End => self.end(at, outcome, None),
                     Goto::Interrupt(_) => self.end(at, "interrupted", None),
                 }
             }
-            Event::Failed(it) => {
-                self.end_node(&it.node, seq, at, None, Some(&it.reason));
-                self.end(at, "failed", Some(&it.reason));
+            Event::Failed(failed) => {
+                self.end_node(&failed.node, seq, at, None, Some(&failed.reason));
+                self.end(at, "failed", Some(&failed.reason));
             }
             Event::Retried(_) => self.retry(seq, at),
             Event::Cancelled(_) => {
@@ -186,13 +190,13 @@ impl<'a> Tracer<'a> {
 
     fn begin(&mut self, turn: TurnId, seq: u64, at: i64) {
         let parent = self.parents.get(&turn);
-        let trace = parent.map_or_else(|| trace_id(self.thread, turn), |it| it.trace);
+        let trace = parent.map_or_else(|| trace_id(self.thread, turn), |parent| parent.trace);
         let id = span_id(self.thread, seq, Part::Turn);
-        self.turn = Some(OpenTurn { turn, trace, id, parent: parent.map(|it| it.span), start: at });
+        self.turn = Some(OpenTurn { turn, trace, id, parent: parent.map(|parent| parent.span), start: at });
         if let Some(node) = &mut self.node {
             // A node that waited for a person continues in this turn.
             node.start = at;
-            node.starts.values_mut().for_each(|it| *it = at);
+            node.starts.values_mut().for_each(|start| *start = at);
         }
     }
 
@@ -234,8 +238,8 @@ impl<'a> Tracer<'a> {
         }
         let started = node.starts.get(&slot).copied().unwrap_or(at);
         // Requests of a node run concurrently and are recorded together: the duration is exact, the time of the event is not.
-        let start = usage.map_or(started, |it| {
-            let duration = i64::try_from(it.duration_ms).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let start = usage.map_or(started, |usage| {
+            let duration = i64::try_from(usage.duration_ms).unwrap_or(i64::MAX).saturating_mul(1_000);
             at.saturating_sub(duration).max(started)
         });
         node.attempts.push(Span {
@@ -265,14 +269,14 @@ impl<'a> Tracer<'a> {
         let node = self.node.take();
         let Some(turn) = self.turn else { return };
         let id = span_id(self.thread, seq, Part::Node);
-        let start = node.as_ref().map_or(self.before, |it| it.start).max(turn.start);
+        let start = node.as_ref().map_or(self.before, |node| node.start).max(turn.start);
         let mut attributes: Vec<Attribute> =
             vec![("turnfold.node", name.into()), ("turnfold.seq", seq.into())];
         if self.content == Content::Include {
-            attributes.extend(reason.map(|it| ("turnfold.reason", it.into())));
+            attributes.extend(reason.map(|reason| ("turnfold.reason", reason.into())));
         }
-        let attempts = node.map(|it| it.attempts).unwrap_or_default();
-        self.spans.extend(attempts.into_iter().map(|it| Span { parent: Some(id), ..it }));
+        let attempts = node.map(|node| node.attempts).unwrap_or_default();
+        self.spans.extend(attempts.into_iter().map(|attempt| Span { parent: Some(id), ..attempt }));
         self.spans.push(Span {
             turn: turn.turn,
             trace: turn.trace,

@@ -14,7 +14,7 @@ pub fn junit(report: &Report) -> Result<String, quick_junit::SerializeError> {
     let mut junit = Junit::new("turnfold audit replay");
     for (strategy, share) in &report.strategies {
         let mut suite = TestSuite::new(strategy.as_str());
-        let clusters = report.clusters.iter().filter(|it| it.strategy == *strategy);
+        let clusters = report.clusters.iter().filter(|cluster| cluster.strategy == *strategy);
         for cluster in clusters {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             status.set_type("diverged");
@@ -27,11 +27,11 @@ pub fn junit(report: &Report) -> Result<String, quick_junit::SerializeError> {
     }
     if 0 < report.unchecked {
         let mut suite = TestSuite::new("not checked");
-        for it in &report.not_checked {
+        for thread in &report.not_checked {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
             status.set_type("not checked");
-            status.set_message(it.why.as_str());
-            suite.add_test_case(TestCase::new(it.thread.to_string(), status));
+            status.set_message(thread.why.as_str());
+            suite.add_test_case(TestCase::new(thread.thread.to_string(), status));
         }
         junit.add_test_suite(suite);
     }

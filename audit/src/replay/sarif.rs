@@ -12,8 +12,8 @@ pub fn sarif(report: &Report, version: &str) -> Value {
     let missed: Vec<Value> = report
         .not_checked
         .iter()
-        .map(|it| {
-            json!({ "level": "warning", "message": { "text": format!("thread {} was not checked: {}", it.thread, it.why) } })
+        .map(|thread| {
+            json!({ "level": "warning", "message": { "text": format!("thread {} was not checked: {}", thread.thread, thread.why) } })
         })
         .collect();
     json!({

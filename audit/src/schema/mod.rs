@@ -96,7 +96,8 @@ fn parts(line: &str) -> Option<(String, Map<String, Value>)> {
 
 /// The first written field that is missing after reading.
 fn lost(payload: &Map<String, Value>, event: &Event) -> Option<(String, String)> {
-    let today = event.payload().ok().and_then(|it| serde_json::from_str(&it).ok()).unwrap_or(Value::Null);
+    let today =
+        event.payload().ok().and_then(|payload| serde_json::from_str(&payload).ok()).unwrap_or(Value::Null);
     differs("", &Value::Object(payload.clone()), &today)
 }
 
@@ -133,7 +134,7 @@ fn unfolded(events: &[Event], graphs: &[&dyn Graph]) -> Option<(String, String)>
     let Some(Event::Opened(opened)) = events.first() else {
         return Some((String::new(), "it does not begin with `opened`".to_owned()));
     };
-    let Some(graph) = graphs.iter().find(|it| it.name() == opened.strategy) else {
+    let Some(graph) = graphs.iter().find(|graph| graph.name() == opened.strategy) else {
         return Some(("opened".to_owned(), format!("there is no strategy {:?} any more", opened.strategy)));
     };
     let mut thread = graph.begin();

@@ -97,14 +97,14 @@ impl World {
         let unread = |path: &Path, error| CorpusError::Read { path: path.to_owned(), error };
         let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let mut paths: Vec<_> =
-            entries.map_err(|it| unread(folder, it))?.iter().map(fs::DirEntry::path).collect();
-        paths.retain(|it| it.extension().is_some_and(|it| it == "jsonl"));
+            entries.map_err(|error| unread(folder, error))?.iter().map(fs::DirEntry::path).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
         paths.sort();
         let mut world = Self { graph, openings: vec![], messages: vec![], answers: BTreeMap::new() };
         for path in paths {
-            let text = fs::read_to_string(&path).map_err(|it| unread(&path, it))?;
+            let text = fs::read_to_string(&path).map_err(|error| unread(&path, error))?;
             let script: Result<Vec<Event>, _> = text.lines().map(serde_json::from_str).collect();
-            let script = script.map_err(|it| unread(&path, it.into()))?;
+            let script = script.map_err(|error| unread(&path, error.into()))?;
             world.hear(&script).map_err(|error| CorpusError::Foreign { path, error })?;
         }
         if world.openings.is_empty() {
@@ -119,14 +119,14 @@ impl World {
         for event in rerun(self.graph, script)?.log {
             if let Event::Opened(_) = &event {
                 self.openings.push(event.clone());
-            } else if let Event::TurnStarted(it) = &event {
-                self.messages.push(it.messages.clone());
-            } else if let Event::Answered(it) = &event
+            } else if let Event::TurnStarted(started) = &event {
+                self.messages.push(started.messages.clone());
+            } else if let Event::Answered(answered) = &event
                 && let Next::Perform(due) = thread.next()?
-                && let Some(due) = due.iter().find(|due| due.slot == it.slot)
+                && let Some(due) = due.iter().find(|due| due.slot == answered.slot)
             {
                 let place = (thread.node().unwrap_or_default(), kind(&due.request));
-                self.answers.entry(place).or_default().push(it.clone().outcome());
+                self.answers.entry(place).or_default().push(answered.clone().outcome());
             }
             thread.apply(&event)?;
         }
@@ -158,7 +158,7 @@ impl<'a> Life<'a> {
                     self.happen(Cancelled { actor: "corpus".to_owned(), caller: None }.into())?;
                 }
                 Next::Perform(due) => {
-                    for due in due.iter().filter(|it| it.is_write()) {
+                    for due in due.iter().filter(|call| call.is_write()) {
                         self.happen(Attempted { slot: due.slot, worker: "corpus".to_owned() }.into())?;
                     }
                     for due in due {

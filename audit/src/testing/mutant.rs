@@ -53,9 +53,9 @@ impl Graph for Mutant {
 impl DynThread for Thread {
     fn next(&self) -> Result<Next, InvalidLog> {
         Ok(match self.0.next()? {
-            Next::Append(Event::Decided(mut it)) if it.node == self.1 => {
-                it.to = Goto::End;
-                Next::Append(it.into())
+            Next::Append(Event::Decided(mut decided)) if decided.node == self.1 => {
+                decided.to = Goto::End;
+                Next::Append(decided.into())
             }
             next @ (Next::Append(_) | Next::Perform(_) | Next::Wait) => next,
         })

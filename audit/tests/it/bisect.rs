@@ -2,7 +2,7 @@
 
 use audit::{Condition, Found, Search};
 use shared::{Event, Goto};
-use store::Predicate;
+use threads::Predicate;
 
 use crate::fixtures::{Lived, lived};
 

@@ -13,7 +13,7 @@ fn beside(left: &Lived, right: &Lived) -> ThreadDiff {
 fn a_log_is_the_same_as_itself_under_other_names() {
     for it in all() {
         let mut other = Lived { graph: it.graph, name: it.name.clone(), log: it.log.clone() };
-        store::rename_turns(&mut other.log);
+        threads::rename_turns(&mut other.log);
         let same = beside(&it, &other);
         assert_eq!((same.same, same.rows, same.split), (it.log.len(), vec![], None), "{}", it.name);
     }

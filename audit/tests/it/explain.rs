@@ -3,7 +3,7 @@
 use api_types::{Explanation, LogStatus};
 use audit::Explainer;
 use serde_json::json;
-use shared::{Event, Graph, Next, strategies};
+use shared::{Event, Graph, Next};
 
 use crate::fixtures::{Lived, all, lived};
 

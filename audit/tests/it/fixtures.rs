@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use shared::{Event, Graph, rerun, strategies};
+use shared::{Event, Graph, rerun};
 
 /// The log of a fixture.
 pub(crate) struct Lived {

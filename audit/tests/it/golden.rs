@@ -8,7 +8,7 @@ use std::{
 
 use audit::schema::{GOLDEN, check, check_logs};
 use serde_json::{Map, Value};
-use shared::{Event, strategies};
+use shared::Event;
 
 /// Values that can be read and are never written: shown to a person because of other events, or passed within the
 /// code.

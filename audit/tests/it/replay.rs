@@ -7,8 +7,9 @@ use audit::{
     testing::{Corpus, Mutant},
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use shared::{DEFAULT_TENANT, Event, Message, strategies};
-use store::{Conditions, Error, NewTurn, Opening, Store, StrategyRegistry, ThreadScan};
+use shared::{DEFAULT_TENANT, Event, Message};
+use store::{Conditions, Error, NewTurn, Opening, Store, ThreadScan};
+use threads::StrategyRegistry;
 
 const THREADS: u64 = 700;
 

@@ -6,11 +6,9 @@ use std::{
 };
 
 use audit::checkpoints::{self, Asked, Gone, Key, Made, Place, Report};
-use shared::{Event, Message, TurnStarted, strategies};
-use store::{
-    Conditions, DryRun, NewTurn, Opening, Store, Stored, StrategyRegistry, ThreadId, ThreadScan,
-    testing::tamper,
-};
+use shared::{Event, Message, TurnStarted};
+use store::{Conditions, DryRun, NewTurn, Opening, Store, Stored, ThreadId, ThreadScan, testing::tamper};
+use threads::StrategyRegistry;
 
 /// A store, its checkpoints, and an independent copy.
 pub(crate) struct Scene {
@@ -88,7 +86,9 @@ impl Scene {
         let probe = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
         let lived = shared::rerun(probe, &script).unwrap();
         self.store.append(&head, &lived.log[before..], None).await.unwrap();
-        self.store.rebuild(&strategies_here(), &round(Some(turn.thread)), DryRun::No).await.unwrap();
+        threads::rebuild(&self.store, &strategies_here(), &round(Some(turn.thread)), DryRun::No)
+            .await
+            .unwrap();
         turn.thread
     }
 
@@ -122,7 +122,9 @@ impl Scene {
     /// Replaces the log of a thread, and its rows to match.
     pub(crate) async fn forge(&self, nth: usize, log: &[Stored]) {
         self.replace(nth, log).await;
-        self.store.rebuild(&strategies_here(), &round(Some(self.threads[nth])), DryRun::No).await.unwrap();
+        threads::rebuild(&self.store, &strategies_here(), &round(Some(self.threads[nth])), DryRun::No)
+            .await
+            .unwrap();
     }
 
     /// Sets a thread back to this number of events.

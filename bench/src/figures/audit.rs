@@ -8,8 +8,8 @@ use audit::{
     replay::{Report, replay},
     testing::{Corpus, Mutant},
 };
-use shared::strategies;
-use store::{Conditions, Error, Reader, Recorded, StrategyRegistry, ThreadId, ThreadScan};
+use store::{Conditions, Error, Reader, Recorded, ThreadId, ThreadScan};
+use threads::StrategyRegistry;
 use uuid::Uuid;
 
 use super::{Bench, Figure};

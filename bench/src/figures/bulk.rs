@@ -114,9 +114,9 @@ async fn watch(
     let (mut told, mut moved, mut last) = (Instant::now(), Instant::now(), 0);
     loop {
         let asked = Instant::now();
-        let it = installation.get(&format!("/v1/batches/{batch}")).await?;
+        let batch = installation.get(&format!("/v1/batches/{batch}")).await?;
         seen.polls.push(asked.elapsed().as_secs_f64() * 1e3);
-        let results = it["turnfold"]["results"].as_u64().unwrap_or_default();
+        let results = batch["turnfold"]["results"].as_u64().unwrap_or_default();
         if results > last {
             (moved, last) = (Instant::now(), results);
             seen.first.get_or_insert_with(|| began.elapsed().as_secs_f64());
@@ -131,32 +131,35 @@ async fn watch(
         }
         if told.elapsed() >= TELL {
             told = Instant::now();
-            tell(&it, began, installation, seen)?;
+            tell(&batch, began, installation, seen)?;
         }
-        match it["status"].as_str() {
-            Some("completed") => return Ok(it),
+        match batch["status"].as_str() {
+            Some("completed") => return Ok(batch),
             Some("validating" | "in_progress" | "finalizing") => (),
-            other => anyhow::bail!("the batch is {other:?}: {it:#}"),
+            other => anyhow::bail!("the batch is {other:?}: {batch:#}"),
         }
         if KILLED_AT.get(seen.kills).is_some_and(|at| *at <= share) {
             seen.kills += 1;
             installation.kill_all().await?;
             eprint(&format!("  killed api, workers and Redis, for the {}. time", seen.kills))?;
         }
-        ensure!(moved.elapsed() < PATIENCE || last == 0 || last == items, "no progress for too long: {it:#}");
+        ensure!(
+            moved.elapsed() < PATIENCE || last == 0 || last == items,
+            "no progress for too long: {batch:#}"
+        );
         sleep(LOOK).await;
     }
 }
 
-fn tell(it: &Value, began: Instant, installation: &Installation, seen: &Seen) -> Result<()> {
+fn tell(batch: &Value, began: Instant, installation: &Installation, seen: &Seen) -> Result<()> {
     let memory: Vec<String> =
         installation.memory()?.into_iter().map(|(name, mib)| format!("{name} {mib:.0} MiB")).collect();
     let poll = seen.polls.last().copied().unwrap_or_default();
     eprint(&format!(
         "  {:6.0} s  {:>12}  {:>9} results  poll {poll:5.1} ms  {}",
         began.elapsed().as_secs_f64(),
-        it["status"].as_str().unwrap_or_default(),
-        it["turnfold"]["results"],
+        batch["status"].as_str().unwrap_or_default(),
+        batch["turnfold"]["results"],
         memory.join("  ")
     ))
 }
@@ -169,7 +172,7 @@ fn eprint(words: &str) -> Result<()> {
 
 fn lines(items: u64, wall: f64, nodes: f64, steps: &[f64], turns: &[f64], seen: &Seen) -> Result<Vec<Line>> {
     let rate = items as f64 / wall;
-    let floor: Vec<f64> = steps.iter().map(|it| it / nodes).collect();
+    let floor: Vec<f64> = steps.iter().map(|step| step / nodes).collect();
     let rates = vec![rate; floor.len()];
     let first = seen.first.context("there was no first result")?;
     let mut lines = vec![

@@ -91,8 +91,8 @@ impl Figure for Lone {
 /// Events appended by a step in the middle of a thread.
 async fn one_step(engine: &Engine, thread: Uuid) -> Result<Vec<Event>> {
     let (_, log) = engine.parts.store.load(thread).await?;
-    let events = log.into_iter().map(|it| it.event);
-    let mut steps = events.skip_while(|it| !matches!(it, Event::Decided(_))).skip(1);
+    let events = log.into_iter().map(|recorded| recorded.event);
+    let mut steps = events.skip_while(|event| !matches!(event, Event::Decided(_))).skip(1);
     let mut step = Vec::new();
     while !matches!(step.last(), Some(Event::Decided(_))) {
         step.push(steps.next().context("a thread has a second step")?);
@@ -103,8 +103,11 @@ async fn one_step(engine: &Engine, thread: Uuid) -> Result<Vec<Event>> {
 /// Times from one decision to the next, in microseconds.
 pub(super) async fn between_decisions(engine: &Engine, thread: Uuid) -> Result<Vec<f64>> {
     let (_, log) = engine.parts.store.load(thread).await?;
-    let at: Vec<i64> =
-        log.iter().filter(|it| matches!(it.event, Event::Decided(_))).map(|it| it.at).collect();
+    let at: Vec<i64> = log
+        .iter()
+        .filter(|recorded| matches!(recorded.event, Event::Decided(_)))
+        .map(|recorded| recorded.at)
+        .collect();
     anyhow::ensure!(at.len() > 1, "a log of one decision has no time between two");
     let between = |pair: &[i64]| i32::try_from(pair[1] - pair[0]).map(f64::from).context("a step of an hour");
     at.windows(2).map(between).collect()

@@ -11,12 +11,11 @@ use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _};
 use queue::{Lane, MemoryNotifications, Queue as _, RedisNotifications, RedisQueue, Schedule};
 use shared::{DynThread, Message, Opened, Request};
-use store::{Backends, NewTurn, Opening};
+use store::{NewTurn, Opening};
+use threads::Backends;
 use tokio::time::sleep;
-use worker::{
-    Shutdown, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Shutdown, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use super::{Bench, Figure};
 use crate::{
@@ -148,8 +147,8 @@ struct Patient;
 #[async_trait]
 impl World for Patient {
     async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        if let Request::Simulate(it) = &ask.due.request {
-            sleep(Duration::from_millis(it.wait_ms)).await;
+        if let Request::Simulate(script) = &ask.due.request {
+            sleep(Duration::from_millis(script.wait_ms)).await;
         }
         Err(shared::Fault::permanent("nothing is finished here"))
     }

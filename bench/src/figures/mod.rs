@@ -150,7 +150,7 @@ impl Bench {
     pub(crate) fn round(&mut self) -> Result<()> {
         self.end_round()?;
         self.disk.push(fdatasync_micros(self.folder.path())?);
-        let processes = self.servers.as_ref().map(|it| it.processes.to_vec()).unwrap_or_default();
+        let processes = self.servers.as_ref().map(|servers| servers.processes.to_vec()).unwrap_or_default();
         self.round = Some(Meter::start(&processes)?);
         Ok(())
     }

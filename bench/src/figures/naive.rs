@@ -107,7 +107,7 @@ async fn run(servers: &Servers, pool: &PgPool, threads: usize) -> Result<Spent> 
         // Polls often: no notification wakes this reader after the last step.
         let options = StreamReadOptions::default().group(GROUP, ME).count(free).block(5);
         let read: Option<StreamReadReply> = reader.xread_options(&[STREAM], &[">"], &options).await?;
-        for entry in read.into_iter().flat_map(|it| it.keys).flat_map(|it| it.ids) {
+        for entry in read.into_iter().flat_map(|reply| reply.keys).flat_map(|key| key.ids) {
             let thread: String = entry.get("thread").context("an entry names its thread")?;
             let step = NaiveStep {
                 pool: pool.clone(),

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use queue::{MemoryNotifications, MemoryQueue};
 use sea_orm::sqlx::{self, Row as _};
 use shared::{Event, Graph};
-use store::{Backends, ThreadLog};
+use threads::{Backends, ThreadLog};
 use uuid::Uuid;
 
 use super::{Bench, Figure};
@@ -45,7 +45,7 @@ impl Figure for InMemory {
                 Ok(())
             })?);
             decoded.push(rate(&rows, times, |rows| {
-                events(rows).try_for_each(|it| it.map(|it| drop(black_box(it))))
+                events(rows).try_for_each(|event| event.map(|event| drop(black_box(event))))
             })?);
         }
         let bytes = rows.bytes() / rows.len();

@@ -63,25 +63,25 @@ impl Statements {
             |name: &str, unit, rounds: Vec<f64>| Line::new(format!("{}.{name}", self.name()), unit, &rounds);
         let at_most = |bound| Target { id: "T7", of: Of::Value, bound: Bound::AtMost(bound) };
         vec![
-            line("sql.reads", "per step", each(|it| it.reads))
+            line("sql.reads", "per step", each(|counts| counts.reads))
                 .target(at_most(0.01))
                 .note("calls of SELECT in pg_stat_statements"),
-            line("sql.writes", "per commit", each(|it| it.writes / it.commits))
+            line("sql.writes", "per commit", each(|counts| counts.writes / counts.commits))
                 .target(at_most(1.0))
                 .note("calls of INSERT, UPDATE and DELETE, also after WITH, per transaction id used"),
-            line("sql.commits", "per step", each(|it| it.commits)).note("transaction ids used"),
+            line("sql.commits", "per step", each(|counts| counts.commits)).note("transaction ids used"),
             line(
                 "redis.writes",
                 "per commit",
-                each(|it| it.redis(&["evalsha", "eval", "exec"]) / it.commits),
+                each(|counts| counts.redis(&["evalsha", "eval", "exec"]) / counts.commits),
             )
             .target(at_most(1.0))
             .note("EVALSHA, EVAL and EXEC in INFO commandstats: the round trips that write"),
-            line("redis.reads", "per step", each(|it| it.redis(&["xreadgroup", "xautoclaim"])))
+            line("redis.reads", "per step", each(|counts| counts.redis(&["xreadgroup", "xautoclaim"])))
                 .note("XREADGROUP and XAUTOCLAIM"),
-            line("redis.publish", "per step", each(|it| it.redis(&["publish"])))
+            line("redis.publish", "per step", each(|counts| counts.redis(&["publish"])))
                 .note("PUBLISH: the notifications"),
-            line("redis.commands", "per step", each(|it| it.commands.values().sum()))
+            line("redis.commands", "per step", each(|counts| counts.commands.values().sum()))
                 .note("all commands, including those in scripts"),
         ]
     }
@@ -117,11 +117,13 @@ impl Counted {
         // Only transactions that write get a transaction id.
         this.commits = servers.number("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")?;
         for line in servers.redis.ask("INFO commandstats").lines() {
-            let Some((name, fields)) = line.strip_prefix("cmdstat_").and_then(|it| it.split_once(':')) else {
+            let Some((name, fields)) = line.strip_prefix("cmdstat_").and_then(|rest| rest.split_once(':'))
+            else {
                 continue;
             };
-            let calls = fields.strip_prefix("calls=").and_then(|it| it.split(',').next());
-            let calls = calls.and_then(|it| it.parse().ok()).context("INFO commandstats counts calls")?;
+            let calls = fields.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
+            let calls =
+                calls.and_then(|count| count.parse().ok()).context("INFO commandstats counts calls")?;
             this.commands.insert(name.to_owned(), calls);
         }
         Ok(this)
@@ -133,7 +135,11 @@ impl Counted {
             reads: self.reads - other.reads,
             writes: self.writes - other.writes,
             commits: self.commits - other.commits,
-            commands: self.commands.iter().map(|(name, it)| (name.clone(), it - before(name))).collect(),
+            commands: self
+                .commands
+                .iter()
+                .map(|(name, calls)| (name.clone(), calls - before(name)))
+                .collect(),
         }
     }
 
@@ -142,12 +148,12 @@ impl Counted {
             reads: self.reads / steps,
             writes: self.writes / steps,
             commits: self.commits / steps,
-            commands: self.commands.iter().map(|(name, it)| (name.clone(), it / steps)).collect(),
+            commands: self.commands.iter().map(|(name, calls)| (name.clone(), calls / steps)).collect(),
         }
     }
 
     /// Calls of these commands.
     fn redis(&self, names: &[&str]) -> f64 {
-        names.iter().filter_map(|it| self.commands.get(*it)).sum()
+        names.iter().filter_map(|name| self.commands.get(*name)).sum()
     }
 }

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use store::{ImportedEvent, Store, StrategyRegistry, ThreadId};
+use store::{Store, ThreadId};
+use threads::{ImportedEvent, StrategyRegistry};
 use uuid::Uuid;
 
 use super::{Bench, Figure};
@@ -134,6 +135,6 @@ async fn import(store: &Store, strategies: &StrategyRegistry, turns: u64) -> Res
     for (at, event) in (1_700_000_000_000_000..).zip(walk::long_log(turns)?) {
         log.push(ImportedEvent { at, kind: event.kind().to_owned(), payload: event.payload()? });
     }
-    store.import_thread(strategies, thread, log, Vec::new()).await?;
+    threads::import_thread(store, strategies, thread, log, Vec::new()).await?;
     Ok(thread)
 }

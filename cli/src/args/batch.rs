@@ -148,8 +148,8 @@ impl CompletionWindow {
     pub(crate) const MAX: Self = Self { text: Cow::Borrowed("30d"), seconds: 30 * 24 * 60 * 60 };
 
     fn parse(text: &str) -> Result<Self, String> {
-        let seconds = queue::clock::parse_duration(text).map(|it| it.as_secs());
-        let seconds = seconds.filter(|it| (1..=Self::MAX.seconds).contains(it));
+        let seconds = queue::clock::parse_duration(text).map(|duration| duration.as_secs());
+        let seconds = seconds.filter(|seconds| (1..=Self::MAX.seconds).contains(seconds));
         let invalid =
             || "expected a number and a unit (s, m, h, d or w), from 1s to 30d, such as 7d".to_owned();
         Ok(Self { text: text.to_owned().into(), seconds: seconds.ok_or_else(invalid)? })
@@ -168,7 +168,7 @@ impl CompletionWindow {
 
 /// Parses an amount of money. Rejects NaN and infinity, which JSON cannot express: the limit would be lost.
 fn usd(text: &str) -> Result<f64, String> {
-    let usd = text.parse().ok().filter(|it: &f64| it.is_finite() && 0.0 < *it);
+    let usd = text.parse().ok().filter(|amount: &f64| amount.is_finite() && 0.0 < *amount);
     usd.ok_or_else(|| "expected a number above 0, such as 2.50".to_owned())
 }
 
@@ -249,7 +249,7 @@ impl Batch {
 
 #[test]
 fn completion_windows_are_parsed_as_the_api_parses_them() {
-    let seconds = |text: &str| CompletionWindow::parse(text).map(|it| it.seconds).ok();
+    let seconds = |text: &str| CompletionWindow::parse(text).map(|window| window.seconds).ok();
     let days = [("1d", 86_400), ("30d", 2_592_000), ("720h", 2_592_000), ("4w", 2_419_200)];
     let valid = [("90s", 90), ("5m", 300), ("24h", 86_400)].into_iter().chain(days);
     for (text, expected) in valid {

@@ -133,7 +133,7 @@ pub(crate) enum GroupBy {
 fn rate(text: &str) -> Result<Duration, String> {
     let parse = || {
         let (number, unit) = text.split_once('/')?;
-        let number: u32 = number.parse().ok().filter(|it| (1..=1_000).contains(it))?;
+        let number: u32 = number.parse().ok().filter(|count| (1..=1_000).contains(count))?;
         let period = match unit {
             "s" => Duration::from_secs(1),
             "m" => Duration::from_secs(60),

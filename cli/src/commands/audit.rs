@@ -87,7 +87,7 @@ fn to_text(report: &Report, seconds: f64) -> String {
         counted(*threads, "thread"),
         counted(*events, "event"),
         *events as f64 / seconds,
-        report.strategies.values().map(|it| it.same).sum::<u64>(),
+        report.strategies.values().map(|strategy| strategy.same).sum::<u64>(),
     );
     if 0 < *diverged {
         text += &format!("\nDIVERGED: {diverged}, at {}", counted(report.clusters.len(), "place"));
@@ -107,8 +107,8 @@ fn to_text(report: &Report, seconds: f64) -> String {
     if 0 < *unchecked {
         text += &format!("\nNOT CHECKED: {unchecked}");
     }
-    for it in &report.not_checked {
-        text += &format!("\n  thread {}: {}", it.thread, it.why);
+    for thread in &report.not_checked {
+        text += &format!("\n  thread {}: {}", thread.thread, thread.why);
     }
     text + &output::and_more(*unchecked, report.not_checked.len())
 }

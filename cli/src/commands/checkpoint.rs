@@ -121,23 +121,26 @@ fn to_text(report: &Report) -> String {
             "NOT CHECKED: nothing was found, but not everything could be checked".to_owned()
         }
     }];
-    for it in &report.findings {
-        let of = it.thread.map_or_else(String::new, |thread| format!("thread {thread}: "));
-        lines.push(format!("  {}: {of}{}", it.wrong, it.what));
+    for finding in &report.findings {
+        let of = finding.thread.map_or_else(String::new, |thread| format!("thread {thread}: "));
+        lines.push(format!("  {}: {of}{}", finding.wrong, finding.what));
     }
     let more = output::and_more(report.found, report.findings.len());
-    lines.extend(more.lines().filter(|it| !it.is_empty()).map(str::to_owned));
+    lines.extend(more.lines().filter(|line| !line.is_empty()).map(str::to_owned));
     lines.push(format!(
         "checked: hash chains of {} events in {} threads, and their rows",
         report.events, report.threads
     ));
-    for it in &report.checkpoints {
-        let signed = match it.signed {
+    for checkpoint in &report.checkpoints {
+        let signed = match checkpoint.signed {
             Some(true) => "signature valid",
             Some(false) => "NOT SIGNED by this key",
             None => "signature not checked",
         };
-        lines.push(format!("compared with: {}, {} heads from {}, {signed}", it.file, it.size, it.origin));
+        lines.push(format!(
+            "compared with: {}, {} heads from {}, {signed}",
+            checkpoint.file, checkpoint.size, checkpoint.origin
+        ));
     }
     if !report.checkpoints.is_empty() {
         lines.push(format!("attested: {} events", report.attested));
@@ -150,7 +153,7 @@ fn to_text(report: &Report) -> String {
             ));
         }
     }
-    lines.extend(report.not_checked.iter().map(|it| format!("NOT CHECKED: {}: {}", it.what, it.why)));
+    lines.extend(report.not_checked.iter().map(|part| format!("NOT CHECKED: {}: {}", part.what, part.why)));
     lines.join("\n")
 }
 

@@ -39,9 +39,9 @@ impl OutageTolerance {
     /// Returns a response; `None` after a pause if the API is unreachable and the request should be repeated.
     async fn tolerate<T>(&mut self, response: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
         match response {
-            Ok(it) => {
+            Ok(response) => {
                 self.reached_at = Instant::now();
-                Ok(Some(it))
+                Ok(Some(response))
             }
             Err(err) if is_outage(&err) && self.reached_at.elapsed() < OUTAGE_MAX => {
                 sleep(POLL_INTERVAL).await;
@@ -89,7 +89,7 @@ pub(super) fn announce(turn: &Turn) {
 /// Returns the earliest start of a turn that is not due yet.
 pub(super) fn not_due(turn: &Turn) -> Option<&str> {
     let due = turn.not_before.as_deref()?;
-    (!turn.status.is_over() && clock::parse_rfc3339(due).is_some_and(|it| clock::now() < it)).then_some(due)
+    (!turn.status.is_over() && clock::parse_rfc3339(due).is_some_and(|at| clock::now() < at)).then_some(due)
 }
 
 /// Waits until a turn ends, with a spinner on a terminal, and notes each failed attempt.
@@ -128,7 +128,7 @@ async fn report_attempts(client: &Client, turn: &Turn, spinner: &ProgressBar) ->
     let mut next = turn.started_seq.unwrap_or_default();
     loop {
         sleep(ATTEMPTS_INTERVAL).await;
-        let after = next.checked_sub(1).map(|it| format!("&after={it}")).unwrap_or_default();
+        let after = next.checked_sub(1).map(|seq| format!("&after={seq}")).unwrap_or_default();
         let Ok(page) = client.get::<Page<LogEvent>>(&format!("{base}?limit=1000{after}")).await else {
             continue;
         };
@@ -143,12 +143,12 @@ async fn report_attempts(client: &Client, turn: &Turn, spinner: &ProgressBar) ->
 }
 
 /// Describes a failed attempt; `None` for other events.
-fn failed_attempt(it: &Recorded) -> Option<String> {
-    let Event::AttemptFailed(failed) = &it.event else { return None };
+fn failed_attempt(recorded: &Recorded) -> Option<String> {
+    let Event::AttemptFailed(failed) = &recorded.event else { return None };
     let then = match failed.retry_after_ms {
         Some(_) if failed.waiting => "waiting for it".to_owned(),
         Some(ms) => {
-            let due = it.at.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000));
+            let due = recorded.at.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000));
             let seconds = due.saturating_sub(clock::now()).max(0) / 1_000_000;
             format!("next try in {seconds} s")
         }
@@ -227,7 +227,7 @@ impl Reader<'_> {
             self.until_idle().await?;
             let response = self.client.get(path).await;
             match self.outage.tolerate(response).await? {
-                Some(it) if over(&it) => return Ok(it),
+                Some(turn) if over(&turn) => return Ok(turn),
                 Some(_) => sleep(POLL_INTERVAL).await,
                 None => {}
             }
@@ -245,7 +245,7 @@ impl Reader<'_> {
     }
 
     async fn stream(&mut self) -> anyhow::Result<()> {
-        let after = self.next.get().checked_sub(1).map(|it| format!("&after={it}")).unwrap_or_default();
+        let after = self.next.get().checked_sub(1).map(|seq| format!("&after={seq}")).unwrap_or_default();
         let deltas = if self.printer.prints_answers() { "&deltas=true" } else { "" };
         let stream = self.client.stream(&format!("{}?until=rest{after}{deltas}", self.events)).await?;
         let mut events = SseStream::from_bytes_stream(stream.bytes_stream());

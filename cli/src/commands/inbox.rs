@@ -30,7 +30,7 @@ pub(crate) async fn run(ctx: Context, command: Inbox) -> anyhow::Result<Exit> {
             "--watch does not end, so it cannot print one JSON document\nhint: use -o jsonl, or leave out --watch",
         )),
         Inbox::List { kind, batch, limit, watch } => {
-            let kind = kind.map(|it| format!("&kind={it}")).unwrap_or_default();
+            let kind = kind.map(|kind| format!("&kind={kind}")).unwrap_or_default();
             let batch = match batch {
                 Some(id) => format!("&batch_id={}", batch::find(&client, &id).await?),
                 None => String::new(),
@@ -41,7 +41,7 @@ pub(crate) async fn run(ctx: Context, command: Inbox) -> anyhow::Result<Exit> {
             if watch { list_changes(&ctx, &client, &path, items).await } else { Ok(Exit::Ok) }
         }
         Inbox::Show { thread } => show(&ctx, &client, &named(&client, &thread).await?).await,
-        Inbox::Answer(it) => answer(&ctx, &client, it).await,
+        Inbox::Answer(args) => answer(&ctx, &client, args).await,
     }
 }
 
@@ -72,10 +72,17 @@ fn list(ctx: &Context, items: &[InboxItem]) -> anyhow::Result<()> {
         if items.is_empty() {
             return "no open questions".to_owned();
         }
-        let row = |it: &InboxItem| {
-            let (id, kind) = (it.thread_id.to_string(), it.kind.name().to_owned());
-            let batch = it.batch_id.clone().unwrap_or_default();
-            vec![id, it.strategy.clone(), kind, it.asked_at.clone(), batch, question_start(&it.question)]
+        let row = |item: &InboxItem| {
+            let (id, kind) = (item.thread_id.to_string(), item.kind.name().to_owned());
+            let batch = item.batch_id.clone().unwrap_or_default();
+            vec![
+                id,
+                item.strategy.clone(),
+                kind,
+                item.asked_at.clone(),
+                batch,
+                question_start(&item.question),
+            ]
         };
         output::table(&["thread", "strategy", "kind", "asked", "batch", "question"], items.iter().map(row))
     })
@@ -121,7 +128,7 @@ fn to_text(item: &InboxItem) -> String {
         calls(&item.calls),
         item.strategy,
         item.asked_at,
-        item.batch_id.as_ref().map(|it| format!(", {it}")).unwrap_or_default(),
+        item.batch_id.as_ref().map(|batch| format!(", {batch}")).unwrap_or_default(),
         item.thread_id,
         forms.join(" | ")
     )
@@ -129,9 +136,12 @@ fn to_text(item: &InboxItem) -> String {
 
 /// Renders the calls to approve, one a line, with their arguments as JSON.
 fn calls(calls: &[ProposedCall]) -> String {
-    let line = |it: &ProposedCall| {
-        let arguments = it.arguments.as_ref().map_or("not known yet".to_owned(), |it| json!(it).to_string());
-        visible_line(&format!("  {}.{} {arguments}", it.server, it.tool))
+    let line = |call: &ProposedCall| {
+        let arguments = call
+            .arguments
+            .as_ref()
+            .map_or("not known yet".to_owned(), |arguments| json!(arguments).to_string());
+        visible_line(&format!("  {}.{} {arguments}", call.server, call.tool))
     };
     let lines: Vec<String> = calls.iter().map(line).collect();
     if lines.is_empty() { String::new() } else { format!("\ncalls to approve:\n{}", lines.join("\n")) }

@@ -40,19 +40,25 @@ async fn status(ctx: &Context) -> anyhow::Result<Exit> {
     let entries = engine::entries(&ctx.settings, &store)?.all().await?;
     let configured = engine::experts(&ctx.settings);
     let wanted = ctx.settings.index.embedding_model.as_deref();
-    let state = |it: &Entry| match it.embedded.as_ref().map(|it| it.model.as_str()) {
-        _ if !configured.contains_key(&it.server) => "not_configured",
+    let state = |entry: &Entry| match entry.embedded.as_ref().map(|embedded| embedded.model.as_str()) {
+        _ if !configured.contains_key(&entry.server) => "not_configured",
         made if wanted.is_some() && made != wanted => "no_vector",
         _ => "indexed",
     };
     let mut rows: Vec<_> = entries
         .iter()
-        .map(|it| {
-            let model = it.embedded.as_ref().map(|it| it.model.clone());
-            (it.server.clone(), state(it), it.hash.clone(), model, Some(clock::rfc3339(it.updated_at)))
+        .map(|entry| {
+            let model = entry.embedded.as_ref().map(|embedded| embedded.model.clone());
+            (
+                entry.server.clone(),
+                state(entry),
+                entry.hash.clone(),
+                model,
+                Some(clock::rfc3339(entry.updated_at)),
+            )
         })
         .collect();
-    let missing = configured.keys().filter(|name| !entries.iter().any(|it| it.server == **name));
+    let missing = configured.keys().filter(|name| !entries.iter().any(|entry| entry.server == **name));
     rows.extend(missing.map(|name| (name.clone(), "not_indexed", String::new(), None, None)));
     rows.sort();
     let current = rows.iter().all(|(_, state, ..)| *state == "indexed");
@@ -80,20 +86,20 @@ async fn search(ctx: &Context, query: &str, limit: usize) -> anyhow::Result<Exit
     let store = ctx.store().await?;
     let entries = engine::entries(&ctx.settings, &store)?;
     let index = engine::index(&ctx.settings, entries, engine::models(&ctx.settings)?);
-    let configured = ctx.settings.strategies.get("retriever").map(|it| it["search"].clone());
-    let options = configured.and_then(|it| SearchOptions::deserialize(it).ok()).unwrap_or_default();
+    let configured = ctx.settings.strategies.get("retriever").map(|config| config["search"].clone());
+    let options = configured.and_then(|config| SearchOptions::deserialize(config).ok()).unwrap_or_default();
     let found = index.search(query, limit, &options, &[]).await;
     let found = found.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
     let things: Vec<_> = found
         .hits
         .iter()
-        .map(|it| json!({"server": it.server, "score": it.score, "by": found.by, "text": it.text}))
+        .map(|hit| json!({"server": hit.server, "score": hit.score, "by": found.by, "text": hit.text}))
         .collect();
     output::many(ctx.format, &things, || {
         let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         let rows = found.hits.iter();
-        let rows = rows.map(|it| {
-            vec![it.server.clone(), format!("{:.3}", it.score), found.by.clone(), first_line(&it.text)]
+        let rows = rows.map(|hit| {
+            vec![hit.server.clone(), format!("{:.3}", hit.score), found.by.clone(), first_line(&hit.text)]
         });
         match found.hits.is_empty() {
             true => "no server matches\nhint: check the index with: turnfold index status".to_owned(),

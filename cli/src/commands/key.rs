@@ -18,7 +18,7 @@ pub(crate) async fn run(ctx: Context, command: Key) -> anyhow::Result<Exit> {
     let client = ctx.client()?;
     match command {
         Key::Create { scopes, expires, name } => {
-            let new = NewKey { name, scopes, expires_in_seconds: expires.map(|it| it.as_secs()) };
+            let new = NewKey { name, scopes, expires_in_seconds: expires.map(|lifetime| lifetime.as_secs()) };
             show_secret(&ctx, "created", &client.post("/v1/keys", &new).await?)?;
         }
         Key::List { limit } => {
@@ -58,7 +58,7 @@ async fn list(client: &Client, limit: u64) -> anyhow::Result<Vec<api_types::Key>
     let mut all: Vec<api_types::Key> = Vec::new();
     loop {
         let wanted = limit.saturating_sub(all.len() as u64).min(PAGE);
-        let after = all.last().map(|it| format!("&after={}", it.id)).unwrap_or_default();
+        let after = all.last().map(|key| format!("&after={}", key.id)).unwrap_or_default();
         let page: Page<api_types::Key> = client.get(&format!("/v1/keys?limit={wanted}{after}")).await?;
         let has_more = page.has_more && !page.data.is_empty();
         all.extend(page.data);
@@ -73,7 +73,7 @@ fn show_secret(ctx: &Context, done: &str, key: &api_types::Key) -> anyhow::Resul
         format!(
             "{done} key {} of {} with {}{}\nkey, not shown again: {}",
             key.id,
-            key.tenant.as_ref().map_or_else(|| "an operator".to_owned(), |it| format!("tenant {it}")),
+            key.tenant.as_ref().map_or_else(|| "an operator".to_owned(), |tenant| format!("tenant {tenant}")),
             scopes(key),
             key.expires_at.as_ref().map(|at| format!(", expires at {at}")).unwrap_or_default(),
             key.key.as_deref().unwrap_or_default()
@@ -95,7 +95,7 @@ fn row(key: &api_types::Key) -> Vec<String> {
 }
 
 fn scopes(key: &api_types::Key) -> String {
-    key.scopes.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(",")
+    key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",")
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanBytes, ProgressStyle};
 use queue::clock;
 use serde_json::json;
-use store::{Differs, DryRun, Prune, Pruned, Rebuilt, Verified};
+use store::{Differs, DryRun, Prune, Pruned, Verified};
+use threads::Rebuilt;
 
 use super::{
     Context,
@@ -72,11 +73,11 @@ async fn rebuild(
 ) -> anyhow::Result<Exit> {
     let spinner = spinner()?;
     let round = select_visible(ctx, store, selection, &spinner).await?;
-    let rebuilt = store.rebuild(&ctx.strategies, &round, dry_run.into()).await?;
+    let rebuilt = threads::rebuild(store, &ctx.strategies, &round, dry_run.into()).await?;
     spinner.finish_and_clear();
     let Rebuilt { threads, found, differences } = rebuilt;
     let all: u64 = found.values().sum();
-    let repaired = found.keys().all(|it| it.is_mendable() && !dry_run);
+    let repaired = found.keys().all(|differs| differs.is_mendable() && !dry_run);
     let thing = json!({
         "threads": threads, "written": !dry_run, "found": found, "differences": differences,
     });
@@ -84,11 +85,12 @@ async fn rebuild(
         if all == 0 {
             return format!("{threads} threads: every row matches its log");
         }
-        let kinds =
-            found.iter().map(|(it, count): (&Differs, &u64)| format!("\n{count:>8} × {}", it.words()));
-        let listed = differences.iter().map(|it| {
-            let of = it.turn.map(|turn| format!(", turn {turn}")).unwrap_or_default();
-            format!("\n  thread {}{of}: {}", it.thread, it.what)
+        let kinds = found
+            .iter()
+            .map(|(differs, count): (&Differs, &u64)| format!("\n{count:>8} × {}", differs.words()));
+        let listed = differences.iter().map(|difference| {
+            let of = difference.turn.map(|turn| format!(", turn {turn}")).unwrap_or_default();
+            format!("\n  thread {}{of}: {}", difference.thread, difference.what)
         });
         let done = if dry_run { "nothing was written" } else { "corrected" };
         format!(
@@ -115,7 +117,7 @@ async fn prune(
     PruneOptions { dry_run, yes }: PruneOptions,
 ) -> anyhow::Result<Exit> {
     let days = ctx.settings.retention.after_days;
-    let configured = || days.map(|it| Duration::from_secs(it.saturating_mul(24 * 60 * 60)));
+    let configured = || days.map(|days| Duration::from_secs(days.saturating_mul(24 * 60 * 60)));
     let age = older_than.or_else(configured).ok_or_else(|| {
         let message = "no age is given\nhint: use --older-than 90d, or set retention.after_days";
         CliError::with_exit(Exit::Usage, message)
@@ -144,8 +146,8 @@ async fn prune(
     }
     let spinner = spinner()?;
     spinner.set_style(ProgressStyle::with_template("{spinner} {msg}, {elapsed}")?);
-    let progress = |it: Pruned| {
-        let Pruned { threads, batches, lines, files, .. } = it;
+    let progress = |pruned: Pruned| {
+        let Pruned { threads, batches, lines, files, .. } = pruned;
         spinner.set_message(format!("{threads} threads, {batches} batches, {lines} lines, {files} files"));
     };
     let pruned = store.prune(&criteria, dry_run.into(), progress).await?;

@@ -23,7 +23,7 @@ pub(crate) async fn run(ctx: Context, command: Mcp) -> anyhow::Result<Exit> {
     done
 }
 
-async fn list(ctx: &Context, servers: &worker::world::Servers) -> anyhow::Result<Exit> {
+async fn list(ctx: &Context, servers: &world::Servers) -> anyhow::Result<Exit> {
     let mut rows = Vec::new();
     for (name, settings) in &ctx.settings.mcp {
         rows.push((name, &settings.description, servers.tools(name).await.map_err(|fault| fault.error)));
@@ -63,7 +63,7 @@ pub(super) fn check_name(ctx: &Context, name: &str) -> anyhow::Result<()> {
     Err(CliError::with_exit(Exit::Usage, suggest::unknown("MCP server", name, &known)))
 }
 
-async fn tools(ctx: &Context, servers: &worker::world::Servers, name: &str) -> anyhow::Result<Exit> {
+async fn tools(ctx: &Context, servers: &world::Servers, name: &str) -> anyhow::Result<Exit> {
     check_name(ctx, name)?;
     let listed = servers.tools(name).await;
     let listed = listed.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
@@ -73,28 +73,28 @@ async fn tools(ctx: &Context, servers: &worker::world::Servers, name: &str) -> a
     let names = model_names(&graphs, name, &tools);
     let things: Vec<_> = tools
         .iter()
-        .map(|it| {
-            let mut thing = json!(it);
-            thing["model_names"] = json!(names.get(it.name.as_str()));
+        .map(|tool| {
+            let mut thing = json!(tool);
+            thing["model_names"] = json!(names.get(tool.name.as_str()));
             thing
         })
         .collect();
     output::many(ctx.format, &things, || {
-        let safety = |it: &shared::Tool| match it.safety {
+        let safety = |tool: &shared::Tool| match tool.safety {
             shared::Safety::Read => "reads",
             shared::Safety::Idempotent => "writes, repeatable",
             shared::Safety::Write => "writes, not repeatable",
         };
-        let offered = |it: &shared::Tool| {
-            let names = names.get(it.name.as_str()).into_iter().flatten();
+        let offered = |tool: &shared::Tool| {
+            let names = names.get(tool.name.as_str()).into_iter().flatten();
             let names = names.map(|(name, strategies)| match strategies.len() == graphs.len() {
                 true => name.clone(),
                 false => format!("{name} ({})", strategies.join(", ")),
             });
             names.collect::<Vec<_>>().join("; ")
         };
-        let row = |it: &shared::Tool| {
-            vec![it.name.clone(), offered(it), safety(it).to_owned(), it.description.clone()]
+        let row = |tool: &shared::Tool| {
+            vec![tool.name.clone(), offered(tool), safety(tool).to_owned(), tool.description.clone()]
         };
         output::table(&["tool", "called by models", "effect", "description"], tools.iter().map(row))
     })?;
@@ -111,9 +111,14 @@ fn model_names<'a>(
 ) -> BTreeMap<&'a str, BTreeMap<String, Vec<&'static str>>> {
     let mut names = BTreeMap::<&str, BTreeMap<String, Vec<&str>>>::new();
     for graph in graphs {
-        for it in shared::offered_tools(&[(server, tools)], &graph.begin().own_tools()) {
-            if it.name != it.tool.name {
-                names.entry(&it.tool.name).or_default().entry(it.name).or_default().push(graph.name());
+        for offered in shared::offered_tools(&[(server, tools)], &graph.begin().own_tools()) {
+            if offered.name != offered.tool.name {
+                names
+                    .entry(&offered.tool.name)
+                    .or_default()
+                    .entry(offered.name)
+                    .or_default()
+                    .push(graph.name());
             }
         }
     }
@@ -131,7 +136,7 @@ fn only_names_that_differ_are_told_with_the_strategies_that_use_them() {
     };
     let tools = ["find", "list.day", "hand_over"].map(tool);
     let graphs: Vec<&dyn shared::Graph> =
-        shared::strategies::all().into_iter().map(|it| it as &dyn shared::Graph).collect();
+        strategies::all().into_iter().map(|strategy| strategy as &dyn shared::Graph).collect();
     let names = model_names(&graphs, "desk", &tools);
     assert_eq!(names.keys().copied().collect::<Vec<_>>(), ["hand_over", "list.day"]);
     assert_eq!(names["list.day"]["list_day"].len(), graphs.len());

@@ -33,7 +33,7 @@ mod worker;
 use std::ffi::OsString;
 
 use shared::Graph;
-use store::StrategyRegistry;
+use threads::StrategyRegistry;
 
 use crate::{
     args::{Args, Audit, Command, Fixture, Global, Queue, Store, Worker},
@@ -144,7 +144,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         strategies: StrategyRegistry::new(graphs),
         format: global.output,
         url: global.url,
-        tenant: global.tenant.filter(|it| !it.is_empty()),
+        tenant: global.tenant.filter(|tenant| !tenant.is_empty()),
         config_flags,
     };
     if ctx.tenant.is_some() && is_for_all(&command) {
@@ -185,9 +185,9 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
 fn config_flags(global: &Global) -> Vec<OsString> {
     let mut flags: Vec<OsString> = Vec::new();
     let mut flag = |name: &str, value: OsString| flags.extend([name.into(), value]);
-    global.config.iter().for_each(|it| flag("--config", it.into()));
-    global.env.iter().for_each(|it| flag("--env", it.into()));
-    global.set.iter().for_each(|it| flag("--set", it.into()));
+    global.config.iter().for_each(|path| flag("--config", path.into()));
+    global.env.iter().for_each(|name| flag("--env", name.into()));
+    global.set.iter().for_each(|text| flag("--set", text.into()));
     flags
 }
 

@@ -1,7 +1,7 @@
 //! `turnfold model`: the models of the configured providers.
 
 use serde_json::{Value, json};
-use worker::world::{CapabilityCheck, CapabilityVerdict, ModelCheck};
+use world::{CapabilityCheck, CapabilityVerdict, ModelCheck};
 
 use super::Context;
 use crate::{
@@ -26,7 +26,7 @@ async fn check(ctx: &Context, model: &str) -> anyhow::Result<Exit> {
 
 /// Exit code: the model cannot be used, lacks something, or is fine.
 fn exit(check: &ModelCheck) -> Exit {
-    let has = |verdict| check.capabilities.iter().any(|it| it.verdict == verdict);
+    let has = |verdict| check.capabilities.iter().any(|capability| capability.verdict == verdict);
     match &check.capabilities[..] {
         [only] if only.verdict == CapabilityVerdict::Failed => Exit::Unreachable,
         _ if has(CapabilityVerdict::Failed) || has(CapabilityVerdict::Missing) => Exit::Partial,
@@ -35,14 +35,14 @@ fn exit(check: &ModelCheck) -> Exit {
 }
 
 fn as_json(model: &str, check: &ModelCheck) -> Value {
-    let capability = |it: &CapabilityCheck| json!({ "capability": it.capability, "verdict": name(it.verdict), "detail": it.detail });
+    let capability = |check: &CapabilityCheck| json!({ "capability": check.capability, "verdict": name(check.verdict), "detail": check.detail });
     let capabilities: Vec<Value> = check.capabilities.iter().map(capability).collect();
     json!({ "model": model, "dialect": check.dialect, "capabilities": capabilities })
 }
 
 fn as_text(model: &str, check: &ModelCheck) -> String {
-    let row = |it: &CapabilityCheck| {
-        vec![it.capability.to_owned(), name(it.verdict).replace('_', " "), it.detail.clone()]
+    let row = |check: &CapabilityCheck| {
+        vec![check.capability.to_owned(), name(check.verdict).replace('_', " "), check.detail.clone()]
     };
     let table = output::table(&["capability", "verdict", "detail"], check.capabilities.iter().map(row));
     format!("{model}, dialect {}\n\n{table}", check.dialect)

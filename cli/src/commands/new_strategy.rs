@@ -140,8 +140,8 @@ fn check_name(name: &str, known: &[&str]) -> anyhow::Result<()> {
     let refused = |why: &str, hint: &str| {
         Err(CliError::with_exit(Exit::Usage, format!("{name:?} {why}\nhint: {hint}")))
     };
-    let letters = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_';
-    let is_name = name.starts_with(|it: char| it.is_ascii_lowercase()) && name.chars().all(letters);
+    let letters = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_';
+    let is_name = name.starts_with(|char: char| char.is_ascii_lowercase()) && name.chars().all(letters);
     if !is_name || NAME_MAX < name.len() {
         let hint = format!(
             "start with a lower-case letter and use lower-case letters, digits and _, at most {NAME_MAX}, such as my_agent"
@@ -152,8 +152,9 @@ fn check_name(name: &str, known: &[&str]) -> anyhow::Result<()> {
         return refused("is already a strategy of this binary", "choose another name");
     }
     let type_name = type_name(name);
-    let mut types = FILES[0].1.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| *it != "Greeter");
-    if RESERVED.contains(&name) || types.any(|it| it == type_name) {
+    let mut types =
+        FILES[0].1.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| *word != "Greeter");
+    if RESERVED.contains(&name) || types.any(|word| word == type_name) {
         let why = "has a meaning in Rust or in the new crate";
         return refused(why, &format!("choose another name, such as {name}_agent"));
     }
@@ -164,7 +165,7 @@ fn check_name(name: &str, known: &[&str]) -> anyhow::Result<()> {
 fn find_checkout(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let folder = given.as_deref().unwrap_or(Path::new(CHECKOUT));
     match folder.canonicalize() {
-        Ok(it) if it.join("cli/Cargo.toml").is_file() => Ok(it),
+        Ok(path) if path.join("cli/Cargo.toml").is_file() => Ok(path),
         Ok(_) | Err(_) => {
             let message = format!(
                 "{} is not a checkout of turnfold\nhint: clone its repository, and name the folder with --turnfold",

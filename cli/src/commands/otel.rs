@@ -93,7 +93,7 @@ async fn export(
             }
             Err(err) => return Err(err.into()),
         };
-        summary.turns += spans.iter().map(|it| it.turn).collect::<BTreeSet<_>>().len();
+        summary.turns += spans.iter().map(|span| span.turn).collect::<BTreeSet<_>>().len();
         summary.spans += spans.len();
         for request in requests(&spans) {
             summary.rejected += target.send(&request).await?;
@@ -119,10 +119,10 @@ async fn ended(
     let mut last = None;
     loop {
         let page = store.turns(filter, last, PAGE).await?;
-        let Some(it) = page.last() else { return Ok(turns) };
-        last = Some(it.id);
-        for it in page.iter().filter(|it| it.ended_seq.is_some()) {
-            turns.entry(it.thread).or_default().insert(it.id);
+        let Some(turn) = page.last() else { return Ok(turns) };
+        last = Some(turn.id);
+        for turn in page.iter().filter(|turn| turn.ended_seq.is_some()) {
+            turns.entry(turn.thread).or_default().insert(turn.id);
         }
     }
 }

@@ -4,7 +4,7 @@ use queue::clock;
 use serde_json::{Value, json};
 use shared::{Fault, Tool, ToolChange, diff_tools, visible_line};
 use store::{Pin, Store};
-use worker::world::{Servers, decode_pin, encode_tools};
+use world::{Servers, decode_pin, encode_tools};
 
 use super::{Context, mcp};
 use crate::{
@@ -31,7 +31,7 @@ pub(super) async fn note_changes(ctx: &Context, name: &str, tools: &[Tool]) {
         Ok(store) => store.pin(name).await.ok().flatten(),
         Err(_) => None,
     };
-    let differs = |pin: Pin| decode_pin(&pin).map_or(true, |it| !diff_tools(&it, tools).is_empty());
+    let differs = |pin: Pin| decode_pin(&pin).map_or(true, |pinned| !diff_tools(&pinned, tools).is_empty());
     if pin.is_some_and(differs) {
         output::note(&format!(
             "these tools differ from the approved ones, so no turn uses {name}\nhint: turnfold mcp pins diff {name}"
@@ -41,19 +41,19 @@ pub(super) async fn note_changes(ctx: &Context, name: &str, tools: &[Tool]) {
 
 async fn list(ctx: &Context, store: &Store) -> anyhow::Result<Exit> {
     let pins = store.pins().await?;
-    let count = |pin: &Pin| decode_pin(pin).map(|it| it.len()).ok();
+    let count = |pin: &Pin| decode_pin(pin).map(|tools| tools.len()).ok();
     let things: Vec<Value> = pins
         .iter()
-        .map(|it| {
-            json!({"server": it.server, "tools": count(it), "hash": it.hash, "approved_by": it.approved_by,
-                "updated_at": clock::rfc3339(it.updated_at)})
+        .map(|pin| {
+            json!({"server": pin.server, "tools": count(pin), "hash": pin.hash, "approved_by": pin.approved_by,
+                "updated_at": clock::rfc3339(pin.updated_at)})
         })
         .collect();
     output::many(ctx.format, &things, || {
-        let row = |it: &Pin| {
-            let count = count(it).map(|it| it.to_string()).unwrap_or_default();
-            let hash = it.hash.chars().take(HASH_SHOWN).collect();
-            vec![it.server.clone(), count, hash, it.approved_by.clone(), clock::rfc3339(it.updated_at)]
+        let row = |pin: &Pin| {
+            let count = count(pin).map(|number| number.to_string()).unwrap_or_default();
+            let hash = pin.hash.chars().take(HASH_SHOWN).collect();
+            vec![pin.server.clone(), count, hash, pin.approved_by.clone(), clock::rfc3339(pin.updated_at)]
         };
         match pins.is_empty() {
             true => "no MCP server is pinned yet; each is pinned when a turn first uses it".to_owned(),
@@ -98,13 +98,13 @@ async fn approve(
     hash: Option<&str>,
 ) -> anyhow::Result<Exit> {
     let (tools, live) = live(ctx, servers, name).await?;
-    if hash.is_some_and(|it| !live.starts_with(it)) {
+    if hash.is_some_and(|hash| !live.starts_with(hash)) {
         let message =
             format!("the tools of {name} do not have that hash\nhint: turnfold mcp pins diff {name}");
         return Err(CliError::with_exit(Exit::Finding, message));
     }
     // A pin that cannot be read is replaced.
-    let before = store.pin(name).await?.and_then(|it| decode_pin(&it).ok()).unwrap_or_default();
+    let before = store.pin(name).await?.and_then(|tools| decode_pin(&tools).ok()).unwrap_or_default();
     let changes = diff_tools(&before, &tools);
     let by = crate::user::user_name();
     store.approve(Pin::new(name, &encode_tools(&tools).map_err(unusable)?, &by)).await?;
@@ -138,15 +138,25 @@ fn unusable(fault: Fault) -> anyhow::Error {
 
 /// Renders a change in full. Texts are shown as JSON, so that they cannot contain terminal control sequences.
 fn to_text(change: &ToolChange) -> String {
-    let json =
-        |it: &Option<Value>| it.as_ref().map_or("nothing".to_owned(), |it| visible_line(&it.to_string()));
+    let json = |value: &Option<Value>| {
+        value.as_ref().map_or("nothing".to_owned(), |json| visible_line(&json.to_string()))
+    };
     let lines: Vec<String> = match change {
-        ToolChange::Added(it) => definition(it).into_iter().map(|it| format!("\n  + {it}")).collect(),
-        ToolChange::Removed(it) => definition(it).into_iter().map(|it| format!("\n  - {it}")).collect(),
+        ToolChange::Added(added) => {
+            definition(added).into_iter().map(|definition| format!("\n  + {definition}")).collect()
+        }
+        ToolChange::Removed(removed) => {
+            definition(removed).into_iter().map(|definition| format!("\n  - {definition}")).collect()
+        }
         ToolChange::Changed { fields: places, .. } => places
             .iter()
-            .map(|it| {
-                format!("\n  {}\n  - {}\n  + {}", visible_line(&it.path), json(&it.before), json(&it.after))
+            .map(|field| {
+                format!(
+                    "\n  {}\n  - {}\n  + {}",
+                    visible_line(&field.path),
+                    json(&field.before),
+                    json(&field.after)
+                )
             })
             .collect(),
     };
@@ -155,5 +165,5 @@ fn to_text(change: &ToolChange) -> String {
 
 fn definition(tool: &Tool) -> [String; 2] {
     let lines = [Value::from(tool.description.as_str()).to_string(), tool.parameters.to_string()];
-    lines.map(|it| visible_line(&it))
+    lines.map(|line| visible_line(&line))
 }

@@ -78,10 +78,10 @@ fn table(page: &FailureCauses) -> String {
     if causes.is_empty() {
         return "no turn failed or ended without a full answer".to_owned();
     }
-    let row = |it: &FailureCause| {
-        let (turns, example) = (it.turns.to_string(), it.example.to_string());
-        let ended = output::json_name(&it.ended);
-        vec![turns, ended, it.first_at.clone(), it.last_at.clone(), example, it.cause.clone()]
+    let row = |cause: &FailureCause| {
+        let (turns, example) = (cause.turns.to_string(), cause.example.to_string());
+        let ended = output::json_name(&cause.ended);
+        vec![turns, ended, cause.first_at.clone(), cause.last_at.clone(), example, cause.cause.clone()]
     };
     let table =
         output::table(&["turns", "ended", "first", "last", "for example", "cause"], causes.iter().map(row));
@@ -169,7 +169,7 @@ async fn redrive(
 
 /// Returns true if the API cannot be reached; other errors concern one turn.
 fn is_fatal(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<CliError>().is_none_or(|it| it.exit == Exit::Unreachable)
+    error.downcast_ref::<CliError>().is_none_or(|failure| failure.exit == Exit::Unreachable)
 }
 
 fn to_text(done: &Summary) -> String {
@@ -180,7 +180,7 @@ fn to_text(done: &Summary) -> String {
     }
     if 0 < *refused {
         text += &format!("\n{refused} could not be retried:");
-        reasons.iter().for_each(|it| text += &format!("\n  {it}"));
+        reasons.iter().for_each(|reason| text += &format!("\n  {reason}"));
         text += &output::and_more(*refused, reasons.len());
     }
     text

@@ -14,9 +14,9 @@ pub(crate) fn run(ctx: &Context, command: Schema) -> anyhow::Result<Exit> {
         if checked.breaches.is_empty() {
             return format!("{counts}: all are read as they were written, and fold");
         }
-        let listed = checked.breaches.iter().map(|it| {
-            let field = it.field.as_ref().map_or_else(String::new, |it| format!(", field {it}"));
-            format!("\n  {}:{}: kind {}{field}: {}", it.log, it.line, it.kind, it.what)
+        let listed = checked.breaches.iter().map(|breach| {
+            let field = breach.field.as_ref().map_or_else(String::new, |field| format!(", field {field}"));
+            format!("\n  {}:{}: kind {}{field}: {}", breach.log, breach.line, breach.kind, breach.what)
         });
         format!("{counts}: {} BREACHES{}", checked.breaches.len(), listed.collect::<String>())
     })?;

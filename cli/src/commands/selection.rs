@@ -51,7 +51,7 @@ pub(super) async fn conditions(
 
 fn parse_filter(text: &str) -> anyhow::Result<Conditions> {
     Conditions::parse(text, clock::now())
-        .map_err(|it| CliError::with_exit(Exit::Usage, format!("--where {text:?}: {it}")))
+        .map_err(|error| CliError::with_exit(Exit::Usage, format!("--where {text:?}: {error}")))
 }
 
 /// Fails if a filter names a strategy that neither this binary nor any recorded turn has: the empty result of a typo would
@@ -61,11 +61,11 @@ async fn check_recorded_strategies(
     store: &store::Store,
     conditions: &Conditions,
 ) -> anyhow::Result<()> {
-    for name in conditions.strategies().filter(|it| ctx.strategies.find(it).is_none()) {
+    for name in conditions.strategies().filter(|strategies| ctx.strategies.find(strategies).is_none()) {
         let same_strategy = Conditions::parse(&format!("strategy = \"{name}\""), clock::now());
         let is_recorded = match &same_strategy {
-            Ok(it) => {
-                let turns = TurnFilter { conditions: Some(it), ..TurnFilter::default() };
+            Ok(filter) => {
+                let turns = TurnFilter { conditions: Some(filter), ..TurnFilter::default() };
                 !store.turns(turns, None, 1).await?.is_empty()
             }
             Err(_) => false,
@@ -122,10 +122,12 @@ pub(super) fn before(age: Duration) -> anyhow::Result<i64> {
 /// Fails if a filter names a strategy that the API does not have: the empty result of a typo would look like an answer.
 pub(super) async fn check_known_strategies(client: &Client, filter: Option<&str>) -> anyhow::Result<()> {
     let parsed = filter.and_then(|it| Conditions::parse(it, clock::now()).ok());
-    let Some(parsed) = parsed.filter(|it| it.strategies().next().is_some()) else { return Ok(()) };
+    let Some(parsed) = parsed.filter(|conditions| conditions.strategies().next().is_some()) else {
+        return Ok(());
+    };
     let page: Page<StrategySummary> = client.get("/v1/strategies").await?;
-    let known: Vec<&str> = page.data.iter().map(|it| it.name.as_str()).collect();
-    match parsed.strategies().find(|it| !known.contains(it)) {
+    let known: Vec<&str> = page.data.iter().map(|strategy| strategy.name.as_str()).collect();
+    match parsed.strategies().find(|strategy| !known.contains(strategy)) {
         Some(name) => Err(unknown_strategy(name, &known)),
         None => Ok(()),
     }

@@ -10,14 +10,16 @@ use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use secrecy::SecretString;
 use serde_json::json;
-use store::{Backends, Store, StrategyRegistry};
+use store::Store;
+use threads::{Backends, StrategyRegistry};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{error, info, warn};
-use worker::{Shutdown, Worker, world::LiveWorld};
+use worker::{Shutdown, Worker};
+use world::LiveWorld;
 
 use super::Context;
 use crate::{
@@ -71,17 +73,17 @@ fn url_of(mut address: SocketAddr) -> String {
 fn flags_to_reach(ctx: &Context, address: SocketAddr) -> String {
     let url = url_of(address);
     let is_configured = ctx.settings.api.listen.port() != 0 && ctx.origins.of_key("api.listen") != "--listen";
-    let is_known = ctx.url.as_ref().map_or(is_configured, |it| it.trim_end_matches('/') == url);
+    let is_known = ctx.url.as_ref().map_or(is_configured, |named| named.trim_end_matches('/') == url);
     let mut flags: Vec<String> =
-        ctx.config_flags.iter().map(|it| quoted_for_shell(&it.to_string_lossy())).collect();
+        ctx.config_flags.iter().map(|flag| quoted_for_shell(&flag.to_string_lossy())).collect();
     if !is_known {
         flags.extend(["--url".to_owned(), url]);
     }
-    flags.iter().map(|it| format!(" {it}")).collect()
+    flags.iter().map(|flag| format!(" {flag}")).collect()
 }
 
 fn quoted_for_shell(word: &str) -> String {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./:=,@+".contains(it);
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@+".contains(char);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
@@ -237,8 +239,8 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     let store = engine::wait_for_servers(|| ctx.store()).await?;
     let (store, export) = LiveExport::start(&ctx.settings, store)?;
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
-    let served =
-        metrics.map(|it| AbortOnDropHandle::new(tokio::spawn(serve_metrics(it, parts.store.clone()))));
+    let served = metrics
+        .map(|listener| AbortOnDropHandle::new(tokio::spawn(serve_metrics(listener, parts.store.clone()))));
     let world = Arc::new(engine::world(&ctx.settings, &parts.store)?);
     let bounds = engine::wait_for_servers(|| engine::bounds(&ctx.settings)).await?;
     let worker = engine::worker(&ctx.settings, parts, ctx.strategies, world.clone(), bounds);
@@ -297,7 +299,7 @@ pub(crate) async fn migrate(ctx: Context, dry_run: bool) -> anyhow::Result<Exit>
     };
     output::one(ctx.format, &json!({ verb: names }), || match names.as_slice() {
         [] => "the database is up to date".to_owned(),
-        names => names.iter().map(|it| format!("{verb} {it}")).collect::<Vec<_>>().join("\n"),
+        names => names.iter().map(|name| format!("{verb} {name}")).collect::<Vec<_>>().join("\n"),
     })?;
     Ok(Exit::Ok)
 }

@@ -46,7 +46,7 @@ pub(crate) struct Threads {
 impl Source {
     /// Opens the API if `--url` or `TURNFOLD_URL` is set, else the database.
     pub(crate) async fn open(ctx: &Context) -> anyhow::Result<Self> {
-        match ctx.url.as_deref().filter(|it| !it.is_empty()) {
+        match ctx.url.as_deref().filter(|url| !url.is_empty()) {
             Some(_) => Ok(Self::Api(ctx.client()?)),
             None => Ok(Self::Database { store: ctx.store().await?, tenant: ctx.tenant.clone() }),
         }
@@ -56,7 +56,7 @@ impl Source {
     pub(crate) async fn find(&self, text: &str) -> anyhow::Result<ThreadId> {
         if text == "last" {
             let newest = self.threads(&Threads::default(), None, 1).await?;
-            return newest.first().map(|it| it.id).ok_or_else(no_thread_yet);
+            return newest.first().map(|row| row.id).ok_or_else(no_thread_yet);
         }
         match IdArg::parse(text, "thread", "thread list")? {
             IdArg::Full(id) => {
@@ -72,7 +72,7 @@ impl Source {
             prefix @ IdArg::Prefix { last, .. } => {
                 let page = self.threads(&Threads::default(), Some(last), MAX_CANDIDATES as u64 + 1).await?;
                 let matching: Vec<String> =
-                    page.iter().filter(|it| prefix.matches(it.id)).map(|it| it.id.to_string()).collect();
+                    page.iter().filter(|row| prefix.matches(row.id)).map(|row| row.id.to_string()).collect();
                 Ok(ids::only(text, "thread", "thread list", &matching)?.parse()?)
             }
         }
@@ -82,7 +82,7 @@ impl Source {
     pub(crate) async fn row(&self, id: ThreadId) -> anyhow::Result<Option<Row>> {
         match self {
             Self::Database { store, tenant } => {
-                let visible = |it: &Row| tenant.as_ref().is_none_or(|tenant| it.tenant == *tenant);
+                let visible = |row: &Row| tenant.as_ref().is_none_or(|tenant| row.tenant == *tenant);
                 Ok(store.thread(id).await?.filter(visible))
             }
             Self::Api(client) => {
@@ -113,14 +113,14 @@ impl Source {
                 let (mut all, mut after) = (Vec::new(), after);
                 loop {
                     let size = limit.saturating_sub(all.len() as u64).clamp(1, PAGE);
-                    let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
-                    let cursor = after.map(|it| format!("&after={it}")).unwrap_or_default();
+                    let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
+                    let cursor = after.map(|after| format!("&after={after}")).unwrap_or_default();
                     let path = format!("/v1/threads?limit={size}{status}{cursor}{query}");
                     let page: Page<ThreadSummary> = client.get(&path).await?;
                     for thread in &page.data {
                         all.push(row(thread)?);
                     }
-                    after = all.last().map(|it: &Row| it.id);
+                    after = all.last().map(|row: &Row| row.id);
                     if !page.has_more || limit <= all.len() as u64 {
                         return Ok(all);
                     }
@@ -142,7 +142,7 @@ impl Source {
         };
         let (base, mut after) = (path(&["threads", &id.to_string(), "events"])?, from.checked_sub(1));
         loop {
-            let cursor = after.map(|it| format!("&after={it}")).unwrap_or_default();
+            let cursor = after.map(|after| format!("&after={after}")).unwrap_or_default();
             let page: Page<LogEvent> = client.get(&format!("{base}?limit={PAGE}{cursor}")).await?;
             for event in page.data {
                 let event = recorded(event)?;
@@ -164,11 +164,11 @@ impl Source {
         at: Option<u64>,
         mut each: impl FnMut(Recorded) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        self.scan(id, 0, |it| {
-            if at.is_some_and(|at| at < it.seq) {
+        self.scan(id, 0, |recorded| {
+            if at.is_some_and(|at| at < recorded.seq) {
                 return Ok(ControlFlow::Break(()));
             }
-            each(it).map(ControlFlow::Continue)
+            each(recorded).map(ControlFlow::Continue)
         })
         .await
     }
@@ -176,8 +176,8 @@ impl Source {
     /// Reads a whole log.
     pub(crate) async fn load(&self, id: ThreadId) -> anyhow::Result<Vec<Event>> {
         let mut log = Vec::new();
-        self.scan_to(id, None, |it| {
-            log.push(it.event);
+        self.scan_to(id, None, |recorded| {
+            log.push(recorded.event);
             Ok(())
         })
         .await?;
@@ -236,7 +236,7 @@ impl Source {
     ) -> anyhow::Result<Box<dyn DynThread>> {
         let mut thread = self.graph(ctx, id).await?.begin();
         self.check_event(id, at).await?;
-        self.scan_to(id, at, |it| Ok(thread.apply(&it.event)?)).await?;
+        self.scan_to(id, at, |recorded| Ok(thread.apply(&recorded.event)?)).await?;
         Ok(thread)
     }
 
@@ -254,8 +254,8 @@ impl Source {
     /// Returns the strategy that a thread runs.
     pub(crate) async fn graph(&self, ctx: &Context, id: ThreadId) -> anyhow::Result<&'static dyn Graph> {
         let mut first = None;
-        self.scan(id, 0, |it| {
-            first = Some(it.event);
+        self.scan(id, 0, |recorded| {
+            first = Some(recorded.event);
             Ok(ControlFlow::Break(()))
         })
         .await?;
@@ -329,10 +329,10 @@ fn row(thread: &ThreadSummary) -> anyhow::Result<Row> {
 /// # Errors
 ///
 /// [`Exit::Unchecked`] if this build cannot read the event.
-pub(crate) fn recorded(it: LogEvent) -> anyhow::Result<Recorded> {
-    let at = clock::parse_rfc3339(&it.at).context("the API returned an invalid time")?;
-    let event = serde_json::from_value(it.event).map_err(|err| {
-        CliError::with_exit(Exit::Unchecked, format!("cannot read event {}: {err}", it.seq))
+pub(crate) fn recorded(log_event: LogEvent) -> anyhow::Result<Recorded> {
+    let at = clock::parse_rfc3339(&log_event.at).context("the API returned an invalid time")?;
+    let event = serde_json::from_value(log_event.event).map_err(|err| {
+        CliError::with_exit(Exit::Unchecked, format!("cannot read event {}: {err}", log_event.seq))
     })?;
-    Ok(Recorded { seq: it.seq, at, event })
+    Ok(Recorded { seq: log_event.seq, at, event })
 }

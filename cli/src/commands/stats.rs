@@ -36,7 +36,7 @@ fn to_text(stats: &Stats) -> String {
     }
     let head = ["strategy", "model", "responses", "tokens in", "tokens out", "usd"];
     text += &format!("\n\n{}", output::table(&head, stats.usage.iter().map(usage)));
-    let unpriced: u64 = stats.usage.iter().map(|it| it.responses_without_price).sum();
+    let unpriced: u64 = stats.usage.iter().map(|usage| usage.responses_without_price).sum();
     if 0 < unpriced {
         text +=
             &format!("\nwithout the cost of {}: set providers.NAME.prices", counted(unpriced, "response"));
@@ -60,13 +60,14 @@ fn by_end(ended: &EndedTurns) -> String {
     if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) }
 }
 
-fn cause(it: &StatsCause) -> Vec<String> {
-    vec![it.turns.to_string(), output::json_name(&it.ended), it.cause.clone()]
+fn cause(cause: &StatsCause) -> Vec<String> {
+    vec![cause.turns.to_string(), output::json_name(&cause.ended), cause.cause.clone()]
 }
 
-fn usage(it: &ModelUsage) -> Vec<String> {
-    let [responses, input, output] = [it.responses, it.input_tokens, it.output_tokens].map(|n| n.to_string());
-    vec![it.strategy.clone(), it.model.clone(), responses, input, output, format!("{:.4}", it.usd)]
+fn usage(usage: &ModelUsage) -> Vec<String> {
+    let [responses, input, output] =
+        [usage.responses, usage.input_tokens, usage.output_tokens].map(|n| n.to_string());
+    vec![usage.strategy.clone(), usage.model.clone(), responses, input, output, format!("{:.4}", usage.usd)]
 }
 
 #[cfg(test)]

@@ -19,11 +19,11 @@ pub(crate) fn run(ctx: &Context, command: Strategy) -> anyhow::Result<Exit> {
             let all: Vec<_> = ctx.strategies.all().collect();
             let things: Vec<_> = all
                 .iter()
-                .map(|it| json!({"name": it.name(), "version": it.version(), "about": it.about(), "defaults": it.defaults()}))
+                .map(|strategy| json!({"name": strategy.name(), "version": strategy.version(), "about": strategy.about(), "defaults": strategy.defaults()}))
                 .collect();
             output::many(ctx.format, &things, || {
-                let row = |it: &&dyn shared::Graph| {
-                    vec![it.name().into(), it.version().to_string(), it.about().into()]
+                let row = |strategy: &&dyn shared::Graph| {
+                    vec![strategy.name().into(), strategy.version().to_string(), strategy.about().into()]
                 };
                 output::table(&["name", "version", "about"], all.iter().map(row))
             })?;

@@ -31,7 +31,7 @@ const MAX_INPUT_CHARS: usize = 60;
 pub(crate) async fn run(ctx: Context, command: Turn) -> anyhow::Result<Exit> {
     let client = ctx.client()?;
     match command {
-        Turn::Send(it) => send(&ctx, &client, it).await,
+        Turn::Send(args) => send(&ctx, &client, args).await,
         Turn::List { filter, group_by: Some(GroupBy::Cause), limit, .. } => {
             redrive::causes(&ctx, &client, filter.as_deref(), limit).await
         }
@@ -63,7 +63,7 @@ pub(crate) async fn run(ctx: Context, command: Turn) -> anyhow::Result<Exit> {
 async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
     if text == "last" {
         let newest: Page<api_types::Turn> = client.get("/v1/turns?limit=1").await?;
-        return newest.data.first().map(|it| it.id.to_string()).ok_or_else(|| {
+        return newest.data.first().map(|turn| turn.id.to_string()).ok_or_else(|| {
             CliError::with_exit(
                 Exit::NotFound,
                 "there is no turn yet\nhint: turnfold turn send -g probe \"echo hello\"",
@@ -77,8 +77,8 @@ async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
     let (mut matching, mut after) = (Vec::new(), String::new());
     for _ in 0..PREFIX_PAGES {
         let page: Page<api_types::Turn> = client.get(&format!("/v1/turns?limit=1000{after}")).await?;
-        let matches = page.data.iter().filter(|it| prefix.matches(it.id));
-        matching.extend(matches.map(|it| it.id.to_string()));
+        let matches = page.data.iter().filter(|turn| prefix.matches(turn.id));
+        matching.extend(matches.map(|turn| turn.id.to_string()));
         match page.data.last().filter(|_| page.has_more) {
             Some(last) => after = format!("&after={}", last.id),
             None => break,
@@ -105,7 +105,7 @@ async fn list(
         Some(id) => format!("&thread_id={}", source::named(client, &id).await?),
         None => String::new(),
     };
-    let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
+    let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
     let query = filter_query(filter.as_deref())?;
     let page: Page<api_types::Turn> =
         client.get(&format!("/v1/turns?limit={limit}{thread}{status}{query}")).await?;
@@ -117,10 +117,16 @@ async fn list(
         if turns.is_empty() {
             return "no turns".to_owned();
         }
-        let row = |it: &api_types::Turn| {
-            let (status, outcome) = (output::json_name(&it.status), not_answered(it));
+        let row = |turn: &api_types::Turn| {
+            let (status, outcome) = (output::json_name(&turn.status), not_answered(turn));
             let status = outcome.map_or(status.clone(), |outcome| format!("{status}, {outcome}"));
-            vec![it.id.to_string(), it.strategy.clone(), status, it.created_at.clone(), input_start(it)]
+            vec![
+                turn.id.to_string(),
+                turn.strategy.clone(),
+                status,
+                turn.created_at.clone(),
+                input_start(turn),
+            ]
         };
         output::table(&["turn", "strategy", "status", "created", "input"], turns.iter().map(row))
     })?;
@@ -157,23 +163,24 @@ async fn send(ctx: &Context, client: &Client, mut args: Send) -> anyhow::Result<
     if !wait && !follow {
         output::one(ctx.format, &turn, || {
             let (id, thread, status) = (turn.id, turn.thread_id, output::json_name(&turn.status));
-            let due = follow::not_due(&turn).map(|it| format!(" and does not start before {it}"));
+            let due = follow::not_due(&turn).map(|at| format!(" and does not start before {at}"));
             format!("turn {id} of thread {thread} is {status}{}", due.unwrap_or_default())
         })?;
         return Ok(Exit::Ok);
     }
     follow::announce(&turn);
     let turn = if follow {
-        let turn = follow::turn(ctx, client, &turn, before.as_ref().map_or(0, |it| it.events)).await?;
+        let turn =
+            follow::turn(ctx, client, &turn, before.as_ref().map_or(0, |before| before.events)).await?;
         note_outcome(ctx, &turn);
-        hint(&turn).iter().for_each(|it| output::note(it));
+        hint(&turn).iter().for_each(|hint| output::note(hint));
         turn
     } else {
         let turn = follow::until_ended(client, &turn).await?;
         show(ctx, &turn)?;
         turn
     };
-    let asked_before = before.as_ref().and_then(|it| it.interrupt.as_ref());
+    let asked_before = before.as_ref().and_then(|before| before.interrupt.as_ref());
     if is_asked_again(asked_before, turn.interrupt.as_ref(), &args.text) {
         output::note(&format!("{:?} is none of the options, so the question is asked again", args.text));
     }
@@ -190,7 +197,7 @@ fn body(args: &Send) -> anyhow::Result<Value> {
         body["budget"] = parse_json("--budget", budget)?;
     }
     if !args.metadata.is_empty() {
-        let pairs = args.metadata.iter().map(|it| pair(it));
+        let pairs = args.metadata.iter().map(|text| pair(text));
         body["metadata"] = Value::Object(pairs.collect::<Result<Map<_, _>, _>>()?);
     }
     if let Some(priority) = &args.priority {
@@ -214,7 +221,7 @@ async fn with_suggestion(client: &Client, strategy: &str, err: anyhow::Error) ->
         return err;
     }
     let Ok(page) = client.get::<Page<StrategySummary>>("/v1/strategies").await else { return err };
-    let known: Vec<&str> = page.data.iter().map(|it| it.name.as_str()).collect();
+    let known: Vec<&str> = page.data.iter().map(|strategy| strategy.name.as_str()).collect();
     match known.contains(&strategy) {
         true => err,
         false => CliError::with_exit(Exit::Usage, suggest::unknown("strategy", strategy, &known)),
@@ -244,7 +251,7 @@ fn pair(text: &str) -> anyhow::Result<(String, Value)> {
 pub(super) fn show(ctx: &Context, turn: &api_types::Turn) -> anyhow::Result<()> {
     note_outcome(ctx, turn);
     output::one(ctx.format, turn, || {
-        let hint = hint(turn).map(|it| format!("\n{it}")).unwrap_or_default();
+        let hint = hint(turn).map(|hint| format!("\n{hint}")).unwrap_or_default();
         match turn.status {
             TurnStatus::Completed => turn.output.as_ref().and_then(|it| it.reply.clone()).unwrap_or_default(),
             TurnStatus::Interrupted => {
@@ -274,20 +281,20 @@ fn note_outcome(ctx: &Context, turn: &api_types::Turn) {
 
 /// Returns the outcome of a turn that was not answered.
 fn not_answered(turn: &api_types::Turn) -> Option<String> {
-    let outcome = turn.outcome.filter(|it| *it != Outcome::Answered);
-    outcome.map(|it| output::json_name(&it))
+    let outcome = turn.outcome.filter(|outcome| *outcome != Outcome::Answered);
+    outcome.map(|outcome| output::json_name(&outcome))
 }
 
 /// Renders a question and its numbered options.
-fn question(it: &Interrupt) -> String {
-    let options = options_to_text(it.kind, &it.options, "  ");
-    visible(&format!("{}{options}", it.question))
+fn question(interrupt: &Interrupt) -> String {
+    let options = options_to_text(interrupt.kind, &interrupt.options, "  ");
+    visible(&format!("{}{options}", interrupt.question))
 }
 
 /// Returns the command that continues a turn, if a person must act.
 fn hint(turn: &api_types::Turn) -> Option<String> {
     let (id, thread) = (turn.id, turn.thread_id);
-    match (turn.status, turn.interrupt.as_ref().map(|it| it.kind)) {
+    match (turn.status, turn.interrupt.as_ref().map(|interrupt| interrupt.kind)) {
         // A message does not settle a call in doubt; it waits until the call is settled.
         (TurnStatus::Interrupted, Some(InterruptKind::InDoubt)) => {
             Some(format!("(answer with: turnfold inbox answer {thread} ANSWER)"))
@@ -316,7 +323,7 @@ pub(super) fn exit_of(turn: &api_types::Turn) -> Exit {
 
 /// Returns the start of a turn's input, for a list.
 fn input_start(turn: &api_types::Turn) -> String {
-    let text = turn.input.last().map(|it| it.content.as_str()).unwrap_or_default();
+    let text = turn.input.last().map(|input| input.content.as_str()).unwrap_or_default();
     let short: String = text.chars().take(MAX_INPUT_CHARS).collect();
     if short.len() < text.len() { format!("{short}…") } else { short }
 }

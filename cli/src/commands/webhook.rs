@@ -56,7 +56,7 @@ pub(crate) async fn run(ctx: Context, command: Webhook) -> anyhow::Result<Exit> 
                 Some(id) => format!("&webhook_id={}", parse_id(&id, "webhook", "webhook list")?),
                 None => String::new(),
             };
-            let state = state.map(|it| format!("&state={}", value_name(&it))).unwrap_or_default();
+            let state = state.map(|state| format!("&state={}", value_name(&state))).unwrap_or_default();
             let path = format!("/v1/deliveries?limit={limit}{webhook}{state}");
             let all = ctx.client()?.get::<Page<Delivery>>(&path).await?.data;
             output::many(ctx.format, &all, || deliveries(&all))?;
@@ -81,7 +81,7 @@ pub(crate) async fn run(ctx: Context, command: Webhook) -> anyhow::Result<Exit> 
 
 fn parse_id(text: &str, what: &str, list: &str) -> anyhow::Result<String> {
     let id: Result<Uuid, _> = text.parse();
-    id.map(|it| it.to_string()).map_err(|_| {
+    id.map(|id| id.to_string()).map_err(|_| {
         let message = format!("{text:?} is not the id of a {what}\nhint: list them with: turnfold {list}");
         CliError::with_exit(Exit::Usage, message)
     })
@@ -91,10 +91,10 @@ fn parse_id(text: &str, what: &str, list: &str) -> anyhow::Result<String> {
 /// mistake.
 async fn note_same_url(client: &Client, url: &str) -> anyhow::Result<()> {
     let all: Page<api_types::Webhook> = client.get("/v1/webhooks").await?;
-    for it in all.data.iter().filter(|it| it.url == url) {
+    for webhook in all.data.iter().filter(|webhook| webhook.url == url) {
         output::note(&format!(
             "webhook {0} already sends to {url}; both will send from now on\nhint: remove it with: turnfold webhook remove {0}",
-            it.id
+            webhook.id
         ));
     }
     Ok(())
@@ -103,11 +103,14 @@ async fn note_same_url(client: &Client, url: &str) -> anyhow::Result<()> {
 async fn list(ctx: &Context, client: &Client) -> anyhow::Result<Exit> {
     let all = client.get::<Page<api_types::Webhook>>("/v1/webhooks").await?.data;
     output::many(ctx.format, &all, || {
-        let row = |it: &api_types::Webhook| {
-            let tenant = it.tenant.clone().unwrap_or_else(|| "(all)".to_owned());
-            let disabled =
-                it.disabled_reason.as_ref().map(|it| format!("disabled: {it}")).unwrap_or_default();
-            vec![it.id.to_string(), it.url.clone(), tenant, it.types.join(" "), disabled]
+        let row = |webhook: &api_types::Webhook| {
+            let tenant = webhook.tenant.clone().unwrap_or_else(|| "(all)".to_owned());
+            let disabled = webhook
+                .disabled_reason
+                .as_ref()
+                .map(|reason| format!("disabled: {reason}"))
+                .unwrap_or_default();
+            vec![webhook.id.to_string(), webhook.url.clone(), tenant, webhook.types.join(" "), disabled]
         };
         match all.is_empty() {
             true => "no webhooks; add one with: turnfold webhook add URL".to_owned(),
@@ -121,17 +124,17 @@ fn deliveries(all: &[Delivery]) -> String {
     if all.is_empty() {
         return "no deliveries".to_owned();
     }
-    let row = |it: &Delivery| {
-        let subject = it.payload["data"]["id"].as_str().unwrap_or_default().to_owned();
-        let next = it.due_at.as_ref().map(|at| format!("next at {at}")).unwrap_or_default();
+    let row = |delivery: &Delivery| {
+        let subject = delivery.payload["data"]["id"].as_str().unwrap_or_default().to_owned();
+        let next = delivery.due_at.as_ref().map(|at| format!("next at {at}")).unwrap_or_default();
         vec![
-            it.id.to_string(),
-            it.webhook_id.to_string(),
-            it.kind.clone(),
+            delivery.id.to_string(),
+            delivery.webhook_id.to_string(),
+            delivery.kind.clone(),
             subject,
-            output::json_name(&it.state),
-            it.attempts.to_string(),
-            it.error.clone().unwrap_or_default(),
+            output::json_name(&delivery.state),
+            delivery.attempts.to_string(),
+            delivery.error.clone().unwrap_or_default(),
             next,
         ]
     };

@@ -28,7 +28,7 @@ fn to_text(workers: &[Worker], now: i64) -> String {
         "started",
         "last seen",
     ];
-    let missing = workers.iter().filter(|it| it.status == WorkerStatus::Missing).count();
+    let missing = workers.iter().filter(|worker| worker.status == WorkerStatus::Missing).count();
     let note = match missing {
         0 => String::new(),
         n => format!(
@@ -37,37 +37,37 @@ fn to_text(workers: &[Worker], now: i64) -> String {
             if n == 1 { "1 worker has".to_owned() } else { format!("{n} workers have") }
         ),
     };
-    format!("{}{}{note}", output::table(&head, workers.iter().map(|it| row(it, now))), skew(workers))
+    format!("{}{}{note}", output::table(&head, workers.iter().map(|worker| row(worker, now))), skew(workers))
 }
 
-fn row(it: &Worker, now: i64) -> Vec<String> {
-    let status = match it.status {
+fn row(worker: &Worker, now: i64) -> Vec<String> {
+    let status = match worker.status {
         WorkerStatus::Active => "active",
         WorkerStatus::Missing => "MISSING",
     };
     vec![
-        it.name.clone(),
+        worker.name.clone(),
         status.to_owned(),
-        it.host.clone(),
-        it.pid.to_string(),
-        it.version.clone(),
-        it.slots.to_string(),
-        it.in_flight.to_string(),
-        it.steps_per_second.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}")),
-        it.started_at.clone(),
-        ago(&it.last_seen_at, now),
+        worker.host.clone(),
+        worker.pid.to_string(),
+        worker.version.clone(),
+        worker.slots.to_string(),
+        worker.in_flight.to_string(),
+        worker.steps_per_second.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
+        worker.started_at.clone(),
+        ago(&worker.last_seen_at, now),
     ]
 }
 
 /// Names the strategies that not all workers run in the same version; empty if there is none.
 fn skew(workers: &[Worker]) -> String {
     let Some(first) = workers.first() else { return String::new() };
-    if workers.iter().all(|it| it.strategies == first.strategies) {
+    if workers.iter().all(|worker| worker.strategies == first.strategies) {
         return String::new();
     }
-    let lists = |it: &Worker| {
-        let versions: Vec<String> = it.strategies.iter().map(|(name, n)| format!("{name} {n}")).collect();
-        format!("\n  {}: {}", it.name, versions.join(", "))
+    let lists = |worker: &Worker| {
+        let versions: Vec<String> = worker.strategies.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        format!("\n  {}: {}", worker.name, versions.join(", "))
     };
     format!("\n\nThe workers run different strategies:{}", workers.iter().map(lists).collect::<String>())
 }

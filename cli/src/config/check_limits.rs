@@ -1,6 +1,6 @@
 //! Checks that limits name what is configured.
 
-use worker::world::COMMANDS;
+use world::COMMANDS;
 
 use super::{error::ConfigError, key::join, origins::Origins, servers::ProviderSettings, settings::Settings};
 
@@ -11,25 +11,25 @@ pub(super) fn check_limits(settings: &Settings, origins: &Origins) -> Result<(),
         Err(ConfigError::Refused { origin: origins.of_key(&key), key, why })
     };
     let limits = &settings.limits;
-    for (name, it) in &limits.models {
+    for (name, limit) in &limits.models {
         let Some((provider, model)) = name.split_once('/') else {
             return refused("limits.models", name, "must be written as provider/model".to_owned());
         };
         let Some(known) = settings.providers.get(provider) else {
             return refused("limits.models", name, no_provider(settings, provider));
         };
-        if it.usd_per_day.is_some() && !is_priced(known, |prices| prices.contains(&model)) {
+        if limit.usd_per_day.is_some() && !is_priced(known, |prices| prices.contains(&model)) {
             let why = format!(
                 "has a limit in US dollars but no price: set providers.{provider}.prices for {model:?}"
             );
             return refused("limits.models", name, why);
         }
     }
-    for (name, it) in &limits.providers {
+    for (name, limit) in &limits.providers {
         let Some(known) = settings.providers.get(name) else {
             return refused("limits.providers", name, no_provider(settings, name));
         };
-        if it.usd_per_day.is_some() && !is_priced(known, |_| true) {
+        if limit.usd_per_day.is_some() && !is_priced(known, |_| true) {
             let why = format!("has a limit in US dollars but no prices: set providers.{name}.prices");
             return refused("limits.providers", name, why);
         }
@@ -48,8 +48,8 @@ pub(super) fn check_limits(settings: &Settings, origins: &Origins) -> Result<(),
 /// Returns true if the names of the models that have a price fit.
 pub(super) fn is_priced(provider: &ProviderSettings, fits: impl Fn(&[&str]) -> bool) -> bool {
     match provider {
-        ProviderSettings::Http(it) if it.prices.is_empty() => false,
-        ProviderSettings::Http(it) => fits(&it.prices.keys().map(String::as_str).collect::<Vec<_>>()),
+        ProviderSettings::Http(http) if http.prices.is_empty() => false,
+        ProviderSettings::Http(http) => fits(&http.prices.keys().map(String::as_str).collect::<Vec<_>>()),
         ProviderSettings::Script { .. } => false,
     }
 }

@@ -69,23 +69,23 @@ const TIMEOUT_SECONDS: u64 = 60;
 impl TryFrom<CommandKeys> for CommandSettings {
     type Error = String;
 
-    fn try_from(it: CommandKeys) -> Result<Self, Self::Error> {
-        let description = it
+    fn try_from(keys: CommandKeys) -> Result<Self, Self::Error> {
+        let description = keys
             .description
-            .filter(|it| !it.trim().is_empty())
+            .filter(|description| !description.trim().is_empty())
             .ok_or("needs a description: one line that tells the model what the command does")?;
-        let parameters = it.parameters.map_or_else(|| json!({"type": "object"}), Json::Object);
-        worker::world::check_parameters(&parameters)
+        let parameters = keys.parameters.map_or_else(|| json!({"type": "object"}), Json::Object);
+        world::check_parameters(&parameters)
             .map_err(|why| format!("has parameters that are not a JSON Schema: {why}"))?;
         Ok(Self {
             description,
             parameters,
-            url: it.url.ok_or("needs a url")?,
-            method: it.method,
-            headers: it.headers,
-            safety: it.safety,
-            max_repeats: it.max_repeats,
-            timeout_seconds: it.timeout_seconds.unwrap_or(TIMEOUT_SECONDS),
+            url: keys.url.ok_or("needs a url")?,
+            method: keys.method,
+            headers: keys.headers,
+            safety: keys.safety,
+            max_repeats: keys.max_repeats,
+            timeout_seconds: keys.timeout_seconds.unwrap_or(TIMEOUT_SECONDS),
         })
     }
 }

@@ -54,7 +54,7 @@ impl Fit<'_> {
         let kind = match kind {
             ValueKind::Table(table) => self.table(table, shape, key)?,
             ValueKind::Array(items) => {
-                let item = |(i, it)| self.value(it, shape.items(), &format!("{key}[{i}]"));
+                let item = |(i, item)| self.value(item, shape.items(), &format!("{key}[{i}]"));
                 ValueKind::Array(items.into_iter().enumerate().map(item).collect::<Result<_, _>>()?)
             }
             ValueKind::String(text) => self.text(text, shape, key)?,
@@ -111,7 +111,7 @@ impl Fit<'_> {
     fn requirement(&self, types: &[&str]) -> String {
         let allowed: Vec<&str> = types
             .iter()
-            .filter_map(|it| match *it {
+            .filter_map(|kind| match *kind {
                 "integer" => Some("an integer"),
                 "number" => Some("a number"),
                 "boolean" => Some("true or false"),
@@ -139,7 +139,7 @@ fn read(kind: ValueKind, types: &[&str]) -> ValueKind {
     let ValueKind::String(text) = &kind else { return kind };
     let json =
         shared::check_json(text.as_bytes()).ok().and_then(|()| serde_json::from_str::<Value>(text).ok());
-    json.map_or(kind, |it| it.kind)
+    json.map_or(kind, |kind| kind.kind)
 }
 
 fn type_of(kind: &ValueKind) -> &'static str {

@@ -2,7 +2,7 @@
 
 /// Joins a section and a name to a key. A name that is not a bare TOML key is quoted.
 pub(super) fn join(section: &str, name: &str) -> String {
-    let bare = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+    let bare = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
     let name = if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { format!("{name:?}") };
     if section.is_empty() { name } else { format!("{section}.{name}") }
 }

@@ -34,7 +34,11 @@ pub(super) fn of_toml(schema: &Schema, origin: &str, text: &str) -> Result<Value
     // The parser's own message quotes the line, which may hold a secret.
     let value = toml::from_str::<Value>(text).map_err(|err| ConfigError::Syntax {
         file: origin.to_owned(),
-        line: 1 + text.bytes().take(err.span().map_or(0, |it| it.start)).filter(|it| *it == b'\n').count(),
+        line: 1 + text
+            .bytes()
+            .take(err.span().map_or(0, |span| span.start))
+            .filter(|byte| *byte == b'\n')
+            .count(),
         why: err.message().to_owned(),
     })?;
     Fit { schema, origin, written: Written::Typed }.layer(value)
@@ -65,13 +69,13 @@ pub(super) fn remove_excluded(layers: &mut [Value]) {
         let (weaker, rest) = layers.split_at_mut(stronger);
         for (section, kind, others) in EXCLUSIVE_KEYS {
             for (name, entry) in entries(&mut rest[0], section) {
-                if !table(entry).is_some_and(|it| it.contains_key(kind)) {
+                if !table(entry).is_some_and(|keys| keys.contains_key(kind)) {
                     continue;
                 }
                 let displaced = weaker
                     .iter_mut()
-                    .filter_map(|it| table(table(table(it)?.get_mut(section)?)?.get_mut(name)?));
-                displaced.for_each(|it| it.retain(|key, _| !others.contains(&key.as_str())));
+                    .filter_map(|layer| table(table(table(layer)?.get_mut(section)?)?.get_mut(name)?));
+                displaced.for_each(|keys| keys.retain(|key, _| !others.contains(&key.as_str())));
             }
         }
     }
@@ -101,7 +105,7 @@ fn keys_of_variable(path: &str) -> Vec<String> {
 }
 
 fn entries<'a>(layer: &'a mut Value, section: &str) -> impl Iterator<Item = (&'a String, &'a mut Value)> {
-    table(layer).and_then(|it| table(it.get_mut(section)?)).into_iter().flatten()
+    table(layer).and_then(|root| table(root.get_mut(section)?)).into_iter().flatten()
 }
 
 fn table(value: &mut Value) -> Option<&mut Map<String, Value>> {
@@ -112,8 +116,8 @@ fn table(value: &mut Value) -> Option<&mut Map<String, Value>> {
 fn without_nulls(value: Json) -> Json {
     match value {
         Json::Object(object) => {
-            let some = object.into_iter().filter(|(_, it)| !it.is_null());
-            some.map(|(key, it)| (key, without_nulls(it))).collect()
+            let some = object.into_iter().filter(|(_, value)| !value.is_null());
+            some.map(|(key, value)| (key, without_nulls(value))).collect()
         }
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => value,
     }

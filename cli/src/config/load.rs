@@ -10,7 +10,7 @@ use ::config::{Config, Source, Value, ValueKind};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
 use shared::Graph;
-use worker::world::COMMANDS;
+use world::COMMANDS;
 
 use super::{
     MANUAL,
@@ -59,11 +59,11 @@ pub struct Flag {
 impl Sources {
     /// The current folder, the environment of this process, and the included strategies.
     pub fn of_process() -> Self {
-        let text = |it: std::ffi::OsString| it.to_string_lossy().into_owned();
+        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let environment = env::vars_os().map(|(name, value)| (text(name), text(value)));
         Self {
             environment: environment.filter(|(name, _)| name.starts_with("TURNFOLD")).collect(),
-            strategies: shared::strategies::all(),
+            strategies: strategies::all(),
             ..Self::default()
         }
     }
@@ -147,12 +147,12 @@ fn layers(schema: &Schema, sources: &Sources) -> Result<Vec<Value>, ConfigError>
 
 /// The path of `turnfold.<env>.toml` next to `file`, and the flag or variable that selects it.
 fn beside(file: &Path, sources: &Sources) -> Result<Option<(PathBuf, &'static str)>, ConfigError> {
-    let by_flag = sources.env.as_ref().map(|it| (it, "--env"));
-    let by_variable = || sources.environment.get(ENV).map(|it| (it, ENV));
-    let Some((env, asked)) = by_flag.or_else(by_variable).filter(|(it, _)| !it.is_empty()) else {
+    let by_flag = sources.env.as_ref().map(|name| (name, "--env"));
+    let by_variable = || sources.environment.get(ENV).map(|name| (name, ENV));
+    let Some((env, asked)) = by_flag.or_else(by_variable).filter(|(name, _)| !name.is_empty()) else {
         return Ok(None);
     };
-    if !env.chars().all(|it| it.is_ascii_alphanumeric() || it == '-' || it == '_') {
+    if !env.chars().all(|char| char.is_ascii_alphanumeric() || char == '-' || char == '_') {
         let why = "may contain only letters, digits, - and _".to_owned();
         return Err(ConfigError::Refused {
             key: "the environment's name".to_owned(),
@@ -178,8 +178,8 @@ fn unreadable(file: &str, asked: &str, why: io::Error) -> ConfigError {
 
 /// The layer of the file that `mcp_file` names; the strongest layer decides.
 fn mcp_servers(schema: &Schema, sources: &Sources, layers: &[Value]) -> Result<Option<Value>, ConfigError> {
-    let named = layers.iter().rev().find_map(|it| {
-        let ValueKind::Table(table) = &it.kind else { return None };
+    let named = layers.iter().rev().find_map(|layer| {
+        let ValueKind::Table(table) = &layer.kind else { return None };
         let value = table.get("mcp_file")?;
         let ValueKind::String(file) = &value.kind else { return None };
         Some((file, value.origin().unwrap_or(DEFAULT)))
@@ -207,7 +207,8 @@ impl Source for Layer {
 }
 
 fn merged(layers: Vec<Value>) -> Result<Value, ConfigError> {
-    let builder = layers.into_iter().fold(Config::builder(), |it, layer| it.add_source(Layer(layer)));
+    let builder =
+        layers.into_iter().fold(Config::builder(), |builder, layer| builder.add_source(Layer(layer)));
     Ok(builder.build().map_err(|err| refused(&err, &Origins::default()))?.cache)
 }
 
@@ -244,18 +245,18 @@ fn check_nodes(
     origins: &Origins,
 ) -> Result<(), ConfigError> {
     let known = |names: Vec<String>| format!("available: {}", names.join(", "));
-    for (server, it) in &settings.mcp {
-        for (strategy, named) in &it.nodes {
+    for (server, settings) in &settings.mcp {
+        for (strategy, named) in &settings.nodes {
             let refused = |key: String, why: String| {
                 Err(ConfigError::Refused { origin: origins.of_key(&key), key, why })
             };
             let key = join(&format!("mcp.{server}.nodes"), strategy);
-            let Some(graph) = strategies.iter().find(|it| it.name() == strategy) else {
-                let names = strategies.iter().map(|it| it.name().to_owned()).collect();
+            let Some(graph) = strategies.iter().find(|graph| graph.name() == strategy) else {
+                let names = strategies.iter().map(|strategy| strategy.name().to_owned()).collect();
                 return refused(key, format!("is not a strategy ({})", known(names)));
             };
             let nodes: Vec<String> = graph.topology().edges.into_iter().map(|(node, _)| node).collect();
-            if let Some(node) = named.keys().find(|it| !nodes.contains(*it)) {
+            if let Some(node) = named.keys().find(|key| !nodes.contains(*key)) {
                 return refused(join(&key, node), format!("is not a node of {strategy} ({})", known(nodes)));
             }
         }
@@ -271,12 +272,11 @@ fn check_servers(settings: &Settings, origins: &Origins) -> Result<(), ConfigErr
         let names = config["servers"].as_array().into_iter().flatten().filter_map(Json::as_str);
         (join("strategies", name), names.collect::<Vec<_>>())
     });
-    let of_tenants = settings
-        .tenants
-        .iter()
-        .map(|(name, it)| (join("tenants", name), it.servers.iter().flatten().map(String::as_str).collect()));
+    let of_tenants = settings.tenants.iter().map(|(name, settings)| {
+        (join("tenants", name), settings.servers.iter().flatten().map(String::as_str).collect())
+    });
     for (section, names) in of_strategies.chain(of_tenants) {
-        let Some(nth) = names.iter().position(|it| !known.contains(it)) else { continue };
+        let Some(nth) = names.iter().position(|name| !known.contains(name)) else { continue };
         let hint = match (shared::closest(names[nth], known.iter().copied()), known.is_empty()) {
             (Some(near), _) => format!("did you mean {near:?}?"),
             (None, true) => "none is configured".to_owned(),

@@ -39,22 +39,22 @@ pub(super) fn of_mcp_file(schema: &Schema, origin: &str, text: &str) -> Result<:
 fn adapt(server: &mut Map<String, Json>) -> Result<(), &'static str> {
     server.remove("disabled");
     let kind = server.remove("type");
-    if kind.is_some_and(|it| it == "sse") {
+    if kind.is_some_and(|kind| kind == "sse") {
         return Err(
             "uses the SSE transport, which MCP has removed: use the URL of its streamable HTTP transport",
         );
     }
     for key in ["env", "headers"] {
         if let Some(Json::Object(texts)) = server.get_mut(key) {
-            texts.values_mut().for_each(|it| *it = variable(it.take()));
+            texts.values_mut().for_each(|text| *text = variable(text.take()));
         }
     }
     Ok(())
 }
 
 fn variable(text: Json) -> Json {
-    let name = text.as_str().and_then(|it| it.strip_prefix("${")?.strip_suffix('}'));
-    name.map(|it| format!("env:{it}").into()).unwrap_or(text)
+    let name = text.as_str().and_then(|text| text.strip_prefix("${")?.strip_suffix('}'));
+    name.map(|variable| format!("env:{variable}").into()).unwrap_or(text)
 }
 
 fn refused(key: &str, origin: &str, why: &str) -> ConfigError {

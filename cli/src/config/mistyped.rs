@@ -21,7 +21,7 @@ pub(super) fn mistyped(
     let is_suspect = |name: &&String| !name.starts_with("TURNFOLD__") && !refers(merged, name);
     let warning = |name: &String| {
         let said = flat(name.strip_prefix("TURNFOLD_")?);
-        let key = keys.iter().filter_map(|it| Some((distance(&said, it)?, it))).min()?.1;
+        let key = keys.iter().filter_map(|key| Some((distance(&said, key)?, key))).min()?.1;
         let wanted = key.to_uppercase().replace('*', "NAME").replace('.', "__");
         Some(format!(
             "{name} sets nothing: did you mean TURNFOLD__{wanted}, with two underscores for each dot?"
@@ -33,7 +33,8 @@ pub(super) fn mistyped(
 /// Edit distance of a flattened name from a key, if it is small. Below a name that a person chooses, only an exact match counts.
 fn distance(said: &str, key: &str) -> Option<usize> {
     match key.split_once(".*.") {
-        None => Some(strsim::damerau_levenshtein(said, &flat(key))).filter(|it| *it <= 1 + said.len() / 10),
+        None => Some(strsim::damerau_levenshtein(said, &flat(key)))
+            .filter(|distance| *distance <= 1 + said.len() / 10),
         Some((section, rest)) => {
             let name = said.strip_prefix(&flat(section))?.strip_suffix(&flat(rest))?;
             (!name.is_empty()).then_some(0)
@@ -42,15 +43,15 @@ fn distance(said: &str, key: &str) -> Option<usize> {
 }
 
 fn flat(key: &str) -> String {
-    key.chars().filter(char::is_ascii_alphanumeric).map(|it| it.to_ascii_lowercase()).collect()
+    key.chars().filter(char::is_ascii_alphanumeric).map(|char| char.to_ascii_lowercase()).collect()
 }
 
 /// True if a setting refers to this variable as a secret.
 fn refers(value: &Value, name: &str) -> bool {
     match &value.kind {
         ValueKind::String(text) => text.strip_prefix("env:") == Some(name),
-        ValueKind::Array(items) => items.iter().any(|it| refers(it, name)),
-        ValueKind::Table(table) => table.values().any(|it| refers(it, name)),
+        ValueKind::Array(items) => items.iter().any(|item| refers(item, name)),
+        ValueKind::Table(table) => table.values().any(|value| refers(value, name)),
         ValueKind::Nil
         | ValueKind::Boolean(_)
         | ValueKind::I64(_)
@@ -63,9 +64,9 @@ fn refers(value: &Value, name: &str) -> bool {
 
 #[test]
 fn variables_that_look_like_a_key_are_reported() {
-    let schema = super::settings::Settings::schema(&shared::strategies::all());
+    let schema = super::settings::Settings::schema(&strategies::all());
     let told = |names: &[&str], refers: &str| {
-        let environment = names.iter().map(|it| ((*it).to_owned(), "3".to_owned())).collect();
+        let environment = names.iter().map(|name| ((*name).to_owned(), "3".to_owned())).collect();
         mistyped(&schema, &environment, &Value::from(refers))
     };
     for (name, wanted) in [

@@ -8,21 +8,21 @@ use super::{check_limits::known, error::ConfigError, key::join, origins::Origins
 pub(super) fn check_models(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
     let embedding = settings.index.embedding_model.as_deref();
     let mut models: Vec<_> =
-        embedding.map(|it| ("index.embedding_model".to_owned(), it)).into_iter().collect();
+        embedding.map(|model| ("index.embedding_model".to_owned(), model)).into_iter().collect();
     let summary = settings.context.summary_model.as_deref();
-    models.extend(summary.map(|it| ("context.summary_model".to_owned(), it)));
+    models.extend(summary.map(|model| ("context.summary_model".to_owned(), model)));
     let windows = settings.context.context_tokens.iter();
     models.extend(windows.clone().map(|(model, _)| ("context.context_tokens".to_owned(), model.as_str())));
     for (strategy, config) in &settings.strategies {
         models.extend(models_of(config).map(|(key, model)| (format!("strategies.{strategy}.{key}"), model)));
     }
-    for (tenant, it) in &settings.tenants {
+    for (tenant, tenant_settings) in &settings.tenants {
         let section = join("tenants", tenant);
-        let of_config = it.config.iter().flat_map(|(strategy, config)| {
+        let of_config = tenant_settings.config.iter().flat_map(|(strategy, config)| {
             models_of(config).map(move |(key, model)| (format!("config.{strategy}.{key}"), model))
         });
         models.extend(of_config.map(|(key, model)| (format!("{section}.{key}"), model)));
-        let patterns = it.models.iter().flatten().filter(|it| !it.starts_with('*'));
+        let patterns = tenant_settings.models.iter().flatten().filter(|pattern| !pattern.starts_with('*'));
         models.extend(patterns.map(|model| (format!("{section}.models"), model.as_str())));
     }
     for (key, model) in models {

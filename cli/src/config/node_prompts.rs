@@ -15,7 +15,7 @@ const FILE: &str = "prompt_file";
 /// must not read files of the server.
 pub(super) fn add_to_schema(strategy: &mut Json) {
     let nodes = strategy.pointer_mut("/properties/nodes/properties").and_then(Json::as_object_mut);
-    for node in nodes.into_iter().flat_map(|it| it.values_mut()) {
+    for node in nodes.into_iter().flat_map(|node| node.values_mut()) {
         node["properties"][FILE] = json!({"type": "string", "description": "File that holds the prompt."});
     }
 }
@@ -84,14 +84,14 @@ fn each(layer: &mut Value, visit: &mut dyn FnMut(&str, &mut Map<String, Value>))
     let Some(sections) = table(layer) else { return };
     each_of(sections.get_mut("strategies"), "strategies", visit);
     for (tenant, section) in sections.get_mut("tenants").and_then(table).into_iter().flatten() {
-        let config = table(section).and_then(|it| it.get_mut("config"));
+        let config = table(section).and_then(|section| section.get_mut("config"));
         each_of(config, &format!("{}.config", join("tenants", tenant)), visit);
     }
 }
 
 fn each_of(strategies: Option<&mut Value>, key: &str, visit: &mut dyn FnMut(&str, &mut Map<String, Value>)) {
     for (strategy, config) in strategies.and_then(table).into_iter().flatten() {
-        let Some(nodes) = table(config).and_then(|it| table(it.get_mut("nodes")?)) else { continue };
+        let Some(nodes) = table(config).and_then(|config| table(config.get_mut("nodes")?)) else { continue };
         for (name, node) in nodes {
             if let Some(node) = table(node) {
                 visit(&format!("{key}.{strategy}.nodes.{name}"), node);

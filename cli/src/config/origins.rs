@@ -40,15 +40,15 @@ impl Origins {
 
     /// The origin of the value at `key`, or of the values below it. Defaults are omitted if another origin exists.
     pub fn of_key(&self, key: &str) -> String {
-        let below = |it: &str| {
-            it.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        let below = |text: &str| {
+            text.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
         let mut origins: Vec<&str> =
-            self.0.iter().filter(|(it, _)| below(it)).map(|(_, (_, origin))| origin.as_str()).collect();
+            self.0.iter().filter(|(at, _)| below(at)).map(|(_, (_, origin))| origin.as_str()).collect();
         origins.sort_unstable();
         origins.dedup();
         if origins.len() > 1 {
-            origins.retain(|it| *it != DEFAULT);
+            origins.retain(|origin| *origin != DEFAULT);
         }
         if origins.is_empty() { DEFAULT.to_owned() } else { origins.join(" and ") }
     }
@@ -68,17 +68,17 @@ fn collect(value: &Value, shape: Shape<'_>, key: &str, leaves: &mut BTreeMap<Str
 fn shown(value: &Value, shape: Shape<'_>) -> Json {
     match &value.kind {
         ValueKind::Nil => Json::Null,
-        ValueKind::Boolean(it) => json!(it),
-        ValueKind::I64(it) => json!(it),
-        ValueKind::I128(it) => json!(it.to_string()),
-        ValueKind::U64(it) => json!(it),
-        ValueKind::U128(it) => json!(it.to_string()),
-        ValueKind::Float(it) => json!(it),
+        ValueKind::Boolean(value) => json!(value),
+        ValueKind::I64(value) => json!(value),
+        ValueKind::I128(value) => json!(value.to_string()),
+        ValueKind::U64(value) => json!(value),
+        ValueKind::U128(value) => json!(value.to_string()),
+        ValueKind::Float(value) => json!(value),
         ValueKind::String(text) => json!(shown_text(text, shape.format())),
-        ValueKind::Array(items) => items.iter().map(|it| shown(it, shape.items())).collect(),
+        ValueKind::Array(items) => items.iter().map(|item| shown(item, shape.items())).collect(),
         ValueKind::Table(table) => {
-            let entry = |(name, it): (&String, &Value)| {
-                (name.clone(), shown(it, shape.child(name).unwrap_or_default()))
+            let entry = |(name, value): (&String, &Value)| {
+                (name.clone(), shown(value, shape.child(name).unwrap_or_default()))
             };
             table.iter().map(entry).collect()
         }
@@ -100,7 +100,8 @@ fn without_secrets(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
     };
-    let (address, query) = rest.split_once('?').map_or((rest, None), |(it, query)| (it, Some(query)));
+    let (address, query) =
+        rest.split_once('?').map_or((rest, None), |(address, query)| (address, Some(query)));
     let address = match address.rsplit_once('@') {
         Some((who, host)) => match who.split_once(':') {
             Some((user, _)) => format!("{user}:{MASK}@{host}"),
@@ -110,10 +111,10 @@ fn without_secrets(text: &str) -> String {
         },
         None => address.to_owned(),
     };
-    let value = |it: &str| match it.split_once('=') {
+    let value = |text: &str| match text.split_once('=') {
         Some((name, _)) => format!("{name}={MASK}"),
         None => MASK.to_owned(),
     };
-    let query = query.map(|it| format!("?{}", it.split('&').map(value).collect::<Vec<_>>().join("&")));
+    let query = query.map(|query| format!("?{}", query.split('&').map(value).collect::<Vec<_>>().join("&")));
     format!("{scheme}://{address}{}", query.unwrap_or_default())
 }

@@ -23,10 +23,10 @@ impl Schema {
     /// Combines the schema of the settings with those of the strategies.
     pub(super) fn new(settings: &Json, strategies: &[&'static dyn Graph]) -> Self {
         let mut schema = inlined(settings, settings, 0);
-        let of_strategy = |it: &&dyn Graph| {
-            let mut schema = it.config_schema();
+        let of_strategy = |graph: &&dyn Graph| {
+            let mut schema = graph.config_schema();
             node_prompts::add_to_schema(&mut schema);
-            (it.name().to_owned(), inlined(&schema, &schema, 0))
+            (graph.name().to_owned(), inlined(&schema, &schema, 0))
         };
         let sections: serde_json::Map<_, _> = strategies.iter().map(of_strategy).collect();
         let sections = json!({"type": "object", "properties": sections, "additionalProperties": false});
@@ -49,12 +49,12 @@ impl Schema {
     /// Suggests a replacement for the unknown `name` in `section` (empty at the top level).
     pub(super) fn hint(&self, section: &str, shape: Shape<'_>, name: &str) -> String {
         let names = shape.names();
-        let far = |it: &&String| strsim::damerau_levenshtein(it, name);
-        if let Some(near) = names.iter().min_by_key(far).filter(|it| far(it) <= 1 + name.len() / 5) {
+        let far = |known: &&String| strsim::damerau_levenshtein(known, name);
+        if let Some(near) = names.iter().min_by_key(far).filter(|near| far(near) <= 1 + name.len() / 5) {
             return format!("did you mean {}?", join(section, near));
         }
         let keys = self.keys();
-        if let Some(elsewhere) = keys.iter().find(|it| it.rsplit('.').next() == Some(name)) {
+        if let Some(elsewhere) = keys.iter().find(|path| path.rsplit('.').next() == Some(name)) {
             return format!("did you mean {}?", elsewhere.replace('*', "NAME"));
         }
         if names.is_empty() {
@@ -68,7 +68,7 @@ impl Schema {
 impl<'a> Shape<'a> {
     /// The schema of the key `name` within this section. `None` if the key does not exist.
     pub(super) fn child(self, name: &str) -> Option<Shape<'a>> {
-        if let Some(known) = self.0.get("properties").and_then(|it| it.get(name)) {
+        if let Some(known) = self.0.get("properties").and_then(|properties| properties.get(name)) {
             return Some(Shape(known));
         }
         match self.0.get("additionalProperties") {
@@ -96,7 +96,7 @@ impl<'a> Shape<'a> {
     /// The strings that are allowed. Empty means any.
     pub(super) fn choices(self) -> Vec<&'a str> {
         let list = |key| self.0.get(key).and_then(Json::as_array).into_iter().flatten();
-        let constants = list("oneOf").filter_map(|it| it.get("const")?.as_str());
+        let constants = list("oneOf").filter_map(|choice| choice.get("const")?.as_str());
         list("enum").filter_map(Json::as_str).chain(constants).collect()
     }
 
@@ -108,12 +108,14 @@ impl<'a> Shape<'a> {
 
     pub(super) fn format(self) -> Option<Format> {
         let name = self.0.get("format")?.as_str()?;
-        [Format::Secret, Format::MaybeSecret, Format::Address].into_iter().find(|it| it.name() == name)
+        [Format::Secret, Format::MaybeSecret, Format::Address]
+            .into_iter()
+            .find(|format| format.name() == name)
     }
 
     fn names(self) -> Vec<String> {
         let properties = self.0.get("properties").and_then(Json::as_object);
-        properties.into_iter().flat_map(|it| it.keys().cloned()).collect()
+        properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect()
     }
 
     /// True if the keys below have fixed names.
@@ -146,7 +148,7 @@ fn inlined(root: &Json, node: &Json, depth: usize) -> Json {
     if depth > DEPTH_MAX {
         return ANYTHING.clone();
     }
-    let below = |it: &Json| inlined(root, it, depth + 1);
+    let below = |value: &Json| inlined(root, value, depth + 1);
     if let Json::Array(items) = node {
         return items.iter().map(below).collect();
     }
@@ -157,10 +159,10 @@ fn inlined(root: &Json, node: &Json, depth: usize) -> Json {
         return root.pointer(target.trim_start_matches('#')).map_or(ANYTHING.clone(), below);
     }
     if let Some(some) = object.get("anyOf").and_then(Json::as_array) {
-        let mut kinds = some.iter().filter(|it| it["type"] != "null");
+        let mut kinds = some.iter().filter(|kind| kind["type"] != "null");
         if let (Some(only), None) = (kinds.next(), kinds.next()) {
             return below(only);
         }
     }
-    object.iter().filter(|(key, _)| *key != "$defs").map(|(key, it)| (key.clone(), below(it))).collect()
+    object.iter().filter(|(key, _)| *key != "$defs").map(|(key, value)| (key.clone(), below(value))).collect()
 }

@@ -120,7 +120,7 @@ impl SecretRef {
         let setting = || self.setting.clone();
         match &self.place {
             Place::Env(name) => variable(name)
-                .filter(|it| !it.is_empty())
+                .filter(|text| !text.is_empty())
                 .map(SecretString::from)
                 .ok_or_else(|| SecretError::Unset { setting: setting(), name: name.clone() }),
             Place::File(path) => {
@@ -184,23 +184,23 @@ pub(super) fn check(format: Format, text: &str) -> Result<(), &'static str> {
 }
 
 fn is_variable(name: &str) -> bool {
-    let word = name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
-    word && name.starts_with(|it: char| !it.is_ascii_digit())
+    let word = name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_');
+    word && name.starts_with(|char: char| !char.is_ascii_digit())
 }
 
 impl TryFrom<Named> for SecretRef {
     type Error = &'static str;
 
-    fn try_from(it: Named) -> Result<Self, Self::Error> {
-        Self::parse(&it.setting, &it.text)
+    fn try_from(named: Named) -> Result<Self, Self::Error> {
+        Self::parse(&named.setting, &named.text)
     }
 }
 
 impl TryFrom<Named> for MaybeSecret {
     type Error = &'static str;
 
-    fn try_from(it: Named) -> Result<Self, Self::Error> {
-        Self::parse(&it.setting, &it.text)
+    fn try_from(named: Named) -> Result<Self, Self::Error> {
+        Self::parse(&named.setting, &named.text)
     }
 }
 

@@ -78,9 +78,10 @@ pub struct RetrySettings {
 impl ProviderSettings {
     /// The first secret that cannot be read.
     pub(crate) fn missing_secret(&self) -> Option<SecretError> {
-        let Self::Http(it) = self else { return None };
-        let named = it.headers.values().chain(it.query.values()).find_map(|it| it.resolve().err());
-        it.api_key.as_ref().and_then(|it| it.resolve().err()).or(named)
+        let Self::Http(http) = self else { return None };
+        let named =
+            http.headers.values().chain(http.query.values()).find_map(|header| header.resolve().err());
+        http.api_key.as_ref().and_then(|api_key| api_key.resolve().err()).or(named)
     }
 }
 
@@ -410,7 +411,8 @@ const ENGINE_HEADERS: [&str; 3] = ["content-type", "content-length", "host"];
 
 /// True if HTTP allows the name of a header.
 fn is_header_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it))
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 const PROVIDER_TIMEOUT_SECONDS: u64 = 120;
@@ -420,47 +422,47 @@ const CALL_TIMEOUT_SECONDS: u64 = 60;
 impl TryFrom<ProviderKeys> for ProviderSettings {
     type Error = &'static str;
 
-    fn try_from(it: ProviderKeys) -> Result<Self, Self::Error> {
-        match (it.base_url, it.script) {
+    fn try_from(keys: ProviderKeys) -> Result<Self, Self::Error> {
+        match (keys.base_url, keys.script) {
             (Some(base_url), None) => {
                 if !base_url.starts_with("http://") && !base_url.starts_with("https://") {
                     return Err("needs a base_url that starts with http:// or https://");
                 }
-                let headers = it.headers.unwrap_or_default();
-                if !headers.keys().all(|it| is_header_name(it)) {
+                let headers = keys.headers.unwrap_or_default();
+                if !headers.keys().all(|key| is_header_name(key)) {
                     return Err("has a name in headers that HTTP does not allow");
                 }
-                let sets = |name: &str| headers.keys().any(|it| it.eq_ignore_ascii_case(name));
-                if ENGINE_HEADERS.iter().any(|it| sets(it)) {
+                let sets = |name: &str| headers.keys().any(|key| key.eq_ignore_ascii_case(name));
+                if ENGINE_HEADERS.iter().any(|header| sets(header)) {
                     return Err("sets a header that the engine sets: content-type, content-length or host");
                 }
-                if it.api_key.is_some() && sets("authorization") {
+                if keys.api_key.is_some() && sets("authorization") {
                     return Err("has both an api_key and the header authorization; remove one");
                 }
                 Ok(Self::Http(HttpProviderSettings {
                     base_url,
-                    api_key: it.api_key,
+                    api_key: keys.api_key,
                     headers,
-                    query: it.query.unwrap_or_default(),
-                    stream: it.stream.unwrap_or(true),
-                    timeout_seconds: it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS),
-                    structured: it.structured.unwrap_or_default(),
-                    dialect: it.dialect.unwrap_or_default(),
-                    prices: it.prices,
-                    accepts: it.accepts,
-                    retry: it.retry,
+                    query: keys.query.unwrap_or_default(),
+                    stream: keys.stream.unwrap_or(true),
+                    timeout_seconds: keys.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS),
+                    structured: keys.structured.unwrap_or_default(),
+                    dialect: keys.dialect.unwrap_or_default(),
+                    prices: keys.prices,
+                    accepts: keys.accepts,
+                    retry: keys.retry,
                 }))
             }
             (None, Some(_))
-                if it.api_key.is_some()
-                    || it.headers.is_some()
-                    || it.query.is_some()
-                    || it.stream.is_some()
-                    || it.timeout_seconds.is_some()
-                    || it.structured.is_some()
-                    || !it.prices.is_empty()
-                    || !it.accepts.is_empty()
-                    || it.retry != RetrySettings::default() =>
+                if keys.api_key.is_some()
+                    || keys.headers.is_some()
+                    || keys.query.is_some()
+                    || keys.stream.is_some()
+                    || keys.timeout_seconds.is_some()
+                    || keys.structured.is_some()
+                    || !keys.prices.is_empty()
+                    || !keys.accepts.is_empty()
+                    || keys.retry != RetrySettings::default() =>
             {
                 Err("has a script, so it can have no other key")
             }
@@ -474,52 +476,53 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
 impl TryFrom<McpKeys> for McpSettings {
     type Error = &'static str;
 
-    fn try_from(it: McpKeys) -> Result<Self, Self::Error> {
-        let transport = match (it.command, it.url) {
-            (Some(_), None) if it.headers.is_some() => {
+    fn try_from(keys: McpKeys) -> Result<Self, Self::Error> {
+        let transport = match (keys.command, keys.url) {
+            (Some(_), None) if keys.headers.is_some() => {
                 return Err("has a command, so headers are not allowed");
             }
             (Some(command), None) => McpTransport::Child {
                 command,
-                args: it.args.unwrap_or_default(),
-                env: it.env.unwrap_or_default(),
-                cwd: it.cwd,
-                sandbox: it.sandbox.and_then(Into::into),
-                user: it.user,
+                args: keys.args.unwrap_or_default(),
+                env: keys.env.unwrap_or_default(),
+                cwd: keys.cwd,
+                sandbox: keys.sandbox.and_then(Into::into),
+                user: keys.user,
             },
             (None, Some(_))
-                if it.args.is_some()
-                    || it.env.is_some()
-                    || it.cwd.is_some()
-                    || it.sandbox.is_some()
-                    || it.user.is_some() =>
+                if keys.args.is_some()
+                    || keys.env.is_some()
+                    || keys.cwd.is_some()
+                    || keys.sandbox.is_some()
+                    || keys.user.is_some() =>
             {
                 return Err("has a url, so args, env, cwd, sandbox and user are not allowed");
             }
-            (None, Some(url)) => McpTransport::Http { url, headers: it.headers.unwrap_or_default() },
+            (None, Some(url)) => McpTransport::Http { url, headers: keys.headers.unwrap_or_default() },
             (Some(_), Some(_)) => return Err("has both a command and a url; remove one"),
             (None, None) => return Err("needs a command or a url"),
         };
-        let description = it
+        let description = keys
             .description
-            .filter(|it| !it.trim().is_empty())
+            .filter(|description| !description.trim().is_empty())
             .ok_or("needs a description: one line that tells the planner when to use the server")?;
-        let sight = SightSettings { allow: it.allow, deny: it.deny };
-        let contradicts = |it: &SightSettings| it.allow.iter().flatten().any(|tool| it.deny.contains(tool));
-        if contradicts(&sight) || it.nodes.values().flat_map(BTreeMap::values).any(contradicts) {
+        let sight = SightSettings { allow: keys.allow, deny: keys.deny };
+        let contradicts =
+            |sight: &SightSettings| sight.allow.iter().flatten().any(|tool| sight.deny.contains(tool));
+        if contradicts(&sight) || keys.nodes.values().flat_map(BTreeMap::values).any(contradicts) {
             return Err("allows and denies the same tool; remove one");
         }
         Ok(Self {
             description,
             transport,
-            connect_timeout_seconds: it.connect_timeout_seconds.unwrap_or(CONNECT_TIMEOUT_SECONDS),
-            call_timeout_seconds: it.call_timeout_seconds.unwrap_or(CALL_TIMEOUT_SECONDS),
-            session: it.session.unwrap_or_default(),
-            concurrency: it.concurrency,
-            tools: it.tools,
+            connect_timeout_seconds: keys.connect_timeout_seconds.unwrap_or(CONNECT_TIMEOUT_SECONDS),
+            call_timeout_seconds: keys.call_timeout_seconds.unwrap_or(CALL_TIMEOUT_SECONDS),
+            session: keys.session.unwrap_or_default(),
+            concurrency: keys.concurrency,
+            tools: keys.tools,
             sight,
-            nodes: it.nodes,
-            retry: it.retry,
+            nodes: keys.nodes,
+            retry: keys.retry,
         })
     }
 }

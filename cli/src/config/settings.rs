@@ -87,7 +87,7 @@ pub struct Settings {
 impl Settings {
     /// The strategies that use a model of this provider.
     pub(crate) fn strategies_of<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a str> {
-        let is_of = move |model: &str| model.split_once('/').is_some_and(|it| it.0 == provider);
+        let is_of = move |model: &str| model.split_once('/').is_some_and(|parts| parts.0 == provider);
         let uses = move |config: &Json| models_of(config).any(|(_, model)| is_of(model));
         self.strategies.iter().filter(move |(_, config)| uses(config)).map(|(name, _)| name.as_str())
     }
@@ -95,12 +95,14 @@ impl Settings {
     /// The models of this provider that strategies use, as `provider/model`.
     pub(crate) fn models_of_provider(&self, provider: &str) -> BTreeSet<String> {
         let all = self.strategies.values().flat_map(models_of).map(|(_, model)| model);
-        all.filter(|it| it.split_once('/').is_some_and(|(of, _)| of == provider)).map(str::to_owned).collect()
+        all.filter(|model| model.split_once('/').is_some_and(|(of, _)| of == provider))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// True if the API requires a key.
     pub(crate) fn has_keys(&self) -> bool {
-        !self.api.keys.is_empty() || self.tenants.values().any(|it| !it.keys.is_empty())
+        !self.api.keys.is_empty() || self.tenants.values().any(|tenant| !tenant.keys.is_empty())
     }
 }
 

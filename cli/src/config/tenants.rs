@@ -95,7 +95,7 @@ impl Settings {
     pub(crate) fn named_tenants(&self) -> BTreeMap<String, TenantSettings> {
         let every = self.other_tenants();
         let named = self.tenants.iter().filter(|(name, _)| *name != EVERY_TENANT);
-        named.map(|(name, it)| (name.clone(), it.or(&every))).collect()
+        named.map(|(name, tenant)| (name.clone(), tenant.or(&every))).collect()
     }
 }
 
@@ -107,10 +107,10 @@ pub(super) fn check_tenants(
 ) -> Result<(), ConfigError> {
     let refused =
         |key: String, why: String| Err(ConfigError::Refused { origin: origins.of_key(&key), key, why });
-    for (name, it) in &settings.tenants {
+    for (name, tenant) in &settings.tenants {
         let section = join("tenants", name);
         if name == EVERY_TENANT {
-            if !it.keys.is_empty() || it.weight.is_some() {
+            if !tenant.keys.is_empty() || tenant.weight.is_some() {
                 let why = "holds for every tenant, so it can have neither keys nor a weight";
                 return refused(section, why.to_owned());
             }
@@ -120,18 +120,20 @@ pub(super) fn check_tenants(
             );
             return refused(section, why);
         }
-        if it.usd_per_day.is_some() && !settings.providers.values().any(|it| is_priced(it, |_| true)) {
+        if tenant.usd_per_day.is_some()
+            && !settings.providers.values().any(|settings| is_priced(settings, |_| true))
+        {
             let why = "is a limit in US dollars, but no model has a price: set providers.NAME.prices";
             return refused(format!("{section}.usd_per_day"), why.to_owned());
         }
-        let names: Vec<&str> = strategies.iter().map(|it| it.name()).collect();
-        let unknown = |it: &&String| !names.contains(&it.as_str());
-        if let Some(unknown) = it.strategies.iter().flatten().find(unknown) {
+        let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name()).collect();
+        let unknown = |strategy: &&String| !names.contains(&strategy.as_str());
+        if let Some(unknown) = tenant.strategies.iter().flatten().find(unknown) {
             let why = format!("names {unknown:?}, which is not a strategy (available: {})", names.join(", "));
             return refused(format!("{section}.strategies"), why);
         }
         for graph in strategies {
-            let Some(own) = it.config.get(graph.name()) else { continue };
+            let Some(own) = tenant.config.get(graph.name()) else { continue };
             let mut config = settings.strategies.get(graph.name()).cloned().unwrap_or_default();
             overlay(&mut config, own.clone());
             if let Err(why) = graph.check_config(&config) {

@@ -70,7 +70,7 @@ pub(super) async fn audit(
             audit.threads += 1;
             audit.count_events(row.id, &log, &mut confirmed);
             audit.count_turns(store, &row).await?;
-            let events: Vec<Event> = log.iter().map(|it| it.event.clone()).collect();
+            let events: Vec<Event> = log.iter().map(|recorded| recorded.event.clone()).collect();
             if let Chain::Broken { seq, what } = store.verify_chain(row.id).await? {
                 audit
                     .findings
@@ -83,8 +83,8 @@ pub(super) async fn audit(
                     .findings
                     .push(format!("thread {}: the log gives {status}, the row {}", row.id, row.status));
             }
-            for it in shared::replay(graph, &events)? {
-                let place = format!("event {}, {}, {}", it.seq, it.node, it.field);
+            for divergence in shared::replay(graph, &events)? {
+                let place = format!("event {}, {}, {}", divergence.seq, divergence.node, divergence.field);
                 audit.findings.push(format!("thread {}: replay decides differently at {place}", row.id));
             }
             audit.keep_survivor(row.id, log, killed_at);
@@ -101,26 +101,26 @@ impl Audit {
         let mut asked: (u64, &[Request]) = (0, &[]);
         let mut fenced = BTreeSet::new();
         self.events += log.len() as u64;
-        for it in log {
-            let request = it.event.slot().and_then(|slot| asked.1.get(slot));
+        for recorded in log {
+            let request = recorded.event.slot().and_then(|slot| asked.1.get(slot));
             let mut happened = false;
-            if let Event::Asked(event) = &it.event {
-                asked = (it.seq, &event.requests);
+            if let Event::Asked(event) = &recorded.event {
+                asked = (recorded.seq, &event.requests);
                 fenced.clear();
-            } else if let Event::Attempted(event) = &it.event {
+            } else if let Event::Attempted(event) = &recorded.event {
                 fenced.insert(event.slot);
-            } else if let Event::Answered(event) = &it.event {
+            } else if let Event::Answered(event) = &recorded.event {
                 self.model_calls += u64::from(matches!(request, Some(Request::Chat { .. })));
                 self.tool_calls += u64::from(matches!(request, Some(Request::CallTool { .. })));
                 let ok = matches!(event.response, Response::Output(ToolOutput::Ok(_)));
                 happened = ok && fenced.contains(&event.slot);
-            } else if let Event::Reconciled(event) = &it.event {
+            } else if let Event::Reconciled(event) = &recorded.event {
                 happened = matches!(event.verdict, Verdict::Happened { .. });
-            } else if let Event::Decided(_) = &it.event {
+            } else if let Event::Decided(_) = &recorded.event {
                 self.nodes += 1;
             }
             if let (true, Some(Request::CallTool { server, .. }), Some(slot)) =
-                (happened, request, it.event.slot())
+                (happened, request, recorded.event.slot())
             {
                 confirmed.insert(format!("{thread}:{}:{slot}", asked.0), server.clone());
             }
@@ -187,9 +187,11 @@ impl Audit {
 
 /// Ranks a log by how much of the kill it shows; more is better.
 fn interest(log: &[Recorded], killed_at: i64) -> (bool, bool, usize) {
-    let kill = log.iter().position(|it| killed_at < it.at).unwrap_or(log.len());
+    let kill = log.iter().position(|recorded| killed_at < recorded.at).unwrap_or(log.len());
     let is_across = 2 < kill && kill < log.len();
-    let attempt = |it: Option<&Recorded>| it.is_some_and(|it| matches!(it.event, Event::Attempted(_)));
+    let attempt = |recorded: Option<&Recorded>| {
+        recorded.is_some_and(|recorded| matches!(recorded.event, Event::Attempted(_)))
+    };
     let is_repeated = is_across && attempt(log.get(kill - 1)) && attempt(log.get(kill));
     (is_repeated, is_across, log.len())
 }

@@ -44,7 +44,7 @@ impl Model {
     /// An endpoint from `OPENAI_BASE_URL` without a key is a provider of its own: `providers.openai` has a key by default, and
     /// a missing key fails every turn.
     fn from_environment(folder: &Path) -> Self {
-        let variable = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let (has_key, base_url) = (variable("OPENAI_API_KEY").is_some(), variable("OPENAI_BASE_URL"));
         if !has_key && base_url.is_none() {
             return Self {
@@ -75,8 +75,8 @@ impl Engine {
         let program = std::env::current_exe()?;
         let servers: String = demo_servers::Expert::ALL
             .iter()
-            .map(|it| {
-                let (name, description) = (it.name(), json!(it.description()));
+            .map(|expert| {
+                let (name, description) = (expert.name(), json!(expert.description()));
                 let (program, data) = (json!(program), json!(folder.join(format!("{name}.json"))));
                 format!(
                     "\n[mcp.{name}]\ndescription = {description}\ncommand = {program}\nargs = [\"expert\", \"{name}\", \"--data\", {data}]\n"
@@ -86,7 +86,7 @@ impl Engine {
         let listen = format!("127.0.0.1:{}", free_port()?);
         let strategies: String = WITH_MODEL
             .iter()
-            .map(|it| format!("\n[strategies.{it}]\nmodel = {}\n", json!(model.name)))
+            .map(|name| format!("\n[strategies.{name}]\nmodel = {}\n", json!(model.name)))
             .collect();
         let config = format!(
             "{MARKER}\n\n[store]\nurl = {}\n\n[api]\nlisten = \"{listen}\"\n\n{}\n\
@@ -138,7 +138,11 @@ impl Engine {
         let start = Instant::now();
         let http = reqwest::Client::new();
         loop {
-            if http.get(format!("{}/readyz", self.url)).send().await.is_ok_and(|it| it.status().is_success())
+            if http
+                .get(format!("{}/readyz", self.url))
+                .send()
+                .await
+                .is_ok_and(|response| response.status().is_success())
             {
                 return Ok(());
             }
@@ -180,7 +184,8 @@ impl Engine {
 ///
 /// Refuses a folder with other content.
 fn empty(folder: &Path) -> anyhow::Result<()> {
-    let is_ours = || fs::read_to_string(folder.join("turnfold.toml")).is_ok_and(|it| it.starts_with(MARKER));
+    let is_ours =
+        || fs::read_to_string(folder.join("turnfold.toml")).is_ok_and(|text| text.starts_with(MARKER));
     if folder.exists() {
         let has_content = fs::read_dir(folder)?.next().is_some();
         if has_content && !is_ours() {

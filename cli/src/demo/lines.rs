@@ -49,16 +49,16 @@ fn parse(name: &str, text: &str) -> anyhow::Result<Vec<Line>> {
     let mut seen = BTreeSet::new();
     let mut wrong = Vec::new();
     let mut lines = Vec::new();
-    for (n, line) in text.lines().enumerate().filter(|(_, it)| !it.trim().is_empty()) {
+    for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match serde_json::from_str::<Line>(line) {
             Err(err) => wrong.push(format!("{name}:{}: {err}", n + 1)),
-            Ok(it) if it.url != "/v1/turns" => {
-                wrong.push(format!("{name}:{}: url is {:?}; it must be \"/v1/turns\"", n + 1, it.url));
+            Ok(line) if line.url != "/v1/turns" => {
+                wrong.push(format!("{name}:{}: url is {:?}; it must be \"/v1/turns\"", n + 1, line.url));
             }
             Ok(Line { method: Method::Post, custom_id, .. }) if !seen.insert(custom_id.clone()) => {
                 wrong.push(format!("{name}:{}: custom_id {custom_id:?} is used on an earlier line", n + 1));
             }
-            Ok(it) => lines.push(it),
+            Ok(line) => lines.push(line),
         }
     }
     match (wrong.as_slice(), lines.is_empty()) {
@@ -89,5 +89,5 @@ fn all_invalid_lines_are_reported_at_once() {
         assert!(message.contains(wanted), "{wanted} in {message}");
     }
     let lines = parse("the demo", TURNS).unwrap();
-    assert_eq!((lines.len(), lines.iter().filter(|it| it.is_first()).count()), (220, 7));
+    assert_eq!((lines.len(), lines.iter().filter(|line| line.is_first()).count()), (220, 7));
 }

@@ -94,7 +94,7 @@ async fn run_turns(
     let start = Instant::now();
     let folder = engine.folder().to_owned();
     let mut person = Person::new(client, &folder);
-    let (first, rest): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|it| it.is_first());
+    let (first, rest): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.is_first());
     submit(client, &first).await?;
     while !is_settled(store, &mut person).await? {
         check_timeout(start, engine)?;
@@ -172,5 +172,5 @@ async fn interrupted_turns(store: &Store) -> anyhow::Result<Vec<store::Turn>> {
 }
 
 fn running(counts: &Counts) -> u64 {
-    [TurnStatus::Queued, TurnStatus::Running].iter().filter_map(|it| counts.turns.get(it)).sum()
+    [TurnStatus::Queued, TurnStatus::Running].iter().filter_map(|status| counts.turns.get(status)).sum()
 }

@@ -111,10 +111,10 @@ impl<'a> Person<'a> {
         let (_, log) = store.load(turn.thread).await?;
         let mut asked = None;
         let mut doubted = None;
-        for it in log {
-            if let Event::Asked(event) = it.event {
-                asked = Some((it.seq, event.requests));
-            } else if let Event::InDoubt(event) = it.event {
+        for recorded in log {
+            if let Event::Asked(event) = recorded.event {
+                asked = Some((recorded.seq, event.requests));
+            } else if let Event::InDoubt(event) = recorded.event {
                 doubted = Some(event.slot);
             }
         }

@@ -79,9 +79,9 @@ fn figures(run: &Run, audit: &Audit) -> String {
 
 /// Renders how the turns of each strategy ended, one line each.
 fn strategies(audit: &Audit) -> String {
-    let line = |(nth, (name, it)): (usize, (&String, &StrategyResult))| {
+    let line = |(nth, (name, result)): (usize, (&String, &StrategyResult))| {
         let head = if nth == 0 { "ended well" } else { "" };
-        format!("  {head:<12}  {name:<20} {} of {} turns\n", it.ended_well, it.turns)
+        format!("  {head:<12}  {name:<20} {} of {} turns\n", result.ended_well, result.turns)
     };
     audit.strategies.iter().enumerate().map(line).collect()
 }

@@ -13,12 +13,12 @@ const KILL: &str = "  ════  SIGKILL: the engine died here; the next engi
 pub(super) fn story(log: &[Recorded], killed_at: i64) -> Vec<String> {
     let mut teller = Teller::default();
     let mut killed = false;
-    for it in log {
-        if !killed && killed_at < it.at {
+    for recorded in log {
+        if !killed && killed_at < recorded.at {
             killed = true;
             teller.lines.push(KILL.to_owned());
         }
-        teller.event(it.seq, &it.event);
+        teller.event(recorded.seq, &recorded.event);
     }
     shortened(teller.lines)
 }
@@ -61,8 +61,8 @@ impl<'a> Teller<'a> {
 
     /// The texts of people and of the agent; tool results have a line of their own.
     fn messages(&mut self, seq: u64, messages: &[Message]) {
-        for it in messages.iter().filter(|it| it.role != Role::Tool && !it.content.is_empty()) {
-            self.line(seq, it.role.name(), &quote(&it.content));
+        for message in messages.iter().filter(|it| it.role != Role::Tool && !it.content.is_empty()) {
+            self.line(seq, message.role.name(), &quote(&message.content));
         }
     }
 
@@ -92,14 +92,14 @@ fn shortened(lines: Vec<String>) -> Vec<String> {
     if lines.len() <= MAX_LINES {
         return lines;
     }
-    let kill = lines.iter().position(|it| it == KILL).unwrap_or(lines.len() / 2);
+    let kill = lines.iter().position(|line| line == KILL).unwrap_or(lines.len() / 2);
     let last = lines.len() - 1;
     let wanted = |i: usize| i < 3 || (kill.saturating_sub(2)..=kill + 2).contains(&i) || i + 1 >= last;
     let mut kept: Vec<String> = Vec::new();
     for (i, line) in lines.into_iter().enumerate() {
         if wanted(i) {
             kept.push(line);
-        } else if kept.last().is_none_or(|it| it.trim() != "…") {
+        } else if kept.last().is_none_or(|line| line.trim() != "…") {
             kept.push("      …".to_owned());
         }
     }
@@ -108,10 +108,10 @@ fn shortened(lines: Vec<String>) -> Vec<String> {
 
 #[test]
 fn a_long_story_keeps_its_beginning_the_kill_and_its_end() {
-    let mut lines: Vec<String> = (0..40).map(|it| it.to_string()).collect();
+    let mut lines: Vec<String> = (0..40).map(|n| n.to_string()).collect();
     lines[20] = KILL.to_owned();
     let kept = shortened(lines);
     let expected = ["0", "1", "2", "…", "18", "19", KILL.trim(), "21", "22", "…", "38", "39"];
-    assert_eq!(kept.iter().map(|it| it.trim()).collect::<Vec<_>>(), expected);
+    assert_eq!(kept.iter().map(|line| line.trim()).collect::<Vec<_>>(), expected);
     assert_eq!(quote(&"word ".repeat(40)).chars().count(), MAX_QUOTE + 4);
 }

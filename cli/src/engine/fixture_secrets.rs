@@ -14,6 +14,6 @@ pub(crate) fn fixture_secrets(settings: &Settings) -> anyhow::Result<Secrets> {
         CliError::with_exit(Exit::Usage, message)
     };
     let own = settings.fixture.secrets.iter();
-    let own = own.map(|it| Pattern::of(it).map_err(|error| invalid(it, error)));
+    let own = own.map(|text| Pattern::of(text).map_err(|error| invalid(text, error)));
     Ok(Secrets::and(own.collect::<Result<_, _>>()?))
 }

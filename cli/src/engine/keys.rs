@@ -31,10 +31,10 @@ impl ConfiguredKeys {
     pub(crate) fn read(settings: &Settings) -> anyhow::Result<Self> {
         let mut weak = Vec::new();
         let mut resolved = |keys: &[SecretRef]| {
-            let read = |it: &SecretRef| {
-                let key = it.resolve()?;
+            let read = |secret: &SecretRef| {
+                let key = secret.resolve()?;
                 if key.expose_secret().len() < KEY_LEN_MIN {
-                    weak.push(it.setting().to_owned());
+                    weak.push(secret.setting().to_owned());
                 }
                 Ok(key)
             };
@@ -42,8 +42,8 @@ impl ConfiguredKeys {
         };
         let operators = resolved(&settings.api.keys)?;
         let mut tenants = BTreeMap::new();
-        for (name, it) in settings.named_tenants() {
-            tenants.insert(name, resolved(&it.keys)?);
+        for (name, tenant) in settings.named_tenants() {
+            tenants.insert(name, resolved(&tenant.keys)?);
         }
         check_owners(&operators, &tenants)?;
         Ok(Self { operators, tenants, accepts_tokens: settings.api.oidc.is_some(), weak })
@@ -71,7 +71,7 @@ impl ConfiguredKeys {
                 Err(CliError::with_exit(Exit::Usage, message))
             }
             Some(_) | None => {
-                Ok(self.weak.iter().map(|it| format!("{}; hint: {hint}", describe(it))).collect())
+                Ok(self.weak.iter().map(|key| format!("{}; hint: {hint}", describe(key))).collect())
             }
         }
     }

@@ -6,12 +6,12 @@ use queue::rate_limits::RateLimit;
 use secrecy::{ExposeSecret as _, SecretString};
 use shared::Accepts;
 use store::{Store, VectorIndex};
-use worker::world::{
+use worker::{Backoff, RetryPolicies, RetryPolicy};
+use world::{
     COMMANDS, Command, Commands, Confinement, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price,
     Provider, Providers, RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, Structured,
     TenantLimit, TenantLimits, ToolFilter, ToolRule, Transport, describe_commands,
 };
-use worker::{Backoff, RetryPolicies, RetryPolicy};
 
 use crate::{
     config::{
@@ -39,7 +39,7 @@ fn redactor(settings: &Settings) -> Redactor {
     let secrets =
         settings.references.iter().filter_map(|it| Some((it.setting().to_owned(), it.resolve().ok()?)));
     Redactor::new(secrets.flat_map(|(setting, secret)| {
-        let password = password(&secret).map(|it| (setting.clone(), it));
+        let password = password(&secret).map(|password| (setting.clone(), password));
         std::iter::once((setting, secret)).chain(password)
     }))
 }
@@ -51,9 +51,11 @@ fn password(url: &SecretString) -> Option<SecretString> {
 
 /// The experts that strategies choose from, with their descriptions: the MCP servers, and the plain commands as one more.
 pub(crate) fn experts(settings: &Settings) -> BTreeMap<String, String> {
-    let servers = settings.mcp.iter().map(|(name, it)| (name.clone(), it.description.clone()));
+    let servers = settings.mcp.iter().map(|(name, server)| (name.clone(), server.description.clone()));
     let told = || {
-        describe_commands(settings.commands.iter().map(|(name, it)| (name.as_str(), it.description.as_str())))
+        describe_commands(
+            settings.commands.iter().map(|(name, command)| (name.as_str(), command.description.as_str())),
+        )
     };
     let commands = (!settings.commands.is_empty()).then(|| (COMMANDS.to_owned(), told()));
     servers.chain(commands).collect()
@@ -62,14 +64,14 @@ pub(crate) fn experts(settings: &Settings) -> BTreeMap<String, String> {
 /// The configured models.
 pub(crate) fn models(settings: &Settings) -> anyhow::Result<Arc<Models>> {
     let providers: anyhow::Result<Providers> =
-        settings.providers.iter().map(|(name, it)| Ok((name.clone(), provider(it)?))).collect();
+        settings.providers.iter().map(|(name, settings)| Ok((name.clone(), provider(settings)?))).collect();
     Ok(Arc::new(Models::new(providers?)?.with_accepts(accepts(settings))))
 }
 
 /// The attachments that models take, by provider. A script reads none, so it takes all.
 pub(crate) fn accepts(settings: &Settings) -> Accepts {
-    let of_provider = |(name, it): (&String, &ProviderSettings)| match it {
-        ProviderSettings::Http(it) => Some((name.clone(), it.accepts.clone())),
+    let of_provider = |(name, settings): (&String, &ProviderSettings)| match settings {
+        ProviderSettings::Http(http) => Some((name.clone(), http.accepts.clone())),
         ProviderSettings::Script { .. } => None,
     };
     Accepts(settings.providers.iter().filter_map(of_provider).collect())
@@ -78,7 +80,7 @@ pub(crate) fn accepts(settings: &Settings) -> Accepts {
 fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     Ok(match settings {
         ProviderSettings::Script { script } => Provider::Scripted(scripted(script)?),
-        ProviderSettings::Http(it) => match endpoint(it) {
+        ProviderSettings::Http(http) => match endpoint(http) {
             Ok(endpoint) => Provider::OpenAi(endpoint),
             Err(err) => Provider::Unavailable { reason: err.to_string() },
         },
@@ -100,10 +102,10 @@ fn endpoint(settings: &HttpProviderSettings) -> Result<OpenAi, SecretError> {
         retry: _,
     } = settings;
     let resolved = |named: &BTreeMap<String, MaybeSecret>| -> Result<BTreeMap<_, _>, SecretError> {
-        named.iter().map(|(name, it)| Ok((name.clone(), it.resolve()?))).collect()
+        named.iter().map(|(name, secret)| Ok((name.clone(), secret.resolve()?))).collect()
     };
     Ok(OpenAi {
-        api_key: api_key.as_ref().map(|it| it.resolve()).transpose()?,
+        api_key: api_key.as_ref().map(|key| key.resolve()).transpose()?,
         headers: resolved(headers)?,
         query: resolved(query)?,
         stream: *stream,
@@ -127,7 +129,7 @@ fn endpoint(settings: &HttpProviderSettings) -> Result<OpenAi, SecretError> {
             DialectName::OpenRouter => Some(Dialect::OpenRouter),
             DialectName::Compatible => Some(Dialect::Compatible),
         },
-        prices: prices.iter().map(|(model, it)| (model.clone(), price(it))).collect(),
+        prices: prices.iter().map(|(model, model_price)| (model.clone(), price(model_price))).collect(),
         ..OpenAi::new(base_url, Duration::from_secs(*timeout_seconds))
     })
 }
@@ -136,8 +138,8 @@ fn scripted(script: &Path) -> anyhow::Result<Script> {
     Script::read(script).map_err(|err| CliError::with_exit(Exit::Usage, err.to_string()))
 }
 
-pub(crate) fn price(it: &PriceSettings) -> Price {
-    Price { input: it.input, output: it.output }
+pub(crate) fn price(settings: &PriceSettings) -> Price {
+    Price { input: settings.input, output: settings.output }
 }
 
 /// The configured index over its entries.
@@ -163,8 +165,8 @@ pub(crate) fn entries(settings: &Settings, store: &Store) -> anyhow::Result<Arc<
 
 #[cfg(feature = "milvus")]
 fn milvus(settings: &Settings, url: &str) -> anyhow::Result<Arc<dyn VectorIndex>> {
-    let token = settings.index.token.as_ref().map(|it| it.resolve()).transpose()?;
-    let index = store::MilvusIndex::new(url, token.as_ref().map(|it| it.expose_secret()));
+    let token = settings.index.token.as_ref().map(|token| token.resolve()).transpose()?;
+    let index = store::MilvusIndex::new(url, token.as_ref().map(|token| token.expose_secret()));
     Ok(Arc::new(index.map_err(|err| CliError::with_exit(Exit::Usage, format!("index.url: {err}")))?))
 }
 
@@ -178,7 +180,7 @@ fn milvus(_: &Settings, _: &str) -> anyhow::Result<Arc<dyn VectorIndex>> {
 /// The configured plain commands.
 fn commands(settings: &Settings) -> anyhow::Result<Commands> {
     let commands: anyhow::Result<BTreeMap<String, Command>> =
-        settings.commands.iter().map(|(name, it)| Ok((name.clone(), command(it)?))).collect();
+        settings.commands.iter().map(|(name, settings)| Ok((name.clone(), command(settings)?))).collect();
     Ok(Commands::new(commands?)?)
 }
 
@@ -205,7 +207,7 @@ fn command(settings: &CommandSettings) -> anyhow::Result<Command> {
 /// The configured MCP servers, without a check of their pins.
 pub(crate) fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     let servers: anyhow::Result<BTreeMap<String, Server>> =
-        settings.mcp.iter().map(|(name, it)| Ok((name.clone(), server(it)?))).collect();
+        settings.mcp.iter().map(|(name, settings)| Ok((name.clone(), server(settings)?))).collect();
     let servers = servers?;
     for (name, server) in &servers {
         if let Err(error) = server.confinement.check() {
@@ -251,12 +253,12 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
             }
         },
         concurrency: settings.concurrency,
-        tools: settings.tools.iter().map(|(name, it)| (name.clone(), rule(it))).collect(),
+        tools: settings.tools.iter().map(|(name, settings)| (name.clone(), rule(settings))).collect(),
         tool_filter: sight(&settings.sight),
         node_tool_filters: settings
             .nodes
             .iter()
-            .map(|(strategy, it)| (strategy.clone(), of_nodes(it)))
+            .map(|(strategy, nodes)| (strategy.clone(), of_nodes(nodes)))
             .collect(),
     })
 }
@@ -265,16 +267,16 @@ fn confinement(settings: &McpSettings) -> Confinement {
     let McpTransport::Child { sandbox, user, .. } = &settings.transport else {
         return Confinement::default();
     };
-    let sandbox = sandbox.as_ref().map(|it| Sandbox {
-        network: it.network,
-        read: it.read.clone(),
-        write: it.write.clone(),
+    let sandbox = sandbox.as_ref().map(|sandbox| Sandbox {
+        network: sandbox.network,
+        read: sandbox.read.clone(),
+        write: sandbox.write.clone(),
     });
     Confinement { sandbox, user: user.clone() }
 }
 
 fn of_nodes(nodes: &BTreeMap<String, SightSettings>) -> BTreeMap<String, ToolFilter> {
-    nodes.iter().map(|(node, it)| (node.clone(), sight(it))).collect()
+    nodes.iter().map(|(node, settings)| (node.clone(), sight(settings))).collect()
 }
 
 fn sight(settings: &SightSettings) -> ToolFilter {
@@ -292,12 +294,13 @@ fn rule(settings: &ToolSettings) -> ToolRule {
 
 /// The retry policies of providers and MCP servers.
 pub(super) fn retries(settings: &Settings) -> RetryPolicies {
-    let of_provider = |(name, it): (&String, &ProviderSettings)| match it {
-        ProviderSettings::Http(it) => Some((name.clone(), policy(&it.retry, RetryPolicy::MODEL))),
+    let of_provider = |(name, settings): (&String, &ProviderSettings)| match settings {
+        ProviderSettings::Http(http) => Some((name.clone(), policy(&http.retry, RetryPolicy::MODEL))),
         ProviderSettings::Script { .. } => None,
     };
-    let of_server =
-        |(name, it): (&String, &McpSettings)| (name.clone(), policy(&it.retry, RetryPolicy::SERVER));
+    let of_server = |(name, settings): (&String, &McpSettings)| {
+        (name.clone(), policy(&settings.retry, RetryPolicy::SERVER))
+    };
     RetryPolicies {
         providers: settings.providers.iter().filter_map(of_provider).collect(),
         servers: settings.mcp.iter().map(of_server).collect(),
@@ -328,33 +331,37 @@ fn policy(settings: &RetrySettings, defaults: RetryPolicy) -> RetryPolicy {
 pub(super) fn caps(settings: &Settings) -> RateLimitConfig {
     let limits = &settings.limits;
     let of_models = |limits: &BTreeMap<String, ModelLimits>| {
-        limits.iter().map(|(name, it)| (name.clone(), cap(it))).collect::<BTreeMap<_, _>>()
+        limits.iter().map(|(name, limit)| (name.clone(), cap(limit))).collect::<BTreeMap<_, _>>()
     };
-    let of_server = |it: &ServerLimits| RateLimit {
-        concurrency: it.concurrency,
-        requests_per_minute: it.requests_per_minute,
+    let of_server = |limits: &ServerLimits| RateLimit {
+        concurrency: limits.concurrency,
+        requests_per_minute: limits.requests_per_minute,
         ..RateLimit::default()
     };
     RateLimitConfig {
         models: of_models(&limits.models),
         providers: of_models(&limits.providers),
-        servers: limits.servers.iter().map(|(name, it)| (name.clone(), of_server(it))).collect(),
+        servers: limits.servers.iter().map(|(name, limits)| (name.clone(), of_server(limits))).collect(),
         tenants: tenant_limits(settings),
     }
 }
 
 fn tenant_limits(settings: &Settings) -> TenantLimits {
-    let of_tenant = |it: &TenantSettings| TenantLimit {
+    let of_tenant = |tenant: &TenantSettings| TenantLimit {
         requests: RateLimit {
             concurrency: None,
-            requests_per_minute: it.requests_per_minute,
-            tokens_per_minute: it.tokens_per_minute,
-            micro_usd_per_day: it.usd_per_day.map(micro_usd),
+            requests_per_minute: tenant.requests_per_minute,
+            tokens_per_minute: tenant.tokens_per_minute,
+            micro_usd_per_day: tenant.usd_per_day.map(micro_usd),
         },
-        weight: it.weight.unwrap_or(1),
+        weight: tenant.weight.unwrap_or(1),
     };
     TenantLimits {
-        named: settings.named_tenants().iter().map(|(name, it)| (name.clone(), of_tenant(it))).collect(),
+        named: settings
+            .named_tenants()
+            .iter()
+            .map(|(name, tenant)| (name.clone(), of_tenant(tenant)))
+            .collect(),
         others: of_tenant(&settings.other_tenants()),
     }
 }

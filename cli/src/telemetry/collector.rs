@@ -32,7 +32,7 @@ impl Collector {
         let base = endpoint.trim_end_matches('/');
         let base = base.strip_suffix(PATH).unwrap_or(base);
         let url =
-            Url::parse(&format!("{base}{PATH}")).ok().filter(|it| ["http", "https"].contains(&it.scheme()));
+            Url::parse(&format!("{base}{PATH}")).ok().filter(|url| ["http", "https"].contains(&url.scheme()));
         let Some(url) = url else {
             let message = format!(
                 "{endpoint:?} is no address of a collector\nhint: use one such as {DEFAULT_ENDPOINT}"

@@ -31,11 +31,11 @@ impl Traces {
         let parents: BTreeMap<TurnId, TraceParent> =
             headers.into_iter().filter_map(|(turn, header)| Some((turn, header.parse().ok()?))).collect();
         let spans = turn_spans(thread, &log, &parents, self.content);
-        Ok(spans.into_iter().filter(|it| turns.contains(&it.turn)).collect())
+        Ok(spans.into_iter().filter(|span| turns.contains(&span.turn)).collect())
     }
 }
 
 /// Divides spans into requests to a collector.
 pub(crate) fn requests(spans: &[Span]) -> impl Iterator<Item = Value> + '_ {
-    spans.chunks(SPANS_MAX).map(|it| export_request(it, env!("CARGO_PKG_VERSION")))
+    spans.chunks(SPANS_MAX).map(|chunk| export_request(chunk, env!("CARGO_PKG_VERSION")))
 }

@@ -5,10 +5,9 @@
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
 
 use serde_json::Value;
-use shared::strategies;
 use test_servers::free_port;
 use turnfold::config::MANUAL;
-use worker::world::{DIALECTS, DialectRow};
+use world::{DIALECTS, DialectRow};
 
 use crate::{
     engine::{Process, fixtures, log, turnfold},

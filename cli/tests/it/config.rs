@@ -9,8 +9,6 @@ mod nodes;
 mod secrets;
 
 use std::fs;
-
-use shared::strategies;
 use tempfile::TempDir;
 use turnfold::config::{Origins, Settings, Sources};
 

@@ -17,14 +17,13 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use queue::{RedisNotifications, RedisQueue};
 use serde_json::{Value, json};
-use shared::{DynThread, Event, Graph, InputResponse, Opened, TurnKind, Verdict, rerun, strategies};
-use store::{Backends, Store, StrategyRegistry};
+use shared::{DynThread, Event, Graph, InputResponse, Opened, TurnKind, Verdict, rerun};
+use store::Store;
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::Mutex;
 use uuid::Uuid;
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RecordedWorld, RequestContext, World},
-};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::engine::{Engine, Process, fixtures, log};
 

@@ -28,7 +28,7 @@ fn the_demo_is_clean() {
     assert!(report["turns"]["completed"].as_u64().unwrap() >= 200, "{report}");
     assert_eq!(report["unanswered"], json!([]));
     let strategies = report["strategies"].as_object().unwrap();
-    let all: Vec<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
+    let all: Vec<&str> = strategies::all().iter().map(|it| it.name()).collect();
     for name in all {
         let result = &strategies[name];
         assert!(

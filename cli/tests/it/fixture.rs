@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shared::{Event, rerun, strategies};
+use shared::{Event, rerun};
 use store::{Head, Store, ThreadId};
 
 use crate::engine::{fixtures, turnfold};

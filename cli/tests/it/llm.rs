@@ -45,7 +45,7 @@ async fn real_model_brings_every_turn_to_rest() {
     let _workers = [engine.worker("w0"), engine.worker("w1")];
     let talks = table::talks();
     let talked: BTreeSet<&str> = talks.iter().map(|it| it.strategy).collect();
-    let all: BTreeSet<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
+    let all: BTreeSet<&str> = strategies::all().iter().map(|it| it.name()).collect();
     assert_eq!(talked, all, "every strategy is talked to");
     let mut figures = Figures::default();
     for talk in talks {

@@ -65,7 +65,7 @@ fn real_a_new_strategy_is_green_and_served() {
     let own = |args: &[&str]| Command::new(&binary).args(args).current_dir(&made).output().unwrap();
     let list: Value = serde_json::from_slice(&own(&["strategy", "list", "-o", "json"]).stdout).unwrap();
     let names: Vec<_> = list.as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
-    assert_eq!(names.len(), shared::strategies::all().len() + 1, "{names:?}");
+    assert_eq!(names.len(), strategies::all().len() + 1, "{names:?}");
     assert!(names.contains(&"my_agent") && names.contains(&"planner"), "{names:?}");
 
     let listen = format!("127.0.0.1:{}", free_port());

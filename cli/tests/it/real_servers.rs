@@ -45,7 +45,7 @@ async fn real_strategies_over_real_servers() {
     let home = world.home.path();
     let table = table::rows(home);
     let rows: BTreeSet<&str> = table.iter().map(|it| it.strategy).collect();
-    let all: BTreeSet<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
+    let all: BTreeSet<&str> = strategies::all().iter().map(|it| it.name()).collect();
     // The probe sends no requests to a model or a server.
     assert_eq!(rows, &all - &BTreeSet::from(["probe"]), "every strategy has a row");
     for row in table {

@@ -51,7 +51,7 @@ struct Leased {
 impl Leased {
     /// Number of consumers that have lost the job once its lease has expired.
     fn deaths_with_this(&self) -> u64 {
-        1 + self.deaths.as_ref().map_or(0, |it| it.count)
+        1 + self.deaths.as_ref().map_or(0, |deaths| deaths.count)
     }
 }
 
@@ -66,7 +66,7 @@ struct Delayed {
 impl Delayed {
     /// Returns true if the worker that is busy with the thread repeats its own job, which postpones it.
     fn postpones(&self, earlier: &Self) -> bool {
-        let is_by_worker = self.reason.as_ref().is_some_and(|it| it.by == BlockedBy::Worker);
+        let is_by_worker = self.reason.as_ref().is_some_and(|reason| reason.by == BlockedBy::Worker);
         is_by_worker && self.reason == earlier.reason && self.lane == earlier.lane
     }
 }
@@ -115,7 +115,7 @@ impl Jobs {
         let mut jobs = Vec::new();
         while jobs.len() < max {
             let (lane, (token, target), deaths) = match self.take_expired(consumer, now) {
-                Some(it) => it,
+                Some(job) => job,
                 None => match self.waiting.pop() {
                     Some((lane, job)) => (lane, job, None),
                     None => break,
@@ -138,7 +138,7 @@ impl Jobs {
         consumer: &str,
         now: Instant,
     ) -> Option<(Lane, (u64, Target), Option<Deaths>)> {
-        let is_quarantined = |it: &Leased| it.deaths_with_this() >= QUARANTINE_DEATHS;
+        let is_quarantined = |leased: &Leased| leased.deaths_with_this() >= QUARANTINE_DEATHS;
         let mut expired = self.lease_ends.iter().copied().take_while(|(end, _)| *end <= now);
         let (expires_at, token) = expired.find(|(_, token)| {
             self.leased.get(token).is_none_or(|it| !is_quarantined(it) || !self.quarantines(consumer, now))
@@ -151,15 +151,17 @@ impl Jobs {
 
     /// Returns whether the consumer holds a job that it must not hold together with another one of this kind.
     fn quarantines(&self, consumer: &str, now: Instant) -> bool {
-        let is_quarantined = |it: &Leased| it.deaths.as_ref().is_some_and(|it| it.count >= QUARANTINE_DEATHS);
-        let mut held = self.leased.values().filter(|it| *it.consumer == *consumer && now < it.expires_at);
+        let is_quarantined =
+            |leased: &Leased| leased.deaths.as_ref().is_some_and(|deaths| deaths.count >= QUARANTINE_DEATHS);
+        let mut held =
+            self.leased.values().filter(|lease| *lease.consumer == *consumer && now < lease.expires_at);
         held.any(is_quarantined)
     }
 
     /// Renews a lease. Returns `false` if the consumer does not hold it.
     pub(super) fn renew_lease(&mut self, consumer: &str, lease: Duration, job: &Job) -> bool {
         let Ok(token) = job.token.parse::<u64>() else { return false };
-        let Some(leased) = self.leased.get_mut(&token).filter(|it| *it.consumer == *consumer) else {
+        let Some(leased) = self.leased.get_mut(&token).filter(|leased| *leased.consumer == *consumer) else {
             return false;
         };
         self.lease_ends.remove(&(leased.expires_at, token));
@@ -172,7 +174,7 @@ impl Jobs {
     /// Removes a leased job. Returns `false` if the consumer does not hold it.
     pub(super) fn remove_leased(&mut self, consumer: &str, job: &Job) -> bool {
         let Ok(token) = job.token.parse::<u64>() else { return false };
-        if self.leased.get(&token).is_none_or(|it| *it.consumer != *consumer) {
+        if self.leased.get(&token).is_none_or(|leased| *leased.consumer != *consumer) {
             return false;
         }
         if let Some(leased) = self.leased.remove(&token) {
@@ -183,13 +185,13 @@ impl Jobs {
 
     pub(super) fn has_other_holder(&self, job: &Job) -> bool {
         let mut leased = self.leased.iter();
-        leased.any(|(token, it)| it.target.thread == job.thread && token.to_string() != job.token)
+        leased.any(|(token, lease)| lease.target.thread == job.thread && token.to_string() != job.token)
     }
 
     /// The threads of all jobs.
     pub(super) fn threads(&self) -> BloomFilter {
         let waiting = self.waiting.iter().map(|(_, _, (_, target))| target.thread);
-        let leased = self.leased.values().map(|it| it.target.thread);
+        let leased = self.leased.values().map(|lease| lease.target.thread);
         let mut threads = BloomFilter::with_capacity(self.len() as u64);
         threads.extend(waiting.chain(leased).chain(self.delayed.keys().copied()));
         threads
@@ -205,12 +207,13 @@ impl Jobs {
 
     pub(super) fn list(&self, limit: usize) -> Vec<QueueEntry> {
         let now = Instant::now();
-        let leased = self.leased.values().map(|it| {
-            let since_renewal = now.duration_since(it.renewed_at);
-            let expires_in = it.expires_at.saturating_duration_since(now);
-            let (consumer, deaths) = (it.consumer.to_string(), it.deaths.as_ref().map_or(0, |it| it.count));
+        let leased = self.leased.values().map(|lease| {
+            let since_renewal = now.duration_since(lease.renewed_at);
+            let expires_in = lease.expires_at.saturating_duration_since(now);
+            let (consumer, deaths) =
+                (lease.consumer.to_string(), lease.deaths.as_ref().map_or(0, |deaths| deaths.count));
             let state = EntryState::InFlight { consumer, since_renewal, expires_in, deaths };
-            QueueEntry { thread: it.target.thread, lane: it.lane.clone(), state }
+            QueueEntry { thread: lease.target.thread, lane: lease.lane.clone(), state }
         });
         let waiting = self.waiting.iter().map(|(lane, position, (_, target))| QueueEntry {
             thread: target.thread,
@@ -219,10 +222,10 @@ impl Jobs {
         });
         let delayed =
             self.due_times.iter().filter_map(|(_, thread)| Some((*thread, self.delayed.get(thread)?)));
-        let delayed = delayed.map(|(thread, it)| {
-            let due_in = it.due.saturating_duration_since(now);
-            let state = EntryState::Delayed { due_in, reason: it.reason.clone() };
-            QueueEntry { thread, lane: it.lane.clone(), state }
+        let delayed = delayed.map(|(thread, schedule)| {
+            let due_in = schedule.due.saturating_duration_since(now);
+            let state = EntryState::Delayed { due_in, reason: schedule.reason.clone() };
+            QueueEntry { thread, lane: schedule.lane.clone(), state }
         });
         leased.chain(waiting).chain(delayed).take(limit).collect()
     }

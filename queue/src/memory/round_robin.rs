@@ -43,9 +43,9 @@ impl<T> RoundRobin<T> {
     pub(super) fn pop(&mut self) -> Option<(Lane, T)> {
         let tenant = Arc::clone(self.turns.front()?);
         let lanes = self.tenants.get_mut(&tenant)?;
-        let (priority, item) = Priority::ALL
-            .into_iter()
-            .find_map(|it| lanes[usize::from(it.rank())].pop_front().map(|item| (it, item)))?;
+        let (priority, item) = Priority::ALL.into_iter().find_map(|priority| {
+            lanes[usize::from(priority.rank())].pop_front().map(|item| (priority, item))
+        })?;
         self.len -= 1;
         let left = self.deficit.take().unwrap_or_else(|| self.weights.of(&tenant)) - 1;
         if lanes.iter().all(VecDeque::is_empty) {
@@ -61,7 +61,8 @@ impl<T> RoundRobin<T> {
 
     /// Iterates over all items with their lane and position in it, tenants in the order of their turns.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Lane, usize, &T)> {
-        let lanes = self.turns.iter().filter_map(move |it| self.tenants.get(it).map(|lanes| (it, lanes)));
+        let lanes =
+            self.turns.iter().filter_map(move |tenant| self.tenants.get(tenant).map(|lanes| (tenant, lanes)));
         let lanes = lanes.flat_map(|(tenant, lanes)| {
             let lane = move |priority| Lane { tenant: Arc::clone(tenant), priority };
             Priority::ALL.into_iter().map(lane).zip(lanes)

@@ -125,7 +125,7 @@ async fn publish_batches(
                 | Notification::KeysChanged
                 | Notification::Delta(_) => {
                     // Keeps the order of one thread's notifications.
-                    if appended.iter().any(|(it, ..)| *it == thread) {
+                    if appended.iter().any(|(other, ..)| *other == thread) {
                         publish(APPENDED_CHANNEL, serde_json::to_string(&appended));
                         appended.clear();
                     }

@@ -122,7 +122,7 @@ impl Subscription {
     /// Waits until notifications from other processes arrive.
     pub(super) async fn connected(&mut self) {
         // Cannot fail: the guard keeps the topic, which holds the sender.
-        let _ = self.is_connected.wait_for(|it| *it).await;
+        let _ = self.is_connected.wait_for(|connected| *connected).await;
     }
 
     /// Returns the notifications since the subscription was made.

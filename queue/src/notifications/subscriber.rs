@@ -130,7 +130,7 @@ fn deliver(registry: &Registry, message: &Msg) {
             Err(error) => debug!(%error, "dropping an unreadable notification of appended logs"),
         };
     }
-    let thread = message.get_channel_name().strip_prefix(THREAD_CHANNEL).and_then(|it| it.parse().ok());
+    let thread = message.get_channel_name().strip_prefix(THREAD_CHANNEL).and_then(|id| id.parse().ok());
     let Some(thread) = thread else { return };
     match serde_json::from_slice::<Notification>(message.get_payload_bytes()) {
         Ok(notification) => registry.deliver(thread, notification),

@@ -74,8 +74,8 @@ impl RecentAnswers {
     pub(super) fn add(&self, subject: &Subject) {
         let now = self.now();
         let mut all = self.lock();
-        if let Some(it) = all.get_mut(subject) {
-            return it.add(now);
+        if let Some(answers) = all.get_mut(subject) {
+            return answers.add(now);
         }
         if MAX_COUNTED <= all.len() {
             all.clear();
@@ -86,7 +86,7 @@ impl RecentAnswers {
     /// Returns the answers per second lately.
     pub(super) fn rate(&self, subject: &Subject) -> f64 {
         let now = self.now();
-        self.lock().get_mut(subject).map_or(0.0, |it| it.rate(now))
+        self.lock().get_mut(subject).map_or(0.0, |answers| answers.rate(now))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Subject, Answers>> {

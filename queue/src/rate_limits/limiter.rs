@@ -124,23 +124,26 @@ impl Demand {
 
     /// The money per day that is not divided into parts.
     pub(super) fn common_micro_usd(&self) -> Option<u64> {
-        let parts = self.part.as_ref().map_or(0, |it| it.all);
-        self.limit.micro_usd_per_day.map(|it| it.saturating_sub(parts))
+        let parts = self.part.as_ref().map_or(0, |part| part.all);
+        self.limit.micro_usd_per_day.map(|limit| limit.saturating_sub(parts))
     }
 
     /// Of an amount that the part's owner spends after `spent`, returns what its part does not cover.
     pub(super) fn beyond_part(&self, spent: u64, amount: u64) -> u64 {
-        let own = self.part.as_ref().map_or(0, |it| it.own);
+        let own = self.part.as_ref().map_or(0, |part| part.own);
         spent.saturating_add(amount).saturating_sub(own) - spent.saturating_sub(own)
     }
 
     /// Returns the demand with estimates no larger than the limits.
     pub(super) fn capped(&self) -> Self {
-        let at_most = |estimate: u64, limit: Option<u64>| limit.map_or(estimate, |it| estimate.min(it));
-        let own = self.part.as_ref().map_or(0, |it| it.own);
+        let at_most = |estimate: u64, limit: Option<u64>| limit.map_or(estimate, |limit| estimate.min(limit));
+        let own = self.part.as_ref().map_or(0, |part| part.own);
         Self {
             tokens: at_most(self.tokens, self.limit.tokens_per_minute),
-            micro_usd: at_most(self.micro_usd, self.common_micro_usd().map(|it| it.saturating_add(own))),
+            micro_usd: at_most(
+                self.micro_usd,
+                self.common_micro_usd().map(|common| common.saturating_add(own)),
+            ),
             ..self.clone()
         }
     }
@@ -291,7 +294,7 @@ impl Measure {
     /// Explains that this limit was reached. `now` is in seconds since the Unix epoch.
     pub(super) fn explain(self, demand: &Demand, now: i64) -> String {
         let (subject, limit) = (&demand.subject, &demand.limit);
-        let n = |it: Option<u64>| it.unwrap_or_default();
+        let n = |limit: Option<u64>| limit.unwrap_or_default();
         let usd = |micros: u64| {
             let usd = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
             usd.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -315,7 +318,7 @@ impl Measure {
                 let end = (now.div_euclid(DAY_SECONDS) + 1) * DAY_SECONDS;
                 let end = clock::rfc3339(end * 1_000_000);
                 let limit = usd(n(limit.micro_usd_per_day));
-                let kept = demand.part.as_ref().map_or(0, |it| it.all.saturating_sub(it.own));
+                let kept = demand.part.as_ref().map_or(0, |part| part.all.saturating_sub(part.own));
                 match kept {
                     0 => format!("{subject} is near its limit of ${limit} per day, which is reset at {end}"),
                     kept => format!(
@@ -340,7 +343,7 @@ fn a_rejected_request_learns_which_limit_was_reached() {
     let demand = Demand { tokens: 9, micro_usd: 9, ..Demand::of(subject, "", limit) };
     let explain = |demand: &Demand, measure: Measure| measure.explain(demand, 1_700_000_000);
     let explained = [Measure::Concurrency, Measure::Requests, Measure::Tokens, Measure::Money]
-        .map(|it| explain(&demand, it));
+        .map(|measure| explain(&demand, measure));
     assert_eq!(
         explained,
         [

@@ -68,7 +68,7 @@ impl RateLimiter for MemoryRateLimiter {
         if permits.contains_key(id) {
             return Ok(Reservation::Granted(permit));
         }
-        refusing.retain(|_, it| !it.is_over(ms));
+        refusing.retain(|_, refusal| !refusal.is_over(ms));
         let mut longest: Option<(Duration, &Demand, Obstacle<'_>)> = None;
         let mut add = |after, demand, obstacle| {
             if longest.as_ref().is_none_or(|(before, ..)| *before < after) {
@@ -81,13 +81,13 @@ impl RateLimiter for MemoryRateLimiter {
             for (after, measure) in window.exceeded(requester, demand, now, seconds, self.timing.minute) {
                 add(after, demand, Obstacle::Limit(measure));
             }
-            if let Some(it) = refusing.get(&demand.subject).filter(|it| 0.0 < it.wait(ms)) {
-                add(duration(it.wait(ms)), demand, Obstacle::Refusal(it));
+            if let Some(refusal) = refusing.get(&demand.subject).filter(|refusal| 0.0 < refusal.wait(ms)) {
+                add(duration(refusal.wait(ms)), demand, Obstacle::Refusal(refusal));
             }
         }
         if let Some((after, demand, obstacle)) = longest {
             // Tokens are not kept for a request that waits for something else.
-            for other in demands.iter().filter(|it| it.subject != demand.subject) {
+            for other in demands.iter().filter(|other| other.subject != demand.subject) {
                 windows.entry(other.subject.key()).or_default().release_kept_tokens(requester);
             }
             let window = windows.entry(demand.subject.key()).or_default();
@@ -99,17 +99,17 @@ impl RateLimiter for MemoryRateLimiter {
                     after: wait(measure == Measure::Tokens, CROWD_PAUSE),
                     reason: measure.explain(demand, seconds),
                 },
-                Obstacle::Refusal(it) => {
-                    let after = wait(false, CROWD_PAUSE.max(duration(it.spacing() * CROWD_PART)));
-                    Reservation::Unavailable(Standing { after, ..standing(it, &demand.subject, ms, ms) })
+                Obstacle::Refusal(refusal) => {
+                    let after = wait(false, CROWD_PAUSE.max(duration(refusal.spacing() * CROWD_PART)));
+                    Reservation::Unavailable(Standing { after, ..standing(refusal, &demand.subject, ms, ms) })
                 }
             });
         }
         let day = seconds.div_euclid(DAY_SECONDS);
         permits.insert(*id, (now + *ttl + SETTLE_GRACE, day));
         for demand in demands {
-            if let Some(it) = refusing.get_mut(&demand.subject) {
-                it.grant(ms);
+            if let Some(refusal) = refusing.get_mut(&demand.subject) {
+                refusal.grant(ms);
             }
             let window = windows.entry(demand.subject.key()).or_default();
             window.remove_waiting(&demand.tenant, requester);
@@ -146,7 +146,7 @@ impl RateLimiter for MemoryRateLimiter {
     async fn refused(&self, refusal: &Refusal) -> Result<Standing, QueueError> {
         let (now, seconds) = (self.answers.now(), clock::now() / 1_000_000);
         let (subject, mut state) = (&refusal.subject, self.state());
-        state.refusing.retain(|_, it| !it.is_over(now));
+        state.refusing.retain(|_, refusal| !refusal.is_over(now));
         let new = || Availability::new(now, self.answers.rate(subject));
         let record = state.refusing.entry(subject.clone()).or_insert_with(new);
         let counted = record.refused(now, seconds, refusal);
@@ -172,7 +172,7 @@ impl RateLimiter for MemoryRateLimiter {
 
     fn is_refusing(&self, subject: &Subject) -> bool {
         let now = self.answers.now();
-        self.state().refusing.get(subject).is_some_and(|it| !it.is_over(now))
+        self.state().refusing.get(subject).is_some_and(|refusal| !refusal.is_over(now))
     }
 
     fn timing(&self) -> Timing {

@@ -118,7 +118,7 @@ impl RateLimiter for RedisRateLimiter {
                 return Err(error);
             }
         };
-        let Some(demand) = number.checked_sub(1).and_then(|it| permit.demands.get(it)) else {
+        let Some(demand) = number.checked_sub(1).and_then(|index| permit.demands.get(index)) else {
             return Ok(Reservation::Granted(permit));
         };
         let measure = match measure {
@@ -128,11 +128,11 @@ impl RateLimiter for RedisRateLimiter {
             4 => Measure::Money,
             _ => {
                 let since = (0 <= since).then_some(since);
-                let out_for = since.map(|it| (now * 1_000).saturating_sub(it));
+                let out_for = since.map(|at| (now * 1_000).saturating_sub(at));
                 return Ok(Reservation::Unavailable(Standing {
                     after: Duration::from_millis(ms),
-                    out_for: out_for.map(|it| Duration::from_millis(it.try_into().unwrap_or(0))),
-                    reason: Standing::explain(&demand.subject, since.map(|it| it / 1_000), &error),
+                    out_for: out_for.map(|ms| Duration::from_millis(ms.try_into().unwrap_or(0))),
+                    reason: Standing::explain(&demand.subject, since.map(|ms| ms / 1_000), &error),
                     answers_others: false,
                 }));
             }
@@ -156,7 +156,7 @@ impl RateLimiter for RedisRateLimiter {
         let (subject, name) = (&refusal.subject, refusal.subject.key());
         let mut script = availability_scripts::REFUSED.prepare_invoke();
         script.key(&refusing_keys(&name)).arg(&name).arg(millis(refusal.sent_ago));
-        script.arg(refusal.retry_after.map_or(-1, |it| encode(millis(it))));
+        script.arg(refusal.retry_after.map_or(-1, |retry_after| encode(millis(retry_after))));
         script.arg(millis(refusal.first_pause)).arg(millis(refusal.max_pause));
         script.arg(self.answers.rate(subject)).arg(refusal.short_error());
         let answer: Result<(u32, u64, i64, i64, u8), RedisError> = self.connection.run_script(&script).await;
@@ -231,7 +231,7 @@ fn keys(permit: &Permit) -> Vec<String> {
         let [in_use, minute, tokens, day] = ["in_use", "minute", "tokens", "day"].map(of_subject);
         let ([waiting, since], [tenants, first]) =
             (["waiting", "since"].map(of_tenant), ["tenants", "first"].map(of_subject));
-        let owner = demand.part.as_ref().map_or("", |it| it.owner.as_str());
+        let owner = demand.part.as_ref().map_or("", |part| part.owner.as_str());
         let part = format!("{PREFIX}part:{name}:{owner}");
         [in_use, minute, tokens, day, part, waiting, since, tenants, first, of_subject("refusing")]
     };
@@ -248,13 +248,13 @@ fn prepare<'a>(script: &'a LazyLock<Script>, permit: &Permit) -> ScriptInvocatio
 
 /// The size of the part of the demand's tenant, if the money per day is divided.
 fn own_part(demand: &Demand) -> Option<u64> {
-    demand.part.as_ref().map(|it| it.own)
+    demand.part.as_ref().map(|part| part.own)
 }
 
 /// The arguments of [`scripts::SETTLE`] after the permit's id. `block_for` is how long the permit cannot be granted later.
 fn settle_arguments(permit: &Permit, usage: ActualUsage, block_for: Duration) -> Vec<i64> {
-    let is_limited = |it: &Demand| it.limit.micro_usd_per_day.map(|_| it.micro_usd);
-    let of_demand = |it: &Demand| [encode_option(is_limited(it)), encode_option(own_part(it))];
+    let is_limited = |demand: &Demand| demand.limit.micro_usd_per_day.map(|_| demand.micro_usd);
+    let of_demand = |demand: &Demand| [encode_option(is_limited(demand)), encode_option(own_part(demand))];
     let reserved = permit.demands.iter().flat_map(of_demand);
     let usage = [encode_option(usage.tokens), encode_option(usage.micro_usd), encode(millis(block_for))];
     usage.into_iter().chain(reserved).collect()

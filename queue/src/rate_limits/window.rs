@@ -52,9 +52,9 @@ impl Window {
         while self.granted.front().is_some_and(|(at, ..)| *at + minute <= now) {
             self.granted.pop_front();
         }
-        self.first.take_if(|it| it.waiting.next_try + CROWD_GRACE <= now);
+        self.first.take_if(|first| first.waiting.next_try + CROWD_GRACE <= now);
         self.waiting.retain(|_, requests| {
-            requests.retain(|_, it| now < it.next_try + CROWD_GRACE);
+            requests.retain(|_, request| now < request.next_try + CROWD_GRACE);
             !requests.is_empty()
         });
     }
@@ -70,7 +70,7 @@ impl Window {
     ) -> Vec<(Duration, Measure)> {
         let mut exceeded = Vec::new();
         let expires_in = |at: Instant| (at + minute).saturating_duration_since(now);
-        if demand.limit.concurrency.is_some_and(|it| it <= self.in_use.len() as u64) {
+        if demand.limit.concurrency.is_some_and(|limit| limit <= self.in_use.len() as u64) {
             exceeded.push((CONCURRENCY_PAUSE, Measure::Concurrency));
         }
         if let Some(limit) = demand.limit.requests_per_minute
@@ -80,8 +80,8 @@ impl Window {
             exceeded.push((expires_in(*at), Measure::Requests));
         }
         if let Some(limit) = demand.limit.tokens_per_minute {
-            let other = self.first.as_ref().filter(|it| it.requester != requester);
-            let kept = other.map_or(0, |it| it.tokens);
+            let other = self.first.as_ref().filter(|first| first.requester != requester);
+            let kept = other.map_or(0, |other| other.tokens);
             let used = self.granted.iter().fold(kept, |used, (.., tokens)| used.saturating_add(*tokens));
             let mut over = demand.tokens.saturating_add(used).saturating_sub(limit);
             if 0 < over {
@@ -90,8 +90,8 @@ impl Window {
                     over = over.saturating_sub(*tokens);
                     is_last
                 });
-                let next_try = |it: &FirstInLine| {
-                    it.waiting.next_try.saturating_duration_since(now).max(CONCURRENCY_PAUSE)
+                let next_try = |first: &FirstInLine| {
+                    first.waiting.next_try.saturating_duration_since(now).max(CONCURRENCY_PAUSE)
                 };
                 let after = enough.map(|(at, ..)| expires_in(*at)).or(other.map(next_try)).unwrap_or(minute);
                 exceeded.push((after, Measure::Tokens));
@@ -100,7 +100,7 @@ impl Window {
         let (day, second_of_day) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
         let (spent, by_owner) = if self.day == day { (self.spent, self.spent_of(demand)) } else { (0, 0) };
         let spent = spent.saturating_add(demand.beyond_part(by_owner, demand.micro_usd));
-        if demand.common_micro_usd().is_some_and(|it| it < spent) {
+        if demand.common_micro_usd().is_some_and(|limit| limit < spent) {
             exceeded
                 .push((Duration::from_secs((DAY_SECONDS - second_of_day).unsigned_abs()), Measure::Money));
         }
@@ -119,9 +119,9 @@ impl Window {
         now: Instant,
     ) -> Duration {
         let requests = self.waiting.entry(demand.tenant.clone()).or_default();
-        let since = requests.get(requester).map_or(now, |it| it.since);
+        let since = requests.get(requester).map_or(now, |request| request.since);
         let others = requests.len() - usize::from(requests.contains_key(requester));
-        let precedes = |it: &FirstInLine| it.requester == requester || since < it.waiting.since;
+        let precedes = |first: &FirstInLine| first.requester == requester || since < first.waiting.since;
         let is_first = for_tokens && self.first.as_ref().is_none_or(precedes);
         let after = if is_first {
             after
@@ -159,7 +159,7 @@ impl Window {
 
     /// Frees the tokens that are kept for this request, if any.
     pub(super) fn release_kept_tokens(&mut self, requester: &str) {
-        self.first.take_if(|it| it.requester == requester);
+        self.first.take_if(|first| first.requester == requester);
     }
 
     /// Stops counting a request as waiting.
@@ -197,7 +197,7 @@ impl Window {
     pub(super) fn settle(&mut self, id: Uuid, demand: &Demand, usage: ActualUsage, day: i64) {
         self.in_use.remove(&id);
         if let Some(tokens) = usage.tokens
-            && let Some((.., counted)) = self.granted.iter_mut().find(|(_, it, _)| *it == id)
+            && let Some((.., counted)) = self.granted.iter_mut().find(|(_, request, _)| *request == id)
         {
             *counted = tokens;
         }

@@ -145,7 +145,8 @@ async fn serve(
             Request::Claim => {}
         }
     }
-    let claim = lock(pending).take_if(|it| it.slots.free() > 0).filter(|it| !it.reply.is_closed());
+    let claim =
+        lock(pending).take_if(|claim| claim.slots.free() > 0).filter(|claim| !claim.reply.is_closed());
     if acks.is_empty() && claim.is_none() {
         return answers;
     }
@@ -153,16 +154,16 @@ async fn serve(
         claim.as_ref().map(|it| it.deadline.saturating_duration_since(Instant::now())).unwrap_or_default();
     let mut script = keys.prepare(&scripts::ACK_CLAIM);
     script.arg(GROUP).arg(consumer).arg(millis(lease));
-    script.arg(claim.as_ref().map_or(0, |it| claim_limit(&it.slots))).arg(MAX_DUE);
+    script.arg(claim.as_ref().map_or(0, |claim| claim_limit(&claim.slots))).arg(MAX_DUE);
     script.arg(millis(wait)).arg(millis(MAX_CLAIM_WAIT));
-    let weights: Vec<(&str, u32)> = claim.iter().flat_map(|it| it.weights.iter()).collect();
+    let weights: Vec<(&str, u32)> = claim.iter().flat_map(|claim| claim.weights.iter()).collect();
     script.arg(weights.len());
     for (tenant, weight) in weights {
         script.arg(tenant).arg(weight);
     }
     for (_, job, next) in &acks {
         script.arg(&job.token).arg(job.lane.to_string());
-        match next.as_ref().map(|it| encode(job.thread, it)) {
+        match next.as_ref().map(|schedule| encode(job.thread, schedule)) {
             Some((delay, text)) => script.arg(delay).arg(text),
             None => script.arg("").arg(""),
         };
@@ -176,12 +177,12 @@ async fn serve(
         }
         Err(error) => (Err(error.clone()), Err(error)),
     };
-    if let Some(it) = claim {
+    if let Some(claim) = claim {
         // If the caller has just gone, the claimed jobs become available when their lease expires.
-        let _ = it.reply.send(claimed);
+        let _ = claim.reply.send(claimed);
     }
     for (position, (nth, ..)) in acks.iter().enumerate() {
-        answers[*nth] = lost.as_ref().map(|it| !it.contains(&position)).map_err(Clone::clone);
+        answers[*nth] = lost.as_ref().map(|positions| !positions.contains(&position)).map_err(Clone::clone);
     }
     answers
 }

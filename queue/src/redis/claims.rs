@@ -22,7 +22,7 @@ const PARTITION_FAILED: &str = "a partition of the queue does not answer; contin
 pub(super) fn collect_answers<T>(answers: Vec<Result<T, QueueError>>) -> Result<Vec<Option<T>>, QueueError> {
     let mut errors = Vec::new();
     let collected: Vec<Option<T>> =
-        answers.into_iter().map(|it| it.map_err(|error| errors.push(error)).ok()).collect();
+        answers.into_iter().map(|answer| answer.map_err(|error| errors.push(error)).ok()).collect();
     if collected.iter().any(Option::is_some) {
         errors.iter().for_each(|error| warn!(%error, "{PARTITION_FAILED}"));
         return Ok(collected);
@@ -91,7 +91,9 @@ impl PartitionClaims {
         self.paused.retain(|_, until| Instant::now() < *until);
         let free = free.saturating_sub(self.offered.values().sum());
         let idle = (0..total).map(|nth| (self.first + nth) % total);
-        let idle = idle.filter(|it| !self.offered.contains_key(it) && !self.paused.contains_key(it));
+        let idle = idle.filter(|partition| {
+            !self.offered.contains_key(partition) && !self.paused.contains_key(partition)
+        });
         let chosen: Vec<usize> = idle.take(free).collect();
         let Some(last) = chosen.last() else { return };
         self.first = last + 1;

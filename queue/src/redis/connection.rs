@@ -47,12 +47,12 @@ enum AnyConnection {
 impl ConnectionLike for AnyConnection {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
-            Self::Single(it) => it.req_packed_command(command),
-            Self::Primary(it) => {
-                let mut connection = it.connection();
+            Self::Single(connection) => connection.req_packed_command(command),
+            Self::Primary(primary) => {
+                let mut connection = primary.connection();
                 Box::pin(async move { connection.req_packed_command(command).await })
             }
-            Self::Cluster(it) => it.req_packed_command(command),
+            Self::Cluster(connection) => connection.req_packed_command(command),
         }
     }
 
@@ -63,20 +63,20 @@ impl ConnectionLike for AnyConnection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
-            Self::Single(it) => it.req_packed_commands(commands, offset, count),
-            Self::Primary(it) => {
-                let mut connection = it.connection();
+            Self::Single(connection) => connection.req_packed_commands(commands, offset, count),
+            Self::Primary(primary) => {
+                let mut connection = primary.connection();
                 Box::pin(async move { connection.req_packed_commands(commands, offset, count).await })
             }
-            Self::Cluster(it) => it.req_packed_commands(commands, offset, count),
+            Self::Cluster(connection) => connection.req_packed_commands(commands, offset, count),
         }
     }
 
     fn get_db(&self) -> i64 {
         match self {
-            Self::Single(it) => it.get_db(),
-            Self::Primary(it) => it.connection().get_db(),
-            Self::Cluster(it) => it.get_db(),
+            Self::Single(connection) => connection.get_db(),
+            Self::Primary(primary) => primary.connection().get_db(),
+            Self::Cluster(connection) => connection.get_db(),
         }
     }
 }
@@ -140,7 +140,7 @@ impl Connection {
     async fn close(&self, mut connection: ConnectionManager) {
         {
             let mut health = self.health();
-            if health.closed_at.is_some_and(|it| it.elapsed() < MIN_CLOSE_INTERVAL) {
+            if health.closed_at.is_some_and(|at| at.elapsed() < MIN_CLOSE_INTERVAL) {
                 return;
             }
             health.closed_at = Some(Instant::now());

@@ -233,7 +233,7 @@ impl Partition {
                 Some(connection) => connection,
                 None => {
                     let connected = self.server.connect_blocking(&self.connection, &self.keys.claimed).await;
-                    connected.map_err(|it| to_error(&it))?
+                    connected.map_err(|error| to_error(&error))?
                 }
             };
             // 0 would block forever.

@@ -26,7 +26,7 @@ pub(super) fn claim_limit(slots: &Slots) -> usize {
 pub(super) fn encode(thread: Uuid, schedule: &Schedule) -> (u64, String) {
     match (schedule.delay_ms(), schedule.seq()) {
         (Some(delay), _) => {
-            let reason = schedule.reason().map(|it| it.to_string()).unwrap_or_default();
+            let reason = schedule.reason().map(|reason| reason.to_string()).unwrap_or_default();
             (delay, format!("{thread} {reason}"))
         }
         (None, Some(seq)) => (0, format!("{thread} {seq}")),
@@ -48,14 +48,14 @@ impl Entry {
     pub(super) fn job(&self) -> Option<Job> {
         let mut words = self.text.split(' ');
         let (lane, thread) = (words.next()?.parse().unwrap_or_default(), words.next()?.parse().ok()?);
-        let head = words.next().and_then(|it| it.parse().ok());
+        let head = words.next().and_then(|word| word.parse().ok());
         Some(Job { thread, token: self.token.clone(), head, lane, deaths: self.deaths.clone() })
     }
 }
 
 impl From<StreamId> for Entry {
-    fn from(it: StreamId) -> Self {
-        Self { text: it.get(JOB_FIELD).unwrap_or_default(), token: it.id, deaths: None }
+    fn from(id: StreamId) -> Self {
+        Self { text: id.get(JOB_FIELD).unwrap_or_default(), token: id.id, deaths: None }
     }
 }
 

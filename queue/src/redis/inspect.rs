@@ -29,19 +29,19 @@ impl Partition {
         let mut threads = BloomFilter::with_capacity(waiting + in_flight + delayed);
         self.add_delayed(&mut threads).await?;
         self.add_waiting(&mut threads).await?;
-        self.for_each_claimed(|jobs| threads.extend(jobs.map(|it| it.thread))).await?;
+        self.for_each_claimed(|jobs| threads.extend(jobs.map(|job| job.thread))).await?;
         self.add_waiting(&mut threads).await?;
         self.add_delayed(&mut threads).await?;
         Ok(threads)
     }
 
     async fn add_delayed(&self, threads: &mut BloomFilter) -> RedisResult<()> {
-        self.for_each_member(&self.keys.delayed, |it| threads.extend(it.parse::<Uuid>().ok())).await
+        self.for_each_member(&self.keys.delayed, |member| threads.extend(member.parse::<Uuid>().ok())).await
     }
 
     async fn add_waiting(&self, threads: &mut BloomFilter) -> RedisResult<()> {
         let mut tenants = BTreeSet::new();
-        self.for_each_member(&self.keys.tenants, |it| _ = tenants.insert(it.to_owned())).await?;
+        self.for_each_member(&self.keys.tenants, |tenant| _ = tenants.insert(tenant.to_owned())).await?;
         for tenant in tenants {
             for priority in Priority::ALL {
                 self.add_lane(&Lane::new(&tenant, priority), threads).await?;
@@ -61,8 +61,8 @@ impl Partition {
             if page.is_empty() {
                 return Ok(());
             }
-            let ids = page.iter().map(|it| it.split(' ').next().unwrap_or_default());
-            threads.extend(ids.filter_map(|it| it.parse::<Uuid>().ok()));
+            let ids = page.iter().map(|member| member.split(' ').next().unwrap_or_default());
+            threads.extend(ids.filter_map(|id| id.parse::<Uuid>().ok()));
             last -= PAGE;
         }
     }
@@ -79,7 +79,7 @@ impl Partition {
             let page: StreamRangeReply = self.connection.query(&command).await?;
             let Some(StreamId { id, .. }) = page.ids.last() else { return Ok(()) };
             start = format!("({id}");
-            visit(&mut page.ids.into_iter().filter_map(|it| Entry::from(it).job()));
+            visit(&mut page.ids.into_iter().filter_map(|id| Entry::from(id).job()));
         }
     }
 
@@ -87,8 +87,8 @@ impl Partition {
     /// claimed job.
     pub(super) async fn read_other_holder(&self, job: &Job) -> RedisResult<bool> {
         let mut others = Vec::new();
-        let is_other = |it: &Job| it.token != job.token && it.thread == job.thread;
-        self.for_each_claimed(|jobs| others.extend(jobs.filter(is_other).map(|it| it.token))).await?;
+        let is_other = |other: &Job| other.token != job.token && other.thread == job.thread;
+        self.for_each_claimed(|jobs| others.extend(jobs.filter(is_other).map(|job| job.token))).await?;
         for token in others {
             let mut command = redis::cmd("XPENDING");
             command.arg(&self.keys.claimed).arg(GROUP).arg(&token).arg(&token).arg(1);

@@ -180,7 +180,7 @@ impl Partition {
             lost.extend(tokens.map_err(|error| self.server.error("renew leases", &error))?);
         }
         let is_lost = |job: &&Job| lost.contains(&job.token);
-        self.quarantine.renew(jobs.iter().filter(|it| !is_lost(it)), self.lease);
+        self.quarantine.renew(jobs.iter().filter(|job| !is_lost(job)), self.lease);
         Ok(jobs.iter().filter(is_lost).cloned().collect())
     }
 
@@ -190,7 +190,7 @@ impl Partition {
         let delay = next.as_ref().and_then(Schedule::delay_ms);
         // While the process shuts down, the lease is left to expire.
         let Some(held) = self.ack_claim.ack(job.clone(), next).await else { return Ok(true) };
-        let held = held.map_err(|it| to_error(&it))?;
+        let held = held.map_err(|error| to_error(&error))?;
         if !held {
             debug!(thread = %job.thread, token = job.token, "job not acknowledged: its lease was lost");
         } else if let Some(delay) = delay {

@@ -26,7 +26,7 @@ impl Quarantine {
     /// Reserves the place for a takeover, unless it is taken.
     pub(super) fn reserve(&self, lease: Duration) -> bool {
         let (mut place, now) = (self.place(), Instant::now());
-        let is_free = place.as_ref().is_none_or(|it| it.until <= now);
+        let is_free = place.as_ref().is_none_or(|quarantined| quarantined.until <= now);
         if is_free {
             *place = Some(Quarantined { token: String::new(), until: now + lease });
         }
@@ -35,7 +35,8 @@ impl Quarantine {
 
     /// Gives a reserved place to the job in quarantine among those taken over, or leaves it.
     pub(super) fn settle(&self, taken: &[Job], lease: Duration) {
-        let is_quarantined = |it: &&Job| it.deaths.as_ref().is_some_and(|it| it.count >= QUARANTINE_DEATHS);
+        let is_quarantined =
+            |job: &&Job| job.deaths.as_ref().is_some_and(|deaths| deaths.count >= QUARANTINE_DEATHS);
         let job = taken.iter().find(is_quarantined);
         *self.place() = job.map(|it| Quarantined { token: it.token.clone(), until: Instant::now() + lease });
     }
@@ -43,15 +44,17 @@ impl Quarantine {
     /// Keeps the place for another lease, if one of these jobs has it.
     pub(super) fn renew<'a>(&self, mut jobs: impl Iterator<Item = &'a Job>, lease: Duration) {
         let mut place = self.place();
-        if let Some(it) = place.as_mut().filter(|it| jobs.any(|job| job.token == it.token)) {
-            it.until = Instant::now() + lease;
+        if let Some(quarantined) =
+            place.as_mut().filter(|quarantined| jobs.any(|job| job.token == quarantined.token))
+        {
+            quarantined.until = Instant::now() + lease;
         }
     }
 
     /// Leaves the place, if this job has it.
     pub(super) fn leave(&self, job: &Job) {
         if job.deaths.is_some() {
-            self.place().take_if(|it| it.token == job.token);
+            self.place().take_if(|quarantined| quarantined.token == job.token);
         }
     }
 

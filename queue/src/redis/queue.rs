@@ -54,7 +54,7 @@ impl RedisQueue {
         };
         let partitions: Vec<Arc<Partition>> = keys.into_iter().map(open).collect();
         // A group that cannot be created now is created by the first call that misses it.
-        collect_answers(join_all(partitions.iter().map(|it| it.open())).await)?;
+        collect_answers(join_all(partitions.iter().map(|partition| partition.open())).await)?;
         Ok(Self { partitions, claims: Mutex::default() })
     }
 
@@ -85,10 +85,10 @@ impl RedisQueue {
     /// Groups items by the partition of their thread. Returns the partitions that have any.
     fn by_partition<T: Clone>(&self, items: &[T], thread: impl Fn(&T) -> Uuid) -> Vec<(&Partition, Vec<T>)> {
         let mut groups: Vec<Vec<T>> = self.partitions.iter().map(|_| Vec::new()).collect();
-        for it in items {
-            groups[partition_of(thread(it), self.partitions.len())].push(it.clone());
+        for item in items {
+            groups[partition_of(thread(item), self.partitions.len())].push(item.clone());
         }
-        let groups = self.partitions.iter().map(|it| &**it).zip(groups);
+        let groups = self.partitions.iter().map(|partition| &**partition).zip(groups);
         groups.filter(|(_, items)| !items.is_empty()).collect()
     }
 }
@@ -102,7 +102,7 @@ impl Queue for RedisQueue {
 
     async fn enqueue_many(&self, threads: &[Uuid], lane: &Lane) -> Result<(), QueueError> {
         metrics().queue.enqueued.inc_by(threads.len() as u64);
-        let groups = self.by_partition(threads, |it| *it);
+        let groups = self.by_partition(threads, |thread| *thread);
         let enqueue = groups.iter().map(|(partition, threads)| partition.enqueue_many(threads, lane));
         // Tries every partition, even if one fails.
         join_all(enqueue).await.into_iter().collect()
@@ -125,7 +125,7 @@ impl Queue for RedisQueue {
 
     async fn renew_leases(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
         metrics().queue.renewed.inc_by(jobs.len() as u64);
-        let groups = self.by_partition(jobs, |it| it.thread);
+        let groups = self.by_partition(jobs, |job| job.thread);
         let lost = join_all(groups.iter().map(|(partition, jobs)| partition.renew_leases(jobs))).await;
         Ok(collect_answers(lost)?.into_iter().flatten().flatten().collect())
     }
@@ -145,10 +145,10 @@ impl Queue for RedisQueue {
 
     async fn depth(&self) -> Result<Depth, QueueError> {
         let depths = collect_answers(join_all(self.partitions.iter().map(|it| it.depth())).await)?;
-        Ok(depths.into_iter().flatten().fold(Depth::default(), |total, it| Depth {
-            waiting: total.waiting + it.waiting,
-            in_flight: total.in_flight + it.in_flight,
-            delayed: total.delayed + it.delayed,
+        Ok(depths.into_iter().flatten().fold(Depth::default(), |total, depth| Depth {
+            waiting: total.waiting + depth.waiting,
+            in_flight: total.in_flight + depth.in_flight,
+            delayed: total.delayed + depth.delayed,
         }))
     }
 
@@ -156,7 +156,7 @@ impl Queue for RedisQueue {
         let lists = collect_answers(join_all(self.partitions.iter().map(|it| it.list(limit))).await)?;
         let mut entries: Vec<QueueEntry> = lists.into_iter().flatten().flatten().collect();
         // The sort is stable, and each partition's list already has this order.
-        entries.sort_by_key(|it| match &it.state {
+        entries.sort_by_key(|entry| match &entry.state {
             EntryState::InFlight { .. } => (0, Duration::ZERO),
             EntryState::Waiting { .. } => (1, Duration::ZERO),
             EntryState::Delayed { due_in, .. } => (2, *due_in),

@@ -51,10 +51,10 @@ impl Sentinels {
         }
         let (user, hosts) = authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
         let (mut sentinel_user, mut sentinel_password) = ("", "");
-        for parameter in query.split('&').filter(|it| !it.is_empty()) {
+        for parameter in query.split('&').filter(|part| !part.is_empty()) {
             match parameter.split_once('=') {
-                Some(("sentinel_user", it)) => sentinel_user = it,
-                Some(("sentinel_password", it)) => sentinel_password = it,
+                Some(("sentinel_user", text)) => sentinel_user = text,
+                Some(("sentinel_password", text)) => sentinel_password = text,
                 Some(_) | None => {
                     return Err(invalid(
                         "it has an unknown parameter; hint: only sentinel_user and sentinel_password are known",
@@ -72,9 +72,9 @@ impl Sentinels {
             let info = format!("{scheme}://{user}{at}{host}/{database}").into_connection_info()?;
             RedisResult::Ok(info.set_tcp_settings(tcp.clone()))
         };
-        let node = info(user, hosts.first().map_or("", |it| it), database)?;
+        let node = info(user, hosts.first().map_or("", |host| host), database)?;
         let sentinels =
-            hosts.iter().map(|it| info(&of_sentinels, it, "")).collect::<RedisResult<Vec<_>>>()?;
+            hosts.iter().map(|host| info(&of_sentinels, host, "")).collect::<RedisResult<Vec<_>>>()?;
         let passwords = [Some(&node), sentinels.first()].into_iter().flatten().filter_map(password).collect();
         let redis: RedisConnectionInfo = node.redis_settings().clone();
         let node =
@@ -106,7 +106,7 @@ impl Sentinels {
 }
 
 fn password(info: &ConnectionInfo) -> Option<Arc<str>> {
-    info.redis_settings().password().filter(|it| !it.is_empty()).map(Arc::from)
+    info.redis_settings().password().filter(|password| !password.is_empty()).map(Arc::from)
 }
 
 /// Adds the default port to a host without one. An IPv6 address stands in brackets.
@@ -158,7 +158,7 @@ impl FollowedPrimary {
     /// repeated after this goes to the new primary.
     pub(super) async fn look_again(&self) {
         let mut looked_at = self.looked_at.lock().await;
-        if looked_at.is_some_and(|it| it.elapsed() < MIN_INTERVAL) {
+        if looked_at.is_some_and(|at| at.elapsed() < MIN_INTERVAL) {
             return;
         }
         let client = self.sentinels.primary().await;

@@ -60,7 +60,8 @@ impl RedisServer {
         }
         let info = url.into_connection_info().map_err(invalid)?;
         let address = info.addr().to_string();
-        let passwords = info.redis_settings().password().filter(|it| !it.is_empty()).map(Arc::from);
+        let passwords =
+            info.redis_settings().password().filter(|password| !password.is_empty()).map(Arc::from);
         let passwords = passwords.into_iter().collect();
         Ok(Self { place: Place::Fixed(Box::new(info.set_tcp_settings(tcp()))), address, passwords })
     }

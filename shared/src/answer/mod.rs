@@ -55,21 +55,21 @@ impl Answer {
     ///
     /// Fewer phrases count than in [`Answer::of`], because “cancel” and “no” may be the value that was asked for.
     pub fn is_dismissal(text: &str) -> bool {
-        let other = |it: &Tag| !matches!(it, Tag::Drop | Tag::No | Tag::Filler);
-        tags(text).is_some_and(|it| it.contains(&Tag::Drop) && !it.iter().any(other))
+        let other = |tag: &Tag| !matches!(tag, Tag::Drop | Tag::No | Tag::Filler);
+        tags(text).is_some_and(|tags| tags.contains(&Tag::Drop) && !tags.iter().any(other))
     }
 
     /// Returns the option that an answer names, next to words of politeness: “skip it, please”.
     pub fn option<'a>(options: &'a [String], text: &str) -> Option<&'a str> {
         let core = |text: &str| {
             let words = words(text)?;
-            let is_filler = |it: &[String]| tag(it) == Some(Tag::Filler);
+            let is_filler = |words: &[String]| tag(words) == Some(Tag::Filler);
             let start = (0..words.len()).find(|n| !is_filler(&words[*n..=*n]))?;
             let end = (start..words.len()).rfind(|n| !is_filler(&words[*n..=*n]))?;
             Some(words[start..=end].to_vec())
         };
         let said = core(text)?;
-        options.iter().find(|it| core(it).as_ref() == Some(&said)).map(String::as_str)
+        options.iter().find(|option| core(option).as_ref() == Some(&said)).map(String::as_str)
     }
 }
 
@@ -119,12 +119,15 @@ fn words(text: &str) -> Option<Vec<String>> {
             _ => plain.push(letter),
         }
     }
-    let separates = |it: char| {
-        it.is_ascii_whitespace()
-            || matches!(it, '\u{a0}' | '\u{202f}' | '.' | ',' | '!' | '¡' | ';' | ':' | '…' | '-' | '–' | '—')
-            || matches!(it, '"' | '“' | '”' | '„' | '«' | '»' | '(' | ')' | '*' | '`')
+    let separates = |char: char| {
+        char.is_ascii_whitespace()
+            || matches!(
+                char,
+                '\u{a0}' | '\u{202f}' | '.' | ',' | '!' | '¡' | ';' | ':' | '…' | '-' | '–' | '—'
+            )
+            || matches!(char, '"' | '“' | '”' | '„' | '«' | '»' | '(' | ')' | '*' | '`')
     };
-    Some(plain.split(separates).filter(|it| !it.is_empty()).map(str::to_owned).collect())
+    Some(plain.split(separates).filter(|part| !part.is_empty()).map(str::to_owned).collect())
 }
 
 /// Returns the letter that a base letter and a separate accent form, for the languages of the table.
@@ -138,7 +141,7 @@ fn composed(base: char, accent: char) -> Option<char> {
         '\u{327}' => ("c", "ç"),
         _ => return None,
     };
-    bases.chars().zip(letters.chars()).find(|(it, _)| *it == base).map(|(_, it)| it)
+    bases.chars().zip(letters.chars()).find(|(letter, _)| *letter == base).map(|(_, base)| base)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub fn known_context_tokens(model: &str) -> Option<u64> {
     let known = |prefix: &str| {
         let rest = name.strip_prefix(prefix)?;
         // `o1` is not the beginning of `o10`.
-        (prefix.ends_with('-') || !rest.starts_with(|it: char| it.is_ascii_alphanumeric())).then_some(())
+        (prefix.ends_with('-') || !rest.starts_with(|char: char| char.is_ascii_alphanumeric())).then_some(())
     };
     CONTEXT_TOKENS.iter().find(|(prefix, _)| known(prefix).is_some()).map(|(_, tokens)| *tokens)
 }

@@ -13,7 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use known_models::known_context_tokens;
-pub(crate) use shorten::{READ_MORE, read_more, read_more_tool, shortened};
+pub use shorten::READ_MORE;
+pub(crate) use shorten::{read_more, read_more_tool, shortened};
 pub(crate) use sizes::{MIN_SHOWN_TOKENS, Sizes, tool_tokens};
 pub use tokens::estimated_tokens;
 pub(crate) use tokens::value_tokens;
@@ -56,7 +57,7 @@ impl ContextSettings {
     #[must_use]
     pub fn without_defaults(mut self) -> Self {
         self.context_tokens.retain(|model, tokens| known_context_tokens(model) != Some(*tokens));
-        self.tool_result_tokens = self.tool_result_tokens.filter(|it| *it != TOOL_RESULT_TOKENS);
+        self.tool_result_tokens = self.tool_result_tokens.filter(|tokens| *tokens != TOOL_RESULT_TOKENS);
         self
     }
 
@@ -69,8 +70,8 @@ impl ContextSettings {
 impl fmt::Display for ContextSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let windows = self.context_tokens.iter().map(|(model, tokens)| format!("{model} {tokens} tokens"));
-        let result = self.tool_result_tokens.map(|it| format!("tool results up to {it} tokens"));
-        let summary = self.summary_model.as_ref().map(|it| format!("summaries by {it}"));
+        let result = self.tool_result_tokens.map(|tokens| format!("tool results up to {tokens} tokens"));
+        let summary = self.summary_model.as_ref().map(|model| format!("summaries by {model}"));
         f.write_str(&windows.chain(result).chain(summary).collect::<Vec<_>>().join(", "))
     }
 }
@@ -84,5 +85,7 @@ pub(crate) fn usable(window: u64, reply: Option<u64>) -> u64 {
 
 /// Returns the maximum size of a summary for a model with this context window, in tokens.
 pub(crate) fn summary_tokens(window: Option<u64>) -> u64 {
-    window.map_or(*SUMMARY_TOKENS.end(), |it| (it / 16).clamp(*SUMMARY_TOKENS.start(), *SUMMARY_TOKENS.end()))
+    window.map_or(*SUMMARY_TOKENS.end(), |window| {
+        (window / 16).clamp(*SUMMARY_TOKENS.start(), *SUMMARY_TOKENS.end())
+    })
 }

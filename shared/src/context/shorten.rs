@@ -6,7 +6,7 @@ use super::tokens::{in_parts, parts};
 use crate::message::{Message, Role, Safety, Tool, ToolCall, ToolOutput};
 
 /// Name of the engine's tool by which a model reads on in a tool result.
-pub(crate) const READ_MORE: &str = "read_more";
+pub const READ_MORE: &str = "read_more";
 
 /// Tokens that the notice in a shortened message takes at most.
 const NOTICE_TOKENS: u64 = 80;
@@ -57,13 +57,13 @@ pub(crate) fn read_more(messages: &[Message], call: &ToolCall, tokens: u64) -> T
         let value = &call.arguments[name];
         match value.as_str() {
             Some(text) => text.trim().parse().ok(),
-            None => value.as_u64().and_then(|it| usize::try_from(it).ok()),
+            None => value.as_u64().and_then(|number| usize::try_from(number).ok()),
         }
     };
     let (Some(result), Some(from)) = (number("result"), number("from")) else {
         return ToolOutput::Error(format!("{READ_MORE} needs two numbers, result and from"));
     };
-    let Some(message) = messages.get(result).filter(|it| it.role == Role::Tool) else {
+    let Some(message) = messages.get(result).filter(|message| message.role == Role::Tool) else {
         return ToolOutput::Error(format!("there is no tool result {result}"));
     };
     let all = message.content.chars().count();

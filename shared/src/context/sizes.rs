@@ -61,12 +61,12 @@ impl Sizes {
     }
 
     fn before(&self, index: usize) -> u64 {
-        index.checked_sub(1).map_or(0, |it| self.sums.get(it).copied().unwrap_or_default())
+        index.checked_sub(1).map_or(0, |index| self.sums.get(index).copied().unwrap_or_default())
     }
 }
 
 fn calls_tokens(message: &Message) -> u64 {
-    let call = |it: &ToolCall| CALL_TOKENS + estimated_tokens(&it.name) + value_tokens(&it.arguments);
+    let call = |call: &ToolCall| CALL_TOKENS + estimated_tokens(&call.name) + value_tokens(&call.arguments);
     message.tool_calls.iter().map(call).sum()
 }
 

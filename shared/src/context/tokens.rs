@@ -59,11 +59,11 @@ pub fn estimated_tokens(text: &str) -> u64 {
 pub(crate) fn value_tokens(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) => 1,
-        Value::Number(it) => estimated_tokens(&it.to_string()),
+        Value::Number(number) => estimated_tokens(&number.to_string()),
         Value::String(text) => estimated_tokens(text) + 2,
-        Value::Array(all) => 2 + all.iter().map(|it| value_tokens(it) + 1).sum::<u64>(),
+        Value::Array(all) => 2 + all.iter().map(|item| value_tokens(item) + 1).sum::<u64>(),
         Value::Object(all) => {
-            2 + all.iter().map(|(name, it)| estimated_tokens(name) + value_tokens(it) + 3).sum::<u64>()
+            2 + all.iter().map(|(name, value)| estimated_tokens(name) + value_tokens(value) + 3).sum::<u64>()
         }
     }
 }

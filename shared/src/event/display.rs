@@ -30,11 +30,11 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let full = f.alternate();
-        if let Event::Decided(it) = self {
-            return fmt_decided(it, f);
+        if let Event::Decided(decided) = self {
+            return fmt_decided(decided, f);
         }
-        let label = if let Event::Asked(it) = self {
-            it.node.clone()
+        let label = if let Event::Asked(asked) = self {
+            asked.node.clone()
         } else if self.slot().is_some() {
             format!("  {}", self.label())
         } else {
@@ -45,10 +45,10 @@ impl fmt::Display for Event {
             write!(f, "[{slot}] ")?;
         }
         match self {
-            Event::Opened(it) => fmt_opened(it, f),
-            Event::TurnStarted(it) => fmt_turn_started(it, f),
-            Event::Asked(it) => {
-                for (slot, request) in it.requests.iter().enumerate() {
+            Event::Opened(opened) => fmt_opened(opened, f),
+            Event::TurnStarted(started) => fmt_turn_started(started, f),
+            Event::Asked(asked) => {
+                for (slot, request) in asked.requests.iter().enumerate() {
                     let request = if full { format!("{request:#}") } else { request.to_string() };
                     match slot {
                         0 => write!(f, "{request}")?,
@@ -58,78 +58,81 @@ impl fmt::Display for Event {
                 Ok(())
             }
             Event::Attempted(_) => Ok(()),
-            Event::Answered(it) => {
+            Event::Answered(answered) => {
                 if full {
-                    write!(f, "{:#}", it.response)?
+                    write!(f, "{:#}", answered.response)?
                 } else {
-                    write!(f, "{}", it.response)?
+                    write!(f, "{}", answered.response)?
                 }
-                let content = it.extras.iter().flat_map(|it| &it.content);
-                content.into_iter().try_for_each(|it| line(f, format_args!("with {it}")))?;
-                it.usage.iter().filter(|_| !full).try_for_each(|it| fmt_usage(it, f))
+                let content = answered.extras.iter().flat_map(|extras| &extras.content);
+                content.into_iter().try_for_each(|part| line(f, format_args!("with {part}")))?;
+                answered.usage.iter().filter(|_| !full).try_for_each(|usage| fmt_usage(usage, f))
             }
-            Event::AttemptFailed(it) => fmt_attempt_failed(it, f),
-            Event::Abandoned(it) => write!(f, "{}", it.reason),
-            Event::InDoubt(it) => write!(f, "{}", it.reason),
-            Event::Reconciled(it) => match &it.verdict {
+            Event::AttemptFailed(failed) => fmt_attempt_failed(failed, f),
+            Event::Abandoned(abandoned) => write!(f, "{}", abandoned.reason),
+            Event::InDoubt(in_doubt) => write!(f, "{}", in_doubt.reason),
+            Event::Reconciled(reconciled) => match &reconciled.verdict {
                 Verdict::Happened { result } => write!(f, "happened: {}", quoted(result, full)),
                 Verdict::DidNotHappen => write!(f, "did not happen"),
                 Verdict::Skip => write!(f, "skip"),
             },
-            Event::TaskStarted(it) => write!(f, "{}", quoted(&it.task, full)),
-            Event::InputRequired(it) => fmt_input_required(it, f),
-            Event::InputProvided(it) => fmt_input_provided(it, f),
-            Event::Summarised(it) => match it.upto {
+            Event::TaskStarted(started) => write!(f, "{}", quoted(&started.task, full)),
+            Event::InputRequired(required) => fmt_input_required(required, f),
+            Event::InputProvided(provided) => fmt_input_provided(provided, f),
+            Event::Summarised(summarised) => match summarised.upto {
                 0 | 1 => write!(f, "message 0"),
                 upto => write!(f, "messages 0–{}", upto - 1),
             },
             Event::Decided(_) => Ok(()),
-            Event::Failed(it) => write!(f, "{}: {}", it.node, it.reason),
+            Event::Failed(failed) => write!(f, "{}: {}", failed.node, failed.reason),
             Event::Retried(_) => write!(f, "by an operator"),
             Event::Cancelled(_) => write!(f, "on request"),
-            Event::Forked(it) => fmt_forked(it, f),
+            Event::Forked(forked) => fmt_forked(forked, f),
         }
     }
 }
 
-fn fmt_opened(it: &Opened, f: &mut Formatter<'_>) -> fmt::Result {
+fn fmt_opened(opened: &Opened, f: &mut Formatter<'_>) -> fmt::Result {
     let full = f.alternate();
-    write!(f, "{} v{}", it.strategy, it.version)?;
-    (it.tenant != DEFAULT_TENANT).then(|| write!(f, " · tenant {}", it.tenant)).transpose()?;
-    (!it.config.is_null()).then(|| write!(f, " · {}", json(&it.config, full))).transpose()?;
-    (!it.budget.is_none()).then(|| line(f, format_args!("budget {}", it.budget))).transpose()?;
-    (!it.context.is_default()).then(|| line(f, format_args!("context {}", it.context))).transpose()?;
-    it.servers
+    write!(f, "{} v{}", opened.strategy, opened.version)?;
+    (opened.tenant != DEFAULT_TENANT).then(|| write!(f, " · tenant {}", opened.tenant)).transpose()?;
+    (!opened.config.is_null()).then(|| write!(f, " · {}", json(&opened.config, full))).transpose()?;
+    (!opened.budget.is_none()).then(|| line(f, format_args!("budget {}", opened.budget))).transpose()?;
+    (!opened.context.is_default())
+        .then(|| line(f, format_args!("context {}", opened.context)))
+        .transpose()?;
+    opened
+        .servers
         .iter()
         .try_for_each(|(name, description)| line(f, format_args!("server {name}: {description}")))
 }
 
-fn fmt_turn_started(it: &TurnStarted, f: &mut Formatter<'_>) -> fmt::Result {
+fn fmt_turn_started(started: &TurnStarted, f: &mut Formatter<'_>) -> fmt::Result {
     let full = f.alternate();
-    write!(f, "{}", if it.kind == TurnKind::Answer { "answer · " } else { "" })?;
-    write!(f, "{}", it.messages.iter().map(|it| message(it, full)).collect::<Vec<_>>().join(" "))
+    write!(f, "{}", if started.kind == TurnKind::Answer { "answer · " } else { "" })?;
+    write!(f, "{}", started.messages.iter().map(|shown| message(shown, full)).collect::<Vec<_>>().join(" "))
 }
 
-fn fmt_usage(it: &Usage, f: &mut Formatter<'_>) -> fmt::Result {
-    write!(f, " · {}.{} s", it.duration_ms / 1_000, it.duration_ms % 1_000 / 100)?;
-    if 0 < it.input_tokens + it.output_tokens {
-        write!(f, " · {} + {} tokens", it.input_tokens, it.output_tokens)?;
+fn fmt_usage(usage: &Usage, f: &mut Formatter<'_>) -> fmt::Result {
+    write!(f, " · {}.{} s", usage.duration_ms / 1_000, usage.duration_ms % 1_000 / 100)?;
+    if 0 < usage.input_tokens + usage.output_tokens {
+        write!(f, " · {} + {} tokens", usage.input_tokens, usage.output_tokens)?;
     }
-    it.micro_usd.iter().try_for_each(|it| write!(f, " · ${:.4}", crate::usage::usd(*it)))
+    usage.micro_usd.iter().try_for_each(|cost| write!(f, " · ${:.4}", crate::usage::usd(*cost)))
 }
 
-fn fmt_attempt_failed(it: &AttemptFailed, f: &mut Formatter<'_>) -> fmt::Result {
-    write!(f, "{}", it.error)?;
-    if let Some(tokens) = it.context_tokens {
+fn fmt_attempt_failed(failed: &AttemptFailed, f: &mut Formatter<'_>) -> fmt::Result {
+    write!(f, "{}", failed.error)?;
+    if let Some(tokens) = failed.context_tokens {
         return write!(f, " · to be asked again with at most {tokens} tokens");
     }
-    match it.retry_after_ms {
+    match failed.retry_after_ms {
         None => return write!(f, " · not retried automatically"),
-        Some(_) if it.waiting => return write!(f, " · waiting for it"),
-        Some(_) if it.in_doubt => write!(f, " · may have taken effect, safe to repeat")?,
+        Some(_) if failed.waiting => return write!(f, " · waiting for it"),
+        Some(_) if failed.in_doubt => write!(f, " · may have taken effect, safe to repeat")?,
         Some(_) => (),
     }
-    match it.retry_after_ms.filter(|_| !f.alternate()) {
+    match failed.retry_after_ms.filter(|_| !f.alternate()) {
         None => Ok(()),
         Some(0) => write!(f, " · next try at once"),
         Some(ms @ 1..1_000) => write!(f, " · next try in {ms} ms"),
@@ -137,45 +140,51 @@ fn fmt_attempt_failed(it: &AttemptFailed, f: &mut Formatter<'_>) -> fmt::Result 
     }
 }
 
-fn fmt_input_required(it: &InputRequired, f: &mut Formatter<'_>) -> fmt::Result {
+fn fmt_input_required(required: &InputRequired, f: &mut Formatter<'_>) -> fmt::Result {
     let full = f.alternate();
-    if it.input_requests.is_empty() {
+    if required.input_requests.is_empty() {
         return write!(f, "to be repeated without input");
     }
-    write!(f, "{}", it.input_requests.keys().map(String::as_str).collect::<Vec<_>>().join(", "))?;
-    it.input_requests.iter().try_for_each(|(name, it)| {
-        line(f, format_args!("{name}: {} {}", quoted(&it.question, full), it.wants()))
+    write!(f, "{}", required.input_requests.keys().map(String::as_str).collect::<Vec<_>>().join(", "))?;
+    required.input_requests.iter().try_for_each(|(name, request)| {
+        line(f, format_args!("{name}: {} {}", quoted(&request.question, full), request.wants()))
     })
 }
 
-fn fmt_input_provided(it: &InputProvided, f: &mut Formatter<'_>) -> fmt::Result {
-    match &it.response {
-        InputResponse::Accept(content) => write!(f, "{}: {}", it.name, json(content, f.alternate())),
-        InputResponse::Decline => write!(f, "{}: declined", it.name),
-        InputResponse::Cancel => write!(f, "{}: cancelled", it.name),
+fn fmt_input_provided(provided: &InputProvided, f: &mut Formatter<'_>) -> fmt::Result {
+    match &provided.response {
+        InputResponse::Accept(content) => write!(f, "{}: {}", provided.name, json(content, f.alternate())),
+        InputResponse::Decline => write!(f, "{}: declined", provided.name),
+        InputResponse::Cancel => write!(f, "{}: cancelled", provided.name),
     }
 }
 
-fn fmt_decided(it: &Decided, f: &mut Formatter<'_>) -> fmt::Result {
+fn fmt_decided(decided: &Decided, f: &mut Formatter<'_>) -> fmt::Result {
     let full = f.alternate();
-    let to = match &it.to {
+    let to = match &decided.to {
         Goto::Node(node) => node,
         Goto::End => "end",
         Goto::Interrupt(_) => "a person",
     };
-    write!(f, "{} → {to}", it.node)?;
-    match (&it.outcome, &it.to) {
+    write!(f, "{} → {to}", decided.node)?;
+    match (&decided.outcome, &decided.to) {
         (Some(outcome), Goto::End) => write!(f, " · {outcome}")?,
         (Some(outcome), Goto::Node(_) | Goto::Interrupt(_)) => line(f, format_args!("outcome {outcome}"))?,
         (None, _) => {}
     }
-    it.reason.iter().try_for_each(|reason| line(f, format_args!("because {reason}")))?;
-    it.messages.iter().try_for_each(|it| line(f, format_args!("message {}", message(it, full))))?;
-    it.facts.iter().try_for_each(|fact| line(f, format_args!("fact {}", json(fact, full))))?;
-    match &it.to {
+    decided.reason.iter().try_for_each(|reason| line(f, format_args!("because {reason}")))?;
+    decided
+        .messages
+        .iter()
+        .try_for_each(|shown| line(f, format_args!("message {}", message(shown, full))))?;
+    decided.facts.iter().try_for_each(|fact| line(f, format_args!("fact {}", json(fact, full))))?;
+    match &decided.to {
         Goto::Interrupt(Interrupt { kind, question, options, open_ended, elicitation: _, resume }) => {
             line(f, format_args!("asks for {}: {}", kind.name().replace('_', " "), quoted(question, full)))?;
-            options.iter().enumerate().try_for_each(|(n, it)| line(f, format_args!("  {}. {it}", n + 1)))?;
+            options
+                .iter()
+                .enumerate()
+                .try_for_each(|(n, option)| line(f, format_args!("  {}. {option}", n + 1)))?;
             open_ended.then(|| line(f, format_args!("  or any other text"))).transpose()?;
             line(f, format_args!("answer goes to {resume}"))
         }
@@ -183,15 +192,18 @@ fn fmt_decided(it: &Decided, f: &mut Formatter<'_>) -> fmt::Result {
     }
 }
 
-fn fmt_forked(it: &Forked, f: &mut Formatter<'_>) -> fmt::Result {
+fn fmt_forked(forked: &Forked, f: &mut Formatter<'_>) -> fmt::Result {
     let full = f.alternate();
-    write!(f, "after event {} of {}", it.seq, it.thread)?;
-    (!it.config.is_null()).then(|| line(f, format_args!("config {}", json(&it.config, full)))).transpose()?;
-    it.budget.iter().try_for_each(|it| line(f, format_args!("budget {it}")))?;
-    it.prompts
+    write!(f, "after event {} of {}", forked.seq, forked.thread)?;
+    (!forked.config.is_null())
+        .then(|| line(f, format_args!("config {}", json(&forked.config, full))))
+        .transpose()?;
+    forked.budget.iter().try_for_each(|budget| line(f, format_args!("budget {budget}")))?;
+    forked
+        .prompts
         .iter()
         .try_for_each(|(node, prompt)| line(f, format_args!("prompt of {node}: {}", quoted(prompt, full))))?;
-    it.facts.iter().try_for_each(|fact| line(f, format_args!("fact {}", json(fact, full))))
+    forked.facts.iter().try_for_each(|fact| line(f, format_args!("fact {}", json(fact, full))))
 }
 
 fn line(f: &mut Formatter<'_>, text: fmt::Arguments<'_>) -> fmt::Result {
@@ -200,7 +212,7 @@ fn line(f: &mut Formatter<'_>, text: fmt::Arguments<'_>) -> fmt::Result {
 
 fn message(message: &Message, full: bool) -> String {
     let calls =
-        message.tool_calls.iter().map(|it| format!("{}({})", it.name, arguments(&it.arguments, full)));
+        message.tool_calls.iter().map(|call| format!("{}({})", call.name, arguments(&call.arguments, full)));
     let attachments = message.attachments.iter().map(ToString::to_string);
     let is_text =
         !message.content.is_empty() || (message.tool_calls.is_empty() && message.attachments.is_empty());

@@ -490,6 +490,6 @@ pub struct Forked {
 #[test]
 fn all_kinds_of_interrupts_are_listed() {
     let unknown = serde_json::from_str::<InterruptKind>("\"unknown\"").unwrap_err().to_string();
-    let names = InterruptKind::ALL.map(|it| format!("`{}`", it.name()));
+    let names = InterruptKind::ALL.map(|kind| format!("`{}`", kind.name()));
     assert!(unknown.contains(&format!("expected one of {} at", names.join(", "))), "{unknown}");
 }

@@ -91,8 +91,8 @@ macro_rules! events {
     /// Returns the images and files of the event's messages, and the images of a tool's answer.
     pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
         let messages = match self {
-            Event::TurnStarted(it) => &it.messages[..],
-            Event::Decided(it) => &it.messages,
+            Event::TurnStarted(started) => &started.messages[..],
+            Event::Decided(decided) => &decided.messages,
             Event::Opened(_)
             | Event::Asked(_)
             | Event::Attempted(_)
@@ -110,9 +110,9 @@ macro_rules! events {
             | Event::Cancelled(_)
             | Event::Forked(_) => &[],
         };
-        let extras = if let Event::Answered(it) = self { it.extras.as_deref() } else { None };
+        let extras = if let Event::Answered(answered) = self { answered.extras.as_deref() } else { None };
         let of_a_tool = extras.into_iter().flat_map(crate::tool_content::ResponseExtras::attachments);
-        messages.iter().flat_map(|it| &it.attachments).chain(of_a_tool)
+        messages.iter().flat_map(|message| &message.attachments).chain(of_a_tool)
     }
 
             /// All kinds, in the order of the enum.
@@ -125,7 +125,7 @@ macro_rules! events {
 
             /// Returns the payload as stored, byte for byte.
             pub fn payload(&self) -> Result<String, serde_json::Error> {
-                match self { $(Event::$name(it) => serde_json::to_string(it),)* }
+                match self { $(Event::$name(event) => serde_json::to_string(event),)* }
             }
 
             /// Decodes an event in the current format.
@@ -184,6 +184,16 @@ events! {
 }
 
 impl Event {
+    /// Returns the turn that this event starts.
+    pub fn turn_started(&self) -> Option<uuid::Uuid> {
+        let (Event::TurnStarted(TurnStarted { turn, .. }) | Event::InputProvided(InputProvided { turn, .. })) =
+            self
+        else {
+            return None;
+        };
+        Some(*turn)
+    }
+
     /// Decodes a stored event of any released version.
     ///
     /// # Errors
@@ -227,22 +237,22 @@ impl Event {
             | Event::Abandoned(_)
             | Event::Summarised(_)
             | Event::Decided(_) => false,
-            Event::Failed(it) => it.worker.is_some(),
+            Event::Failed(failed) => failed.worker.is_some(),
         }
     }
 
     /// Returns the index of the request that the event is about.
     pub fn slot(&self) -> Option<usize> {
         match self {
-            Event::Attempted(it) => Some(it.slot),
-            Event::Answered(it) => Some(it.slot),
-            Event::AttemptFailed(it) => Some(it.slot),
-            Event::Abandoned(it) => Some(it.slot),
-            Event::InDoubt(it) => Some(it.slot),
-            Event::Reconciled(it) => Some(it.slot),
-            Event::TaskStarted(it) => Some(it.slot),
-            Event::InputRequired(it) => Some(it.slot),
-            Event::InputProvided(it) => Some(it.slot),
+            Event::Attempted(attempted) => Some(attempted.slot),
+            Event::Answered(answered) => Some(answered.slot),
+            Event::AttemptFailed(failed) => Some(failed.slot),
+            Event::Abandoned(abandoned) => Some(abandoned.slot),
+            Event::InDoubt(in_doubt) => Some(in_doubt.slot),
+            Event::Reconciled(reconciled) => Some(reconciled.slot),
+            Event::TaskStarted(started) => Some(started.slot),
+            Event::InputRequired(required) => Some(required.slot),
+            Event::InputProvided(provided) => Some(provided.slot),
             Event::Opened(_)
             | Event::TurnStarted(_)
             | Event::Asked(_)
@@ -259,13 +269,13 @@ impl Event {
     #[must_use]
     pub fn sent_by(mut self, caller: Option<CallerId>) -> Self {
         match &mut self {
-            Event::Opened(it) => it.caller = caller,
-            Event::TurnStarted(it) => it.caller = caller,
-            Event::Reconciled(it) => it.caller = caller,
-            Event::InputProvided(it) => it.caller = caller,
-            Event::Retried(it) => it.caller = caller,
-            Event::Cancelled(it) => it.caller = caller,
-            Event::Forked(it) => it.caller = caller,
+            Event::Opened(opened) => opened.caller = caller,
+            Event::TurnStarted(started) => started.caller = caller,
+            Event::Reconciled(reconciled) => reconciled.caller = caller,
+            Event::InputProvided(provided) => provided.caller = caller,
+            Event::Retried(retried) => retried.caller = caller,
+            Event::Cancelled(cancelled) => cancelled.caller = caller,
+            Event::Forked(forked) => forked.caller = caller,
             Event::Asked(_)
             | Event::Attempted(_)
             | Event::Answered(_)
@@ -285,7 +295,7 @@ impl Event {
     pub fn is_decision(&self) -> bool {
         match self {
             Event::Asked(_) | Event::Abandoned(_) | Event::Summarised(_) | Event::Decided(_) => true,
-            Event::Failed(it) => it.worker.is_none(),
+            Event::Failed(failed) => failed.worker.is_none(),
             Event::Opened(_)
             | Event::TurnStarted(_)
             | Event::Attempted(_)

@@ -16,12 +16,12 @@ impl Event {
     /// are not counted.
     pub fn retained_bytes(&self) -> usize {
         match self {
-            Event::TurnStarted(it) => it.messages.iter().map(Message::retained_bytes).sum(),
-            Event::Decided(it) => {
-                let facts: usize = it.facts.iter().map(of_value).sum();
-                facts + it.messages.iter().map(Message::retained_bytes).sum::<usize>()
+            Event::TurnStarted(started) => started.messages.iter().map(Message::retained_bytes).sum(),
+            Event::Decided(decided) => {
+                let facts: usize = decided.facts.iter().map(of_value).sum();
+                facts + decided.messages.iter().map(Message::retained_bytes).sum::<usize>()
             }
-            Event::Answered(it) => match &it.response {
+            Event::Answered(answered) => match &answered.response {
                 Response::Tools { tools } => tools.iter().map(of_tool).sum(),
                 Response::Output(output) => of_output(output),
                 Response::OutputWithExtras { output, .. } => of_output(output),
@@ -38,7 +38,7 @@ impl Event {
                 | Response::Echo { .. }
                 | Response::Unavailable { .. } => 0,
             },
-            Event::Forked(it) => it.facts.iter().map(of_value).sum(),
+            Event::Forked(forked) => forked.facts.iter().map(of_value).sum(),
             Event::Opened(_)
             | Event::Asked(_)
             | Event::Attempted(_)
@@ -60,27 +60,27 @@ impl Event {
 impl Message {
     /// Estimates the bytes of the message in memory.
     pub fn retained_bytes(&self) -> usize {
-        let calls = self.tool_calls.iter().map(|it| ENTRY + of_value(&it.arguments)).sum::<usize>();
+        let calls = self.tool_calls.iter().map(|call| ENTRY + of_value(&call.arguments)).sum::<usize>();
         ENTRY + self.content.len() + calls + self.attachments.len() * 4 * ENTRY
     }
 }
 
-fn of_output(it: &ToolOutput) -> usize {
-    match it {
+fn of_output(output: &ToolOutput) -> usize {
+    match output {
         ToolOutput::Ok(text) | ToolOutput::Error(text) | ToolOutput::Refused(text) => text.len(),
     }
 }
 
-fn of_tool(it: &Tool) -> usize {
-    ENTRY + it.name.len() + it.description.len() + of_value(&it.parameters)
+fn of_tool(tool: &Tool) -> usize {
+    ENTRY + tool.name.len() + tool.description.len() + of_value(&tool.parameters)
 }
 
-fn of_value(it: &Value) -> usize {
-    match it {
+fn of_value(value: &Value) -> usize {
+    match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len(),
-        Value::Array(all) => all.iter().map(|it| ENTRY + of_value(it)).sum(),
-        Value::Object(all) => all.iter().map(|(name, it)| ENTRY + name.len() + of_value(it)).sum(),
+        Value::Array(all) => all.iter().map(|item| ENTRY + of_value(item)).sum(),
+        Value::Object(all) => all.iter().map(|(name, value)| ENTRY + name.len() + of_value(value)).sum(),
     }
 }
 

@@ -50,11 +50,11 @@ pub(crate) fn check(config: &Value, mut nodes: Vec<NodeInfo>) -> Result<(), Stri
     names(config, nodes)?;
     let (engine, _) = EngineConfig::split(config).map_err(|err| err.to_string())?;
     for (name, node) in &engine.nodes {
-        let Some(info) = nodes.iter().find(|it| it.name == *name) else { continue };
+        let Some(info) = nodes.iter().find(|node| node.name == *name) else { continue };
         check_node(node, info).map_err(|why| format!("{NODES}.{name}.{why}"))?;
     }
     let mut seen = BTreeSet::new();
-    match engine.servers.iter().flatten().find(|it| !seen.insert(*it)) {
+    match engine.servers.iter().flatten().find(|server| !seen.insert(*server)) {
         Some(twice) => Err(format!("{SERVERS}: {twice:?} is listed twice")),
         None => Ok(()),
     }
@@ -62,11 +62,11 @@ pub(crate) fn check(config: &Value, mut nodes: Vec<NodeInfo>) -> Result<(), Stri
 
 /// Checks the names of nodes and of their keys before their values, because serde's errors do not name the node.
 fn names(config: &Value, nodes: &[NodeInfo]) -> Result<(), String> {
-    let Some(section) = config.get(NODES).filter(|it| !it.is_null()) else { return Ok(()) };
+    let Some(section) = config.get(NODES).filter(|section| !section.is_null()) else { return Ok(()) };
     let Some(section) = section.as_object() else { return Err(format!("{NODES}: must be an object")) };
     let asking: Vec<&str> = nodes.iter().filter(|it| it.asks_model).map(|it| it.name.as_str()).collect();
     for (name, node) in section {
-        let Some(info) = nodes.iter().find(|it| it.name == *name) else {
+        let Some(info) = nodes.iter().find(|node| node.name == *name) else {
             return Err(format!("{NODES}: there is no node {name:?}; {}", hint(name, &asking)));
         };
         if !info.asks_model {
@@ -74,7 +74,7 @@ fn names(config: &Value, nodes: &[NodeInfo]) -> Result<(), String> {
             return Err(format!("{NODES}.{name}: this node asks no model; those that do: {asking}"));
         }
         let Some(keys) = node.as_object() else { return Err(format!("{NODES}.{name}: must be an object")) };
-        if let Some(key) = keys.keys().find(|it| !KEYS.contains(&it.as_str())) {
+        if let Some(key) = keys.keys().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(format!("{NODES}.{name}: there is no key {key:?}; {}", hint(key, &KEYS)));
         }
         kinds(keys).map_err(|(key, kind)| format!("{NODES}.{name}.{key}: must be {kind}"))?;
@@ -87,7 +87,9 @@ fn kinds(keys: &Map<String, Value>) -> Result<(), (&str, &'static str)> {
     for (key, value) in keys {
         let (fits, kind) = match key.as_str() {
             "temperature" => (value.is_number(), "a number"),
-            "max_tokens" => (value.as_u64().is_some_and(|it| u32::try_from(it).is_ok()), "a whole number"),
+            "max_tokens" => {
+                (value.as_u64().is_some_and(|number| u32::try_from(number).is_ok()), "a whole number")
+            }
             "extra" => (value.is_object(), "an object"),
             _ => (value.is_string(), "a string"),
         };
@@ -106,22 +108,24 @@ fn check_node(node: &NodeConfig, info: &NodeInfo) -> Result<(), String> {
     if let Some(prompt) = prompt {
         check_prompt(prompt, info).map_err(|why| format!("prompt: {why}"))?;
     }
-    if let Some(it) = temperature.filter(|it| !(0.0..=2.0).contains(it)) {
-        return Err(format!("temperature: it is {it}, and must be from 0 to 2"));
+    if let Some(value) = temperature.filter(|value| !(0.0..=2.0).contains(value)) {
+        return Err(format!("temperature: it is {value}, and must be from 0 to 2"));
     }
-    if let Some(it) = max_tokens.filter(|it| !(1..=MAX_TOKENS_MAX).contains(it)) {
-        return Err(format!("max_tokens: it is {it}, and must be from 1 to {MAX_TOKENS_MAX}"));
+    if let Some(limit) = max_tokens.filter(|limit| !(1..=MAX_TOKENS_MAX).contains(limit)) {
+        return Err(format!("max_tokens: it is {limit}, and must be from 1 to {MAX_TOKENS_MAX}"));
     }
-    let is_word = |it: &str| {
-        !it.is_empty() && it.len() <= WORD_MAX && it.bytes().all(|c| c.is_ascii_lowercase() || c == b'_')
+    let is_word = |text: &str| {
+        !text.is_empty()
+            && text.len() <= WORD_MAX
+            && text.bytes().all(|c| c.is_ascii_lowercase() || c == b'_')
     };
-    if reasoning_effort.as_ref().is_some_and(|it| !is_word(it)) {
+    if reasoning_effort.as_ref().is_some_and(|effort| !is_word(effort)) {
         return Err("reasoning_effort: must be one word in lower case, such as low".to_owned());
     }
-    if let Some(key) = extra.keys().find(|it| RESERVED.contains(&it.as_str())) {
+    if let Some(key) = extra.keys().find(|key| RESERVED.contains(&key.as_str())) {
         return Err(format!("extra: {key:?} cannot be set here, because the engine sets it"));
     }
-    let size = serde_json::to_string(extra).map_or(0, |it| it.len());
+    let size = serde_json::to_string(extra).map_or(0, |text| text.len());
     if EXTRA_MAX < size && !extra.is_empty() {
         return Err(format!("extra: it has {size} bytes as JSON, and may have {EXTRA_MAX}"));
     }
@@ -145,7 +149,7 @@ fn check_prompt(prompt: &str, info: &NodeInfo) -> Result<(), String> {
         return Err(format!("it has {} bytes, and may have {PROMPT_MAX}", prompt.len()));
     }
     let known = placeholders(info.prompt.unwrap_or_default());
-    match placeholders(prompt).into_iter().find(|it| !known.contains(it)) {
+    match placeholders(prompt).into_iter().find(|placeholder| !known.contains(placeholder)) {
         None => Ok(()),
         Some(name) => Err(format!(
             "there is no placeholder {{{name}}}; {} (write {{{{{name}}}}} for these characters themselves)",
@@ -159,7 +163,7 @@ pub fn unknown_server<'a>(
     servers: impl IntoIterator<Item = &'a String>,
     available: &[&str],
 ) -> Option<String> {
-    let unknown = servers.into_iter().find(|it| !available.contains(&it.as_str()))?;
+    let unknown = servers.into_iter().find(|server| !available.contains(&server.as_str()))?;
     Some(format!(
         "{SERVERS}: {unknown:?} is no MCP server that can be used here; {}",
         hint(unknown, available)

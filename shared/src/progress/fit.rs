@@ -133,24 +133,28 @@ impl<S: Strategy> Progress<S> {
 
     /// Returns the whole view, or the one after the latest summary, if it fits.
     fn fitting(&self, whole: &View, room: u64) -> Option<View> {
-        let after_summary = self.window.summary().and_then(|it| {
-            let covers_some = whole.range.start < it.upto && it.upto < whole.range.end;
-            covers_some.then(|| View { range: it.upto..whole.range.end, summarised: true, ..whole.clone() })
+        let after_summary = self.window.summary().and_then(|summary| {
+            let covers_some = whole.range.start < summary.upto && summary.upto < whole.range.end;
+            covers_some.then(|| View {
+                range: summary.upto..whole.range.end,
+                summarised: true,
+                ..whole.clone()
+            })
         });
-        [Some(whole.clone()), after_summary].into_iter().flatten().find(|it| self.size(it) <= room)
+        [Some(whole.clone()), after_summary].into_iter().flatten().find(|view| self.size(view) <= room)
     }
 
     /// Returns the number of messages to summarise, so that the rest fits: between turns if it can be.
     fn summary_end(&self, view: &View, room: &Room) -> Option<usize> {
-        let from = self.window.summary().map_or(0, |it| it.upto).max(view.range.start);
+        let from = self.window.summary().map_or(0, |summary| summary.upto).max(view.range.start);
         let own = self.window.own_messages_from();
         let summary = summary_tokens(view.window) + REQUEST_TOKENS;
         let left = |end: usize| {
-            let pinned = self.pinned(0..end).map(|it| self.window.sizes().of_message(it)).sum::<u64>();
+            let pinned = self.pinned(0..end).map(|index| self.window.sizes().of_message(index)).sum::<u64>();
             self.window.sizes().of(&(end..view.range.end), view.result_tokens) + summary + pinned
         };
-        let between_turns = (from + 1..view.range.end.min(own + 1)).filter(|it| self.starts_turn(*it));
-        let within_turn = (from.max(own) + 1..view.range.end).filter(|it| self.may_end_before(*it));
+        let between_turns = (from + 1..view.range.end.min(own + 1)).filter(|index| self.starts_turn(*index));
+        let within_turn = (from.max(own) + 1..view.range.end).filter(|index| self.may_end_before(*index));
         let best = |ends: &mut dyn Iterator<Item = usize>| {
             let mut last = None;
             for end in ends {
@@ -159,7 +163,7 @@ impl<S: Strategy> Progress<S> {
                 }
                 last = Some(end);
             }
-            last.filter(|it| left(*it) <= room.messages)
+            last.filter(|end| left(*end) <= room.messages)
         };
         best(&mut { between_turns }).or_else(|| best(&mut { within_turn }))
     }
@@ -168,20 +172,23 @@ impl<S: Strategy> Progress<S> {
     /// from its result.
     fn may_end_before(&self, index: usize) -> bool {
         let messages = &self.thread.messages;
-        let called = |it: usize| messages.get(it).is_some_and(|it| !it.tool_calls.is_empty());
-        messages.get(index).is_some_and(|it| it.role != Role::Tool)
-            && index.checked_sub(1).is_none_or(|it| !called(it))
+        let called = |index: usize| messages.get(index).is_some_and(|message| !message.tool_calls.is_empty());
+        messages.get(index).is_some_and(|message| message.role != Role::Tool)
+            && index.checked_sub(1).is_none_or(|before| !called(before))
     }
 
     /// Returns true if a message from outside follows one from the thread.
     fn starts_turn(&self, index: usize) -> bool {
-        let from_outside = |it: usize| {
-            self.thread.messages.get(it).is_some_and(|it| matches!(it.role, Role::User | Role::System))
+        let from_outside = |index: usize| {
+            self.thread
+                .messages
+                .get(index)
+                .is_some_and(|message| matches!(message.role, Role::User | Role::System))
         };
         self.may_end_before(index)
             && from_outside(index)
             && (index == self.window.own_messages_from()
-                || index.checked_sub(1).is_some_and(|it| !from_outside(it)))
+                || index.checked_sub(1).is_some_and(|before| !from_outside(before)))
     }
 
     /// Returns the request for a summary of the messages after the latest summary, at most up to `upto` and at most as
@@ -192,14 +199,14 @@ impl<S: Strategy> Progress<S> {
         let own = self.engine.nodes.get(SUMMARISE_NODE).cloned().unwrap_or_default();
         let model = own.model.as_ref().or(self.window.settings().summary_model.as_ref()).unwrap_or(model);
         let window = self.window.of(model);
-        let from = self.window.summary().map_or(0, |it| it.upto);
+        let from = self.window.summary().map_or(0, |summary| summary.upto);
         let words = summary_tokens(window).min(summary_tokens(for_window)) / 2;
         let built_in = SUMMARISE_PROMPT.replace("{words}", &words.to_string());
         let system = match &own.prompt {
             Some(text) => text.replace("{prompt}", &built_in).replace("{words}", &words.to_string()),
             None => built_in,
         };
-        let ends = || (from + 1..=upto).filter(|it| *it == upto || self.may_end_before(*it));
+        let ends = || (from + 1..=upto).filter(|end| *end == upto || self.may_end_before(*end));
         let chat = |end, tool_result_tokens| Request::Chat {
             model: model.clone(),
             system: system.clone(),
@@ -214,7 +221,7 @@ impl<S: Strategy> Progress<S> {
             parameters: own.parameters(),
         };
         let Some(window) = window else { return Some(chat(upto, None)) };
-        let earlier = self.window.summary().map_or(0, |it| it.tokens(Some(window)));
+        let earlier = self.window.summary().map_or(0, |summary| summary.tokens(Some(window)));
         let room = usable(window, own.max_tokens.map(u64::from))
             .saturating_sub(estimated_tokens(&system) + earlier + 2 * REQUEST_TOKENS);
         let mut shown = self.window.result_tokens(Some(window)).min(room / 4);
@@ -222,12 +229,12 @@ impl<S: Strategy> Progress<S> {
             let mut size = 0;
             let mut next = from;
             let fits = |end: &usize| {
-                size += (next..*end).map(|it| self.text_size(it, shown)).sum::<u64>();
+                size += (next..*end).map(|index| self.text_size(index, shown)).sum::<u64>();
                 next = *end;
                 size <= room
             };
             if let Some(end) = ends().take_while(fits).last() {
-                let longer = (from..end).any(|it| shown < self.window.sizes().of_message(it));
+                let longer = (from..end).any(|index| shown < self.window.sizes().of_message(index));
                 return Some(chat(end, longer.then_some(shown)));
             }
             if shown <= MIN_SHOWN_TOKENS {
@@ -253,7 +260,7 @@ impl<S: Strategy> Progress<S> {
         }
         *tool_result_tokens = Some(view.result_tokens);
         let taken = tool_servers.iter().any(|server| self.has_tool(server, READ_MORE))
-            || tools.iter().any(|it| it == READ_MORE);
+            || tools.iter().any(|name| name == READ_MORE);
         if !tool_servers.is_empty() && !taken {
             tools.push(READ_MORE.to_owned());
         }
@@ -261,7 +268,7 @@ impl<S: Strategy> Progress<S> {
 
     /// Returns true if the server lists a tool of this name.
     pub(super) fn has_tool(&self, server: &str, name: &str) -> bool {
-        self.thread.server_tools.get(server).is_some_and(|tools| tools.iter().any(|it| it.name == name))
+        self.thread.server_tools.get(server).is_some_and(|tools| tools.iter().any(|tool| tool.name == name))
     }
 
     /// Returns the tokens of the messages of a view.
@@ -271,14 +278,14 @@ impl<S: Strategy> Progress<S> {
             return messages;
         }
         let pinned =
-            self.pinned(0..view.range.start).map(|it| self.window.sizes().of_message(it)).sum::<u64>();
-        messages + pinned + self.window.summary().map_or(0, |it| it.tokens(view.window))
+            self.pinned(0..view.range.start).map(|index| self.window.sizes().of_message(index)).sum::<u64>();
+        messages + pinned + self.window.summary().map_or(0, |summary| summary.tokens(view.window))
     }
 
     /// Returns an upper bound of the tokens of everything but the messages, which costs nothing to compute.
     fn upper_bound(&self, request: &Request) -> u64 {
         let Request::Chat { system, tool_servers, tools, response_schema, .. } = request else { return 0 };
-        let servers: u64 = tool_servers.iter().map(|it| self.window.tools(it)).sum();
+        let servers: u64 = tool_servers.iter().map(|server| self.window.tools(server)).sum();
         let own = tools.iter().map(|_| OWN_TOOL_TOKENS).sum::<u64>();
         let schema = response_schema.as_ref().map_or(0, |_| SCHEMA_TOKENS);
         system.len() as u64 + servers + own + schema + REQUEST_TOKENS + OWN_TOOL_TOKENS
@@ -291,9 +298,9 @@ impl<S: Strategy> Progress<S> {
         };
         let node = place.map(S::node);
         let schema = response_schema.as_ref().and_then(|_| node?.schema());
-        let own = node.filter(|_| !tools.is_empty()).map(|it| it.tools()).unwrap_or_default();
+        let own = node.filter(|_| !tools.is_empty()).map(|node| node.tools()).unwrap_or_default();
         let system = estimated_tokens(system);
-        let tools = tool_servers.iter().map(|it| self.window.tools(it)).sum::<u64>()
+        let tools = tool_servers.iter().map(|server| self.window.tools(server)).sum::<u64>()
             + own.iter().map(crate::context::tool_tokens).sum::<u64>()
             + crate::context::tool_tokens(&crate::context::read_more_tool())
             + schema.as_ref().map_or(0, crate::context::value_tokens);
@@ -306,12 +313,13 @@ impl<S: Strategy> Progress<S> {
         let Request::Chat { model, context, summarised, tool_result_tokens, .. } = request else { return 0 };
         let Room { system, tools, .. } = self.room(place, request, u64::MAX);
         let (result_tokens, window) = (tool_result_tokens.unwrap_or(u64::MAX), self.window.of(model));
-        let summary = self.window.summary().filter(|_| *summarised).map_or(0, |it| it.tokens(window));
+        let summary =
+            self.window.summary().filter(|_| *summarised).map_or(0, |summary| summary.tokens(window));
         let messages = match place {
             Some(_) => {
                 self.size(&View { range: context.clone(), summarised: *summarised, result_tokens, window })
             }
-            None => context.clone().map(|it| self.text_size(it, result_tokens)).sum::<u64>() + summary,
+            None => context.clone().map(|index| self.text_size(index, result_tokens)).sum::<u64>() + summary,
         };
         system + tools + messages + REQUEST_TOKENS
     }
@@ -320,7 +328,8 @@ impl<S: Strategy> Progress<S> {
         let Request::Chat { model, .. } = request else { return String::new() };
         let Room { window, system, tools, messages: _ } = room;
         let reply = window - usable(*window, reply_tokens(request));
-        let own: u64 = self.pinned(0..whole.range.end).map(|it| self.window.sizes().of_message(it)).sum();
+        let own: u64 =
+            self.pinned(0..whole.range.end).map(|index| self.window.sizes().of_message(index)).sum();
         let rest = self.size(whole).saturating_sub(own);
         format!(
             "the request does not fit into the context window of {model}: it takes {window} tokens, of which {reply} are for \
@@ -340,5 +349,5 @@ impl<S: Strategy> Progress<S> {
 /// Returns the tokens that the request allows its reply, if it limits them.
 fn reply_tokens(request: &Request) -> Option<u64> {
     let Request::Chat { parameters, .. } = request else { return None };
-    parameters.as_ref().and_then(|it| it.max_tokens).map(u64::from)
+    parameters.as_ref().and_then(|parameters| parameters.max_tokens).map(u64::from)
 }

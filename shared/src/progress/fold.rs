@@ -92,7 +92,7 @@ impl<S: Strategy> Progress<S> {
         let state = self.state_after(&forked.facts)?;
         // The tasks belong to the source thread.
         if let Phase::AwaitingResponses(_, _, slots) | Phase::Failed(_, _, slots, _) = &mut self.at {
-            slots.iter_mut().for_each(|it| it.task = None);
+            slots.iter_mut().for_each(|slot| slot.task = None);
         }
         self.configure(&forked.config)?;
         if let Some(budget) = &forked.budget {
@@ -152,11 +152,11 @@ impl<S: Strategy> Progress<S> {
             None => TurnSoFar::default(),
         };
         // The turn of the answer has a budget of its own.
-        causes.retain(|it| !it.is_budget());
+        causes.retain(|cause| !cause.is_budget());
         let time = started.time.clone();
         self.thread.turn = TurnSoFar { time, from, outcome, causes, tool_ran, ..TurnSoFar::default() };
         self.window.begin_turn(from, &started.messages);
-        started.messages.iter().cloned().for_each(|it| self.say(it));
+        started.messages.iter().cloned().for_each(|message| self.say(message));
         self.turn = Some(started.turn);
         if resume.is_none() {
             S::begin_turn(&mut self.thread.state);
@@ -250,10 +250,10 @@ impl<S: Strategy> Progress<S> {
     /// node issues its requests again, and keeps the answers that it has.
     fn return_after_refusal(&mut self) {
         let Phase::AwaitingResponses(place, _, slots) = &self.at else { return };
-        let waits = |it: &Slot| {
-            it.can_move() || matches!(it.state, SlotState::InDoubt(_) | SlotState::AwaitingInput(_))
+        let waits = |slot: &Slot| {
+            slot.can_move() || matches!(slot.state, SlotState::InDoubt(_) | SlotState::AwaitingInput(_))
         };
-        if slots.iter().any(waits) || !slots.iter().any(|it| it.state == SlotState::TooLarge) {
+        if slots.iter().any(waits) || !slots.iter().any(|slot| slot.state == SlotState::TooLarge) {
             return;
         }
         let place = *place;
@@ -267,22 +267,21 @@ impl<S: Strategy> Progress<S> {
     fn fold_slot(&mut self, event: &Event) -> bool {
         let exceeded = if let Event::Abandoned(_) = event { self.budget_exceeded() } else { None };
         let Phase::AwaitingResponses(_, _, slots) = &mut self.at else { return false };
-        let Some(slot) = event.slot().and_then(|it| slots.get_mut(it)) else { return false };
+        let Some(slot) = event.slot().and_then(|slot| slots.get_mut(slot)) else { return false };
         let cause = lacking(slot, event, exceeded);
         let Some(mut state) = slot.after(event) else { return false };
         if let Event::Abandoned(_) = event {
             self.abandoned_tasks.extend(slot.open_task());
         }
         self.thread.turn.causes.extend(cause);
-        if let (Event::Answered(it), Some(server)) = (event, slot.request.server())
-            && !matches!(it.response, Response::Output(ToolOutput::Refused(_)))
+        if let (Event::Answered(answered), Some(server)) = (event, slot.request.server())
+            && !matches!(answered.response, Response::Output(ToolOutput::Refused(_)))
         {
-            let is_of =
-                |it: &Cause| matches!(it, Cause::McpUnreachable(of) | Cause::PinChanged(of) if of == server);
-            self.thread.turn.causes.retain(|it| !is_of(it));
+            let is_of = |cause: &Cause| matches!(cause, Cause::McpUnreachable(of) | Cause::PinChanged(of) if of == server);
+            self.thread.turn.causes.retain(|cause| !is_of(cause));
         }
         if let (Event::Answered(answered), Request::CallTool { server, .. }) = (event, &slot.request)
-            && let Some(session) = answered.extras.as_ref().and_then(|it| it.session.as_ref())
+            && let Some(session) = answered.extras.as_ref().and_then(|extras| extras.session.as_ref())
             && let Some(before) = self.sessions.insert(server.clone(), session.clone())
             && before != *session
             && let SlotState::Answered(Response::Output(output)) = &state
@@ -309,7 +308,7 @@ impl<S: Strategy> Progress<S> {
             slot.attempted_seq = Some(self.seq);
         }
         if let Event::Answered(answered) = event {
-            slot.images = answered.extras.iter().flat_map(|it| it.attachments().cloned()).collect();
+            slot.images = answered.extras.iter().flat_map(|extras| extras.attachments().cloned()).collect();
         }
         slot.state = state;
         let add = match slot.request {
@@ -324,8 +323,8 @@ impl<S: Strategy> Progress<S> {
             | Request::Index { .. }
             | Request::Simulate(_) => UsageTotal::add,
         };
-        if let Event::Answered(it) = event {
-            self.count(add, it.usage.as_ref().unwrap_or(&Usage::default()));
+        if let Event::Answered(answered) = event {
+            self.count(add, answered.usage.as_ref().unwrap_or(&Usage::default()));
         }
         if let Event::AttemptFailed(AttemptFailed { usage: Some(usage), .. }) = event {
             // An attempt without a response contributes nothing but its time.
@@ -348,10 +347,12 @@ impl<S: Strategy> Progress<S> {
         let at = match &decided.to {
             Goto::Node(node) => Phase::Ready(read(&Value::from(node.as_str()))?),
             Goto::End => Phase::Idle,
-            Goto::Interrupt(it) => Phase::AwaitingAnswer(it.clone(), read(&Value::from(it.resume.as_str()))?),
+            Goto::Interrupt(interrupt) => {
+                Phase::AwaitingAnswer(interrupt.clone(), read(&Value::from(interrupt.resume.as_str()))?)
+            }
         };
         let facts: Vec<S::Fact> = decided.facts.iter().map(read).collect::<Result<_, _>>()?;
-        decided.messages.iter().cloned().for_each(|it| self.say(it));
+        decided.messages.iter().cloned().for_each(|message| self.say(message));
         self.window.end_node();
         if decided.to == Goto::End {
             self.thread.turn.outcome = decided.outcome.clone().unwrap_or_default();
@@ -381,7 +382,7 @@ impl<S: Strategy> Progress<S> {
 
     /// Adds a result for every open tool call, because no model accepts a call without a result.
     fn settle(&mut self, reason: &str) {
-        self.open_calls(reason).into_iter().for_each(|it| self.say(it));
+        self.open_calls(reason).into_iter().for_each(|message| self.say(message));
     }
 
     /// Returns the results for the open tool calls.
@@ -391,9 +392,9 @@ impl<S: Strategy> Progress<S> {
             Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Ready(_) => &[],
         };
         let fate = |call: &ToolCall| {
-            let same = |it: &&Slot| matches!(&it.request, Request::CallTool { call: asked, .. } | Request::ReadMore { call: asked, .. } if asked.id == call.id);
+            let same = |slot: &&Slot| matches!(&slot.request, Request::CallTool { call: asked, .. } | Request::ReadMore { call: asked, .. } if asked.id == call.id);
             let slot = slots.iter().find(same);
-            match slot.map(|it| &it.state) {
+            match slot.map(|slot| &slot.state) {
                 Some(SlotState::Answered(Response::Output(output))) => output.model_text(),
                 Some(SlotState::Answered(Response::Unavailable { reason })) => reason.clone(),
                 _ if slot.is_some_and(Slot::may_have_happened) => {
@@ -402,12 +403,12 @@ impl<S: Strategy> Progress<S> {
                 _ => format!("not carried out: {reason}"),
             }
         };
-        let last = self.thread.messages.iter().rposition(|it| it.role == Role::Assistant);
+        let last = self.thread.messages.iter().rposition(|message| message.role == Role::Assistant);
         let Some(last) = last else { return Vec::new() };
         let answered: Vec<&str> =
             self.thread.messages[last..].iter().filter_map(|it| it.tool_call_id.as_deref()).collect();
         let open =
-            self.thread.messages[last].tool_calls.iter().filter(|it| !answered.contains(&it.id.as_str()));
+            self.thread.messages[last].tool_calls.iter().filter(|call| !answered.contains(&call.id.as_str()));
         open.map(|call| Message::tool(call, fate(call))).collect()
     }
 }

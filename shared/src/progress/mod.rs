@@ -25,7 +25,6 @@ use self::{
 };
 
 use crate::{
-    budget::Budget,
     effect::UnexpectedResponse,
     elicitation::{InputResponses, InvalidAnswer},
     event::{Decided, Event, Goto, InputProvided, Interrupt, Summarised, TurnKind, TurnStarted, Unreadable},
@@ -34,7 +33,6 @@ use crate::{
     outcome::{Outcome, OutcomeKind},
     request::{Request, Response},
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
-    usage::UsageTotal,
 };
 
 /// Next step of a thread.
@@ -176,7 +174,7 @@ impl<P: serde::Serialize + serde::de::DeserializeOwned> Place<P> {
 const SESSION_LOST: &str = "[the server started a new session and may have forgotten earlier calls]";
 
 /// Result of a call in doubt that a person has left unresolved. A strategy that repeats failed calls checks for it.
-pub(crate) const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
+pub const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
 
 /// Error of a log that no thread of this strategy could have written.
 #[derive(Debug, thiserror::Error)]
@@ -219,18 +217,8 @@ impl<S: Strategy> Clone for Progress<S> {
 impl<S: Strategy> Progress<S> {
     /// Creates a thread with an empty log.
     pub fn new() -> Self {
-        let thread = Thread {
-            config: S::Config::default(),
-            servers: BTreeMap::new(),
-            messages: Vec::new(),
-            server_tools: BTreeMap::new(),
-            turn: TurnSoFar::default(),
-            budget: Budget::default(),
-            usage: UsageTotal::default(),
-            state: S::State::default(),
-        };
         Self {
-            thread,
+            thread: Thread::default(),
             tenant: String::new(),
             turn: None,
             sessions: BTreeMap::new(),
@@ -291,12 +279,12 @@ impl<S: Strategy> Progress<S> {
             }
             Phase::AwaitingResponses(place, asked, slots) => {
                 if let Some(event) =
-                    slots.iter().enumerate().find_map(|(nth, it)| self.verdict(*place, nth, it))
+                    slots.iter().enumerate().find_map(|(nth, slot)| self.verdict(*place, nth, slot))
                 {
                     return Ok(Next::Append(event));
                 }
                 let due: Vec<PendingRequest> =
-                    slots.iter().enumerate().filter_map(|(n, it)| self.pending(*asked, n, it)).collect();
+                    slots.iter().enumerate().filter_map(|(n, slot)| self.pending(*asked, n, slot)).collect();
                 if let (Some(first), Some(exceeded)) = (due.first(), self.budget_exceeded()) {
                     return Ok(Next::Append(self.withhold(*place, first, &slots[first.slot], exceeded)?));
                 }
@@ -326,27 +314,27 @@ impl<S: Strategy> Progress<S> {
         for request in &mut requests {
             if let Request::CallTool { server, call } = request
                 && let Some(tool) =
-                    self.thread.tool_called(server, &call.name).filter(|it| it.name != call.name)
+                    self.thread.tool_called(server, &call.name).filter(|tool| tool.name != call.name)
             {
                 call.name.clone_from(&tool.name);
             }
         }
-        requests.into_iter().map(|it| self.answered_by_log(it)).collect()
+        requests.into_iter().map(|request| self.answered_by_log(request)).collect()
     }
 
-    fn pending(&self, asked_seq: usize, slot: usize, it: &Slot) -> Option<PendingRequest> {
-        let open = matches!(it.state, SlotState::Open | SlotState::Attempted);
-        let has_schema = matches!(it.request, Request::Chat { response_schema: Some(_), .. });
+    fn pending(&self, asked_seq: usize, slot: usize, state: &Slot) -> Option<PendingRequest> {
+        let open = matches!(state.state, SlotState::Open | SlotState::Attempted);
+        let has_schema = matches!(state.request, Request::Chat { response_schema: Some(_), .. });
         open.then(|| PendingRequest {
             slot,
             asked_seq,
-            safety: self.safety(&it.request),
-            request: it.request.clone(),
-            failures: it.failures,
-            attempts: it.attempts,
-            previous_error: it.error.clone().filter(|_| has_schema),
-            task: it.task.clone(),
-            input_responses: it.input_responses.clone(),
+            safety: self.safety(&state.request),
+            request: state.request.clone(),
+            failures: state.failures,
+            attempts: state.attempts,
+            previous_error: state.error.clone().filter(|_| has_schema),
+            task: state.task.clone(),
+            input_responses: state.input_responses.clone(),
         })
     }
 
@@ -364,7 +352,10 @@ impl<S: Strategy> Progress<S> {
         messages: Vec<Message>,
     ) -> Result<Event, MessageRejected> {
         if let (Some(input), Policy::Auto | Policy::Answer) = (self.pending_input(), policy) {
-            let words = messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content);
+            let words = messages
+                .iter()
+                .rfind(|message| message.role == Role::User)
+                .map_or("", |message| &message.content);
             let response = input.elicitation.read(words).map_err(MessageRejected::InvalidAnswer)?;
             let (slot, name) = (input.slot, input.name.to_owned());
             return Ok(
@@ -422,7 +413,7 @@ impl<S: Strategy> Progress<S> {
     fn outcome_with(&self, last: Outcome) -> Option<Outcome> {
         let TurnSoFar { outcome, causes, .. } = &self.thread.turn;
         let mut all = self.judged(last.and(outcome));
-        causes.iter().for_each(|it| all.add(OutcomeKind::Partial, it.clone()));
+        causes.iter().for_each(|cause| all.add(OutcomeKind::Partial, cause.clone()));
         (!all.is_answered()).then_some(all)
     }
 
@@ -434,11 +425,12 @@ impl<S: Strategy> Progress<S> {
     /// Attaches the images of tool results to the messages that hold the results.
     fn attach_images(&self, messages: &mut [Message]) {
         let Phase::AwaitingResponses(_, _, slots) = &self.at else { return };
-        let with_images = slots.iter().filter(|it| !it.images.is_empty());
+        let with_images = slots.iter().filter(|slot| !slot.images.is_empty());
         for slot in with_images {
             let Request::CallTool { call, .. } = &slot.request else { continue };
-            let is_result =
-                |it: &&mut Message| it.role == Role::Tool && it.tool_call_id.as_ref() == Some(&call.id);
+            let is_result = |message: &&mut Message| {
+                message.role == Role::Tool && message.tool_call_id.as_ref() == Some(&call.id)
+            };
             if let Some(result) = messages.iter_mut().find(is_result) {
                 result.attachments.extend(slot.images.iter().cloned());
             }
@@ -452,11 +444,11 @@ impl<S: Strategy> Progress<S> {
         let facts = facts.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
         let to = match (to, question) {
             (Edge::To(node), _) => Goto::Node(name(&node)),
-            (Edge::Ask(resume), Some(it)) => Goto::Interrupt(Interrupt {
-                kind: it.kind,
-                question: it.question,
-                open_ended: it.open_ended && !it.options.is_empty(),
-                options: it.options,
+            (Edge::Ask(resume), Some(question)) => Goto::Interrupt(Interrupt {
+                kind: question.kind,
+                question: question.question,
+                open_ended: question.open_ended && !question.options.is_empty(),
+                options: question.options,
                 elicitation: None,
                 resume: name(&resume),
             }),
@@ -464,7 +456,7 @@ impl<S: Strategy> Progress<S> {
         };
         let outcome = match to {
             Goto::End => self.outcome_with(outcome.unwrap_or_default()),
-            Goto::Node(_) | Goto::Interrupt(_) => outcome.map(|it| self.judged(it)),
+            Goto::Node(_) | Goto::Interrupt(_) => outcome.map(|outcome| self.judged(outcome)),
         };
         Ok(Decided { node: name(&place), messages, facts, reason, to, budget_exceeded: None, outcome }.into())
     }
@@ -483,7 +475,7 @@ impl<P: serde::Serialize + serde::de::DeserializeOwned> Phase<P> {
             Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Failed(..) => false,
             Phase::Ready(place) => is_node(place, &decided.node),
             Phase::AwaitingResponses(place, _, slots) => {
-                let answered = || slots.iter().all(|it| it.answer().is_some());
+                let answered = || slots.iter().all(|slot| slot.answer().is_some());
                 place.is_named(&decided.node) && (decided.budget_exceeded.is_some() || answered())
             }
         }
@@ -492,8 +484,8 @@ impl<P: serde::Serialize + serde::de::DeserializeOwned> Phase<P> {
 
 /// Returns the event that accepts the answer to a request for a summary.
 fn summarised(slots: &[Slot]) -> Event {
-    let upto = slots.iter().find_map(|it| {
-        let Request::Chat { context, .. } = &it.request else { return None };
+    let upto = slots.iter().find_map(|slot| {
+        let Request::Chat { context, .. } = &slot.request else { return None };
         Some(context.end)
     });
     Summarised { upto: upto.unwrap_or_default() }.into()
@@ -502,7 +494,7 @@ fn summarised(slots: &[Slot]) -> Event {
 /// Returns true if this name stands for the node: the name that it has now, or an earlier one that serde still reads.
 fn is_node<P: serde::Serialize + serde::de::DeserializeOwned>(place: &P, wanted: &str) -> bool {
     let now = name(place);
-    now == wanted || read::<P>(&Value::from(wanted)).is_ok_and(|it| name(&it) == now)
+    now == wanted || read::<P>(&Value::from(wanted)).is_ok_and(|place| name(&place) == now)
 }
 
 /// Returns a node's name as written in the log.

@@ -55,7 +55,7 @@ impl<S: Strategy> Progress<S> {
             }
             other => (other, None),
         };
-        let rounds = slots.get(slot).map_or(0, |it| it.rounds);
+        let rounds = slots.get(slot).map_or(0, |slot| slot.rounds);
         let fault = match outcome {
             Ok((Response::Working { task, .. }, _)) => return TaskStarted { slot, task }.into(),
             Ok((Response::InputRequired { input_requests, request_state }, _))
@@ -80,7 +80,7 @@ impl<S: Strategy> Progress<S> {
             },
             Err(fault) => fault,
         };
-        let safety = slots.get(slot).map_or(Safety::Read, |it| self.safety(&it.request));
+        let safety = slots.get(slot).map_or(Safety::Read, |slot| self.safety(&slot.request));
         let retry_after_ms = match fault.kind {
             FaultKind::InDoubt { .. } | FaultKind::Unavailable { sent: true, .. }
                 if safety == Safety::Write =>
@@ -93,7 +93,7 @@ impl<S: Strategy> Progress<S> {
                 Some(retry_after_ms.unwrap_or_default().max(backoff_ms))
             }
             FaultKind::ContextExceeded { context_tokens } => {
-                let request = slots.get(slot).map(|it| &it.request);
+                let request = slots.get(slot).map(|slot| &slot.request);
                 if let Some(request @ Request::Chat { .. }) = request {
                     let tokens = self.learned(*place, request, context_tokens);
                     return AttemptFailed {
@@ -101,7 +101,7 @@ impl<S: Strategy> Progress<S> {
                         error: fault.error,
                         retry_after_ms: Some(0),
                         in_doubt: false,
-                        usage: fault.usage.map(|it| *it),
+                        usage: fault.usage.map(|boxed| *boxed),
                         waiting: false,
                         attempts_max: None,
                         pin_changed: false,
@@ -121,7 +121,7 @@ impl<S: Strategy> Progress<S> {
             }
         };
         let in_doubt = may_have_happened && safety != Safety::Read;
-        let usage = fault.usage.map(|it| *it);
+        let usage = fault.usage.map(|boxed| *boxed);
         let Fault { error, pin_changed, .. } = fault;
         AttemptFailed {
             slot,
@@ -165,7 +165,7 @@ impl<S: Strategy> Progress<S> {
         response: &Response,
     ) -> Result<(), String> {
         self.check(place, response).map_err(|refused| refused.to_string())?;
-        let may_repeat = slot.is_some_and(|it| it.attempts + 1 < it.attempts_max);
+        let may_repeat = slot.is_some_and(|slot| slot.attempts + 1 < slot.attempts_max);
         match (place, response) {
             (Place::Summarise(_), Response::Reply(reply))
                 if may_repeat && reply.content.trim().is_empty() =>
@@ -186,7 +186,7 @@ impl<S: Strategy> Progress<S> {
             Place::Summarise(_) => None,
         };
         let issued = self.issued_tokens(node, request);
-        match named.filter(|it| NAMED_MIN <= *it) {
+        match named.filter(|length| NAMED_MIN <= *length) {
             Some(named) if named < issued => named,
             Some(_) => issued * 3 / 4,
             None => issued * 2 / 3,
@@ -243,8 +243,8 @@ impl<S: Strategy> Progress<S> {
         let (Phase::AwaitingResponses(_, _, slots) | Phase::Failed(_, _, slots, _)) = &self.at else {
             return Vec::new();
         };
-        let open = |it: &Slot| it.may_have_happened() && !matches!(it.state, SlotState::InDoubt(_));
-        slots.iter().enumerate().filter(|(_, it)| open(it)).map(|(nth, _)| nth).collect()
+        let open = |slot: &Slot| slot.may_have_happened() && !matches!(slot.state, SlotState::InDoubt(_));
+        slots.iter().enumerate().filter(|(_, slot)| open(slot)).map(|(nth, _)| nth).collect()
     }
 
     /// Returns the last attempt of the request at `slot`.
@@ -260,7 +260,7 @@ impl<S: Strategy> Progress<S> {
         match request {
             Request::CallTool { server, call } => {
                 let tools = self.thread.server_tools.get(server).map_or(&[][..], Vec::as_slice);
-                tools.iter().find(|it| it.name == call.name).map_or(Safety::Write, |it| it.safety)
+                tools.iter().find(|tool| tool.name == call.name).map_or(Safety::Write, |tool| tool.safety)
             }
             // Indexing the same content twice changes nothing, so the update needs no protection from repetition.
             Request::Chat { .. }

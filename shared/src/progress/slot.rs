@@ -145,58 +145,60 @@ impl Slot {
                 self.in_doubt = true;
                 Some(SlotState::Attempted)
             }
-            (Event::TaskStarted(it), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_))
+            (Event::TaskStarted(started), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_))
                 if self.task.is_none() =>
             {
                 self.in_doubt |= self.state != SlotState::Open;
-                self.task = Some(it.task.clone());
+                self.task = Some(started.task.clone());
                 Some(SlotState::Open)
             }
             // A late answer settles a doubt as a person would.
-            (Event::Answered(it), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_)) => {
-                Some(SlotState::Answered(it.response.clone()))
+            (Event::Answered(answered), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_)) => {
+                Some(SlotState::Answered(answered.response.clone()))
             }
-            (Event::AttemptFailed(it), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_))
-                if !matches!(self.state, SlotState::InDoubt(_)) || self.is_settled_by(it) =>
-            {
+            (
+                Event::AttemptFailed(failed),
+                SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_),
+            ) if !matches!(self.state, SlotState::InDoubt(_)) || self.is_settled_by(failed) => {
                 self.failures += 1;
-                self.attempts += u32::from(!it.waiting);
-                self.attempts_max = it.attempts_max.unwrap_or(super::ATTEMPTS_MAX);
-                self.in_doubt |= it.in_doubt;
-                self.error = Some(it.error.clone());
-                self.task.take_if(|_| !it.waiting);
-                self.pin_changed = it.pin_changed;
-                Some(match (it.context_tokens, it.retry_after_ms) {
+                self.attempts += u32::from(!failed.waiting);
+                self.attempts_max = failed.attempts_max.unwrap_or(super::ATTEMPTS_MAX);
+                self.in_doubt |= failed.in_doubt;
+                self.error = Some(failed.error.clone());
+                self.task.take_if(|_| !failed.waiting);
+                self.pin_changed = failed.pin_changed;
+                Some(match (failed.context_tokens, failed.retry_after_ms) {
                     (Some(_), _) if matches!(self.request, Request::Chat { .. }) => SlotState::TooLarge,
                     (_, Some(_)) => SlotState::Open,
                     (_, None) => SlotState::NotRetryable,
                 })
             }
-            (Event::Abandoned(it), SlotState::Open | SlotState::Attempted | SlotState::NotRetryable) => {
-                Some(SlotState::Answered(Response::Unavailable { reason: it.reason.clone() }))
-            }
-            (Event::InputRequired(it), SlotState::Open | SlotState::Attempted) => {
+            (
+                Event::Abandoned(abandoned),
+                SlotState::Open | SlotState::Attempted | SlotState::NotRetryable,
+            ) => Some(SlotState::Answered(Response::Unavailable { reason: abandoned.reason.clone() })),
+            (Event::InputRequired(required), SlotState::Open | SlotState::Attempted) => {
                 self.rounds += 1;
                 self.attempts = 0;
                 self.input_responses = Some(InputResponses {
-                    request_state: it.request_state.clone(),
+                    request_state: required.request_state.clone(),
                     responses: BTreeMap::new(),
                 });
-                Some(awaiting(it.input_requests.clone()))
+                Some(awaiting(required.input_requests.clone()))
             }
-            (Event::InputProvided(it), SlotState::AwaitingInput(forms)) => {
+            (Event::InputProvided(provided), SlotState::AwaitingInput(forms)) => {
                 let mut left = forms.clone();
-                left.remove(&it.name)?;
+                left.remove(&provided.name)?;
                 let input_responses = self.input_responses.get_or_insert_default();
-                input_responses.responses.insert(it.name.clone(), it.response.clone());
+                input_responses.responses.insert(provided.name.clone(), provided.response.clone());
                 Some(awaiting(left))
             }
-            (Event::InDoubt(it), SlotState::Open | SlotState::Attempted | SlotState::NotRetryable)
+            (Event::InDoubt(in_doubt), SlotState::Open | SlotState::Attempted | SlotState::NotRetryable)
                 if self.may_have_happened() =>
             {
-                Some(SlotState::InDoubt(it.reason.clone()))
+                Some(SlotState::InDoubt(in_doubt.reason.clone()))
             }
-            (Event::Reconciled(it), SlotState::InDoubt(_)) => Some(match &it.verdict {
+            (Event::Reconciled(reconciled), SlotState::InDoubt(_)) => Some(match &reconciled.verdict {
                 Verdict::Happened { result } => {
                     SlotState::Answered(Response::Output(ToolOutput::Ok(result.clone())))
                 }

@@ -42,8 +42,8 @@ impl<S: Strategy> Progress<S> {
                 RunStatus::Failed { node: place.name(), reason: reason.clone() }
             }
             Phase::AwaitingResponses(place, _, slots) => {
-                let doubted = |(n, it): (usize, &Slot)| match &it.state {
-                    SlotState::InDoubt(reason) => Some((n, it.request.clone(), reason.clone())),
+                let doubted = |(n, slot): (usize, &Slot)| match &slot.state {
+                    SlotState::InDoubt(reason) => Some((n, slot.request.clone(), reason.clone())),
                     SlotState::Open
                     | SlotState::Attempted
                     | SlotState::AwaitingInput(_)
@@ -66,13 +66,13 @@ impl<S: Strategy> Progress<S> {
     /// Returns the next input that a tool requires, if the thread waits for one. Calls in doubt are settled first.
     pub(super) fn pending_input(&self) -> Option<PendingInput<'_>> {
         let Phase::AwaitingResponses(_, _, slots) = &self.at else { return None };
-        if slots.iter().any(|it| it.can_move() || matches!(it.state, SlotState::InDoubt(_))) {
+        if slots.iter().any(|slot| slot.can_move() || matches!(slot.state, SlotState::InDoubt(_))) {
             return None;
         }
-        slots.iter().enumerate().find_map(|(slot, it)| {
-            let SlotState::AwaitingInput(requests) = &it.state else { return None };
+        slots.iter().enumerate().find_map(|(slot, pending)| {
+            let SlotState::AwaitingInput(requests) = &pending.state else { return None };
             let (name, elicitation) = requests.first_key_value()?;
-            Some(PendingInput { slot, request: &it.request, name, elicitation })
+            Some(PendingInput { slot, request: &pending.request, name, elicitation })
         })
     }
 

@@ -92,7 +92,7 @@ impl Window {
     /// Returns the maximum size of a tool result for a model with this window: as set, and at most a quarter of it.
     pub(super) fn result_tokens(&self, window: Option<u64>) -> u64 {
         let set = self.settings.tool_result_tokens.unwrap_or(TOOL_RESULT_TOKENS);
-        window.map_or(set, |it| set.min(it / 4)).max(crate::context::MIN_SHOWN_TOKENS)
+        window.map_or(set, |size| set.min(size / 4)).max(crate::context::MIN_SHOWN_TOKENS)
     }
 
     pub(super) fn sizes(&self) -> &Sizes {
@@ -122,7 +122,7 @@ impl Window {
     /// Begins a turn with `messages`, at this index: the person's own are those after the last one of a model or a tool.
     pub(super) fn begin_turn(&mut self, from: usize, messages: &[Message]) {
         let earlier = messages.iter().rposition(|it| matches!(it.role, Role::Assistant | Role::Tool));
-        self.own_messages_from = from + earlier.map_or(0, |it| it + 1);
+        self.own_messages_from = from + earlier.map_or(0, |at| at + 1);
         self.end_node();
     }
 
@@ -198,8 +198,8 @@ impl<S: Strategy> Progress<S> {
     /// Returns true if a pending request offers [`READ_MORE`].
     pub(crate) fn reads_more(&self) -> bool {
         let Phase::AwaitingResponses(_, _, slots) = &self.at else { return false };
-        let offers = |it: &Request| matches!(it, Request::Chat { tools, .. } if tools.iter().any(|it| it == READ_MORE));
-        slots.iter().any(|it| offers(&it.request))
+        let offers = |request: &Request| matches!(request, Request::Chat { tools, .. } if tools.iter().any(|name| name == READ_MORE));
+        slots.iter().any(|slot| offers(&slot.request))
     }
 
     /// Returns the indexes in `range` of the messages of this turn that are shown beside a summary: the person's own, and
@@ -207,7 +207,7 @@ impl<S: Strategy> Progress<S> {
     pub(super) fn pinned(&self, range: Range<usize>) -> impl Iterator<Item = usize> + '_ {
         let (turn, own) = (self.thread.turn.from, self.window.own_messages_from);
         (range.start.max(turn)..range.end).filter(move |index| {
-            match self.thread.messages.get(*index).map(|it| it.role) {
+            match self.thread.messages.get(*index).map(|message| message.role) {
                 Some(Role::System) => true,
                 Some(Role::User) => own <= *index,
                 Some(Role::Assistant | Role::Tool) | None => false,
@@ -225,7 +225,7 @@ impl<S: Strategy> Progress<S> {
         let range = context.start.min(end)..end;
         if let Phase::AwaitingResponses(Place::Summarise(_), ..) = &self.at {
             let earlier = self.window.summary.as_ref().filter(|_| *summarised);
-            let earlier = earlier.map(|it| it.text(window));
+            let earlier = earlier.map(|summary| summary.text(window));
             return Cow::Owned(vec![self.as_text(range, earlier.as_deref(), *tool_result_tokens)]);
         }
         if !summarised && tool_result_tokens.is_none() {
@@ -233,14 +233,15 @@ impl<S: Strategy> Progress<S> {
         }
         let mut shown: Vec<Message> = Vec::new();
         if *summarised {
-            shown.extend(self.window.summary.as_ref().map(|it| it.message(window)));
-            shown.extend(self.pinned(0..range.start).map(|it| self.thread.messages[it].clone()));
+            shown.extend(self.window.summary.as_ref().map(|summary| summary.message(window)));
+            shown.extend(self.pinned(0..range.start).map(|index| self.thread.messages[index].clone()));
         }
-        let reads_on = tools.iter().any(|it| it == READ_MORE);
+        let reads_on = tools.iter().any(|name| name == READ_MORE);
         shown.extend(range.map(|index| {
             let message = &self.thread.messages[index];
             let tokens = tool_result_tokens.filter(|_| message.role == Role::Tool);
-            let short = tokens.and_then(|it| shortened(&message.content, it, reads_on.then_some(index)));
+            let short =
+                tokens.and_then(|limit| shortened(&message.content, limit, reads_on.then_some(index)));
             match short {
                 Some(content) => Message { content, ..message.clone() },
                 None => message.clone(),
@@ -251,16 +252,17 @@ impl<S: Strategy> Progress<S> {
 
     /// Returns messages as one text, which a model can summarise without taking it for its own conversation.
     fn as_text(&self, range: Range<usize>, earlier: Option<&str>, tokens: Option<u64>) -> Message {
-        let mut text = earlier.map_or(String::new(), |it| format!("The summary so far:\n\n{it}\n\n"));
+        let mut text =
+            earlier.map_or(String::new(), |summary| format!("The summary so far:\n\n{summary}\n\n"));
         text.push_str("The messages:\n");
         for index in range {
             let Message { role, content, tool_calls, .. } = &self.thread.messages[index];
-            let short = tokens.and_then(|it| shortened(content, it, None));
+            let short = tokens.and_then(|limit| shortened(content, limit, None));
             let who = if *role == Role::Tool { format!("result {index}") } else { role.name().to_owned() };
             let _ = write!(text, "\n{who}: {}\n", short.as_deref().unwrap_or(content));
             for call in tool_calls {
                 let arguments = call.arguments.to_string();
-                let short = tokens.and_then(|it| shortened(&arguments, it, None));
+                let short = tokens.and_then(|limit| shortened(&arguments, limit, None));
                 let _ = writeln!(text, "calls {} with {}", call.name, short.unwrap_or(arguments));
             }
         }
@@ -269,7 +271,7 @@ impl<S: Strategy> Progress<S> {
 
     /// Returns the tokens of a message in [`Self::as_text`], with texts of at most `tokens`.
     pub(super) fn text_size(&self, index: usize, tokens: u64) -> u64 {
-        let calls = self.thread.messages.get(index).map_or(0, |it| it.tool_calls.len()) as u64;
+        let calls = self.thread.messages.get(index).map_or(0, |message| message.tool_calls.len()) as u64;
         let most = tokens.saturating_add(TEXT_TOKENS).saturating_mul(calls + 1);
         (self.window.sizes.of_message(index) + TEXT_TOKENS).min(most)
     }

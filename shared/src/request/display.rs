@@ -31,7 +31,7 @@ pub(crate) fn json(value: &Value, full: bool) -> String {
 pub(crate) fn arguments(value: &Value, full: bool) -> String {
     let text = match value {
         Value::Object(fields) => {
-            fields.iter().map(|(name, it)| format!("{name}: {it}")).collect::<Vec<_>>().join(", ")
+            fields.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", ")
         }
         Value::Null => String::new(),
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value.to_string(),
@@ -74,7 +74,7 @@ impl fmt::Display for Request {
             Request::ListPrompts { server } => write!(f, "list prompts of {server}"),
             Request::GetPrompt { server, name, arguments } => {
                 let filled: Vec<String> =
-                    arguments.iter().map(|(name, it)| format!("{name}: {it:?}")).collect();
+                    arguments.iter().map(|(name, value)| format!("{name}: {value:?}")).collect();
                 write!(f, "get prompt {server}.{name}({})", filled.join(", "))
             }
             Request::Describe { server } => write!(f, "describe {server}"),
@@ -86,14 +86,14 @@ impl fmt::Display for Request {
                 (*min_score > 0.0).then(|| write!(f, " · score at least {min_score}")).transpose().map(drop)
             }
             Request::Index { servers, held: _ } => {
-                let changed = servers.values().filter(|it| it.is_some()).count();
+                let changed = servers.values().filter(|hash| hash.is_some()).count();
                 write!(f, "update index: {} servers, {changed} new or changed", servers.len())
             }
             Request::Simulate(Simulation { wait_ms, failures, error, text }) => {
                 write!(f, "simulate")?;
                 (*wait_ms > 0).then(|| write!(f, " · wait {wait_ms} ms")).transpose()?;
                 (*failures > 0).then(|| write!(f, " · fail {failures} times")).transpose()?;
-                error.iter().try_for_each(|it| write!(f, " · fail with {it:?}"))?;
+                error.iter().try_for_each(|error| write!(f, " · fail with {error:?}"))?;
                 (!text.is_empty()).then(|| write!(f, " · echo {text:?}")).transpose().map(drop)
             }
         }
@@ -125,18 +125,20 @@ impl Request {
             1 => write!(f, " · message {}", context.start)?,
             _ => write!(f, " · messages {}–{}", context.start, context.end - 1)?,
         }
-        tool_result_tokens.iter().try_for_each(|it| write!(f, " · tool results up to {it} tokens"))?;
+        tool_result_tokens
+            .iter()
+            .try_for_each(|tokens| write!(f, " · tool results up to {tokens} tokens"))?;
         if !tool_servers.is_empty() || !tools.is_empty() {
-            let of_servers = tool_servers.iter().map(|it| format!("{it}.*"));
+            let of_servers = tool_servers.iter().map(|server| format!("{server}.*"));
             write!(f, " · tools {}", of_servers.chain(tools.iter().cloned()).collect::<Vec<_>>().join(", "))?;
         }
-        response_schema.iter().try_for_each(|it| write!(f, " · answer as {it}"))?;
+        response_schema.iter().try_for_each(|schema| write!(f, " · answer as {schema}"))?;
         match web_search {
             WebSearch::Off => (),
             WebSearch::On => write!(f, " · web search")?,
         }
-        prompt.iter().try_for_each(|it| write!(f, " · prompt {}", it.get(..12).unwrap_or(it)))?;
-        parameters.iter().try_for_each(|it| write!(f, " · {it}"))
+        prompt.iter().try_for_each(|prompt| write!(f, " · prompt {}", prompt.get(..12).unwrap_or(prompt)))?;
+        parameters.iter().try_for_each(|parameter| write!(f, " · {parameter}"))
     }
 }
 
@@ -144,11 +146,11 @@ impl fmt::Display for ModelParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { temperature, max_tokens, reasoning_effort, extra } = self;
         let named = [
-            temperature.map(|it| format!("temperature {it}")),
-            max_tokens.map(|it| format!("max_tokens {it}")),
-            reasoning_effort.as_ref().map(|it| format!("reasoning_effort {it}")),
+            temperature.map(|temperature| format!("temperature {temperature}")),
+            max_tokens.map(|limit| format!("max_tokens {limit}")),
+            reasoning_effort.as_ref().map(|effort| format!("reasoning_effort {effort}")),
         ];
-        let extra = extra.iter().map(|(name, it)| format!("{name} {}", json(it, f.alternate())));
+        let extra = extra.iter().map(|(name, value)| format!("{name} {}", json(value, f.alternate())));
         write!(f, "{}", named.into_iter().flatten().chain(extra).collect::<Vec<_>>().join(" · "))
     }
 }
@@ -159,8 +161,9 @@ impl fmt::Display for Response {
         match self {
             Response::Reply(Reply { content, tool_calls, citations, reasoning, cut_off }) => {
                 let words = (!content.is_empty() || tool_calls.is_empty()).then(|| quoted(content, full));
-                let calls =
-                    tool_calls.iter().map(|it| format!("{}({})", it.name, arguments(&it.arguments, full)));
+                let calls = tool_calls
+                    .iter()
+                    .map(|call| format!("{}({})", call.name, arguments(&call.arguments, full)));
                 write!(f, "{}", words.into_iter().chain(calls).collect::<Vec<_>>().join(" + "))?;
                 citations
                     .iter()
@@ -173,7 +176,7 @@ impl fmt::Display for Response {
                 }
                 Ok(())
             }
-            Response::Tools { tools } => write!(f, "tools: {}", list(tools.iter().map(|it| &*it.name))),
+            Response::Tools { tools } => write!(f, "tools: {}", list(tools.iter().map(|tool| &*tool.name))),
             Response::ToolsUnchanged => write!(f, "tools unchanged"),
             Response::Output(ToolOutput::Ok(text)) => write!(f, "{}", quoted(text, full)),
             Response::Output(ToolOutput::Error(text)) => write!(f, "error {}", quoted(text, full)),
@@ -187,16 +190,18 @@ impl fmt::Display for Response {
                 write!(f, "input required: {}", list(input_requests.keys().map(String::as_str)))
             }
             Response::Prompts { prompts } => {
-                write!(f, "prompts: {}", list(prompts.iter().map(|it| &*it.name)))
+                write!(f, "prompts: {}", list(prompts.iter().map(|prompt| &*prompt.name)))
             }
             Response::Prompt { messages } => {
-                let texts = messages.iter().map(|it| quoted(&it.content, full));
+                let texts = messages.iter().map(|message| quoted(&message.content, full));
                 write!(f, "{}", texts.collect::<Vec<_>>().join(" "))
             }
-            Response::Described(it) => write!(f, "{} {}", it.hash, quoted(&it.text, full)),
+            Response::Described(described) => {
+                write!(f, "{} {}", described.hash, quoted(&described.text, full))
+            }
             Response::SearchResults { hits, ranking } => {
                 let hits: Vec<String> =
-                    hits.iter().map(|it| format!("{} {:.2}", it.server, it.score)).collect();
+                    hits.iter().map(|hit| format!("{} {:.2}", hit.server, hit.score)).collect();
                 let hits = if hits.is_empty() { "no servers found".to_owned() } else { hits.join(", ") };
                 write!(f, "{hits} · ranked by {ranking}")
             }

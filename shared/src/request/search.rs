@@ -48,7 +48,7 @@ impl SearchOptions {
 
 fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let patterns = Vec::<String>::deserialize(deserializer)?;
-    let fits = |it: &String| !it.is_empty() && it.len() <= PATTERN_MAX;
+    let fits = |text: &String| !text.is_empty() && text.len() <= PATTERN_MAX;
     if PATTERNS_MAX < patterns.len() || !patterns.iter().all(fits) {
         let message =
             format!("filter: at most {PATTERNS_MAX} patterns of 1 to {PATTERN_MAX} bytes are allowed");

@@ -1,9 +1,7 @@
 //! Attacks on approvals: no write runs that was not shown to a person, with its payload, and approved.
 
 use serde_json::{Value, json};
-use shared::{
-    Answer, Event, Goto, InterruptKind, Request, Role, Safety, TurnKind, rerun, strategies, visible_line,
-};
+use shared::{Answer, Event, Goto, InterruptKind, Request, Role, Safety, TurnKind, rerun, visible_line};
 
 use crate::fixtures::each_fixture;
 

@@ -1,7 +1,7 @@
 //! Every number of a configuration has bounds, and is refused outside of them.
 
 use serde_json::{Value, json};
-use shared::{Budget, strategies};
+use shared::Budget;
 
 /// Collects every number below a schema with its path.
 fn numbers(schema: &Value, root: &Value, path: &str, found: &mut Vec<(String, Value)>) {

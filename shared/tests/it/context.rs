@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use shared::{
     ContextSettings, DynThread, Event, Fault, FaultKind, Graph, Message, Next, PendingRequest, Policy, Reply,
     Request, Response, Role, RunStatus, SUMMARISE_NODE, Tool, ToolCall, ToolOutput, Usage, replay, rerun,
-    strategies,
 };
 
 /// Endpoint and tools, simulated.

@@ -1,6 +1,6 @@
 //! Runs every strategy against its fixtures.
 
-use shared::{Event, Graph, strategies};
+use shared::{Event, Graph};
 
 strategy_tests::tests!(&strategies::all(), "../fixtures");
 

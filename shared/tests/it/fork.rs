@@ -1,7 +1,7 @@
 //! Effects of `forked` on a thread: existing answers remain, and changes apply from the fork on.
 
 use serde_json::{Value, json};
-use shared::{Budget, Event, Forked, Graph, Limits, Next, Request, RunStatus, replay, rerun, strategies};
+use shared::{Budget, Event, Forked, Graph, Limits, Next, Request, RunStatus, replay, rerun};
 
 use crate::fixtures::each_fixture;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shared::{
     Answered, Attempt, AttemptFailed, DynThread, Event, InputRequired, Next, Reconciled, Response, RunStatus,
-    TaskStarted, ToolOutput, Verdict, strategies,
+    TaskStarted, ToolOutput, Verdict,
 };
 
 /// Returns a thread that asks a person about its call, and the number of the attempt.

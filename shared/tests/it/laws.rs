@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shared::{DynThread, Event, Goto, MessageRejected, Policy, Response, Role, RunStatus, rerun, strategies};
+use shared::{DynThread, Event, Goto, MessageRejected, Policy, Response, Role, RunStatus, rerun};
 
 use crate::fixtures::each_fixture;
 

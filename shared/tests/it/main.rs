@@ -19,3 +19,4 @@ mod purity;
 mod replay;
 mod tasks;
 mod upcasts;
+mod user_message;

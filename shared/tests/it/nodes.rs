@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use shared::{Event, Forked, Graph, Next, Opened, Request, placeholders, prompt_hash, rerun, strategies};
+use shared::{Event, Forked, Graph, Next, Opened, Request, placeholders, prompt_hash, rerun};
 
 use crate::fixtures::each_fixture;
 

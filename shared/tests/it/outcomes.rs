@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::{Cause, Event, Goto, TurnKind, rerun, strategies};
+use shared::{Cause, Event, Goto, TurnKind, rerun};
 
 use crate::fixtures::each_fixture;
 

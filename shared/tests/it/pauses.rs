@@ -1,6 +1,6 @@
 //! Delays before failed attempts are repeated.
 
-use shared::{Event, Fault, FaultKind, Next, Response, strategies};
+use shared::{Event, Fault, FaultKind, Next, Response};
 
 #[test]
 fn no_pause_that_is_named_is_shorter_than_the_one_that_grows() {

@@ -2,8 +2,6 @@
 
 use std::{fs, path::Path};
 
-use shared::strategies;
-
 #[test]
 fn every_prompt_of_a_strategys_folder_is_said() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/strategies");

@@ -1,7 +1,7 @@
 //! Replay reports each difference between the current code and a log: the event, the node and the field.
 
 use serde_json::{Value, json};
-use shared::{Decided, Divergence, Event, Field, Graph, Request, replay, rerun, strategies};
+use shared::{Decided, Divergence, Event, Field, Graph, Request, replay, rerun};
 
 use crate::fixtures::each_fixture;
 

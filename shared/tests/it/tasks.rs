@@ -2,7 +2,7 @@
 
 use shared::{
     AttemptFailed, Cancelled, DynThread, Event, Forked, Next, OpenTask, PendingRequest, RunStatus,
-    TaskStarted, strategies,
+    TaskStarted,
 };
 
 /// Returns a thread whose call became a task.

@@ -193,10 +193,10 @@ impl Store {
     ) -> Result<Option<Batch>, Error> {
         let rows = batches::Entity::find()
             .filter(Column::InputFile.eq(file))
-            .apply_if(tenant, |rows, it| rows.filter(Column::Tenant.eq(it)));
+            .apply_if(tenant, |rows, tenant| rows.filter(Column::Tenant.eq(tenant)));
         let mut rows = rows.all(&self.database.pool).await?.into_iter();
-        let row = rows.find(|it| it.idempotency_key == Some(key_of(&it.tenant, &idempotency.key)));
-        row.map(|it| same(it, &plain(&idempotency.request_hash))).transpose()
+        let row = rows.find(|row| row.idempotency_key == Some(key_of(&row.tenant, &idempotency.key)));
+        row.map(|row| same(row, &plain(&idempotency.request_hash))).transpose()
     }
 
     /// Returns a batch, or `None` if it does not exist.
@@ -220,8 +220,8 @@ impl Store {
         limit: u64,
     ) -> Result<Vec<Batch>, Error> {
         let rows = batches::Entity::find()
-            .apply_if(tenant, |rows, it| rows.filter(Column::Tenant.eq(it)))
-            .apply_if(after, |rows, it| rows.filter(Column::Id.lt(it)))
+            .apply_if(tenant, |rows, tenant| rows.filter(Column::Tenant.eq(tenant)))
+            .apply_if(after, |rows, after| rows.filter(Column::Id.lt(after)))
             .order_by_desc(Column::Id)
             .limit(at_most(limit));
         rows.all(&self.database.pool).await?.into_iter().map(Batch::try_from).collect()
@@ -260,7 +260,7 @@ async fn make(tx: &Transaction, new: NewBatch) -> Result<Option<(Batch, bool)>, 
     }
     let Some(key) = key else { return Ok(None) };
     let known = batches::Entity::find().filter(Column::IdempotencyKey.eq(key)).one(tx).await?;
-    known.map(|it| Ok((same(it, &hash)?, false))).transpose()
+    known.map(|batch| Ok((same(batch, &hash)?, false))).transpose()
 }
 
 /// Returns the batch of a key if it was created by the same request.
@@ -335,7 +335,7 @@ impl TryFrom<batches::Model> for Batch {
         };
         let stopped: Option<Stopped> = row
             .stopped
-            .map(|it| it.parse())
+            .map(|text| text.parse())
             .transpose()
             .map_err(|error| unread("its reason for stopping is unknown", &error))?;
         let status: BatchStatus = row.status.parse().map_err(|error| unread("its status", &error))?;

@@ -86,7 +86,7 @@ mod tests {
 
     fn cut(file: &[u8], piece: usize, line_max: usize) -> Vec<Chunk> {
         let mut cutter = Chunker::new(line_max);
-        let mut chunks: Vec<Chunk> = file.chunks(piece).flat_map(|it| cutter.push(it)).collect();
+        let mut chunks: Vec<Chunk> = file.chunks(piece).flat_map(|part| cutter.push(part)).collect();
         chunks.extend(cutter.finish());
         chunks
     }
@@ -99,17 +99,21 @@ mod tests {
         let file = [&short[..], &long, &short, &huge, &short, b"no end"].concat();
         for piece in [1000, 8192, CHUNK, 5 * CHUNK, file.len()] {
             let chunks = cut(&file, piece, 2 * CHUNK);
-            let back: Vec<u8> = chunks.iter().flat_map(|it| it.data.clone()).collect();
+            let back: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.data.clone()).collect();
             assert!(back == file, "{piece}");
-            assert!(chunks.iter().all(|it| it.data.len() <= 3 * CHUNK), "{piece}");
+            assert!(chunks.iter().all(|chunk| chunk.data.len() <= 3 * CHUNK), "{piece}");
             for (chunk, next) in chunks.iter().zip(&chunks[1..]) {
                 assert_eq!(chunk.ends_line, next.starts_line, "{piece}");
                 assert_eq!(chunk.ends_line, chunk.data.ends_with(b"\n"), "{piece}");
             }
             let pieces = chunks.iter().filter(|it| !it.starts_line || !it.ends_line);
-            assert!(pieces.flat_map(|it| &it.data).all(|it| *it == b'z' || *it == b'\n'), "{piece}");
+            assert!(
+                pieces.flat_map(|piece| &piece.data).all(|byte| *byte == b'z' || *byte == b'\n'),
+                "{piece}"
+            );
             let whole = chunks.iter().filter(|it| it.starts_line && it.ends_line);
-            let lines: usize = whole.map(|it| it.data.split_inclusive(|it| *it == b'\n').count()).sum();
+            let lines: usize =
+                whole.map(|chunk| chunk.data.split_inclusive(|byte| *byte == b'\n').count()).sum();
             assert_eq!(lines, 300_000 + 2, "{piece}");
         }
     }

@@ -150,8 +150,8 @@ impl Store {
         let begun = Expr::col(files::Column::CreatedAt);
         let update = files::Entity::update_many()
             .set(row)
-            .apply_if(seconds, |it, kept| {
-                it.col_expr(
+            .apply_if(seconds, |update, kept| {
+                update.col_expr(
                     files::Column::ExpiresAt,
                     begun.add(clock::duration_micros(Duration::from_secs(kept))),
                 )
@@ -190,12 +190,16 @@ impl Store {
         let id = files::Column::Id;
         let rows = files::Entity::find()
             .filter(is_there())
-            .apply_if(tenant, |rows, it| rows.filter(files::Column::Tenant.eq(it)))
-            .apply_if(purpose, |rows, it| rows.filter(files::Column::Purpose.eq(it)))
+            .apply_if(tenant, |rows, tenant| rows.filter(files::Column::Tenant.eq(tenant)))
+            .apply_if(purpose, |rows, purpose| rows.filter(files::Column::Purpose.eq(purpose)))
             .limit(at_most(limit));
         let rows = match order {
-            Order::NewestFirst => rows.apply_if(after, |it, id_of| it.filter(id.lt(id_of))).order_by_desc(id),
-            Order::OldestFirst => rows.apply_if(after, |it, id_of| it.filter(id.gt(id_of))).order_by_asc(id),
+            Order::NewestFirst => {
+                rows.apply_if(after, |rows, id_of| rows.filter(id.lt(id_of))).order_by_desc(id)
+            }
+            Order::OldestFirst => {
+                rows.apply_if(after, |rows, id_of| rows.filter(id.gt(id_of))).order_by_asc(id)
+            }
         };
         rows.all(&self.database.pool).await?.into_iter().map(File::try_from).collect()
     }
@@ -207,7 +211,11 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn chunk(&self, file: FileId, nth: u32) -> Result<Option<Chunk>, Error> {
         let row = chunks::Entity::find_by_id((file, place(nth))).one(&self.database.pool).await?;
-        Ok(row.map(|it| Chunk { starts_line: it.starts_line, ends_line: it.ends_line, data: it.data }))
+        Ok(row.map(|chunk| Chunk {
+            starts_line: chunk.starts_line,
+            ends_line: chunk.ends_line,
+            data: chunk.data,
+        }))
     }
 
     /// Deletes a file unless an open batch reads it. Returns true if the file is gone.
@@ -234,7 +242,7 @@ impl Store {
         let last = chunks::Entity::find().filter(of_it()).select_only().column(chunks::Column::Nth);
         let last = last.order_by_desc(chunks::Column::Nth).into_tuple::<i32>().one(pool).await?;
         let mut from = 0;
-        while last.is_some_and(|it| from <= it) {
+        while last.is_some_and(|seq| from <= seq) {
             let to = from.saturating_add(AT_ONCE);
             let some = chunks::Column::Nth.gte(from).and(chunks::Column::Nth.lt(to));
             let delete = chunks::Entity::delete_many().filter(of_it()).filter(some).filter(is_gone.clone());

@@ -59,7 +59,7 @@ fn line_of_key(key: &str) -> Option<(BatchId, i64, i32)> {
     let own = key.trim_end_matches(BETWEEN).rsplit(BETWEEN).next()?;
     let mut parts = own.strip_prefix("batch:")?.split(':');
     let (batch, nth) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    Some((batch, nth, parts.next().map_or(Some(1), |it| it.parse().ok())?))
+    Some((batch, nth, parts.next().map_or(Some(1), |text| text.parse().ok())?))
 }
 
 impl Store {
@@ -112,7 +112,7 @@ impl Store {
         let item = items::Entity::find_by_id((batch, nth)).one(pool).await?;
         // A key without our suffix may come from any client and does not identify a line.
         let is_ours = key.ends_with(BETWEEN);
-        Ok(item.filter(|it| is_ours || it.cache_key == request_hash).map(|it| (it, attempt)))
+        Ok(item.filter(|item| is_ours || item.cache_key == request_hash).map(|item| (item, attempt)))
     }
 
     /// Returns at most `limit` items in progress whose turn has ended or waits for a person, each with that turn. Stops
@@ -152,7 +152,7 @@ impl Store {
         limit: u64,
     ) -> Result<Vec<(Item, Turn)>, Error> {
         const TURN: &str = "last_";
-        let turn = |it: turns::Column| format!("turns.{name} AS {TURN}{name}", name = it.as_str());
+        let turn = |column: turns::Column| format!("turns.{name} AS {TURN}{name}", name = column.as_str());
         let turn: Vec<String> = turns::Column::iter().map(turn).collect();
         let pool = &self.database.hot;
         let own = looked_up(pool, "own.id", "items.turn_id");
@@ -239,7 +239,7 @@ impl TryFrom<items::Model> for Item {
     fn try_from(row: items::Model) -> Result<Self, Error> {
         let wrong =
             |_| Error::Database(format!("item {} of batch {} has an invalid number", row.nth, row.batch_id));
-        let number = |it: i32| u32::try_from(it).map_err(wrong);
+        let number = |value: i32| u32::try_from(value).map_err(wrong);
         let place =
             LinePlace { chunk: number(row.chunk)?, start: number(row.start)?, length: number(row.length)? };
         let state = row.state.parse().map_err(|error| Error::Database(format!("an item's {error}")))?;

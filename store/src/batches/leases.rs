@@ -209,7 +209,7 @@ impl Store {
 
 /// Budget of a batch to store; unchanged without a value.
 fn cap(max_micro_usd: Option<u64>) -> ActiveValue<Option<i64>> {
-    max_micro_usd.map_or(ActiveValue::NotSet, |it| Set(Some(signed(it))))
+    max_micro_usd.map_or(ActiveValue::NotSet, |limit| Set(Some(signed(limit))))
 }
 
 async fn change(
@@ -219,12 +219,12 @@ async fn change(
     from: &[BatchStatus],
     owner: Option<&str>,
 ) -> Result<bool, Error> {
-    let from = from.iter().map(|it| it.as_str());
+    let from = from.iter().map(|status| status.as_str());
     let update = batches::Entity::update_many()
         .set(row)
         .filter(Column::Id.eq(id))
         .filter(Column::Status.is_in(from))
-        .apply_if(owner, |update, it| update.filter(Column::LeaseOwner.eq(it)));
+        .apply_if(owner, |update, owner| update.filter(Column::LeaseOwner.eq(owner)));
     Ok(update.exec(db).await?.rows_affected == 1)
 }
 
@@ -262,7 +262,7 @@ impl From<ItemState> for Rerun {
 impl Rerun {
     /// Builds the condition for the items.
     fn lines(&self, batch: BatchId) -> Condition {
-        let start = |it: Expr| -> Expr { Func::cust("SUBSTR").arg(it).arg(1).arg(CAUSE_CHARS).into() };
+        let start = |text: Expr| -> Expr { Func::cust("SUBSTR").arg(text).arg(1).arg(CAUSE_CHARS).into() };
         let has =
             |cause: &String| start(Expr::col(items::Column::Message)).eq(start(Expr::val(plain(cause))));
         Condition::all()
@@ -280,7 +280,7 @@ async fn reopen(
     seconds: u64,
     max_micro_usd: Option<u64>,
 ) -> Result<Option<u64>, Error> {
-    let over = BatchStatus::ALL.iter().filter(|it| !it.is_open()).map(|it| it.as_str());
+    let over = BatchStatus::ALL.iter().filter(|status| !status.is_open()).map(|status| status.as_str());
     let rows = batches::Entity::find_by_id(id)
         .filter(Column::Status.is_in(over))
         .filter(Column::InProgressAt.is_not_null())
@@ -342,7 +342,7 @@ async fn reopen(
 /// Their earlier usage stays recorded: it belongs to the same thread, and only additional usage is added to the batch's
 /// totals.
 async fn retried(tx: &Transaction, id: BatchId, only: &Rerun, now: i64) -> Result<u64, Error> {
-    let goes_on = TurnStatus::ALL.iter().filter(|it| match it {
+    let goes_on = TurnStatus::ALL.iter().filter(|status| match status {
         TurnStatus::Queued | TurnStatus::Running | TurnStatus::Interrupted | TurnStatus::Completed => true,
         TurnStatus::Failed | TurnStatus::Cancelled => false,
     });
@@ -351,7 +351,7 @@ async fn retried(tx: &Transaction, id: BatchId, only: &Rerun, now: i64) -> Resul
         .expr(Expr::val(1))
         .from(turns::Entity)
         .and_where(turn.equals((items::Entity, items::Column::TurnId)))
-        .and_where(turns::Column::Status.is_in(goes_on.map(|it| it.as_str())))
+        .and_where(turns::Column::Status.is_in(goes_on.map(|status| status.as_str())))
         .take();
     let row = items::ActiveModel {
         state: Set(ItemState::Submitted.to_string()),

@@ -108,12 +108,12 @@ async fn add_lines(
     let mut refused = Vec::new();
     for lines in lines.chunks(ROWS) {
         let taken = insert(tx, &batch, lines).await?;
-        let again: Vec<Line> = lines.iter().filter(|it| !taken.contains(&it.nth)).map(renamed).collect();
+        let again: Vec<Line> = lines.iter().filter(|line| !taken.contains(&line.nth)).map(renamed).collect();
         insert(tx, &batch, &again).await?;
-        let of_again = again.iter().map(|it| (it.nth, it)).collect::<BTreeMap<_, _>>();
+        let of_again = again.iter().map(|line| (line.nth, line)).collect::<BTreeMap<_, _>>();
         for line in lines {
             let nameless = of_again.get(&line.nth);
-            if let Err(error) = &nameless.map_or(line, |it| *it).checked {
+            if let Err(error) = &nameless.map_or(line, |renamed| *renamed).checked {
                 refused.push((line, error.clone()));
             }
         }
@@ -191,19 +191,19 @@ async fn insert(tx: &Transaction, batch: &Batch, lines: &[Line]) -> Result<BTree
         return Ok(BTreeSet::new());
     }
     let columns = [
-        number("nth", lines, |it| signed(it.nth)),
-        text("custom_id", lines, |it| it.custom_id.as_deref().map(plain)),
-        number("chunk", lines, |it| i64::from(it.place.chunk)),
-        number("start", lines, |it| i64::from(it.place.start)),
-        number("length", lines, |it| i64::from(it.place.length)),
-        text("state", lines, |it| it.state().to_string()),
-        number("priority", lines, |it| {
-            i64::from(it.cache_key().map_or(batch.priority, |it| it.priority).rank())
+        number("nth", lines, |line| signed(line.nth)),
+        text("custom_id", lines, |line| line.custom_id.as_deref().map(plain)),
+        number("chunk", lines, |line| i64::from(line.place.chunk)),
+        number("start", lines, |line| i64::from(line.place.start)),
+        number("length", lines, |line| i64::from(line.place.length)),
+        text("state", lines, |line| line.state().to_string()),
+        number("priority", lines, |line| {
+            i64::from(line.cache_key().map_or(batch.priority, |key| key.priority).rank())
         }),
-        text("cache_key", lines, |it| it.cache_key().map(|it| it.hash.clone())),
-        text("strategy", lines, |it| it.cache_key().map(|it| it.strategy.clone())),
-        text("code", lines, |it| it.fault().map(|(code, _)| plain(code))),
-        text("message", lines, |it| it.fault().map(|(_, message)| plain(message))),
+        text("cache_key", lines, |line| line.cache_key().map(|key| key.hash.clone())),
+        text("strategy", lines, |line| line.cache_key().map(|key| key.strategy.clone())),
+        text("code", lines, |line| line.fault().map(|(code, _)| plain(code))),
+        text("message", lines, |line| line.fault().map(|(_, message)| plain(message))),
     ];
     let values = [batch.id.into(), batch.tenant.as_str().into()];
     let rows = tx.query_all_raw(WORDS.with(tx, values, columns)).await?;

@@ -132,7 +132,7 @@ impl Store {
         let (limit, bytes) = (signed(at_most(limit)), signed(PAGE_BYTES));
         let values = [batch.into(), signed(after).into(), limit.into(), bytes.into()];
         let rows = Row::find_by_statement(statement(pool, &sql, values)).all(pool).await?;
-        rows.into_iter().map(|it| Ok(ResultLine { n: unsigned(it.n)?, line: it.line })).collect()
+        rows.into_iter().map(|row| Ok(ResultLine { n: unsigned(row.n)?, line: row.line })).collect()
     }
 
     /// Returns the numbers of a batch's queued and running items.
@@ -170,7 +170,7 @@ impl Store {
         }
         let pool = &self.database.pool;
         let rows = Row::find_by_statement(statement(pool, sql, [batch.into()])).all(pool).await?;
-        rows.into_iter().map(|it| Ok((it.name, unsigned(it.count)?))).collect()
+        rows.into_iter().map(|row| Ok((row.name, unsigned(row.count)?))).collect()
     }
 
     /// Returns at most `limit` causes of items without an answer in a batch, the most frequent first. At most ten thousand items of

@@ -58,9 +58,9 @@ impl Store {
         };
         let pool = &self.database.hot;
         let columns = [
-            number("nth", wanted, |it| signed(it.nth)),
-            text("custom_id", wanted, |it| it.custom_id.clone()),
-            text("cache_key", wanted, |it| it.cache_key.clone()),
+            number("nth", wanted, |line| signed(line.nth)),
+            text("custom_id", wanted, |line| line.custom_id.clone()),
+            text("cache_key", wanted, |line| line.cache_key.clone()),
         ];
         let statement = WORDS.with(pool, [tenant.into()], columns);
         let mut found = BTreeMap::new();

@@ -114,28 +114,28 @@ async fn record(
     owner: String,
     moves: Vec<ItemTransition>,
 ) -> Result<(), Error> {
-    let (over, on): (Vec<_>, Vec<_>) = moves.into_iter().partition(|it| it.state.is_over());
+    let (over, on): (Vec<_>, Vec<_>) = moves.into_iter().partition(|transition| transition.state.is_over());
     // An item without a result needs no number.
-    change(tx, batch, on.iter().map(|it| (it, None)).collect()).await?;
+    change(tx, batch, on.iter().map(|transition| (transition, None)).collect()).await?;
     let row = lock_batch(tx, batch, &owner).await?;
     let mut results = Results::after(row.done);
     let mut changes = Vec::new();
-    for it in &over {
-        let error = it
+    for transition in &over {
+        let error = transition
             .error
             .as_ref()
-            .filter(|_| !it.state.is_good())
+            .filter(|_| !transition.state.is_good())
             .map(|(code, message)| (code.as_str(), message.as_str()));
-        let (nth, name) = (it.item.nth, it.item.custom_id.as_deref());
-        let line = line_of(batch, nth, name, it.response.as_ref(), error)?;
-        changes.push((it, Some(results.add(nth, line))));
+        let (nth, name) = (transition.item.nth, transition.item.custom_id.as_deref());
+        let line = line_of(batch, nth, name, transition.response.as_ref(), error)?;
+        changes.push((transition, Some(results.add(nth, line))));
     }
     change(tx, batch, changes).await?;
     let (mut counts, mut added) = (Batch::try_from(row.clone())?.counts, [0; 3]);
-    for it in on.iter().chain(&over) {
-        counts.shift(it.item.state, it.state, 1);
+    for transition in on.iter().chain(&over) {
+        counts.shift(transition.item.state, transition.state, 1);
         for (sum, (after, before)) in
-            added.iter_mut().zip(taken(&it.usage).into_iter().zip(taken(&it.item.usage)))
+            added.iter_mut().zip(taken(&transition.usage).into_iter().zip(taken(&transition.item.usage)))
         {
             *sum += after - before;
         }
@@ -153,8 +153,8 @@ async fn record(
 }
 
 /// Returns the usage of an item as stored in its row.
-fn taken(it: &UsageTotal) -> [i64; 3] {
-    [it.input_tokens, it.output_tokens, it.micro_usd].map(signed)
+fn taken(usage: &UsageTotal) -> [i64; 3] {
+    [usage.input_tokens, usage.output_tokens, usage.micro_usd].map(signed)
 }
 
 /// Updates items that are unchanged since they were read, each with the number of its result, if any.
@@ -196,20 +196,27 @@ async fn change(
         return Ok(());
     }
     let now = clock::now();
-    let begun =
-        |it: &ItemTransition| it.item.submitted_at.or((it.state == ItemState::Submitted).then_some(now));
+    let begun = |transition: &ItemTransition| {
+        transition.item.submitted_at.or((transition.state == ItemState::Submitted).then_some(now))
+    };
     let columns = [
-        number("nth", &changes, |(it, _)| signed(it.item.nth)),
-        text("was", &changes, |(it, _)| it.item.state.to_string()),
-        text("state", &changes, |(it, _)| it.state.to_string()),
-        id("thread_id", &changes, |(it, _)| it.run.map(|(thread, _)| thread).or(it.item.thread)),
-        id("turn_id", &changes, |(it, _)| it.run.map(|(_, turn)| turn).or(it.item.turn)),
-        number("submitted_at", &changes, |(it, _)| begun(it)),
-        number("input_tokens", &changes, |(it, _)| signed(it.usage.input_tokens)),
-        number("output_tokens", &changes, |(it, _)| signed(it.usage.output_tokens)),
-        number("micro_usd", &changes, |(it, _)| signed(it.usage.micro_usd)),
-        text("code", &changes, |(it, _)| it.error.as_ref().map(|(code, _)| plain(code))),
-        text("message", &changes, |(it, _)| it.error.as_ref().map(|(_, message)| plain(message))),
+        number("nth", &changes, |(transition, _)| signed(transition.item.nth)),
+        text("was", &changes, |(transition, _)| transition.item.state.to_string()),
+        text("state", &changes, |(transition, _)| transition.state.to_string()),
+        id("thread_id", &changes, |(transition, _)| {
+            transition.run.map(|(thread, _)| thread).or(transition.item.thread)
+        }),
+        id("turn_id", &changes, |(transition, _)| {
+            transition.run.map(|(_, turn)| turn).or(transition.item.turn)
+        }),
+        number("submitted_at", &changes, |(transition, _)| begun(transition)),
+        number("input_tokens", &changes, |(transition, _)| signed(transition.usage.input_tokens)),
+        number("output_tokens", &changes, |(transition, _)| signed(transition.usage.output_tokens)),
+        number("micro_usd", &changes, |(transition, _)| signed(transition.usage.micro_usd)),
+        text("code", &changes, |(transition, _)| transition.error.as_ref().map(|(code, _)| plain(code))),
+        text("message", &changes, |(transition, _)| {
+            transition.error.as_ref().map(|(_, message)| plain(message))
+        }),
         number("result_no", &changes, |(_, result_no)| *result_no),
     ];
     let changed = tx.execute_raw(WORDS.with(tx, [batch.into()], columns)).await?;
@@ -309,6 +316,6 @@ pub(crate) fn line_of(
     let id = format!("batch_req_{}_{nth}", batch.simple());
     let line = OutputLine { id, custom_id, response, error };
     let unwritable =
-        |it| Error::Database(format!("line {nth} of batch {batch} cannot be encoded as JSON: {it}"));
+        |error| Error::Database(format!("line {nth} of batch {batch} cannot be encoded as JSON: {error}"));
     serde_json::to_string(&line).map_err(unwritable)
 }

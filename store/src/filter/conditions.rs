@@ -9,7 +9,11 @@ use queue::{Priority, clock};
 use shared::OutcomeKind;
 use uuid::Uuid;
 
-use crate::{TurnStatus, log::turns::outcome_of};
+use crate::{
+    TurnStatus,
+    filter::reader::{ConditionReader, ConditionText, FilterError},
+    log::turns::outcome_of,
+};
 
 /// Maximum number of conditions.
 const MOST: usize = 20;
@@ -71,18 +75,6 @@ pub(crate) enum Side {
     After,
 }
 
-/// Error in a filter, with its position and a hint.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at character {at}: {what}; hint: {hint}")]
-pub struct FilterError {
-    /// Position of the error in characters, from 1.
-    pub at: usize,
-    /// Description of the error.
-    pub what: String,
-    /// Hint for a correction.
-    pub hint: String,
-}
-
 impl Conditions {
     /// Parses conditions. Durations are relative to `now`, in microseconds since the Unix epoch.
     ///
@@ -90,10 +82,10 @@ impl Conditions {
     ///
     /// [`FilterError`] if the text is not a valid filter.
     pub fn parse(text: &str, now: i64) -> Result<Self, FilterError> {
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = ConditionReader::new(text);
         let mut conditions = Vec::new();
         loop {
-            conditions.push(reader.said(FIELDS)?.meant(now)?);
+            conditions.push(reader.condition(FIELDS)?.parse(now)?);
             reader.skip_blanks();
             if reader.rest().is_empty() {
                 return Ok(Self(conditions));
@@ -108,8 +100,9 @@ impl Conditions {
     /// Returns the full strategy names that the conditions require or exclude, so that a caller can report an unknown
     /// name.
     pub fn strategies(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|it| {
-            let Condition::Text { field: TextField::Strategy, how: How::Is | How::IsNot, value } = it else {
+        self.0.iter().filter_map(|condition| {
+            let Condition::Text { field: TextField::Strategy, how: How::Is | How::IsNot, value } = condition
+            else {
                 return None;
             };
             Some(value.as_str())
@@ -129,127 +122,24 @@ impl Conditions {
     }
 }
 
-pub(crate) struct Reader<'a> {
-    pub(crate) text: &'a str,
-    /// Byte offset of the next character.
-    pub(crate) at: usize,
-}
-
-impl<'a> Reader<'a> {
-    pub(crate) fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    pub(crate) fn skip_blanks(&mut self) {
-        self.at = self.text.len() - self.rest().trim_start().len();
-    }
-
-    /// Consumes and returns the longest prefix of characters that match.
-    fn take(&mut self, such: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.rest();
-        let taken = &rest[..rest.find(|it| !such(it)).unwrap_or(rest.len())];
-        self.at += taken.len();
-        taken
-    }
-
-    pub(crate) fn wrong(&self, what: impl Into<String>, hint: impl Into<String>) -> FilterError {
-        let at = self.text[..self.at].chars().count() + 1;
-        FilterError { at, what: what.into(), hint: hint.into() }
-    }
-
-    fn name(&mut self) -> &'a str {
-        self.skip_blanks();
-        self.take(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'))
-    }
-
-    pub(crate) fn and(&mut self) -> Result<(), FilterError> {
-        let here = Self { text: self.text, at: self.at };
-        let word = self.name();
-        if word.eq_ignore_ascii_case("and") {
-            return Ok(());
-        }
-        if word.eq_ignore_ascii_case("or") || self.rest().starts_with('|') {
-            let hint = "only `and` is supported; run the command once for each side of the `or`";
-            return Err(here.wrong("`or` is not supported", hint));
-        }
-        let hint = "join conditions with `and`, and put a value of several words in quotes";
-        Err(here.wrong("`and` is missing before another condition, or the value needs quotes", hint))
-    }
-
-    /// Parses the next condition into its parts; `fields` lists the valid fields for error messages.
-    pub(crate) fn said(&mut self, fields: &str) -> Result<Said<'a>, FilterError> {
-        self.skip_blanks();
-        let at_field = Self { text: self.text, at: self.at };
-        let field = self.name();
-        if field.is_empty() && self.rest().starts_with(['(', ')']) {
-            return Err(at_field.wrong("parentheses are not supported", "join conditions with `and` only"));
-        }
-        if field.is_empty() {
-            let hint = format!("write FIELD = VALUE; fields are {fields}");
-            return Err(at_field.wrong("a field is missing", hint));
-        }
-        self.skip_blanks();
-        let at_operator = Self { text: self.text, at: self.at };
-        let operator = self.take(|it| matches!(it, '=' | '!' | '~' | '<' | '>'));
-        if !["=", "!=", "~", "<", ">"].contains(&operator) {
-            let what = match operator {
-                "" => format!("an operator is missing after {field}"),
-                other => format!("{other} is not an operator"),
-            };
-            return Err(at_operator.wrong(what, "operators are = != ~ < and >"));
-        }
-        self.skip_blanks();
-        let at_value = Self { text: self.text, at: self.at };
-        let value = self.value()?;
-        Ok(Said { field, at_field, operator, at_operator, value, at_value })
-    }
-
-    /// Parses a value: one word, or a quoted text.
-    fn value(&mut self) -> Result<String, FilterError> {
-        if let Some(quote @ ('"' | '\'')) = self.rest().chars().next() {
-            let inside = &self.rest()[1..];
-            let Some(end) = inside.find(quote) else {
-                return Err(self.wrong("the quote is not closed", format!("end the value with {quote}")));
-            };
-            self.at += end + 2;
-            return Ok(inside[..end].to_owned());
-        }
-        let word = self.take(|it| !it.is_whitespace() && !matches!(it, '"' | '\'' | '(' | ')'));
-        if word.is_empty() {
-            return Err(self.wrong("a value is missing", "write a word, or any text in quotes"));
-        }
-        Ok(word.to_owned())
-    }
-}
-
-/// Parts of a condition, as written.
-pub(crate) struct Said<'a> {
-    pub(crate) field: &'a str,
-    pub(crate) at_field: Reader<'a>,
-    pub(crate) operator: &'a str,
-    at_operator: Reader<'a>,
-    pub(crate) value: String,
-    at_value: Reader<'a>,
-}
-
-impl Said<'_> {
-    fn meant(self, now: i64) -> Result<Condition, FilterError> {
+impl ConditionText<'_> {
+    fn parse(self, now: i64) -> Result<Condition, FilterError> {
         let unknown =
             |error: &dyn std::fmt::Display| self.at_value.wrong(error.to_string(), "use one of these");
         match self.field {
             "status" => {
-                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                let value = self.value.parse().map_err(|error| unknown(&error))?;
                 Ok(Condition::Status { is: self.is()?, value })
             }
             "outcome" => {
-                let value = outcome_of(&self.value).map_err(|it| {
+                let value = outcome_of(&self.value).map_err(|error| {
                     let known = OutcomeKind::ALL.map(OutcomeKind::name).join(", ");
-                    unknown(&format!("outcome {it:?} is unknown: it is one of {known}"))
+                    unknown(&format!("outcome {error:?} is unknown: it is one of {known}"))
                 })?;
                 Ok(Condition::Outcome { is: self.is()?, value })
             }
             "priority" => {
-                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                let value = self.value.parse().map_err(|error| unknown(&error))?;
                 Ok(Condition::Priority { is: self.is()?, value })
             }
             "thread" => {
@@ -336,7 +226,7 @@ impl Said<'_> {
 
 /// Returns true for a key that both engines read the same way. Filters on other metadata keys are rejected.
 fn is_key(key: &str) -> bool {
-    !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '_' | '-'))
+    !key.is_empty() && key.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
 }
 
 fn moment(text: &str, now: i64) -> Option<i64> {

@@ -1,8 +1,8 @@
-//! The filter languages for lists: conditions on turns, as SQL, and predicates on the folded state of a thread.
+//! The filter language for lists: conditions on turns, as SQL.
 
 pub(crate) mod conditions;
+mod reader;
 pub(crate) mod sql;
-mod thread_predicate;
 
-pub use conditions::{Conditions, FilterError};
-pub use thread_predicate::Predicate;
+pub use conditions::Conditions;
+pub use reader::{ConditionReader, ConditionText, FilterError};

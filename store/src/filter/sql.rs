@@ -18,7 +18,7 @@ use crate::{
 
 /// Builds the SQL condition for rows of `turns`.
 pub(crate) fn all_of(backend: DbBackend, conditions: &Conditions) -> All {
-    conditions.0.iter().fold(All::all(), |all, it| all.add(one(backend, it)))
+    conditions.0.iter().fold(All::all(), |all, condition| all.add(one(backend, condition)))
 }
 
 fn one(backend: DbBackend, condition: &Condition) -> Expr {
@@ -112,7 +112,7 @@ fn equal(column: turns::Column, is: Is, value: impl Into<sea_orm::Value>) -> Exp
 }
 
 fn text(backend: DbBackend, field: &TextField, how: How, value: &str) -> Expr {
-    let column = |it: turns::Column| Expr::col((turns::Entity, it));
+    let column = |column: turns::Column| Expr::col((turns::Entity, column));
     let held = match field {
         TextField::Strategy => {
             let named = compare(backend, Expr::col(threads::Column::Strategy), how, value);
@@ -148,7 +148,7 @@ fn metadata(backend: DbBackend, column: Expr, key: &str) -> Expr {
         let path = format!("$.\"{key}\"");
         let of = |what: &'static str| Func::cust(what).arg(column.clone()).arg(Expr::val(path.clone()));
         // SQLite makes 1 and 0 of these.
-        let named = |it: &'static str| Expr::from(of("json_type")).eq(it);
+        let named = |kind: &'static str| Expr::from(of("json_type")).eq(kind);
         let text = Expr::from(of("json_extract")).cast_as("text");
         CaseStatement::new().case(named("true"), "true").case(named("false"), "false").finally(text).into()
     };

@@ -65,11 +65,11 @@ impl Store {
             }
         });
         let mut all = HeadCheck::default();
-        for it in ranges.await? {
-            all.heads.extend(it.heads);
-            all.verified = all.verified.and(it.verified);
+        for range in ranges.await? {
+            all.heads.extend(range.heads);
+            all.verified = all.verified.and(range.verified);
         }
-        all.heads.sort_by_key(|it| it.thread);
+        all.heads.sort_by_key(|head| head.thread);
         Ok(all)
     }
 
@@ -80,14 +80,14 @@ impl Store {
         grown: &mut HeadCheck,
     ) -> Result<(), Error> {
         let db = &self.database.pool;
-        let last = known.iter().max_by_key(|it| it.seq).copied();
+        let last = known.iter().max_by_key(|head| head.seq).copied();
         grown.verified.threads += 1;
         match head(db, thread).await {
             Ok(end) if Some(end) == last => return Ok(()),
             Ok(_) => {}
             Err(Error::UnknownThread(_)) => {
                 if self.lost_its_log(thread).await? {
-                    grown.verified.find(vec![gone(thread, last.map(|it| it.seq))]);
+                    grown.verified.find(vec![gone(thread, last.map(|head| head.seq))]);
                 }
                 return Ok(());
             }
@@ -135,8 +135,8 @@ pub(crate) struct Heads {
 
 impl Heads {
     pub(crate) fn new(mut heads: Vec<Head>) -> Self {
-        heads.sort_by_key(|it| it.seq);
-        Self { last: heads.last().map_or(0, |it| it.seq), ahead: heads.into(), ..Self::default() }
+        heads.sort_by_key(|head| head.seq);
+        Self { last: heads.last().map_or(0, |head| head.seq), ahead: heads.into(), ..Self::default() }
     }
 
     /// Passes one event; `next` is the length of the log after it.

@@ -103,7 +103,7 @@ impl Walk {
             self.find(seq, Wrong::Broken, what);
         }
         self.compare_with_attested();
-        self.findings.sort_by_key(|it| (it.seq, it.wrong));
+        self.findings.sort_by_key(|finding| (finding.seq, finding.wrong));
         self.findings
     }
 
@@ -129,8 +129,8 @@ impl Walk {
 
     fn read(&mut self, seq: u64, row: &events::Model) {
         let error = match recorded(row) {
-            Ok(it) => {
-                for attachment in it.event.attachments() {
+            Ok(recorded) => {
+                for attachment in recorded.event.attachments() {
                     self.attachments.entry(attachment.sha256.clone()).or_insert(seq);
                 }
                 return;

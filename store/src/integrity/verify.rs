@@ -69,7 +69,7 @@ impl Verified {
         self.found += other.found;
         self.unreadable += other.unreadable;
         self.findings.extend(other.findings);
-        self.findings.sort_by_key(|it| (it.thread, it.seq, it.wrong));
+        self.findings.sort_by_key(|finding| (finding.thread, finding.seq, finding.wrong));
         self.findings.truncate(KEPT);
         self
     }
@@ -127,10 +127,10 @@ impl Store {
             for row in page {
                 verified.events += 1;
                 verified.bytes += row.payload.len() as u64;
-                if walk.as_ref().is_none_or(|it| it.thread() != row.thread_id) {
+                if walk.as_ref().is_none_or(|walk| walk.thread() != row.thread_id) {
                     seen.push(row.thread_id);
                     let before = walk.replace(Walk::new(row.thread_id, attested.heads(row.thread_id)));
-                    before.into_iter().for_each(|it| verified.walked_with(it, &mut attachments));
+                    before.into_iter().for_each(|walk| verified.walked_with(walk, &mut attachments));
                 }
                 if let Some(walk) = &mut walk {
                     walk.step(&row);
@@ -139,7 +139,7 @@ impl Store {
             // Yields between pages, because verifying one is pure computation.
             tokio::task::yield_now().await;
         }
-        walk.into_iter().for_each(|it| verified.walked_with(it, &mut attachments));
+        walk.into_iter().for_each(|walk| verified.walked_with(walk, &mut attachments));
         for (thread, seq, sha256) in attachments {
             if let Some(difference) = self.attachment_finding(thread, &sha256).await? {
                 let what = format!("the attachment {sha256} of event {seq} {difference}");
@@ -147,10 +147,10 @@ impl Store {
             }
         }
         verified.threads = seen.len() as u64;
-        for thread in range.threads.into_iter().filter(|it| seen.binary_search(it).is_err()) {
+        for thread in range.threads.into_iter().filter(|thread| seen.binary_search(thread).is_err()) {
             if self.lost_its_log(thread).await? {
                 verified.threads += 1;
-                let attested = attested.heads(thread).iter().map(|it| it.seq).max();
+                let attested = attested.heads(thread).iter().map(|head| head.seq).max();
                 verified.find(vec![gone(thread, attested)]);
             }
         }
@@ -158,7 +158,11 @@ impl Store {
     }
 
     /// Returns true if a thread has rows but no event. One statement, because the thread may be deleted concurrently.
-    pub(crate) async fn lost_its_log(&self, thread: ThreadId) -> Result<bool, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn lost_its_log(&self, thread: ThreadId) -> Result<bool, Error> {
         use sea_orm::ConnectionTrait as _;
         let db = &self.database.pool;
         let sql = "SELECT 1 WHERE (EXISTS (SELECT 1 FROM threads WHERE id = $1) \

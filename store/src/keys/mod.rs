@@ -55,7 +55,7 @@ pub struct Key {
 impl Key {
     /// Reports whether the key is neither revoked nor expired at this time.
     pub fn is_valid(&self, now: i64) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|it| now < it)
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 }
 
@@ -115,14 +115,15 @@ impl Store {
         after: Option<&Key>,
         limit: u64,
     ) -> Result<Vec<Key>, Error> {
-        let is_later = |it: &Key| {
-            let same_time =
-                Condition::all().add(Column::CreatedAt.eq(it.created_at)).add(Column::Id.gt(it.id.as_str()));
-            Condition::any().add(Column::CreatedAt.gt(it.created_at)).add(same_time)
+        let is_later = |key: &Key| {
+            let same_time = Condition::all()
+                .add(Column::CreatedAt.eq(key.created_at))
+                .add(Column::Id.gt(key.id.as_str()));
+            Condition::any().add(Column::CreatedAt.gt(key.created_at)).add(same_time)
         };
         let rows = table::Entity::find()
-            .apply_if(tenant, |rows, it| rows.filter(Column::Tenant.eq(it)))
-            .apply_if(after, |rows, it| rows.filter(is_later(it)))
+            .apply_if(tenant, |rows, tenant| rows.filter(Column::Tenant.eq(tenant)))
+            .apply_if(after, |rows, key| rows.filter(is_later(key)))
             .order_by_asc(Column::CreatedAt)
             .order_by_asc(Column::Id)
             .limit(at_most(limit));

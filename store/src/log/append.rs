@@ -81,15 +81,15 @@ impl TurnUpdate {
     }
 
     /// Returns the name of the outcome.
-    pub(crate) fn outcome(&self) -> Option<&'static str> {
-        self.outcome.as_ref().map(|it| it.kind.name())
+    pub fn outcome(&self) -> Option<&'static str> {
+        self.outcome.as_ref().map(|outcome| outcome.kind.name())
     }
 }
 
 /// Returns the error of a failed turn without the parts that differ between occurrences, or the causes of an outcome.
 pub(crate) fn cause(error: Option<&str>, outcome: Option<&Outcome>) -> Option<String> {
-    let outcome = || outcome.filter(|it| !it.is_answered());
-    error.map(error_fingerprint).or_else(|| outcome().map(|it| plain(&it.cause())))
+    let outcome = || outcome.filter(|outcome| !outcome.is_answered());
+    error.map(error_fingerprint).or_else(|| outcome().map(|outcome| plain(&outcome.cause())))
 }
 
 impl Store {
@@ -119,7 +119,7 @@ impl Store {
             return Ok(end);
         }
         let step = Step::new(batch, events, update);
-        if events.iter().any(|it| matches!(it, Event::Cancelled(_))) {
+        if events.iter().any(|event| matches!(event, Event::Cancelled(_))) {
             self.database.transact(move |tx| write_cancelled(tx, step).boxed()).await?;
         } else {
             self.committer.submit(step).await.ok_or_else(Error::gone)??;
@@ -275,8 +275,8 @@ impl Batch {
     /// transaction.
     pub(crate) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
         // The database does not say which of several threads caused the rejection.
-        let Some(Head { thread, seq, .. }) = batches.first().map(|it| it.from) else { return Ok(()) };
-        let rows: Vec<_> = batches.iter().flat_map(|it| it.numbered()).collect();
+        let Some(Head { thread, seq, .. }) = batches.first().map(|batch| batch.from) else { return Ok(()) };
+        let rows: Vec<_> = batches.iter().flat_map(|batch| batch.numbered()).collect();
         let statements: Vec<_> = if db.get_database_backend() == DbBackend::Postgres {
             rows.chunks(ROWS_MAX).map(for_postgres).collect()
         } else {

@@ -84,7 +84,7 @@ impl Store {
 async fn read(db: &impl ConnectionTrait, thread: ThreadId, sha256: &str) -> Result<Option<Vec<u8>>, Error> {
     let sql = "SELECT content FROM attachments WHERE thread_id = $1 AND sha256 = $2";
     let row = Row::find_by_statement(statement(db, sql, [thread.into(), sha256.into()])).one(db).await?;
-    Ok(row.map(|it| it.content))
+    Ok(row.map(|row| row.content))
 }
 
 /// Stores contents. A content that the thread has already is left as it is.

@@ -10,22 +10,17 @@
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, sea_query::OnConflict,
 };
-use shared::{CallerId, Cancelled, RunStatus};
+use shared::CallerId;
 
 use crate::{
-    Backends, Error, Log, ReadModelUpdate, ThreadStatus, TurnStatus, TurnUpdate,
+    Error,
     log::{
         Store,
-        announce::Appended,
         ids::{ThreadId, TurnId, corrupt, plain},
         tables::cancel_requests,
         turns::{caller_of, caller_text},
-        writer::{StrategyRegistry, ThreadLog},
     },
 };
-
-/// Appends that may have been under way when a request was stored. Several workers may hold the thread for a moment.
-const ATTEMPTS: usize = 100;
 
 /// A request to cancel the running turn of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,68 +94,5 @@ pub(crate) async fn find(
 /// Deletes the request of a thread, in the transaction that cancels its turn.
 pub(crate) async fn delete(tx: &impl ConnectionTrait, thread: ThreadId) -> Result<(), Error> {
     cancel_requests::Entity::delete_by_id(thread).exec(tx).await?;
-    Ok(())
-}
-
-/// Cancels the turn of a stored request, whatever its thread does. Returns false if the turn ended before, or another
-/// caller has cancelled it; the request is then deleted.
-///
-/// # Errors
-///
-/// As [`ThreadLog::open`]; the request is deleted unless the database does not answer.
-pub async fn obey_cancel_request<L: Log>(
-    parts: &Backends<L>,
-    strategies: &StrategyRegistry,
-    request: &CancelRequest,
-) -> Result<bool, Error> {
-    match ThreadLog::open(parts, strategies, request.thread).await {
-        Ok(log) => cancel_requested_turn(parts, log, request).await,
-        Err(error @ Error::Unavailable(_)) => Err(error),
-        // No version of turnfold appends to this log, so the request would stay for ever.
-        Err(error) => {
-            parts.store.drop_cancel_request(request).await?;
-            Err(error)
-        }
-    }
-}
-
-/// Cancels the turn of a stored request in a log that is open, as [`obey_cancel_request`] does.
-///
-/// # Errors
-///
-/// As [`ThreadLog::refresh`] and [`ThreadLog::flush`].
-pub async fn cancel_requested_turn<L: Log>(
-    parts: &Backends<L>,
-    mut log: ThreadLog,
-    request: &CancelRequest,
-) -> Result<bool, Error> {
-    let mut attempts_left = ATTEMPTS;
-    loop {
-        if log.thread().turn() != Some(request.turn) || log.thread().status() == RunStatus::Idle {
-            parts.store.drop_cancel_request(request).await?;
-            return Ok(false);
-        }
-        attempts_left -= 1;
-        match append_cancelled(parts, &log, request).await {
-            Err(Error::Stale { .. }) if attempts_left > 0 => log.refresh(parts).await?,
-            done => return done.map(|()| true),
-        }
-    }
-}
-
-/// Appends the event without folding it, so that the log can be refreshed if another append came first.
-async fn append_cancelled<L: Log>(
-    parts: &Backends<L>,
-    log: &ThreadLog,
-    CancelRequest { thread, turn, actor, caller }: &CancelRequest,
-) -> Result<(), Error> {
-    let turn = TurnUpdate { turn: *turn, status: TurnStatus::Cancelled, error: None, outcome: None };
-    let update = ReadModelUpdate { status: ThreadStatus::Idle, turn: Some(turn) };
-    let event = Cancelled { actor: actor.clone(), caller: caller.clone() }.into();
-    let head = parts.store.append(log.head(), std::slice::from_ref(&event), Some(&update)).await?;
-    let (last, update) = (Some(&event), Some(&update));
-    let appended = Appended { head, thread: log.thread(), update, last, responses: Vec::new() };
-    let notification = appended.announce(parts);
-    parts.notifications.publish(*thread, notification).await;
     Ok(())
 }

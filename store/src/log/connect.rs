@@ -107,7 +107,7 @@ impl Store {
     pub async fn pending(&self) -> Result<Vec<String>, Error> {
         let pool = &self.database.pool;
         let survey = match pool {
-            Pool::Direct(it) => migrations::survey(it).await?,
+            Pool::Direct(pool) => migrations::survey(pool).await?,
             Pool::Pooled { .. } => {
                 let tx = pool.begin_named().await?;
                 let survey = migrations::survey(&tx).await?;
@@ -179,15 +179,16 @@ async fn postgres(url: &str, settings: ConnectionSettings) -> Result<Store, Erro
             })
         },
     );
-    let with =
-        |settings: &'static str| pool.clone().after_connect(move |it, _| Box::pin(prepare(it, settings)));
+    let with = |settings: &'static str| {
+        pool.clone().after_connect(move |connection, _| Box::pin(prepare(connection, settings)))
+    };
     let sessions = |settings| with(if prepared_statements { settings } else { "" });
     let hot = sessions(HOT_SETTINGS).max_connections(HOT_CONNECTIONS).connect_lazy_with(options.clone());
     let pool = sessions(SETTINGS).max_connections(connections).connect_with(options).await;
     let pool = pool.map_err(|error| connect_error(&place, &error))?;
     let watch = Some(Arc::new(first_look(&pool, &place).await?));
     let [pool, hot] = if prepared_statements {
-        [pool, hot].map(|it| Pool::Direct(SqlxPostgresConnector::from_sqlx_postgres_pool(it)))
+        [pool, hot].map(|pool| Pool::Direct(SqlxPostgresConnector::from_sqlx_postgres_pool(pool)))
     } else {
         [Pool::Pooled { pool, begin: BEGIN }, Pool::Pooled { pool: hot, begin: BEGIN_HOT }]
     };
@@ -298,7 +299,7 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
     // A write on a reading connection is rejected.
     let readers = readers.connect_lazy_with(options.pragma("query_only", "1"));
     let [writer, pool] =
-        [writer, readers].map(|it| Pool::Direct(SqlxSqliteConnector::from_sqlx_sqlite_pool(it)));
+        [writer, readers].map(|pool| Pool::Direct(SqlxSqliteConnector::from_sqlx_sqlite_pool(pool)));
     let hot = pool.clone();
     Ok(Store::over(Database { writer, hot, pool, connections: SQLITE_READERS, watch: None }))
 }
@@ -322,7 +323,7 @@ fn connect_error(place: &str, error: &sqlx::Error) -> Error {
 /// Returns true if SQLite reported that another connection holds the lock, in the low byte of the code.
 fn is_busy(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(error) = error else { return false };
-    error.code().and_then(|it| it.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
+    error.code().and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
 }
 
 #[test]

@@ -102,9 +102,9 @@ pub(crate) async fn uninterrupted<T: Send + 'static>(
 /// Commits after success and rolls back after an error.
 pub(crate) async fn settle<T>(tx: Transaction, outcome: Result<T, Error>) -> Result<T, Error> {
     match outcome {
-        Ok(it) => {
+        Ok(value) => {
             tx.commit().await?;
-            Ok(it)
+            Ok(value)
         }
         Err(error) => {
             // The first error says more. A connection that cannot roll back is closed before its next use.

@@ -34,6 +34,11 @@ impl EndedTurns {
 }
 
 impl Store {
+    /// Reports a turn that ended, without waiting.
+    pub fn turn_ended(&self, ended: EndedTurn) {
+        self.ended_turns.report(ended);
+    }
+
     /// Reports each turn that ends in this process to `receiver`, without waiting for it.
     #[must_use]
     pub fn reporting_ended_turns(mut self, receiver: mpsc::Sender<EndedTurn>) -> Self {

@@ -8,16 +8,16 @@ const DIGITS: usize = 4;
 
 /// Returns an error with `#` for each number or id and `"…"` for each quoted text, cut off after 200 characters.
 pub(crate) fn error_fingerprint(error: &str) -> String {
-    let error: Vec<char> = error.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    let error: Vec<char> = error.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     let mut cause = String::new();
     let mut at = 0;
     while let Some(&first) = error.get(at) {
-        let before = at.checked_sub(1).and_then(|it| error.get(it));
+        let before = at.checked_sub(1).and_then(|at| error.get(at));
         if let Some(end) = quoted(&error, at).filter(|_| before.is_none_or(|it| !it.is_alphanumeric())) {
             cause.push_str("\"…\"");
             at = end;
         } else if first.is_alphanumeric() {
-            let end = (at..error.len()).find(|it| !in_word(&error, *it)).unwrap_or(error.len());
+            let end = (at..error.len()).find(|at| !in_word(&error, *at)).unwrap_or(error.len());
             let word = &error[at..end];
             if differs(word) {
                 cause.push('#')
@@ -27,7 +27,7 @@ pub(crate) fn error_fingerprint(error: &str) -> String {
             at = end;
         } else {
             // Consecutive blanks count as one.
-            if !(first.is_whitespace() && before.is_none_or(|it| it.is_whitespace())) {
+            if !(first.is_whitespace() && before.is_none_or(|before| before.is_whitespace())) {
                 cause.push(if first.is_whitespace() { ' ' } else { first });
             }
             at += 1;
@@ -41,29 +41,30 @@ pub(crate) fn error_fingerprint(error: &str) -> String {
 /// word, so the apostrophe in "can't" does not count.
 fn quoted(error: &[char], at: usize) -> Option<usize> {
     let closing = match error.get(at)? {
-        it @ ('"' | '\'' | '`') => *it,
+        quote @ ('"' | '\'' | '`') => *quote,
         '“' => '”',
         '‘' => '’',
         '«' => '»',
         _ => return None,
     };
-    let ends = |it: &usize| error[*it] == closing && error.get(it + 1).is_none_or(|it| !it.is_alphanumeric());
-    (at + 1..error.len()).find(ends).map(|it| it + 1)
+    let ends =
+        |at: &usize| error[*at] == closing && error.get(at + 1).is_none_or(|char| !char.is_alphanumeric());
+    (at + 1..error.len()).find(ends).map(|at| at + 1)
 }
 
 /// Returns true for the characters of a word: letters, digits, `-`, `_`, and the decimal point of a number.
 fn in_word(error: &[char], at: usize) -> bool {
-    let is_digit = |at: Option<usize>| at.and_then(|it| error.get(it)).is_some_and(char::is_ascii_digit);
+    let is_digit = |at: Option<usize>| at.and_then(|at| error.get(at)).is_some_and(char::is_ascii_digit);
     match error[at] {
         '-' | '_' => true,
         '.' => is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)),
-        it => it.is_alphanumeric(),
+        char => char.is_alphanumeric(),
     }
 }
 
 fn differs(word: &[char]) -> bool {
-    let digits = word.iter().filter(|it| it.is_ascii_digit()).count();
-    let is_hex = 8 <= word.len() && word.iter().all(|it| it.is_ascii_hexdigit() || *it == '-');
+    let digits = word.iter().filter(|char| char.is_ascii_digit()).count();
+    let is_hex = 8 <= word.len() && word.iter().all(|char| char.is_ascii_hexdigit() || *char == '-');
     word.first().is_some_and(char::is_ascii_digit) || DIGITS <= digits || (is_hex && 0 < digits)
 }
 

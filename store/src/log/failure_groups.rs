@@ -81,9 +81,9 @@ impl Store {
     pub async fn failures(&self, filter: TurnFilter<'_>, limit: u64) -> Result<Failures, Error> {
         let db = &self.database.pool;
         let stuck = || Expr::col((turns::Entity, Alias::new("stuck")));
-        let ends = || stuck().is_in(Ended::ALL.iter().map(|it| it.as_str()));
+        let ends = || stuck().is_in(Ended::ALL.iter().map(|ended| ended.as_str()));
         let ended = || filter.rows(db.get_database_backend()).filter(ends()).select_only();
-        let column = |it: turns::Column| Expr::col((turns::Entity, it));
+        let column = |column: turns::Column| Expr::col((turns::Entity, column));
         // Failures from before the introduction of causes are grouped by their full error.
         let common: Expr =
             Func::coalesce([column(turns::Column::Cause), column(turns::Column::Error), Expr::val("")])
@@ -117,7 +117,7 @@ impl Store {
             .one(db)
             .await?;
         let (turns, never_started) = whole.unwrap_or_default();
-        let newest = turns::Column::Position.is_in(rows.iter().map(|it| it.newest));
+        let newest = turns::Column::Position.is_in(rows.iter().map(|row| row.newest));
         let examples: std::collections::BTreeMap<i64, TurnId> = turns::Entity::find()
             .select_only()
             .columns([turns::Column::Position, turns::Column::Id])

@@ -1,51 +1,19 @@
 //! Forks: new threads that start with a copy of another thread's log. Repeating the request creates no second fork.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe};
-
 use futures::FutureExt as _;
-use queue::clock;
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, TryInsertResult};
-use serde_json::Value;
-use shared::{Budget, CallerId, Event, Forked, InDoubt, Message, Policy};
-use uuid::Uuid;
 
 use crate::{
-    Error, StrategyRegistry,
+    Error,
     log::{
         Store, attachments,
-        ids::{ThreadId, TurnId, corrupt, plain},
-        import::{Arrived, ImportedEvent},
+        ids::{ThreadId, plain},
+        import::NewThread,
         pool::Transaction,
-        submit::{self, Idempotency, NewTurn, Opening, key_of},
+        submit::{self, Idempotency, NewTurn, key_of},
         tables::forks,
-        writer::begin as begin_log,
     },
 };
-
-/// Parameters of a fork.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewFork {
-    /// Thread to copy from.
-    pub source: ThreadId,
-    /// Number of the last event to copy.
-    pub at: u64,
-    /// Configuration overrides for the fork; null keeps the configuration.
-    pub config: Value,
-    /// Budget of the fork and of each of its turns; `None` keeps the budget.
-    pub budget: Option<Budget>,
-    /// System prompts for the fork, by node.
-    pub prompts: BTreeMap<String, String>,
-    /// Facts to add, as if the thread had derived them.
-    pub facts: Vec<Value>,
-    /// First messages of the fork, and their input policy.
-    pub input: Option<(Policy, Vec<Message>)>,
-    /// Author of the fork.
-    pub by: String,
-    /// Authenticated author; `None` if no key was required.
-    pub caller: Option<CallerId>,
-    /// Idempotency key of the request.
-    pub idempotency: Option<Idempotency>,
-}
 
 /// Outcome of a fork request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,53 +34,20 @@ impl Fork {
 }
 
 impl Store {
-    /// Creates a thread with a copy of another thread's log, followed by a `forked` event, in one transaction. The
-    /// copied turns get new ids, and the first messages, if any, are submitted as a turn. A key creates one fork only.
-    /// A turn that was running in the source also runs in the fork, so the caller must enqueue the thread.
+    /// Inserts a fork with the attachments of its source, and submits its first turn, all or nothing. A key creates one fork
+    /// only.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownThread`] if the source does not exist; [`Error::Stuck`] if it has no event with this number, or
-    /// cannot accept the changes; [`Error::KeyReused`] if the key was used for another fork.
-    pub async fn fork(&self, strategies: &StrategyRegistry, new: NewFork) -> Result<Fork, Error> {
-        let NewFork { source, at, config, budget, prompts, facts, input, by, caller, idempotency } = new;
-        let mut events = Vec::new();
-        self.along(source, 0, Some(at), |it| {
-            events.push(it.event);
-            Ok::<_, Error>(())
-        })
-        .await?;
-        let last = self.stored(source, at, 1).await?;
-        let Some(last) = last.first().filter(|it| it.seq == at) else {
-            self.head(source).await?;
-            return Err(Error::Stuck { thread: source, what: format!("it has no event {at} to fork after") });
-        };
-        rename_turns(&mut events);
-        let hash = hex::encode(last.hash);
-        let (author, sender) = (by.clone(), caller.clone());
-        let forked =
-            Forked { thread: source, seq: at, hash, config, budget, prompts, facts, actor: by, caller }
-                .into();
-        let unresolved_writes = unresolved_writes(strategies, source, &events, &forked)?;
-        events.push(forked);
-        let doubted = |slot| {
-            let reason = "the request was in progress in the source thread".to_owned();
-            InDoubt { slot, reason }.into()
-        };
-        events.extend(unresolved_writes.into_iter().map(doubted));
-        let (thread, now) = (Uuid::now_v7(), clock::now());
-        let foreign = |event: &Event| {
-            let payload = event.payload().map_err(|error| corrupt(source, error))?;
-            Ok(ImportedEvent { at: now, kind: event.kind().to_owned(), payload })
-        };
-        let log = events.iter().map(foreign).collect::<Result<_, Error>>()?;
-        let arrived = Arrived::of(strategies, thread, log)?;
-        let turn = input.map(|(policy, messages)| NewTurn {
-            policy,
-            caller: sender,
-            ..NewTurn::of(Opening::Existing(thread), messages, author)
-        });
-        self.database.transact(move |tx| begin(tx, source, arrived, turn, idempotency).boxed()).await
+    /// [`Error::KeyReused`] if the key was used for another fork; [`Error::Unavailable`] if the database does not answer.
+    pub async fn insert_fork(
+        &self,
+        source: ThreadId,
+        fork: NewThread,
+        turn: Option<NewTurn>,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Fork, Error> {
+        self.database.transact(move |tx| insert(tx, source, fork, turn, idempotency).boxed()).await
     }
 
     /// Returns the thread that was forked with this key in this tenant, if any.
@@ -125,17 +60,17 @@ impl Store {
     }
 }
 
-async fn begin(
+async fn insert(
     tx: &Transaction,
     source: ThreadId,
-    arrived: Arrived,
+    fork: NewThread,
     turn: Option<NewTurn>,
     idempotency: Option<Idempotency>,
 ) -> Result<Fork, Error> {
-    let thread = arrived.folded.head.thread;
+    let thread = fork.id();
     // The row that may already exist is written first, before anything else.
     if let Some(idempotency) = idempotency {
-        let tenant = &arrived.folded.tenant;
+        let tenant = fork.tenant();
         let row = forks::ActiveModel {
             idempotency_key: Set(key_of(tenant, &idempotency.key)),
             request_hash: Set(plain(&idempotency.request_hash)),
@@ -151,7 +86,7 @@ async fn begin(
             }
         }
     }
-    arrived.write(tx).await?;
+    fork.write(tx).await?;
     attachments::copy(tx, source, thread).await?;
     if let Some(turn) = turn {
         submit::insert_one(tx, turn).await?;
@@ -170,60 +105,5 @@ async fn of_key(
         Some(row) if row.request_hash == plain(request_hash) => Ok(Some(row.thread_id)),
         Some(_) => Err(Error::KeyReused),
         None => Ok(None),
-    }
-}
-
-/// Returns the requests whose effect on the outside world is unknown.
-///
-/// # Errors
-///
-/// [`Error::Stuck`] if the strategy cannot continue from the changed state: facts that can be folded may still be
-/// invalid for it.
-fn unresolved_writes(
-    strategies: &StrategyRegistry,
-    source: ThreadId,
-    log: &[Event],
-    forked: &Event,
-) -> Result<Vec<usize>, Error> {
-    let stuck = |what: String| Error::Stuck { thread: source, what };
-    let mut thread = begin_log(strategies, source, log.first())?;
-    for event in log.iter().chain([forked]) {
-        thread.apply(event).map_err(|error| stuck(error.to_string()))?;
-    }
-    match std::panic::catch_unwind(AssertUnwindSafe(|| thread.next())) {
-        Ok(next) => next.map_err(|error| stuck(error.to_string()))?,
-        Err(_) => {
-            return Err(stuck("its strategy cannot continue from the given facts".to_owned()));
-        }
-    };
-    Ok(thread.unresolved_writes())
-}
-
-/// Replaces the turn ids in a copied log with new ones.
-pub fn rename_turns(log: &mut [Event]) {
-    let mut names = BTreeMap::<TurnId, TurnId>::new();
-    for event in log {
-        let turn = match event {
-            Event::TurnStarted(it) => &mut it.turn,
-            Event::InputProvided(it) => &mut it.turn,
-            Event::Opened(_)
-            | Event::Asked(_)
-            | Event::Attempted(_)
-            | Event::Answered(_)
-            | Event::AttemptFailed(_)
-            | Event::Abandoned(_)
-            | Event::InDoubt(_)
-            | Event::Reconciled(_)
-            | Event::TaskStarted(_)
-            | Event::InputRequired(_)
-            | Event::Summarised(_)
-            | Event::Decided(_)
-            | Event::Failed(_)
-            | Event::Retried(_)
-            | Event::Cancelled(_)
-            | Event::Forked(_) => continue,
-        };
-        // Handwritten logs contain nil turn ids.
-        *turn = if turn.is_nil() { Uuid::now_v7() } else { *names.entry(*turn).or_insert_with(Uuid::now_v7) };
     }
 }

@@ -28,7 +28,7 @@ use crate::{
         append::{Batch, ReadModelUpdate, write_one},
         cancel_requests,
         database::{Database, settle},
-        ids::{ThreadId, TurnId, signed},
+        ids::{ThreadId, signed},
         postgres, sqlite,
         tables::events,
     },
@@ -56,8 +56,8 @@ pub(crate) struct Step {
 
 impl Step {
     pub(crate) fn new(batch: Batch, events: &[Event], update: Option<&ReadModelUpdate>) -> Self {
-        let turn = update.and_then(|it| it.turn.as_ref()).map(|it| it.turn);
-        let hears = |event: &Event| turn.is_some() && turn_started_by(event) == turn;
+        let turn = update.and_then(|update| update.turn.as_ref()).map(|turn| turn.turn);
+        let hears = |event: &Event| turn.is_some() && event.turn_started() == turn;
         let started = (batch.from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| seq);
         Self { batch, update: update.cloned(), started }
     }
@@ -89,30 +89,6 @@ pub(crate) fn unexpected() -> Error {
     Error::Database("a row of a read model did not match a step of the batch".to_owned())
 }
 
-/// Returns the turn that this event starts.
-pub(crate) fn turn_started_by(event: &Event) -> Option<TurnId> {
-    match event {
-        Event::TurnStarted(it) => Some(it.turn),
-        Event::InputProvided(it) => Some(it.turn),
-        Event::Opened(_)
-        | Event::Asked(_)
-        | Event::Attempted(_)
-        | Event::Answered(_)
-        | Event::AttemptFailed(_)
-        | Event::Abandoned(_)
-        | Event::InDoubt(_)
-        | Event::Reconciled(_)
-        | Event::TaskStarted(_)
-        | Event::InputRequired(_)
-        | Event::Summarised(_)
-        | Event::Decided(_)
-        | Event::Failed(_)
-        | Event::Retried(_)
-        | Event::Cancelled(_)
-        | Event::Forked(_) => None,
-    }
-}
-
 /// Batches the steps of concurrent callers.
 pub(crate) type Committer = Batcher<Step, Result<(), Error>>;
 
@@ -137,7 +113,7 @@ async fn commit(database: &Database, steps: Vec<Step>) -> Vec<Result<(), Error>>
         remaining = rest;
     }
     let lost = || Err(Error::Database("a step was not written".to_owned()));
-    outcomes.into_iter().map(|it| it.unwrap_or_else(lost)).collect()
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(lost)).collect()
 }
 
 async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Option<Result<(), Error>>]) {
@@ -213,5 +189,5 @@ async fn is_committed(database: &Database, batch: &Batch) -> Result<bool, Error>
         .filter(events::Column::Seq.eq(signed(last)))
         .one(&database.pool)
         .await?;
-    Ok(row.is_some_and(|it| it.hash == batch.end.hash))
+    Ok(row.is_some_and(|row| row.hash == batch.end.hash))
 }

@@ -24,7 +24,7 @@ impl From<bool> for DryRun {
 }
 
 /// Replaces NUL in a text, because PostgreSQL cannot store it.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 

@@ -6,7 +6,6 @@
 //! `threads` and `turns` are read models of the events. They are written in the transaction of the event that changes
 //! them. A queued turn is the exception: no log contains it yet.
 
-mod announce;
 pub(crate) mod append;
 pub(crate) mod attachments;
 pub(crate) mod cancel_requests;
@@ -21,7 +20,6 @@ pub(crate) mod fork;
 pub(crate) mod group_commit;
 pub(crate) mod ids;
 pub(crate) mod import;
-pub(crate) mod log_trait;
 pub(crate) mod multi_reader;
 pub(crate) mod next_turn;
 pub(crate) mod pending_turns;
@@ -42,7 +40,6 @@ pub(crate) mod tables;
 pub(crate) mod thread_ranges;
 pub(crate) mod threads;
 pub(crate) mod turns;
-pub(crate) mod writer;
 
 use std::sync::Arc;
 
@@ -62,22 +59,20 @@ use crate::stats::UnwrittenCounts;
 #[cfg(feature = "testing")]
 pub(crate) use append::ROWS_MAX;
 pub(crate) use database::{looked_up, statement};
-pub(crate) use group_commit::turn_started_by;
-pub(crate) use ids::{at_most, plain, signed, unsigned};
+pub(crate) use ids::{at_most, signed, unsigned};
 pub(crate) use pool::Transaction;
 pub(crate) use submit::{BETWEEN, key_of};
 
 pub use append::{Head, ReadModelUpdate, TurnUpdate};
 pub use attachments::AttachmentContent;
-pub use cancel_requests::{CancelRequest, cancel_requested_turn, obey_cancel_request};
+pub use cancel_requests::CancelRequest;
 pub use connection_settings::ConnectionSettings;
 pub use deaths::DeadWorker;
 pub use ended_turns::EndedTurn;
 pub use failure_groups::{Ended, Failure, Failures};
-pub use fork::{Fork, NewFork, rename_turns};
-pub use ids::{DryRun, ThreadId, TurnId};
-pub use import::ImportedEvent;
-pub use log_trait::Log;
+pub use fork::Fork;
+pub use ids::{DryRun, ThreadId, TurnId, plain};
+pub use import::{NewLog, NewThread};
 pub use multi_reader::Reader;
 pub use next_turn::Queued;
 pub use pending_turns::{PendingCount, PendingFilter, PendingTurn, WaitReason};
@@ -85,10 +80,9 @@ pub use read::{Chain, Recorded, Stored};
 pub use server_info::ServerInfo;
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
 pub use submit::{Idempotency, MOST_SUBMITTED, NewTurn, Opening, Submitted};
-pub use thread_ranges::ThreadScan;
+pub use thread_ranges::{Range, ThreadScan};
 pub use threads::{Counts, Runnable, Thread, ThreadFilter};
 pub use turns::{Order, Turn, TurnFilter, Withdrawal};
-pub use writer::{StrategyRegistry, ThreadLog, park};
 
 /// The database of turnfold, SQLite or PostgreSQL. Clones share their connections.
 #[derive(Clone, Debug)]

@@ -119,7 +119,7 @@ async fn first_waiting(
         );
         Statement::from_sql_and_values(backend, sql, [threads.to_vec().into(), now.into()])
     } else {
-        let ids: serde_json::Value = threads.iter().map(|it| it.simple().to_string()).collect();
+        let ids: serde_json::Value = threads.iter().map(|thread| thread.simple().to_string()).collect();
         let sql = format!(
             "SELECT {COLUMNS} FROM json_each(?1) AS it CROSS JOIN turns ON turns.position = \
              (SELECT open.position FROM open_turns AS open JOIN turns AS waiting ON waiting.position = open.position \

@@ -151,7 +151,7 @@ impl Store {
         let rows = Row::find_by_statement(statement(&self.database.pool, &sql, filter.values()));
         let mut stances = BTreeMap::new();
         for row in rows.all(&self.database.pool).await? {
-            if let Some(stance) = WaitReason::ALL.into_iter().find(|it| it.as_str() == row.stance) {
+            if let Some(stance) = WaitReason::ALL.into_iter().find(|reason| reason.as_str() == row.stance) {
                 stances.insert(
                     stance,
                     PendingCount { turns: unsigned(row.many)?, since: row.since, due_at: row.due_at },
@@ -223,6 +223,6 @@ impl Store {
             Some(tenant) => statement(db, &sql("open.tenant = $2 AND "), [fed.into(), tenant.into()]),
             None => statement(db, &sql(""), [fed.into()]),
         };
-        unsigned(Row::find_by_statement(statement).one(db).await?.map_or(0, |it| it.many))
+        unsigned(Row::find_by_statement(statement).one(db).await?.map_or(0, |row| row.many))
     }
 }

@@ -43,8 +43,8 @@ impl Pool {
     /// Returns the pool if this is SQLite.
     pub(crate) fn sqlite(&self) -> Option<&SqlitePool> {
         match self {
-            Self::Direct(it) if it.get_database_backend() == DbBackend::Sqlite => {
-                Some(it.get_sqlite_connection_pool())
+            Self::Direct(pool) if pool.get_database_backend() == DbBackend::Sqlite => {
+                Some(pool.get_sqlite_connection_pool())
             }
             Self::Direct(_) | Self::Pooled { .. } => None,
         }
@@ -53,8 +53,8 @@ impl Pool {
     /// Returns the pool if this is PostgreSQL.
     pub(crate) fn postgres(&self) -> Option<&PgPool> {
         match self {
-            Self::Direct(it) if it.get_database_backend() == DbBackend::Postgres => {
-                Some(it.get_postgres_connection_pool())
+            Self::Direct(pool) if pool.get_database_backend() == DbBackend::Postgres => {
+                Some(pool.get_postgres_connection_pool())
             }
             Self::Direct(_) => None,
             Self::Pooled { pool, .. } => Some(pool),
@@ -64,12 +64,12 @@ impl Pool {
     /// Returns the number of open connections, and of those that are idle.
     pub(crate) fn connections(&self) -> (u32, usize) {
         match self {
-            Self::Direct(it) if it.get_database_backend() == DbBackend::Sqlite => {
-                let pool = it.get_sqlite_connection_pool();
+            Self::Direct(connection) if connection.get_database_backend() == DbBackend::Sqlite => {
+                let pool = connection.get_sqlite_connection_pool();
                 (pool.size(), pool.num_idle())
             }
-            Self::Direct(it) => {
-                let pool = it.get_postgres_connection_pool();
+            Self::Direct(connection) => {
+                let pool = connection.get_postgres_connection_pool();
                 (pool.size(), pool.num_idle())
             }
             Self::Pooled { pool, .. } => (pool.size(), pool.num_idle()),
@@ -80,7 +80,7 @@ impl Pool {
     /// cannot take it later.
     pub(crate) async fn begin(&self) -> Result<Transaction, DbErr> {
         match self {
-            Self::Direct(it) => Ok(Transaction::Direct(begin_direct(it).await?)),
+            Self::Direct(pool) => Ok(Transaction::Direct(begin_direct(pool).await?)),
             Self::Pooled { pool, begin } => {
                 let tx = pool.begin_with(*begin).await.map_err(failed)?;
                 Ok(Transaction::Pooled(Mutex::new(tx)))
@@ -92,7 +92,7 @@ impl Pool {
     /// connection on which another client has left the same ones.
     pub(crate) async fn begin_named(&self) -> Result<DatabaseTransaction, DbErr> {
         match self {
-            Self::Direct(it) => begin_direct(it).await,
+            Self::Direct(pool) => begin_direct(pool).await,
             Self::Pooled { pool, .. } => {
                 let tx = begin_direct(&SqlxPostgresConnector::from_sqlx_postgres_pool(pool.clone())).await?;
                 tx.execute_unprepared(FORGET_STATEMENTS).await?;
@@ -112,7 +112,7 @@ impl Pool {
     /// Executes a statement of the PostgreSQL driver itself.
     pub(crate) async fn execute(&self, query: Query<'_, Postgres, PgArguments>) -> Result<(), sqlx::Error> {
         match self {
-            Self::Direct(it) => query.execute(it.get_postgres_connection_pool()).await.map(drop),
+            Self::Direct(pool) => query.execute(pool.get_postgres_connection_pool()).await.map(drop),
             Self::Pooled { pool, begin } => {
                 let mut tx = pool.begin_with(*begin).await?;
                 query.persistent(false).execute(&mut *tx).await?;
@@ -128,8 +128,8 @@ impl Pool {
         mut each: impl FnMut(&PgRow) -> Result<(), sqlx::Error>,
     ) -> Result<(), sqlx::Error> {
         match self {
-            Self::Direct(it) => {
-                let mut rows = query.fetch(it.get_postgres_connection_pool());
+            Self::Direct(pool) => {
+                let mut rows = query.fetch(pool.get_postgres_connection_pool());
                 while let Some(row) = rows.next().await {
                     each(&row?)?;
                 }
@@ -160,15 +160,15 @@ pub(crate) enum Transaction {
 impl Transaction {
     pub(crate) async fn commit(self) -> Result<(), DbErr> {
         match self {
-            Self::Direct(it) => it.commit().await,
-            Self::Pooled(it) => it.into_inner().commit().await.map_err(failed),
+            Self::Direct(transaction) => transaction.commit().await,
+            Self::Pooled(connection) => connection.into_inner().commit().await.map_err(failed),
         }
     }
 
     pub(crate) async fn rollback(self) -> Result<(), DbErr> {
         match self {
-            Self::Direct(it) => it.rollback().await,
-            Self::Pooled(it) => it.into_inner().rollback().await.map_err(failed),
+            Self::Direct(transaction) => transaction.rollback().await,
+            Self::Pooled(connection) => connection.into_inner().rollback().await.map_err(failed),
         }
     }
 }
@@ -177,16 +177,16 @@ impl Transaction {
 impl ConnectionTrait for Transaction {
     fn get_database_backend(&self) -> DbBackend {
         match self {
-            Self::Direct(it) => it.get_database_backend(),
+            Self::Direct(transaction) => transaction.get_database_backend(),
             Self::Pooled(_) => DbBackend::Postgres,
         }
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         match self {
-            Self::Direct(it) => it.execute_raw(statement).await,
-            Self::Pooled(it) => {
-                let done = unnamed(&statement).execute(&mut **it.lock().await).await;
+            Self::Direct(transaction) => transaction.execute_raw(statement).await,
+            Self::Pooled(connection) => {
+                let done = unnamed(&statement).execute(&mut **connection.lock().await).await;
                 done.map(ExecResult::from).map_err(failed)
             }
         }
@@ -194,9 +194,9 @@ impl ConnectionTrait for Transaction {
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
         match self {
-            Self::Direct(it) => it.execute_unprepared(sql).await,
-            Self::Pooled(it) => {
-                let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut **it.lock().await).await;
+            Self::Direct(transaction) => transaction.execute_unprepared(sql).await,
+            Self::Pooled(connection) => {
+                let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut **connection.lock().await).await;
                 done.map(ExecResult::from).map_err(failed)
             }
         }
@@ -204,20 +204,20 @@ impl ConnectionTrait for Transaction {
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
         match self {
-            Self::Direct(it) => it.query_one_raw(statement).await,
-            Self::Pooled(it) => {
-                let row = unnamed(&statement).fetch_optional(&mut **it.lock().await).await;
-                row.map(|it| it.map(QueryResult::from)).map_err(failed)
+            Self::Direct(transaction) => transaction.query_one_raw(statement).await,
+            Self::Pooled(connection) => {
+                let row = unnamed(&statement).fetch_optional(&mut **connection.lock().await).await;
+                row.map(|row| row.map(QueryResult::from)).map_err(failed)
             }
         }
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         match self {
-            Self::Direct(it) => it.query_all_raw(statement).await,
-            Self::Pooled(it) => {
-                let rows = unnamed(&statement).fetch_all(&mut **it.lock().await).await;
-                rows.map(|it| it.into_iter().map(QueryResult::from).collect()).map_err(failed)
+            Self::Direct(transaction) => transaction.query_all_raw(statement).await,
+            Self::Pooled(connection) => {
+                let rows = unnamed(&statement).fetch_all(&mut **connection.lock().await).await;
+                rows.map(|rows| rows.into_iter().map(QueryResult::from).collect()).map_err(failed)
             }
         }
     }
@@ -227,14 +227,14 @@ impl ConnectionTrait for Transaction {
 impl ConnectionTrait for Pool {
     fn get_database_backend(&self) -> DbBackend {
         match self {
-            Self::Direct(it) => it.get_database_backend(),
+            Self::Direct(pool) => pool.get_database_backend(),
             Self::Pooled { .. } => DbBackend::Postgres,
         }
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        if let Self::Direct(it) = self {
-            return it.execute_raw(statement).await;
+        if let Self::Direct(pool) = self {
+            return pool.execute_raw(statement).await;
         }
         let tx = self.begin().await?;
         let done = tx.execute_raw(statement).await?;
@@ -242,8 +242,8 @@ impl ConnectionTrait for Pool {
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
-        if let Self::Direct(it) = self {
-            return it.execute_unprepared(sql).await;
+        if let Self::Direct(pool) = self {
+            return pool.execute_unprepared(sql).await;
         }
         let tx = self.begin().await?;
         let done = tx.execute_unprepared(sql).await?;
@@ -251,8 +251,8 @@ impl ConnectionTrait for Pool {
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        if let Self::Direct(it) = self {
-            return it.query_one_raw(statement).await;
+        if let Self::Direct(pool) = self {
+            return pool.query_one_raw(statement).await;
         }
         let tx = self.begin().await?;
         let row = tx.query_one_raw(statement).await?;
@@ -260,8 +260,8 @@ impl ConnectionTrait for Pool {
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
-        if let Self::Direct(it) = self {
-            return it.query_all_raw(statement).await;
+        if let Self::Direct(pool) = self {
+            return pool.query_all_raw(statement).await;
         }
         let tx = self.begin().await?;
         let rows = tx.query_all_raw(statement).await?;

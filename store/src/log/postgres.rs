@@ -112,11 +112,11 @@ pub(crate) async fn write(pool: &Pool, steps: &[(usize, Step)]) -> Result<(), Er
     }
     match pool.execute(query).await {
         Ok(()) => Ok(()),
-        Err(sqlx::Error::Database(it)) if it.is_unique_violation() => Err(first.stale()),
-        Err(sqlx::Error::Database(it)) if it.code().is_some_and(|it| it == DIVISION_BY_ZERO) => {
+        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(first.stale()),
+        Err(sqlx::Error::Database(error)) if error.code().is_some_and(|code| code == DIVISION_BY_ZERO) => {
             Err(if updates.threads.is_empty() { first.cancel_requested() } else { unexpected() })
         }
-        Err(it) => Err((&it).into()),
+        Err(error) => Err((&error).into()),
     }
 }
 
@@ -150,7 +150,7 @@ impl<'a> Events<'a> {
 
     /// Returns the approximate size on the wire, in bytes.
     fn bytes(&self) -> usize {
-        let payloads: usize = self.payloads.iter().map(|it| it.len()).sum();
+        let payloads: usize = self.payloads.iter().map(|payload| payload.len()).sum();
         payloads + self.threads.len() * ROW_OVERHEAD
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn parse(url: &str) -> Result<PgConnectOptions, Error> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
     let mut parameters: Vec<String> = query.split('&').filter_map(parameter).collect();
-    for name in parameters.iter().filter_map(|it| it.split('=').next()) {
+    for name in parameters.iter().filter_map(|parameter| parameter.split('=').next()) {
         if !PARAMETERS.contains(&name) && !name.starts_with("options%5B") && !name.starts_with("options[") {
             return Err(malformed(&format!(
                 "turnfold does not know the parameter `{name}`; hint: remove it"
@@ -66,7 +66,7 @@ pub(super) fn parse(url: &str) -> Result<PgConnectOptions, Error> {
     }
     let (user, server) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (host, port) = server.rsplit_once(':').unwrap_or((server, ""));
-    let several = |it: &str| it.contains(',') || it.to_ascii_lowercase().contains("%2c");
+    let several = |text: &str| text.contains(',') || text.to_ascii_lowercase().contains("%2c");
     if several(server) || parameters.iter().any(|it| it.starts_with("host") && several(it)) {
         return Err(malformed(
             "it names several servers; hint: use one name that follows the primary, or a pooler",
@@ -77,7 +77,7 @@ pub(super) fn parse(url: &str) -> Result<PgConnectOptions, Error> {
         let (name, password) = user.split_once(':').unwrap_or((user, ""));
         let of_authority = [("user", name), ("password", password), ("port", port)];
         let of_authority = of_authority.map(|(key, value)| format!("{key}={}", value.replace('+', "%2B")));
-        parameters.splice(0..0, of_authority.iter().filter_map(|it| parameter(it)));
+        parameters.splice(0..0, of_authority.iter().filter_map(|name| parameter(name)));
         ""
     } else {
         authority
@@ -107,7 +107,7 @@ fn is_socket(options: &PgConnectOptions) -> bool {
 /// Describes the server for messages, without user and password.
 pub(super) fn place(options: &PgConnectOptions) -> String {
     let (host, port) = (options.get_host(), options.get_port());
-    match options.get_socket().map(|it| it.display().to_string()) {
+    match options.get_socket().map(|socket| socket.display().to_string()) {
         Some(folder) => format!("PostgreSQL at the socket {folder}/.s.PGSQL.{port}"),
         None if is_socket(options) => format!("PostgreSQL at the socket {host}/.s.PGSQL.{port}"),
         None => format!("PostgreSQL at {host}:{port}"),

@@ -144,7 +144,7 @@ impl Store {
         after: Option<u64>,
         limit: u64,
     ) -> Result<Vec<Recorded>, Error> {
-        let from = after.map_or(0, |it| it.saturating_add(1));
+        let from = after.map_or(0, |seq| seq.saturating_add(1));
         self.page(thread, from, limit).await?.iter().map(recorded).collect()
     }
 
@@ -182,7 +182,7 @@ impl Store {
         if events == 0 {
             return Err(Error::UnknownThread(thread));
         }
-        let broken = walk.finish().into_iter().find(|it| it.wrong != Wrong::Unreadable);
+        let broken = walk.finish().into_iter().find(|finding| finding.wrong != Wrong::Unreadable);
         Ok(match broken {
             Some(Finding { seq, what, .. }) => Chain::Broken { seq, what },
             None => Chain::Intact { events, head },
@@ -210,8 +210,8 @@ impl Wanted {
     /// Returns the wanted rows. A concurrent call may have asked for a larger part of the same log.
     fn of(self, logs: &Logs) -> &[events::Model] {
         let rows = logs.get(&self.thread).map_or(&[][..], Vec::as_slice);
-        let begin = rows.partition_point(|it| it.seq < self.from);
-        let end = rows.partition_point(|it| it.seq <= self.until);
+        let begin = rows.partition_point(|row| row.seq < self.from);
+        let end = rows.partition_point(|row| row.seq <= self.until);
         rows.get(begin..end).unwrap_or_default()
     }
 }

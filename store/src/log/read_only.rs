@@ -26,7 +26,7 @@ pub(crate) fn seen() {
 
 /// Returns true if the connection may be used: no write was refused lately, or its server accepts writes.
 pub(super) async fn may_be_used(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    let suspect = LAST_SEEN.lock().is_ok_and(|at| at.is_some_and(|it| it.elapsed() < SUSPECT_FOR));
+    let suspect = LAST_SEEN.lock().is_ok_and(|at| at.is_some_and(|seen| seen.elapsed() < SUSPECT_FOR));
     if !suspect {
         return Ok(true);
     }

@@ -29,7 +29,7 @@ impl Store {
         until: Option<u64>,
         mut each: impl FnMut(Recorded) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.along_until(thread, from, until, |it| each(it).map(ControlFlow::Continue)).await
+        self.along_until(thread, from, until, |event| each(event).map(ControlFlow::Continue)).await
     }
 
     /// Passes events to `each` until it breaks off.
@@ -46,8 +46,8 @@ impl Store {
     ) -> Result<(), E> {
         let until = until.unwrap_or(u64::MAX);
         if until.saturating_sub(from) < SHORT {
-            for it in self.between(thread, from, until).await.map_err(E::from)? {
-                if each(it)?.is_break() {
+            for event in self.between(thread, from, until).await.map_err(E::from)? {
+                if each(event)?.is_break() {
                     break;
                 }
             }
@@ -60,9 +60,9 @@ impl Store {
                 return Ok(());
             }
             for row in &page {
-                let it = recorded(row)?;
-                let is_last = until <= it.seq;
-                if until < it.seq || each(it)?.is_break() || is_last {
+                let event = recorded(row)?;
+                let is_last = until <= event.seq;
+                if until < event.seq || each(event)?.is_break() || is_last {
                     return Ok(());
                 }
             }

@@ -46,15 +46,15 @@ pub(crate) async fn write(pool: &SqlitePool, steps: &[(usize, Step)]) -> Result<
     reject_if_to_be_cancelled(&mut text, steps)?;
     update_read_models(&mut text, steps)?;
     text.push("; COMMIT");
-    let mut connection = pool.acquire().await.map_err(|it| Error::from(&it))?;
+    let mut connection = pool.acquire().await.map_err(|error| Error::from(&error))?;
     let written = sqlx::query_with(AssertSqlSafe(text.sql), text.values).execute(&mut *connection).await;
     let Err(error) = written else { return Ok(()) };
     // A taken number or a mismatched row has rolled the transaction back already; this then does nothing.
     let _ = sqlx::query("ROLLBACK").execute(&mut *connection).await;
-    let kind = error.as_database_error().map(|it| it.kind());
+    let kind = error.as_database_error().map(|error| error.kind());
     Err(match kind {
         Some(ErrorKind::UniqueViolation) => first.stale(),
-        Some(ErrorKind::NotNullViolation) if steps.iter().all(|(_, it)| it.update.is_none()) => {
+        Some(ErrorKind::NotNullViolation) if steps.iter().all(|(_, step)| step.update.is_none()) => {
             first.cancel_requested()
         }
         Some(ErrorKind::NotNullViolation) => unexpected(),
@@ -63,7 +63,7 @@ pub(crate) async fn write(pool: &SqlitePool, steps: &[(usize, Step)]) -> Result<
 }
 
 fn insert(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
-    let rows: Vec<_> = steps.iter().flat_map(|(_, it)| it.batch.numbered()).collect();
+    let rows: Vec<_> = steps.iter().flat_map(|(_, step)| step.batch.numbered()).collect();
     for rows in rows.chunks(ROWS_MAX) {
         text.push(
             "; INSERT OR ROLLBACK INTO events (thread_id, at, codec, seq, kind, payload, hash) \
@@ -86,7 +86,7 @@ fn insert(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
 ///
 /// The table of requests is nearly always empty, and then nothing else is read: the `+` keeps SQLite from looking its rows up.
 fn reject_if_to_be_cancelled(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
-    let inserted: usize = steps.iter().map(|(_, it)| it.batch.rows.len()).sum();
+    let inserted: usize = steps.iter().map(|(_, step)| step.batch.rows.len()).sum();
     text.push(
         "; INSERT OR ROLLBACK INTO threads (id) SELECT NULL FROM cancel_requests \
          WHERE +thread_id IN (SELECT thread_id FROM events WHERE rowid > last_insert_rowid() - ",
@@ -100,7 +100,7 @@ fn reject_if_to_be_cancelled(text: &mut Text, steps: &[(usize, Step)]) -> Result
 /// all turns were too.
 fn update_read_models(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
     let threads: Vec<_> =
-        steps.iter().filter_map(|(_, it)| Some((it.batch.from.thread, it.update.as_ref()?))).collect();
+        steps.iter().filter_map(|(_, step)| Some((step.batch.from.thread, step.update.as_ref()?))).collect();
     if threads.is_empty() {
         return Ok(());
     }
@@ -114,7 +114,7 @@ fn update_read_models(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Er
     text.push(" WHERE threads.id = column1");
     let mut updated = threads.len();
     let turns: Vec<_> =
-        steps.iter().filter_map(|(_, it)| Some((it, it.update.as_ref()?.turn.as_ref()?))).collect();
+        steps.iter().filter_map(|(_, step)| Some((step, step.update.as_ref()?.turn.as_ref()?))).collect();
     if !turns.is_empty() {
         text.push(
             "; UPDATE OR ROLLBACK turns SET status = column3, error = column4, cause = column5, ended_seq = column6, \

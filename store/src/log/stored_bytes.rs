@@ -33,6 +33,6 @@ impl Store {
         );
         let pool = &self.database.pool;
         let row = Row::find_by_statement(statement(pool, &sql, [tenant.into()])).one(pool).await?;
-        unsigned(row.map_or(0, |it| it.bytes))
+        unsigned(row.map_or(0, |row| row.bytes))
     }
 }

@@ -176,11 +176,11 @@ impl Store {
         tenant: &str,
         keys: &[Idempotency],
     ) -> Result<Vec<Option<Turn>>, Error> {
-        let keys: Vec<String> = keys.iter().map(|it| key_of(tenant, &it.key)).collect();
+        let keys: Vec<String> = keys.iter().map(|key| key_of(tenant, &key.key)).collect();
         let rows = turns::Entity::find().filter(turns::Column::IdempotencyKey.is_in(keys.clone()));
         let rows = rows.all(&self.database.pool).await?.into_iter();
-        let mut known: BTreeMap<_, _> = rows.map(|it| (it.idempotency_key.clone(), it)).collect();
-        keys.into_iter().map(|it| known.remove(&Some(it)).map(Turn::try_from).transpose()).collect()
+        let mut known: BTreeMap<_, _> = rows.map(|row| (row.idempotency_key.clone(), row)).collect();
+        keys.into_iter().map(|key| known.remove(&Some(key)).map(Turn::try_from).transpose()).collect()
     }
 }
 

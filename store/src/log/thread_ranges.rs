@@ -50,9 +50,9 @@ impl fmt::Debug for ThreadScan {
 
 /// A range of consecutive threads.
 #[derive(Clone, Debug)]
-pub(crate) struct Range {
+pub struct Range {
     /// Threads that have a row, an event or a turn.
-    pub(crate) threads: Vec<ThreadId>,
+    pub threads: Vec<ThreadId>,
     /// Last event before the range.
     after: (ThreadId, i64),
     /// Last thread of the range.
@@ -81,12 +81,16 @@ impl ThreadScan {
     }
 
     /// Returns true if the scan covers all threads.
-    pub(crate) fn is_of_all(&self) -> bool {
+    pub fn is_of_all(&self) -> bool {
         self.thread.is_none() && self.turns == Conditions::default()
     }
 
     /// Runs `work` on every range, and returns the results in no particular order.
-    pub(crate) async fn for_each<T, F, W>(&self, store: &Store, work: W) -> Result<Vec<T>, Error>
+    ///
+    /// # Errors
+    ///
+    /// The first error of `work`; [`Error::Unavailable`] if the database does not answer.
+    pub async fn for_each<T, F, W>(&self, store: &Store, work: W) -> Result<Vec<T>, Error>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send,
@@ -185,7 +189,7 @@ async fn threads(db: &impl ConnectionTrait, after: ThreadId) -> Result<Vec<Threa
                ORDER BY 1 LIMIT $2";
     let statement = statement(db, sql, [after.into(), signed(THREADS_PER_RANGE).into()]);
     let rows = Row::find_by_statement(statement).all(db).await?;
-    Ok(rows.into_iter().map(|it| it.id).collect())
+    Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
 /// The events of a range, in pages.
@@ -197,7 +201,7 @@ pub(crate) struct Pages {
 impl Pages {
     pub(crate) fn of(range: Range) -> Self {
         let left = if range.sparse {
-            range.threads.into_iter().map(|it| Range::of(it, 0)).collect()
+            range.threads.into_iter().map(|thread| Range::of(thread, 0)).collect()
         } else {
             [range].into()
         };

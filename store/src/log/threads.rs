@@ -94,10 +94,10 @@ impl Store {
     ) -> Result<Vec<Thread>, Error> {
         let backend = self.database.pool.get_database_backend();
         let rows = threads::Entity::find()
-            .apply_if(filter.tenant, |rows, it| rows.filter(threads::Column::Tenant.eq(it)))
-            .apply_if(filter.status, |rows, it| rows.filter(thread_in_status(it)))
-            .apply_if(filter.turns, |rows, it| rows.filter(has_turn(backend, it)))
-            .apply_if(after, |rows, it| rows.filter(threads::Column::Id.lt(it)))
+            .apply_if(filter.tenant, |rows, tenant| rows.filter(threads::Column::Tenant.eq(tenant)))
+            .apply_if(filter.status, |rows, status| rows.filter(thread_in_status(status)))
+            .apply_if(filter.turns, |rows, turns| rows.filter(has_turn(backend, turns)))
+            .apply_if(after, |rows, after| rows.filter(threads::Column::Id.lt(after)))
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
         rows.all(&self.database.pool).await?.into_iter().map(Thread::try_from).collect()
@@ -121,8 +121,8 @@ impl Store {
         };
         let rows = threads::Entity::find()
             .filter(thread_in_status(ThreadStatus::Interrupted))
-            .apply_if(tenant, |rows, it| rows.filter(threads::Column::Tenant.eq(it)))
-            .apply_if(after, |rows, it| rows.filter(before(it)))
+            .apply_if(tenant, |rows, tenant| rows.filter(threads::Column::Tenant.eq(tenant)))
+            .apply_if(after, |rows, row| rows.filter(before(row)))
             .order_by_desc(threads::Column::UpdatedAt)
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
@@ -155,10 +155,10 @@ impl Store {
     pub async fn lane(&self, thread: ThreadId) -> Result<Option<Lane>, Error> {
         let which = "open.thread_id = $2 AND (due_at IS NULL OR due_at <= $1 OR status = 'running') \
                      GROUP BY open.thread_id";
-        if let Some(it) = self.lanes(which, vec![thread.into()]).await?.pop() {
-            return Ok(Some(it.lane));
+        if let Some(due) = self.lanes(which, vec![thread.into()]).await?.pop() {
+            return Ok(Some(due.lane));
         }
-        Ok(self.thread(thread).await?.map(|it| Lane::new(&it.tenant, Priority::Normal)))
+        Ok(self.thread(thread).await?.map(|row| Lane::new(&row.tenant, Priority::Normal)))
     }
 
     /// Returns the lanes of threads with open turns. `$1` is the current time, followed by `values`. All turns of a

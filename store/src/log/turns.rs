@@ -104,10 +104,10 @@ impl TurnFilter<'_> {
     /// Selects the matching rows.
     pub(crate) fn rows(self, backend: DbBackend) -> Select<turns::Entity> {
         turns::Entity::find()
-            .apply_if(self.tenant, |rows, it| rows.filter(turns::Column::Tenant.eq(it)))
-            .apply_if(self.thread, |rows, it| rows.filter(turns::Column::ThreadId.eq(it)))
-            .apply_if(self.status, |rows, it| rows.filter(in_status(it)))
-            .apply_if(self.conditions, |rows, it| rows.filter(all_of(backend, it)))
+            .apply_if(self.tenant, |rows, tenant| rows.filter(turns::Column::Tenant.eq(tenant)))
+            .apply_if(self.thread, |rows, thread| rows.filter(turns::Column::ThreadId.eq(thread)))
+            .apply_if(self.status, |rows, status| rows.filter(in_status(status)))
+            .apply_if(self.conditions, |rows, conditions| rows.filter(all_of(backend, conditions)))
     }
 }
 
@@ -184,10 +184,10 @@ impl Store {
         let rows = filter.rows(self.database.pool.get_database_backend());
         let rows = match filter.order {
             Order::NewestFirst => {
-                rows.apply_if(after, |rows, it| rows.filter(position.lt(it))).order_by_desc(position)
+                rows.apply_if(after, |rows, turn| rows.filter(position.lt(turn))).order_by_desc(position)
             }
             Order::OldestFirst => {
-                rows.apply_if(after, |rows, it| rows.filter(position.gt(it))).order_by_asc(position)
+                rows.apply_if(after, |rows, turn| rows.filter(position.gt(turn))).order_by_asc(position)
             }
         };
         let rows = rows.limit(at_most(limit));
@@ -286,9 +286,9 @@ impl TryFrom<turns::Model> for Turn {
             error: row.error,
             outcome: row
                 .outcome
-                .map(|it| outcome_of(&it))
+                .map(|text| outcome_of(&text))
                 .transpose()
-                .map_err(|it| unread("its outcome is unknown", &it))?,
+                .map_err(|error| unread("its outcome is unknown", &error))?,
             cause: row.cause,
             answers_seq: row.answers_seq.map(unsigned).transpose()?,
             due_at: row.due_at,
@@ -304,7 +304,7 @@ impl TryFrom<turns::Model> for Turn {
 ///
 /// The name, if it is unknown.
 pub(crate) fn outcome_of(text: &str) -> Result<OutcomeKind, String> {
-    OutcomeKind::ALL.into_iter().find(|it| it.name() == text).ok_or_else(|| text.to_owned())
+    OutcomeKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| text.to_owned())
 }
 
 /// Parses the stored caller of a turn.
@@ -328,5 +328,5 @@ pub(crate) fn policy_text(policy: Policy) -> &'static str {
 }
 
 pub(crate) fn policy_of(text: &str) -> Option<Policy> {
-    [Policy::Auto, Policy::Answer, Policy::Replan].into_iter().find(|it| policy_text(*it) == text)
+    [Policy::Auto, Policy::Answer, Policy::Replan].into_iter().find(|policy| policy_text(*policy) == text)
 }

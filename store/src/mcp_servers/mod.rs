@@ -128,7 +128,7 @@ fn report(server: &str, worker: &str, error: Option<&str>) -> table::Model {
 
 fn record(row: table::Model) -> Result<McpServerRecord, Error> {
     let table::Model { server, offer, definitions, error, worker, seen_at } = row;
-    let offer = offer.map(|it| serde_json::from_str(&it)).transpose().map_err(|cause| {
+    let offer = offer.map(|text| serde_json::from_str(&text)).transpose().map_err(|cause| {
         Error::Database(format!("the row of MCP server {server} has an invalid offer: {cause}"))
     })?;
     Ok(McpServerRecord { server, offer, definitions, error, worker, seen_at })

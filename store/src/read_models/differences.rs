@@ -21,7 +21,7 @@ use crate::{
         tables::{threads, turns},
         turns::{caller_text, policy_text},
     },
-    read_models::rebuild::{Difference, Differs, Folded, FoldedTurn},
+    read_models::{Difference, Differs, ExpectedThread, ExpectedTurn},
 };
 
 /// Read model rows of one thread.
@@ -34,36 +34,52 @@ struct Rows {
 
 impl Store {
     /// Returns the differences between the rows and the log.
-    pub(crate) async fn differences(&self, folded: &Folded) -> Result<Vec<Difference>, Error> {
-        Ok(compare(folded, &rows(&self.database.pool, folded.head.thread).await?))
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn differences(&self, expected: &ExpectedThread) -> Result<Vec<Difference>, Error> {
+        Ok(compare(expected, &rows(&self.database.pool, expected.head.thread).await?))
     }
 
-    /// Compares the rows with the log while the thread is locked at the folded head, and repairs them unless this is a
+    /// Compares the rows with the log while the thread is locked at the expected head, and repairs them unless this is a
     /// dry run.
-    pub(crate) async fn put_right(&self, folded: Folded, dry_run: DryRun) -> Result<Vec<Difference>, Error> {
-        self.database.transact(move |tx| put_right(tx, folded, dry_run).boxed()).await
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if the thread changed meanwhile; [`Error::Unavailable`].
+    pub async fn put_right(
+        &self,
+        expected: ExpectedThread,
+        dry_run: DryRun,
+    ) -> Result<Vec<Difference>, Error> {
+        self.database.transact(move |tx| put_right(tx, expected, dry_run).boxed()).await
     }
 }
 
-async fn put_right(tx: &Transaction, folded: Folded, dry_run: DryRun) -> Result<Vec<Difference>, Error> {
-    lock_thread(tx, &folded.head).await?;
-    let rows = rows(tx, folded.head.thread).await?;
-    let differences = compare(&folded, &rows);
+async fn put_right(
+    tx: &Transaction,
+    expected: ExpectedThread,
+    dry_run: DryRun,
+) -> Result<Vec<Difference>, Error> {
+    lock_thread(tx, &expected.head).await?;
+    let rows = rows(tx, expected.head.thread).await?;
+    let differences = compare(&expected, &rows);
     if dry_run == DryRun::Yes {
         return Ok(differences);
     }
-    let mendable = || differences.iter().filter(|it| it.differs.is_mendable());
-    if mendable().any(|it| it.turn.is_none()) {
-        write_thread(tx, &folded, rows.thread.is_none()).await?;
+    let mendable = || differences.iter().filter(|difference| difference.differs.is_mendable());
+    if mendable().any(|difference| difference.turn.is_none()) {
+        write_thread(tx, &expected, rows.thread.is_none()).await?;
     }
-    let wrong: BTreeSet<TurnId> = mendable().filter_map(|it| it.turn).collect();
+    let wrong: BTreeSet<TurnId> = mendable().filter_map(|difference| difference.turn).collect();
     for id in wrong {
-        if let Some(turn) = folded.turns.get(&id) {
-            write_turn(tx, &folded, id, turn, rows.turns.get(&id)).await?;
+        if let Some(turn) = expected.turns.get(&id) {
+            write_turn(tx, &expected, id, turn, rows.turns.get(&id)).await?;
         }
     }
-    if differences.iter().any(|it| it.differs == Differs::TurnOpen) {
-        tell_open_turns(tx, folded.head.thread).await?;
+    if differences.iter().any(|difference| difference.differs == Differs::TurnOpen) {
+        tell_open_turns(tx, expected.head.thread).await?;
     }
     Ok(differences)
 }
@@ -103,44 +119,44 @@ async fn rows(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Rows, Error
     let turns = turns::Entity::find().filter(turns::Column::ThreadId.eq(thread)).all(db).await?;
     Ok(Rows {
         thread: threads::Entity::find_by_id(thread).one(db).await?,
-        turns: turns.into_iter().map(|it| (it.id, it)).collect(),
+        turns: turns.into_iter().map(|turn| (turn.id, turn)).collect(),
         untold: untold(db, thread).await?,
     })
 }
 
-fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
+fn compare(expected: &ExpectedThread, rows: &Rows) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut find = |turn, differs, what: String| {
-        found.push(Difference { thread: folded.head.thread, turn, differs, what });
+        found.push(Difference { thread: expected.head.thread, turn, differs, what });
     };
     match &rows.thread {
         None => find(
             None,
             Differs::ThreadMissing,
-            format!("there is no row; by its log, the thread is {}", folded.status),
+            format!("there is no row; by its log, the thread is {}", expected.status),
         ),
         Some(row) => {
-            if row.strategy != folded.strategy {
-                let what = format!("its row says {:?}, its log {:?}", row.strategy, folded.strategy);
+            if row.strategy != expected.strategy {
+                let what = format!("its row says {:?}, its log {:?}", row.strategy, expected.strategy);
                 find(None, Differs::ThreadStrategy, what);
             }
-            if row.tenant != folded.tenant {
-                let what = format!("its row says {:?}, its log {:?}", row.tenant, folded.tenant);
+            if row.tenant != expected.tenant {
+                let what = format!("its row says {:?}, its log {:?}", row.tenant, expected.tenant);
                 find(None, Differs::ThreadTenant, what);
             }
-            if row.status != folded.status.as_str() {
-                let what = format!("its row says {}, its log {}", row.status, folded.status);
+            if row.status != expected.status.as_str() {
+                let what = format!("its row says {}, its log {}", row.status, expected.status);
                 // A worker that cannot continue a thread records that only in the thread's row.
                 let parked = row.status == ThreadStatus::Error.as_str();
                 find(None, if parked { Differs::Parked } else { Differs::ThreadStatus }, what);
             }
-            if row.created_at != folded.created_at {
-                let what = format!("its row says {}, its log {}", row.created_at, folded.created_at);
+            if row.created_at != expected.created_at {
+                let what = format!("its row says {}, its log {}", row.created_at, expected.created_at);
                 find(None, Differs::ThreadCreated, what);
             }
         }
     }
-    for (id, turn) in &folded.turns {
+    for (id, turn) in &expected.turns {
         match rows.turns.get(id) {
             None => {
                 let what = "there is no row; its idempotency key and its metadata are lost".to_owned();
@@ -149,10 +165,10 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
             Some(row) => compare_turn(turn, row, &mut |differs, what| find(Some(*id), differs, what)),
         }
     }
-    for (id, row) in rows.turns.iter().filter(|(id, _)| !folded.turns.contains_key(id)) {
+    for (id, row) in rows.turns.iter().filter(|(id, _)| !expected.turns.contains_key(id)) {
         // A turn that never started can only be queued, failed or cancelled.
         let never_started = [TurnStatus::Queued, TurnStatus::Failed, TurnStatus::Cancelled];
-        if row.started_seq.is_some() || !never_started.iter().any(|it| it.as_str() == row.status) {
+        if row.started_seq.is_some() || !never_started.iter().any(|status| status.as_str() == row.status) {
             let what = format!("its row says {}, but the log does not contain its start", row.status);
             find(Some(*id), Differs::NeverStarted, what);
         }
@@ -165,7 +181,7 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
     found
 }
 
-fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Differs, String)) {
+fn compare_turn(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(Differs, String)) {
     let parked = row.status == TurnStatus::Failed.as_str() && turn.status == TurnStatus::Running;
     if parked {
         let why = row.error.as_deref().unwrap_or_default();
@@ -173,7 +189,7 @@ fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Dif
     } else if row.status != turn.status.as_str() {
         find(Differs::TurnStatus, format!("its row says {}, its log {}", row.status, turn.status));
     }
-    let number = |it: Option<i64>| it.map_or_else(|| "none".to_owned(), |it| format!("event {it}"));
+    let number = |seq: Option<i64>| seq.map_or_else(|| "none".to_owned(), |seq| format!("event {seq}"));
     let (heard, ended) = (Some(signed(turn.started_seq)), turn.ended_seq.map(signed));
     if row.started_seq != heard {
         let what = format!("its row says {}, its log {}", number(row.started_seq), number(heard));
@@ -197,21 +213,25 @@ fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Dif
 }
 
 /// Returns the outcome of a turn and its cause, as in its row.
-fn outcome(turn: &FoldedTurn) -> (Option<&'static str>, Option<String>) {
-    let kind = turn.outcome.as_ref().map(|it| it.kind.name());
+fn outcome(turn: &ExpectedTurn) -> (Option<&'static str>, Option<String>) {
+    let kind = turn.outcome.as_ref().map(|outcome| outcome.kind.name());
     (kind, cause(turn.error.as_deref(), turn.outcome.as_ref()))
 }
 
 /// **Invariant:** every new column that is derived from the log must also be written here.
-pub(crate) async fn write_thread(tx: &Transaction, folded: &Folded, anew: bool) -> Result<(), Error> {
-    let id = folded.head.thread;
+pub(crate) async fn write_thread(
+    tx: &Transaction,
+    expected: &ExpectedThread,
+    anew: bool,
+) -> Result<(), Error> {
+    let id = expected.head.thread;
     let row = threads::ActiveModel {
         id: if anew { Set(id) } else { Unchanged(id) },
-        strategy: Set(folded.strategy.clone()),
-        tenant: Set(folded.tenant.clone()),
-        status: Set(folded.status.to_string()),
-        created_at: Set(folded.created_at),
-        updated_at: Set(folded.updated_at),
+        strategy: Set(expected.strategy.clone()),
+        tenant: Set(expected.tenant.clone()),
+        status: Set(expected.status.to_string()),
+        created_at: Set(expected.created_at),
+        updated_at: Set(expected.updated_at),
     };
     if anew {
         threads::Entity::insert(row).exec_without_returning(tx).await?;
@@ -223,15 +243,15 @@ pub(crate) async fn write_thread(tx: &Transaction, folded: &Folded, anew: bool) 
 
 pub(crate) async fn write_turn(
     tx: &Transaction,
-    folded: &Folded,
+    expected: &ExpectedThread,
     id: TurnId,
-    turn: &FoldedTurn,
+    turn: &ExpectedTurn,
     known: Option<&turns::Model>,
 ) -> Result<(), Error> {
-    let (thread, tenant) = (folded.head.thread, &folded.tenant);
+    let (thread, tenant) = (expected.head.thread, &expected.tenant);
     let (outcome, cause) = outcome(turn);
     let told = turns::ActiveModel {
-        position: known.map_or(NotSet, |it| Unchanged(it.position)),
+        position: known.map_or(NotSet, |row| Unchanged(row.position)),
         status: Set(turn.status.to_string()),
         started_seq: Set(Some(signed(turn.started_seq))),
         ended_seq: Set(turn.ended_seq.map(signed)),

@@ -1,6 +1,8 @@
-//! Read models: the rows of threads and turns, compared with the fold of the log and rebuilt from it.
+//! Read models: the rows of threads and turns, compared with what the log says, and put right.
 
+mod difference;
 pub(crate) mod differences;
-pub(crate) mod rebuild;
+mod expected;
 
-pub use rebuild::{Difference, Differs, Rebuilt};
+pub use difference::{Difference, Differs};
+pub use expected::{ExpectedThread, ExpectedTurn};

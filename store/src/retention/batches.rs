@@ -155,7 +155,7 @@ impl Store {
         let mut all = 0;
         for id in of {
             let found = Count::find_by_statement(statement(pool, &sql, [(*id).into()])).one(pool).await?;
-            all += unsigned(found.map_or(0, |it| it.count))?;
+            all += unsigned(found.map_or(0, |row| row.count))?;
         }
         Ok(all)
     }
@@ -205,7 +205,7 @@ impl Store {
             let Some(last) = page.last() else { return Ok(()) };
             after = last.id;
             let of: Vec<(DeliveryId, BatchId)> =
-                page.iter().filter_map(|it| Some((it.id, batch_in(&it.payload)?))).collect();
+                page.iter().filter_map(|row| Some((row.id, batch_in(&row.payload)?))).collect();
             let named: Vec<BatchId> = of.iter().map(|(_, batch)| *batch).collect();
             let there: BTreeSet<BatchId> =
                 ids(pool, &known, [listed(pool, &named)]).await?.into_iter().collect();
@@ -220,8 +220,8 @@ impl Store {
 
 /// SQL condition for a batch that ended before `$1`.
 fn over() -> String {
-    let over = BatchStatus::ALL.iter().filter_map(|it| {
-        let ended_at = match it {
+    let over = BatchStatus::ALL.iter().filter_map(|status| {
+        let ended_at = match status {
             BatchStatus::Completed => "completed_at",
             BatchStatus::Failed => "failed_at",
             BatchStatus::Expired => "expired_at",
@@ -231,7 +231,7 @@ fn over() -> String {
             | BatchStatus::Finalizing
             | BatchStatus::Cancelling => return None,
         };
-        Some(format!("status = '{it}' AND {ended_at} < $1"))
+        Some(format!("status = '{status}' AND {ended_at} < $1"))
     });
     over.collect::<Vec<_>>().join(" OR ")
 }
@@ -334,7 +334,7 @@ async fn clear_page(
          WHERE {of} = $1 AND {nth} > $2 ORDER BY {nth} LIMIT {page}) AS page"
     );
     let last = Last::find_by_statement(statement(tx, &sql, [id.into(), after.into()])).one(tx).await?;
-    let Some(last) = last.and_then(|it| it.last) else { return Ok(None) };
+    let Some(last) = last.and_then(|row| row.last) else { return Ok(None) };
     // A new upload may have started under the same id.
     let sql = format!(
         "DELETE FROM {table} WHERE {of} = $1 AND {nth} > $2 AND {nth} <= $3 \
@@ -365,5 +365,5 @@ async fn ids<const N: usize>(
     values: [Value; N],
 ) -> Result<Vec<Uuid>, Error> {
     let rows = Row::find_by_statement(statement(db, sql, values)).all(db).await?;
-    Ok(rows.into_iter().map(|it| it.id).collect())
+    Ok(rows.into_iter().map(|row| row.id).collect())
 }

@@ -189,7 +189,7 @@ async fn count(db: &impl ConnectionTrait, page: &[ThreadId]) -> Result<Pruned, E
          (SELECT count(*) FROM events WHERE thread_id IN ({list})) AS events"
     );
     let found = Count::find_by_statement(statement(db, &sql, [listed(db, page)])).one(db).await?;
-    let (turns, events) = found.map_or((0, 0), |it| (it.turns, it.events));
+    let (turns, events) = found.map_or((0, 0), |row| (row.turns, row.events));
     Ok(Pruned {
         threads: page.len() as u64,
         turns: crate::log::ids::unsigned(turns)?,
@@ -207,7 +207,7 @@ pub(crate) fn listed(db: &impl ConnectionTrait, ids: &[Uuid]) -> Value {
     if db.get_database_backend() == DbBackend::Postgres {
         return ids.to_vec().into();
     }
-    let ids: Vec<String> = ids.iter().map(|it| it.simple().to_string()).collect();
+    let ids: Vec<String> = ids.iter().map(|id| id.simple().to_string()).collect();
     json!(ids).to_string().into()
 }
 
@@ -225,5 +225,5 @@ async fn ids<const N: usize>(
     values: [Value; N],
 ) -> Result<Vec<ThreadId>, Error> {
     let rows = Row::find_by_statement(statement(db, sql, values)).all(db).await?;
-    Ok(rows.into_iter().map(|it| it.id).collect())
+    Ok(rows.into_iter().map(|row| row.id).collect())
 }

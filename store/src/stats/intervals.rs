@@ -47,14 +47,14 @@ impl Resolution {
 
 /// Counts by interval, of every length for which the interval is still kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Intervals {
+pub struct Intervals {
     pub(super) ends: BTreeMap<(Resolution, i64, Ends), u64>,
     pub(super) responses: BTreeMap<(Resolution, i64, Responses), ResponseSums>,
 }
 
 impl Intervals {
     /// Adds counts by minute.
-    pub(crate) fn add(&mut self, tally: &Tally, now: i64) {
+    pub fn add(&mut self, tally: &Tally, now: i64) {
         for resolution in Resolution::ALL {
             let kept = |at: &i64| resolution.kept_since(now) <= *at;
             for ((at, subject), turns) in tally.ends.iter().filter(|((at, _), _)| kept(at)) {
@@ -68,7 +68,7 @@ impl Intervals {
     }
 
     /// Adds counts by interval.
-    pub(crate) fn merge(&mut self, other: Self) {
+    pub fn merge(&mut self, other: Self) {
         for (interval, turns) in other.ends {
             *self.ends.entry(interval).or_default() += turns;
         }

@@ -10,7 +10,7 @@
 //! ## Why nothing is lost for long
 //!
 //! Nothing depends on these counts. A process that is killed loses those of its last second, and
-//! [`Store::rebuild`](crate::Store::rebuild) counts them again from the logs.
+//! a rebuild counts them again from the logs.
 
 mod intervals;
 mod query;
@@ -23,13 +23,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{UnknownStatus, log::status::status};
 
-pub(crate) use intervals::Intervals;
-pub(crate) use tally::{AskedModels, Tally, UnwrittenCounts};
+pub(crate) use tally::UnwrittenCounts;
 
-pub use intervals::Resolution;
+pub use intervals::{Intervals, Resolution};
 pub use query::{CauseCount, EndedCount, OpenTurns, Stats, UsageCount, UsageShare};
-pub use tally::{Counted, ModelResponse};
-pub use write::keep_writing_counts;
+pub use tally::{Counted, ModelResponse, Tally};
 
 status! {
     /// End of a turn, as it is counted.

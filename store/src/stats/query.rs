@@ -196,16 +196,16 @@ impl Store {
         );
         let rows: Vec<Row> = self.rows(&sql, selection).await?;
         rows.into_iter()
-            .map(|it| {
+            .map(|row| {
                 Ok(UsageShare {
-                    strategy: it.strategy,
-                    model: it.model,
-                    responses: unsigned(it.responses)?,
-                    input_tokens: unsigned(it.input_tokens)?,
-                    output_tokens: unsigned(it.output_tokens)?,
-                    micro_usd: unsigned(it.micro_usd)?,
-                    without_usage: unsigned(it.without_usage)?,
-                    without_price: unsigned(it.without_price)?,
+                    strategy: row.strategy,
+                    model: row.model,
+                    responses: unsigned(row.responses)?,
+                    input_tokens: unsigned(row.input_tokens)?,
+                    output_tokens: unsigned(row.output_tokens)?,
+                    micro_usd: unsigned(row.micro_usd)?,
+                    without_usage: unsigned(row.without_usage)?,
+                    without_price: unsigned(row.without_price)?,
                 })
             })
             .collect()

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use shared::{Event, OutcomeKind, Request, Usage};
+use shared::{OutcomeKind, Usage};
 
 use super::CountedEnd;
 use crate::{
@@ -103,14 +103,14 @@ impl ResponseSums {
 
 /// Counts by minute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub struct Tally {
     pub(crate) ends: BTreeMap<(i64, Ends), u64>,
     pub(crate) responses: BTreeMap<(i64, Responses), ResponseSums>,
 }
 
 impl Tally {
     /// Adds what an append recorded.
-    pub(crate) fn add(&mut self, counted: &Counted<'_>) {
+    pub fn add(&mut self, counted: &Counted<'_>) {
         let Counted { at, tenant, strategy, ended, responses } = counted;
         let minute = at - at.rem_euclid(MINUTE);
         let (tenant, strategy) = (|| plain(tenant), || plain(strategy));
@@ -145,7 +145,7 @@ impl Tally {
 fn end_of(turn: &TurnUpdate) -> Option<CountedEnd> {
     Some(match turn.status {
         TurnStatus::Queued | TurnStatus::Running => return None,
-        TurnStatus::Completed => match turn.outcome.as_ref().map(|it| it.kind) {
+        TurnStatus::Completed => match turn.outcome.as_ref().map(|outcome| outcome.kind) {
             Some(OutcomeKind::Partial) => CountedEnd::Partial,
             Some(OutcomeKind::Declined) => CountedEnd::Declined,
             Some(OutcomeKind::Answered) | None => CountedEnd::Answered,
@@ -154,60 +154,6 @@ fn end_of(turn: &TurnUpdate) -> Option<CountedEnd> {
         TurnStatus::Failed => CountedEnd::Failed,
         TurnStatus::Cancelled => CountedEnd::Cancelled,
     })
-}
-
-/// The models of the requests of the last node, by slot.
-#[derive(Debug, Default)]
-pub(crate) struct AskedModels(Vec<Option<String>>);
-
-impl AskedModels {
-    /// Reads the next event of a log, and returns the response of a model that it records.
-    pub(crate) fn see(&mut self, event: &Event) -> Option<ModelResponse> {
-        match event {
-            Event::Asked(it) => {
-                self.0.clear();
-                self.0.extend(it.requests.iter().map(model_of));
-                None
-            }
-            Event::Answered(it) => self.response(it.slot, it.usage.as_ref().unwrap_or(&Usage::default())),
-            Event::AttemptFailed(it) => self.response(it.slot, it.usage.as_ref()?),
-            Event::Opened(_)
-            | Event::TurnStarted(_)
-            | Event::Attempted(_)
-            | Event::Abandoned(_)
-            | Event::InDoubt(_)
-            | Event::Reconciled(_)
-            | Event::TaskStarted(_)
-            | Event::InputRequired(_)
-            | Event::InputProvided(_)
-            | Event::Summarised(_)
-            | Event::Decided(_)
-            | Event::Failed(_)
-            | Event::Retried(_)
-            | Event::Cancelled(_)
-            | Event::Forked(_) => None,
-        }
-    }
-
-    fn response(&self, slot: usize, usage: &Usage) -> Option<ModelResponse> {
-        let model = self.0.get(slot)?.clone()?;
-        Some(ModelResponse { model, usage: usage.clone() })
-    }
-}
-
-fn model_of(request: &Request) -> Option<String> {
-    match request {
-        Request::Chat { model, .. } => Some(model.clone()),
-        Request::ListTools { .. }
-        | Request::CallTool { .. }
-        | Request::ReadMore { .. }
-        | Request::ListPrompts { .. }
-        | Request::GetPrompt { .. }
-        | Request::Describe { .. }
-        | Request::Search { .. }
-        | Request::Index { .. }
-        | Request::Simulate(_) => None,
-    }
 }
 
 /// Counts of this process that are not yet written.

@@ -5,26 +5,16 @@
 //! Several processes add to the same rows. Each locks them in the order of their key, so none waits for another in a
 //! circle.
 
-use std::time::Duration;
-
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{ConnectionTrait as _, FromQueryResult};
-use tokio::time::{sleep, timeout};
-use tracing::debug;
 
 use super::{CountedEnd, Intervals, Resolution, Tally, tally::Ends};
 use crate::{
-    Error, Log, Store,
+    Error, Store,
     log::{Transaction, signed, statement, unsigned},
     sql_batch::{Words, number, text},
 };
-
-/// Interval between two writes.
-const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Time that a stopping process waits for the database.
-const LAST_WRITE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Maximum rows per statement.
 const ROWS_MAX: usize = 1_000;
@@ -78,28 +68,6 @@ const NEVER_STARTED: &str = "SELECT turns.updated_at - turns.updated_at % 600000
     WHERE turns.stuck IN ('failed', 'cancelled') AND turns.started_seq IS NULL AND turns.updated_at >= $1 \
     GROUP BY 1, 2, 3, 4, 5";
 
-/// Writes what this process counts every second until `stop`, and then once more.
-pub async fn keep_writing_counts<L: Log>(store: L, stop: impl Future<Output = ()> + Send) {
-    let write = async || {
-        if let Err(error) = store.write_counts().await {
-            debug!(%error, "cannot write the counts of turns and usage; retrying in 1 s");
-        }
-    };
-    let forever = async {
-        loop {
-            sleep(INTERVAL).await;
-            write().await;
-        }
-    };
-    tokio::select! {
-        () = forever => {}
-        () = stop => {}
-    }
-    if timeout(LAST_WRITE_LIMIT, write()).await.is_err() {
-        debug!("cannot write the last counts in time; `turnfold store rebuild` counts again");
-    }
-}
-
 impl Store {
     /// Writes what this process has counted, and deletes counts that are no longer kept.
     ///
@@ -125,7 +93,11 @@ impl Store {
     }
 
     /// Replaces all counts of complete intervals by those of the logs, and of the turns that never started.
-    pub(crate) async fn replace_counts(&self, mut counts: Intervals) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn replace_counts(&self, mut counts: Intervals) -> Result<(), Error> {
         let now = clock::now();
         let kept = Resolution::Hour.kept_since(now);
         let rows =
@@ -191,12 +163,12 @@ async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
     let ends: Vec<_> = counts.ends.into_iter().collect();
     for rows in ends.chunks(ROWS_MAX) {
         let columns = [
-            number("seconds", rows, |((it, ..), _)| it.seconds()),
+            number("seconds", rows, |((hour, ..), _)| hour.seconds()),
             number("start", rows, |((_, start, _), _)| *start),
-            text("tenant", rows, |((.., it), _)| it.tenant.clone()),
-            text("strategy", rows, |((.., it), _)| it.strategy.clone()),
-            text("ended", rows, |((.., it), _)| it.ended.to_string()),
-            text("cause", rows, |((.., it), _)| it.cause.clone()),
+            text("tenant", rows, |((.., group), _)| group.tenant.clone()),
+            text("strategy", rows, |((.., group), _)| group.strategy.clone()),
+            text("ended", rows, |((.., group), _)| group.ended.to_string()),
+            text("cause", rows, |((.., group), _)| group.cause.clone()),
             number("turns", rows, |(_, turns)| signed(*turns)),
         ];
         tx.execute_raw(ADD_ENDS.with(tx, [], columns)).await?;
@@ -204,11 +176,11 @@ async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
     let responses: Vec<_> = counts.responses.into_iter().collect();
     for rows in responses.chunks(ROWS_MAX) {
         let columns = [
-            number("seconds", rows, |((it, ..), _)| it.seconds()),
+            number("seconds", rows, |((hour, ..), _)| hour.seconds()),
             number("start", rows, |((_, start, _), _)| *start),
-            text("tenant", rows, |((.., it), _)| it.tenant.clone()),
-            text("strategy", rows, |((.., it), _)| it.strategy.clone()),
-            text("model", rows, |((.., it), _)| it.model.clone()),
+            text("tenant", rows, |((.., group), _)| group.tenant.clone()),
+            text("strategy", rows, |((.., group), _)| group.strategy.clone()),
+            text("model", rows, |((.., group), _)| group.model.clone()),
             number("responses", rows, |(_, sums)| signed(sums.responses)),
             number("input_tokens", rows, |(_, sums)| signed(sums.input_tokens)),
             number("output_tokens", rows, |(_, sums)| signed(sums.output_tokens)),

@@ -36,7 +36,7 @@ pub async fn corrupt_read_models(store: &Store) -> Result<(), Error> {
             }
         }
     }
-    let heard = turns::Entity::find().all(db).await?.into_iter().filter(|it| it.started_seq.is_some());
+    let heard = turns::Entity::find().all(db).await?.into_iter().filter(|turn| turn.started_seq.is_some());
     for (nth, row) in heard.enumerate() {
         let mut wrong = row.clone().into_active_model();
         match nth % 6 {

@@ -22,8 +22,8 @@ use crate::{
 pub async fn replace_log(store: &Store, thread: ThreadId, log: &[Stored]) -> Result<(), Error> {
     let db = &store.database.writer;
     events::Entity::delete_many().filter(events::Column::ThreadId.eq(thread)).exec(db).await?;
-    for it in log {
-        insert_event(store, thread, it).await?;
+    for event in log {
+        insert_event(store, thread, event).await?;
     }
     Ok(())
 }
@@ -50,9 +50,9 @@ pub async fn insert_event(store: &Store, thread: ThreadId, event: &Stored) -> Re
 /// Renumbers a log and recomputes its hashes, so that the chain is valid again.
 pub fn rehash(log: &mut [Stored]) {
     let mut head = hash_chain::START;
-    for (seq, it) in (0..).zip(log) {
-        head = hash_chain::link(&head, seq, it.at, &it.kind, &it.payload);
-        (it.seq, it.hash) = (seq, head);
+    for (seq, event) in (0..).zip(log) {
+        head = hash_chain::link(&head, seq, event.at, &event.kind, &event.payload);
+        (event.seq, event.hash) = (seq, head);
     }
 }
 

@@ -35,6 +35,6 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn trace_parents(&self, thread: ThreadId) -> Result<BTreeMap<TurnId, String>, Error> {
         let rows = table::Entity::find().filter(Column::ThreadId.eq(thread)).all(&self.database.pool).await?;
-        Ok(rows.into_iter().map(|it| (it.turn_id, it.header)).collect())
+        Ok(rows.into_iter().map(|row| (row.turn_id, row.header)).collect())
     }
 }

@@ -44,7 +44,7 @@ impl VectorIndex for Store {
 }
 
 async fn upsert(db: &impl ConnectionTrait, entries: Vec<Entry>) -> Result<(), Error> {
-    let mut rows = entries.into_iter().map(|it| row(it).into_active_model()).peekable();
+    let mut rows = entries.into_iter().map(|entry| row(entry).into_active_model()).peekable();
     while rows.peek().is_some() {
         let over = OnConflict::column(Column::Server)
             .update_columns([Column::Hash, Column::Text, Column::Vector, Column::Model, Column::UpdatedAt])
@@ -70,7 +70,8 @@ async fn remove(db: &impl ConnectionTrait, servers: &[String]) -> Result<Vec<Str
 fn row(entry: Entry) -> table::Model {
     let Entry { server, hash, text, embedded, updated_at } = entry;
     let (model, vector) = embedded.map(|it| (it.model, it.vector)).unzip();
-    let vector = vector.map(|it: Vec<f32>| it.into_iter().flat_map(f32::to_le_bytes).collect::<Vec<u8>>());
+    let vector =
+        vector.map(|numbers: Vec<f32>| numbers.into_iter().flat_map(f32::to_le_bytes).collect::<Vec<u8>>());
     table::Model { server: plain(&server), hash: plain(&hash), text: plain(&text), vector, model, updated_at }
 }
 
@@ -78,7 +79,7 @@ fn entry(row: table::Model) -> Result<Entry, Error> {
     let table::Model { server, hash, text, vector, model, updated_at } = row;
     let numbers = |bytes: Vec<u8>| {
         let (numbers, rest) = bytes.as_chunks::<4>();
-        let numbers: Vec<f32> = numbers.iter().map(|it| f32::from_le_bytes(*it)).collect();
+        let numbers: Vec<f32> = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         let whole = rest.is_empty().then_some(numbers);
         whole.ok_or_else(|| {
             Error::Database(format!(

@@ -17,14 +17,14 @@ pub struct MemoryIndex {
 #[async_trait]
 impl VectorIndex for MemoryIndex {
     async fn upsert(&self, entries: Vec<Entry>) -> Result<(), Error> {
-        self.entries.lock().await.extend(entries.into_iter().map(|it| (it.server.clone(), it)));
+        self.entries.lock().await.extend(entries.into_iter().map(|entry| (entry.server.clone(), entry)));
         Ok(())
     }
 
     async fn remove(&self, servers: &[String]) -> Result<Vec<String>, Error> {
         let mut entries = self.entries.lock().await;
         let mut removed: Vec<String> =
-            servers.iter().filter(|it| entries.remove(*it).is_some()).cloned().collect();
+            servers.iter().filter(|server| entries.remove(*server).is_some()).cloned().collect();
         removed.sort();
         Ok(removed)
     }

@@ -86,7 +86,7 @@ pub trait VectorIndex: Send + Sync {
     ///
     /// [`Error`] if the index cannot be read.
     async fn models(&self) -> Result<BTreeSet<Option<String>>, Error> {
-        Ok(self.all().await?.into_iter().map(|it| it.embedded.map(|it| it.model)).collect())
+        Ok(self.all().await?.into_iter().map(|entry| entry.embedded.map(|embedded| embedded.model)).collect())
     }
 
     /// Returns at most `limit` entries with the highest similarity by `metric`, highest first and ties by server name.

@@ -6,10 +6,10 @@ use super::{Embedded, Entry, Near};
 
 /// Returns at most `limit` entries with a vector of this model, most similar first and ties by server name.
 pub(super) fn nearest(entries: Vec<Entry>, to: &Embedded, metric: Metric, limit: usize) -> Vec<Near> {
-    let near = |it: Entry| {
-        let embedded = it.embedded.filter(|it| it.model == to.model)?;
+    let near = |entry: Entry| {
+        let embedded = entry.embedded.filter(|embedded| embedded.model == to.model)?;
         let score = similarity(metric, &to.vector, &embedded.vector)?;
-        Some(Near { server: it.server, text: it.text, score })
+        Some(Near { server: entry.server, text: entry.text, score })
     };
     let mut all: Vec<Near> = entries.into_iter().filter_map(near).collect();
     sort(&mut all);

@@ -63,19 +63,19 @@ impl Store {
     ) -> Result<Vec<(Endpoint, Delivery)>, Error> {
         let now = clock::now();
         let (mut tenants, mut webhooks) = (BTreeMap::new(), BTreeMap::new());
-        for it in busy {
-            *tenants.entry(it.tenant.clone()).or_insert(0) += 1;
-            *webhooks.entry(it.webhook).or_insert(0) += 1;
+        for delivery in busy {
+            *tenants.entry(delivery.tenant.clone()).or_insert(0) += 1;
+            *webhooks.entry(delivery.webhook).or_insert(0) += 1;
         }
         let full = webhooks.iter().filter(|(_, count)| at_once.webhook <= **count).map(|(id, _)| *id);
         let mut due = self.look(now, at_once.webhook, full.collect()).await?;
         let mut taken = BTreeMap::new();
         while busy.len() + taken.len() < at_once.all {
-            let on_their_way = |it: &Due| {
-                let of_tenant = tenants.get(&it.tenant).copied().unwrap_or(0);
-                (of_tenant, webhooks.get(&it.webhook_id).copied().unwrap_or(0))
+            let on_their_way = |delivery: &Due| {
+                let of_tenant = tenants.get(&delivery.tenant).copied().unwrap_or(0);
+                (of_tenant, webhooks.get(&delivery.webhook_id).copied().unwrap_or(0))
             };
-            let next = due.iter().enumerate().map(|(nth, it)| (on_their_way(it), nth));
+            let next = due.iter().enumerate().map(|(nth, delivery)| (on_their_way(delivery), nth));
             let next = next.filter(|((of_tenant, of_webhook), _)| {
                 *of_tenant < at_once.tenant && *of_webhook < at_once.webhook
             });
@@ -96,7 +96,7 @@ impl Store {
             .filter(is_due(now));
         let rows = update.exec_with_returning(&self.database.writer).await?;
         let named = |row: deliveries::Model| Some((taken.remove(&row.id)?, Delivery::try_from(row)));
-        rows.into_iter().filter_map(named).map(|(to, it)| Ok((to, it?))).collect()
+        rows.into_iter().filter_map(named).map(|(to, delivery)| Ok((to, delivery?))).collect()
     }
 
     /// Returns due deliveries, at most `each` per webhook and none of the webhooks in `full`. The first delivery of

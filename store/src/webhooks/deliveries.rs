@@ -186,10 +186,10 @@ impl Store {
             Column::WebhookId.in_subquery(own)
         };
         let rows = deliveries::Entity::find()
-            .apply_if(filter.tenant, |rows, it| rows.filter(of_tenant(it)))
-            .apply_if(filter.webhook, |rows, it| rows.filter(Column::WebhookId.eq(it)))
-            .apply_if(filter.state, |rows, it| rows.filter(Column::State.eq(it.as_str())))
-            .apply_if(after, |rows, it| rows.filter(Column::Id.lt(it)))
+            .apply_if(filter.tenant, |rows, tenant| rows.filter(of_tenant(tenant)))
+            .apply_if(filter.webhook, |rows, webhook| rows.filter(Column::WebhookId.eq(webhook)))
+            .apply_if(filter.state, |rows, state| rows.filter(Column::State.eq(state.as_str())))
+            .apply_if(after, |rows, after| rows.filter(Column::Id.lt(after)))
             .order_by_desc(Column::Id)
             .limit(at_most(limit));
         rows.all(&self.database.pool).await?.into_iter().map(Delivery::try_from).collect()
@@ -289,7 +289,7 @@ impl TryFrom<deliveries::Model> for Delivery {
         Ok(Self {
             state: row.state.parse().map_err(|_| wrong("its state is unknown"))?,
             attempts: u32::try_from(row.attempts).map_err(|_| wrong("its number of attempts is invalid"))?,
-            status: row.status.and_then(|it| u16::try_from(it).ok()),
+            status: row.status.and_then(|status| u16::try_from(status).ok()),
             id: row.id,
             webhook: row.webhook_id,
             kind: row.kind,

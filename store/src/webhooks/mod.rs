@@ -136,7 +136,7 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn webhooks(&self, tenant: Option<&str>) -> Result<Vec<Webhook>, Error> {
         let rows = webhooks::Entity::find()
-            .apply_if(tenant, |rows, it| rows.filter(Column::Tenant.eq(it)))
+            .apply_if(tenant, |rows, tenant| rows.filter(Column::Tenant.eq(tenant)))
             .order_by_asc(Column::Id);
         rows.all(&self.database.pool).await?.into_iter().map(Webhook::try_from).collect()
     }
@@ -165,7 +165,7 @@ async fn add(tx: &Transaction, new: Webhook) -> Result<bool, Error> {
     if MOST_WEBHOOKS as u64 <= webhooks::Entity::find().filter(own).count(tx).await? {
         return Ok(false);
     }
-    let types = serde_json::Value::from_iter(new.types.iter().map(|it| it.as_str())).to_string();
+    let types = serde_json::Value::from_iter(new.types.iter().map(|kind| kind.as_str())).to_string();
     let row = webhooks::ActiveModel {
         id: Set(new.id),
         tenant: Set(new.tenant),
@@ -194,7 +194,7 @@ impl TryFrom<webhooks::Model> for Webhook {
         let unread = |error: &dyn fmt::Display| Error::Database(format!("webhook {id}: its types: {error}"));
         let names: Vec<String> = serde_json::from_str(&types).map_err(|error| unread(&error))?;
         // Event types of a newer version are ignored.
-        let types = names.iter().filter_map(|it| it.parse().ok()).collect();
+        let types = names.iter().filter_map(|name| name.parse().ok()).collect();
         let disabled = disabled_at.map(|at| (at, disabled_reason.unwrap_or_default()));
         Ok(Self { id, tenant, url, types, secret: secret.into(), created_at, disabled })
     }

@@ -4,7 +4,7 @@ mod deaf;
 
 use std::{collections::BTreeMap, path::Path};
 
-use shared::{Event, rerun, strategies};
+use shared::{Event, rerun};
 use strategy_tests::{Aspect, Coverage, Refusal, Secrets, Suite, capture, check, refreshed};
 
 fn folder() -> std::path::PathBuf {

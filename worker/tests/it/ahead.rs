@@ -17,13 +17,12 @@ use serde::{Deserialize, Serialize};
 use shared::{
     DynThread, Edge, Edges, Message, Node, Opened, Request, Response, Simulate, Simulation, Step, Strategy,
     Thread, Transition,
-    strategies::{self, probe},
 };
-use store::{Backends, Opening, Recorded, StrategyRegistry, ThreadId, Turn, TurnStatus};
-use worker::{
-    RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use store::{Opening, Recorded, ThreadId, Turn, TurnStatus};
+use strategies::{self, probe};
+use threads::{Backends, StrategyRegistry};
+use worker::{RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::{
     crash::{hands, new_turn},

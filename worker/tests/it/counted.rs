@@ -7,11 +7,12 @@ use std::{
 };
 
 use queue::{MemoryNotifications, MemoryQueue, clock};
-use shared::{Message, Opened, strategies};
+use shared::{Message, Opened};
 use store::{
-    Backends, CauseCount, Conditions, CountedEnd, DryRun, NewTurn, Opening, Resolution, Store,
-    StrategyRegistry, ThreadScan, UsageShare, testing::tamper,
+    CauseCount, Conditions, CountedEnd, DryRun, NewTurn, Opening, Resolution, Store, ThreadScan, UsageShare,
+    testing::tamper,
 };
+use threads::{Backends, StrategyRegistry};
 
 use crate::lived::{fixtures, live_in, read};
 
@@ -59,7 +60,7 @@ async fn a_rebuild_counts_what_workers_counted() {
 
 async fn rebuild(store: &Store) {
     let round = ThreadScan::of(Conditions::default(), 2);
-    store.rebuild(&StrategyRegistry::new(strategies::all()), &round, DryRun::No).await.unwrap();
+    threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &round, DryRun::No).await.unwrap();
 }
 
 /// Returns the sums of all intervals, by length. An event is counted when it is stored, a moment after its time, so single

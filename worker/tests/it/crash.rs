@@ -7,14 +7,13 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{Depth, Lane, Schedule};
-use shared::{DynThread, Event, Fault, FaultKind, Message, Opened, Policy, Request, Response, strategies};
+use shared::{DynThread, Event, Fault, FaultKind, Message, Opened, Policy, Request, Response};
 use store::testing::tamper::execute_with;
-use store::{Backends, Error, NewTurn, Opening, StrategyRegistry, Submitted, ThreadId, TurnFilter};
+use store::{Error, NewTurn, Opening, Submitted, ThreadId, TurnFilter};
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::{Barrier, Notify};
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Backoff, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::lived::parts;
 

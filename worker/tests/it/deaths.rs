@@ -4,12 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, Schedule};
-use shared::{DynThread, Event, Message, Opened, Response, Retried, strategies};
-use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, ThreadId, ThreadLog, Turn, TurnStatus};
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, TurnLimits, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use shared::{DynThread, Event, Message, Opened, Response, Retried};
+use store::{NewTurn, Opening, Store, ThreadId, Turn, TurnStatus};
+use threads::{Backends, StrategyRegistry, ThreadLog};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, TurnLimits, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 const LEASE: Duration = Duration::from_millis(200);
 

@@ -8,13 +8,11 @@ mod strict;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use shared::{
-    DynThread, Event, Graph, Next, PendingRequest, Reply, Request, Response, rerun, strategies, transcript,
-};
+use shared::{DynThread, Event, Graph, Next, PendingRequest, Reply, Request, Response, rerun, transcript};
 use store::MemoryIndex;
 use tokio::sync::Mutex;
 use uuid::Uuid;
-use worker::world::{
+use world::{
     Commands, DIALECTS, Dialect, DiscardDeltas, Index, LiveWorld, Models, OpenAi, Outcome, Provider,
     RecordedWorld, RequestContext, Servers, World,
 };

@@ -7,14 +7,13 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Priority, Queue, RedisQueue, Schedule};
-use shared::{DynThread, Message, Opened, Request, Response, strategies};
-use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, ThreadId};
+use shared::{DynThread, Message, Opened, Request, Response};
+use store::{NewTurn, Opening, Store, ThreadId};
 use test_servers::Redis;
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::Semaphore;
-use worker::{
-    Backoff, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Backoff, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::noted::{Finish, Noted};
 

@@ -16,18 +16,14 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use queue::{Lane, RedisNotifications, RedisQueue, Schedule, clock};
 use serde_json::{Value, json};
-use shared::{
-    DynThread, Event, Fault, Goto, Graph, Message, Request, Response, RunStatus, replay, rerun, strategies,
-};
+use shared::{DynThread, Event, Fault, Goto, Graph, Message, Request, Response, RunStatus, replay, rerun};
 use store::{
-    Backends, Conditions, DryRun, ImportedEvent, NewFork, NewTurn, Opening, Store, StrategyRegistry,
-    Submitted, ThreadId, ThreadScan, ThreadStatus, TurnStatus, rename_turns,
+    Conditions, DryRun, NewTurn, Opening, Store, Submitted, ThreadId, ThreadScan, ThreadStatus, TurnStatus,
 };
+use threads::{Backends, ImportedEvent, NewFork, StrategyRegistry, rename_turns};
 use uuid::Uuid;
-use worker::{
-    Shutdown,
-    world::{Outcome, RecordedWorld, RequestContext, World},
-};
+use worker::Shutdown;
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::lived::{fixtures, parts, read, worker};
 
@@ -103,7 +99,7 @@ async fn after_a_failure() {
 
     let head = parts.store.head(turn.thread).await.unwrap().seq;
     let strategies = StrategyRegistry::new(strategies::all());
-    let fork = parts.store.fork(&strategies, plain(turn.thread, head - 1)).await.unwrap().thread();
+    let fork = threads::fork(&parts.store, &strategies, plain(turn.thread, head - 1)).await.unwrap().thread();
     parts.queue.enqueue(fork, &Lane::default(), Schedule::Now).await.unwrap();
     let log = rested(&parts, fork).await;
     assert!(matches!(log.last(), Some(Event::Decided(it)) if it.to == Goto::End), "{:?}", told(&log));
@@ -154,7 +150,8 @@ async fn forked(parts: &Backends, graph: &'static dyn Graph, script: &[Event], m
         if tail.iter().any(|it| matches!(it, Event::Cancelled(_))) {
             continue;
         }
-        let fork = parts.store.fork(&strategies, plain(source, seq as u64)).await.unwrap().thread();
+        let fork =
+            threads::fork(&parts.store, &strategies, plain(source, seq as u64)).await.unwrap().thread();
         parts.queue.enqueue(fork, &Lane::default(), Schedule::Now).await.unwrap();
         forks.push((seq, fork, tail));
     }
@@ -203,8 +200,9 @@ async fn forked(parts: &Backends, graph: &'static dyn Graph, script: &[Event], m
 /// Checks that rows match logs and hash chains hold, for forks and sources.
 async fn whole(store: &Store, forks: usize) {
     let round = ThreadScan::of(Conditions::default(), 1);
-    let rebuilt =
-        store.rebuild(&StrategyRegistry::new(strategies::all()), &round, DryRun::Yes).await.unwrap();
+    let rebuilt = threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &round, DryRun::Yes)
+        .await
+        .unwrap();
     assert!(rebuilt.found.is_empty() && (forks as u64) < rebuilt.threads, "{forks} forks: {rebuilt:?}");
     assert_eq!(store.verify(&round).await.unwrap().found, 0);
 }
@@ -216,7 +214,9 @@ async fn adopted(parts: &Backends, log: &[Event]) -> ThreadId {
         |it: &Event| ImportedEvent { at, kind: it.kind().to_owned(), payload: it.payload().unwrap() };
     let id = Uuid::now_v7();
     let log = log.iter().map(foreign).collect();
-    parts.store.import_thread(&StrategyRegistry::new(strategies::all()), id, log, Vec::new()).await.unwrap();
+    threads::import_thread(&parts.store, &StrategyRegistry::new(strategies::all()), id, log, Vec::new())
+        .await
+        .unwrap();
     id
 }
 

@@ -14,17 +14,15 @@ use async_trait::async_trait;
 use queue::Lane;
 use shared::{
     DynThread, Event, Graph, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput, Verdict,
-    strategies,
 };
 use store::{
-    Backends, CancelRequest, Error, Head, Log, Pause, Queued, ReadModelUpdate, Recorded as Row, Runnable,
-    Store, StrategyRegistry, ThreadId, ThreadLog, TurnId, Withdrawal,
+    CancelRequest, Error, Head, Pause, Queued, ReadModelUpdate, Recorded as Row, Runnable, Store, ThreadId,
+    TurnId, Withdrawal,
 };
+use threads::{Backends, Log, StrategyRegistry, ThreadLog};
 use tokio::{sync::Notify, task::JoinSet};
-use worker::{
-    Backoff, RequestAdmission, StepOutcome, StepRunner,
-    world::{Outcome, RecordedWorld, RequestContext, World},
-};
+use worker::{Backoff, RequestAdmission, StepOutcome, StepRunner};
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::{
     crash::submit_words,

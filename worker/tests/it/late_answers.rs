@@ -12,17 +12,16 @@ use std::{
 use async_trait::async_trait;
 use shared::{
     Answered, DynThread, Event, Fault, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput,
-    Verdict, strategies,
+    Verdict,
 };
-use store::{Backends, StrategyRegistry, ThreadId, ThreadLog};
+use store::ThreadId;
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::{
     sync::{Notify, oneshot},
     task::JoinHandle,
 };
-use worker::{
-    StepOutcome, StepRunner,
-    world::{Outcome, RecordedWorld, RequestContext, World},
-};
+use worker::{StepOutcome, StepRunner};
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::{
     crash::{hands, submit_words},

@@ -18,14 +18,15 @@ use queue::{
         Timing,
     },
 };
-use shared::{DynThread, Event, Message, Opened, Request, Response, RunStatus, Safety, strategies};
-use store::{Backends, Store, StrategyRegistry, ThreadId};
+use shared::{DynThread, Event, Message, Opened, Request, Response, RunStatus, Safety};
+use store::{Store, ThreadId};
 use test_servers::Redis;
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::{Notify, Semaphore};
 use worker::{
     Backoff, MaxRunningTurns, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RecordedWorld, RequestContext, World},
 };
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::lived::{fixtures, parts, read};
 
@@ -322,7 +323,7 @@ async fn two_running_turns(mut house: House) {
 async fn until_interrupted(parts: &Backends, thread: ThreadId) {
     let strategies = StrategyRegistry::new(strategies::all());
     while !matches!(
-        store::ThreadLog::open(parts, &strategies, thread).await.unwrap().thread().status(),
+        threads::ThreadLog::open(parts, &strategies, thread).await.unwrap().thread().status(),
         RunStatus::Waiting(_)
     ) {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -539,7 +540,7 @@ async fn a_request_that_times_out_is_tried_again() {
         assert!(it.usage.as_ref().is_some_and(|it| 30 <= it.duration_ms), "its time counts: {it:?}");
     }
     let strategies = StrategyRegistry::new(strategies::all());
-    let log = store::ThreadLog::open(&house.parts[0], &strategies, thread).await.unwrap();
+    let log = threads::ThreadLog::open(&house.parts[0], &strategies, thread).await.unwrap();
     assert!(matches!(log.thread().status(), RunStatus::Failed { .. }));
     assert_eq!(world.begun.lock().unwrap().len(), 4);
 }

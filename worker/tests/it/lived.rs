@@ -4,14 +4,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use queue::{Lane, MemoryNotifications, MemoryQueue, Schedule};
 use serde_json::Value;
-use shared::{
-    Event, Graph, InputResponse, Message, Policy, RunStatus, TurnKind, rerun, strategies, transcript,
-};
-use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, Submitted, ThreadId, ThreadLog};
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{RecordedWorld, World},
-};
+use shared::{Event, Graph, InputResponse, Message, Policy, RunStatus, TurnKind, rerun, transcript};
+use store::{NewTurn, Opening, Store, Submitted, ThreadId};
+use threads::{Backends, StrategyRegistry, ThreadLog};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{RecordedWorld, World};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_fixture_gives_the_same_transcript() {

@@ -10,13 +10,12 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{ALL_WORKERS, Notification, Schedule};
-use shared::{DynThread, Event, Message, Opened, strategies};
-use store::{Backends, Pause, PauseKind, StrategyRegistry, ThreadId};
+use shared::{DynThread, Event, Message, Opened};
+use store::{Pause, PauseKind, ThreadId};
+use threads::{Backends, StrategyRegistry};
 use tokio::{sync::Notify, task::JoinHandle};
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RecordedWorld, RequestContext, World},
-};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use crate::lived::{fixtures, parts, read};
 

@@ -8,11 +8,12 @@ use std::{
 };
 
 use queue::{MemoryNotifications, MemoryQueue};
-use shared::{Message, Opened, strategies};
+use shared::{Message, Opened};
 use store::{
-    Backends, Conditions, Differs, DryRun, NewTurn, Opening, Rebuilt, Store, StrategyRegistry, ThreadId,
-    ThreadScan, TurnFilter, TurnId, testing::corrupt_read_models,
+    Conditions, Differs, DryRun, NewTurn, Opening, Store, ThreadId, ThreadScan, TurnFilter, TurnId,
+    testing::corrupt_read_models,
 };
+use threads::{Backends, Rebuilt, StrategyRegistry};
 
 use crate::lived::{fixtures, live_in, read};
 
@@ -113,7 +114,7 @@ async fn made_again(url: &str) {
 }
 
 async fn rebuild(store: &Store, dry_run: DryRun) -> Rebuilt {
-    store.rebuild(&StrategyRegistry::new(strategies::all()), &round(), dry_run).await.unwrap()
+    threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &round(), dry_run).await.unwrap()
 }
 
 fn round() -> ThreadScan {

@@ -16,17 +16,18 @@ use queue::{
     rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing},
 };
 use serde_json::json;
-use shared::{DynThread, Event, Fault, Message, Opened, Request, Response, strategies};
-use store::{Backends, MemoryIndex, StrategyRegistry, ThreadId, TurnStatus};
+use shared::{DynThread, Event, Fault, Message, Opened, Request, Response};
+use store::{MemoryIndex, ThreadId, TurnStatus};
 use test_servers::Redis;
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::Notify;
 use worker::{
     Backoff, RequestAdmission, RetryPolicies, RetryPolicy, Shutdown, StepOutcome, StepRunner, Worker,
     WorkerConfig,
-    world::{
-        Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers,
-        Session, ToolFilter, Transport, World,
-    },
+};
+use world::{
+    Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers, Session,
+    ToolFilter, Transport, World,
 };
 
 use crate::lived::parts;
@@ -371,7 +372,7 @@ async fn no_node_waits_for_a_server_that_it_may_not_use() {
             due: &due,
             key: "k",
             node: "equip",
-            deltas: &worker::world::DiscardDeltas,
+            deltas: &world::DiscardDeltas,
         };
         let outcome = world.perform(&*thread, &ask).await;
         assert_eq!(outcome.is_ok(), hidden, "{outcome:?}");

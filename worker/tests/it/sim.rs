@@ -24,8 +24,9 @@ mod world;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use queue::MemoryNotifications;
-use shared::{Event, Graph, InterruptKind, Reconciled, RunStatus, Verdict, strategies};
-use store::{Backends, StrategyRegistry, ThreadId};
+use shared::{Event, Graph, InterruptKind, Reconciled, RunStatus, Verdict};
+use store::ThreadId;
+use threads::{Backends, StrategyRegistry};
 use tokio::time::{Instant, sleep};
 use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, TurnLimits, Worker, WorkerConfig};
 

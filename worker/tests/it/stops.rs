@@ -13,13 +13,12 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, RedisQueue, Schedule, rate_limits::MAX_PAUSE};
-use shared::{DynThread, Event, Message, Opened, Request, Response, strategies};
-use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, Submitted, ThreadId};
+use shared::{DynThread, Event, Message, Opened, Request, Response};
+use store::{NewTurn, Opening, Store, Submitted, ThreadId};
+use threads::{Backends, StrategyRegistry};
 use tokio::sync::Notify;
-use worker::{
-    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
-};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
+use world::{Outcome, RequestContext, World};
 
 use crate::noted::{Finish, Noted};
 
@@ -332,7 +331,7 @@ async fn calling_off_reaches_a_call_in_flight() {
     two.world.first.notified().await;
     let strategies = StrategyRegistry::new(strategies::all());
     let parts = &two.parts[1];
-    let mut log = store::ThreadLog::open(parts, &strategies, thread).await.unwrap();
+    let mut log = threads::ThreadLog::open(parts, &strategies, thread).await.unwrap();
     log.push(shared::Cancelled { actor: "test".to_owned(), caller: None }.into()).unwrap();
     log.flush(parts).await.unwrap();
     assert_eq!(two.world.under_way.load(Ordering::SeqCst), 1, "nobody has told the worker yet");

@@ -48,7 +48,7 @@ use shared::{
 };
 use store::MemoryIndex;
 use uuid::Uuid;
-use worker::world::{
+use world::{
     Command, Commands, DeltaSink, Index, LiveWorld, Models, Provider, RequestContext, Server, Servers, World,
 };
 
@@ -310,7 +310,7 @@ mod rehearsal {
     use shared::{FaultKind, Request, Response, Simulation};
 
     use uuid::Uuid;
-    use worker::world::{DiscardDeltas, RequestContext, World as _};
+    use world::{DiscardDeltas, RequestContext, World as _};
 
     use super::{Stage, due, fault, live, nobody, perform};
 

@@ -54,9 +54,9 @@ impl BatchCoordinator {
         let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(batch, item, turn)).collect();
         let mut outcomes = stream::iter(moves).buffered(AT_ONCE);
         let (mut moves, mut bytes, mut moved) = (Vec::new(), 0, 0);
-        while let Some(it) = outcomes.try_next().await? {
-            bytes += it.response.as_ref().map_or(0, |it| it.to_string().len() as u64);
-            moves.push(it);
+        while let Some(outcome) = outcomes.try_next().await? {
+            bytes += outcome.response.as_ref().map_or(0, |response| response.to_string().len() as u64);
+            moves.push(outcome);
             moved += 1;
             // Results have no common size limit, so transitions are applied in parts.
             if PAGE_BYTES <= bytes {
@@ -136,7 +136,7 @@ impl BatchCoordinator {
     pub(super) async fn expire(&self, batch: &Batch, now: i64) -> Result<Progress, ApiError> {
         let store = &self.app.parts.store;
         let over = batch.at.expires <= now;
-        let fed_before = if over { Some(now) } else { item_time(batch).map(|it| now.saturating_sub(it)) };
+        let fed_before = if over { Some(now) } else { item_time(batch).map(|time| now.saturating_sub(time)) };
         let mut done = Progress::Idle;
         if let Some(fed_before) = fed_before {
             let due = store.items_submitted_before(batch.id, fed_before, PAGE).await?;
@@ -144,9 +144,9 @@ impl BatchCoordinator {
         }
         if over {
             let waiting = self.not_submitted(batch).await?;
-            let expired = |it: Item| ItemTransition {
-                error: Some(expired(&it, None)),
-                ..ItemTransition::new(it, ItemState::Expired)
+            let expired = |item: Item| ItemTransition {
+                error: Some(expired(&item, None)),
+                ..ItemTransition::new(item, ItemState::Expired)
             };
             done = done.max(self.apply_transitions(batch, waiting.into_iter().map(expired).collect()).await?);
         }
@@ -160,7 +160,7 @@ impl BatchCoordinator {
         let error = || Some(line_error("batch_cancelled", "the batch was cancelled before the line started"));
         let moves = waiting
             .into_iter()
-            .map(|it| ItemTransition { error: error(), ..ItemTransition::new(it, ItemState::Cancelled) });
+            .map(|item| ItemTransition { error: error(), ..ItemTransition::new(item, ItemState::Cancelled) });
         let done = self.apply_transitions(batch, moves.collect()).await?;
         let under_way = store.items_submitted_before(batch.id, i64::MAX, PAGE).await?;
         Ok(done.max(self.cancel_turns_of(batch, under_way).await?))
@@ -189,8 +189,8 @@ impl BatchCoordinator {
         let turns = self.app.parts.store.submitted_many(&batch.tenant, &keys).await?;
         for (item, turn) in waiting.into_iter().zip(turns) {
             match turn {
-                Some(it) => {
-                    let run = Some((it.thread, it.id));
+                Some(turn) => {
+                    let run = Some((turn.thread, turn.id));
                     submitted.push(ItemTransition { run, ..ItemTransition::new(item, ItemState::Submitted) });
                 }
                 None => not_submitted.push(item),
@@ -204,9 +204,9 @@ impl BatchCoordinator {
     /// An item whose log cannot be read can be neither cancelled nor collected. It fails, so that its batch can end,
     /// and its thread is left to an operator.
     async fn cancel_turns_of(&self, batch: &Batch, items: Vec<Item>) -> Result<Progress, ApiError> {
-        let outcomes = self.cancel_turns(items.iter().filter_map(|it| it.turn)).await;
+        let outcomes = self.cancel_turns(items.iter().filter_map(|item| item.turn)).await;
         let (mut cancelled, mut moves) = (0, Vec::new());
-        for (item, outcome) in items.into_iter().filter(|it| it.turn.is_some()).zip(outcomes) {
+        for (item, outcome) in items.into_iter().filter(|item| item.turn.is_some()).zip(outcomes) {
             let Err(error) = outcome else {
                 cancelled += 1;
                 continue;
@@ -235,7 +235,7 @@ impl BatchCoordinator {
     /// Cancels a turn. A failed turn is left as it is and collected as failed, so that it can be run again.
     async fn cancel_item_turn(&self, turn: TurnId) -> Result<(), ApiError> {
         match self.app.parts.store.turn(turn).await? {
-            Some(it) if it.status == TurnStatus::Failed => Ok(()),
+            Some(turn) if turn.status == TurnStatus::Failed => Ok(()),
             Some(_) | None => cancel_turn(&self.app, turn, &Actor::without_key(BY)).await,
         }
     }
@@ -265,7 +265,7 @@ fn is_due(batch: &Batch, item: &Item) -> bool {
 
 /// Returns the error of an expired item, which names what it was waiting for.
 fn expired(item: &Item, turn: Option<&Turn>) -> LineError {
-    let started = turn.is_some_and(|it| it.started_seq.is_some());
+    let started = turn.is_some_and(|turn| turn.started_seq.is_some());
     let (code, message) = if item.state == ItemState::AwaitingInput {
         ("expired_waiting_for_a_person", "the line expired while it was waiting for a person")
     } else if started {

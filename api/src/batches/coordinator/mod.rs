@@ -85,7 +85,7 @@ pub(super) struct Cooldowns(Mutex<BTreeMap<BatchId, Instant>>);
 impl Cooldowns {
     pub(super) fn is_active(&self, batch: BatchId) -> bool {
         let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        until.retain(|_, it| Instant::now() < *it);
+        until.retain(|_, end| Instant::now() < *end);
         until.contains_key(&batch)
     }
 
@@ -161,10 +161,10 @@ impl BatchCoordinator {
             while let Some(Some(_)) = running.join_next().now_or_never() {}
             match store.acquire_batch_leases(&self.name, clock::duration_micros(self.app.bulk.lease)).await {
                 Ok(batches) => {
-                    self.writing().retain(|id, _| batches.iter().any(|it| it.id == *id));
-                    for it in &batches {
-                        if !running.contains_key(&it.id) {
-                            running.spawn(it.id, Arc::clone(&self).run_batch(it.id));
+                    self.writing().retain(|id, _| batches.iter().any(|batch| batch.id == *id));
+                    for batch in &batches {
+                        if !running.contains_key(&batch.id) {
+                            running.spawn(batch.id, Arc::clone(&self).run_batch(batch.id));
                         }
                     }
                 }

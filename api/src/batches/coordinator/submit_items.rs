@@ -28,7 +28,7 @@ impl BatchCoordinator {
         if batch.stopped.is_some() || batch.at.expires <= now {
             return Ok(Progress::Idle);
         }
-        if batch.max_micro_usd.is_some_and(|it| it <= batch.micro_usd) {
+        if batch.max_micro_usd.is_some_and(|limit| limit <= batch.micro_usd) {
             if batch.counts.of(ItemState::Waiting) > 0 {
                 store.stop_batch(batch.id, Stopped::MaxUsd).await?;
             }
@@ -68,11 +68,11 @@ impl BatchCoordinator {
         if recorded.is_err() && self.is_finished(batch).await {
             // The batch ended while this coordinator was delayed. No other process knows these turns, so they are cancelled
             // here.
-            for (it, outcome) in
-                begun_now.iter().zip(self.cancel_turns(begun_now.iter().map(|it| it.id)).await)
+            for (item, outcome) in
+                begun_now.iter().zip(self.cancel_turns(begun_now.iter().map(|item| item.id)).await)
             {
                 if let Err(error) = outcome {
-                    warn!(batch = %batch.id, turn = %it.id, error = error.detail(), "cannot cancel a turn of a batch");
+                    warn!(batch = %batch.id, turn = %item.id, error = error.detail(), "cannot cancel a turn of a batch");
                 }
             }
         } else {
@@ -84,14 +84,15 @@ impl BatchCoordinator {
 
     /// Reports whether nothing of a batch may run any more.
     async fn is_finished(&self, batch: &Batch) -> bool {
-        let runs = |it: Batch| BatchStatus::RUNNING.contains(&it.status) && clock::now() < it.at.expires;
-        self.app.parts.store.batch(batch.id).await.is_ok_and(|it| !it.is_some_and(runs))
+        let runs =
+            |batch: Batch| BatchStatus::RUNNING.contains(&batch.status) && clock::now() < batch.at.expires;
+        self.app.parts.store.batch(batch.id).await.is_ok_and(|batch| !batch.is_some_and(runs))
     }
 
     async fn enqueue(&self, batch: &Batch, begun: Vec<Turn>) {
         let mut lanes: BTreeMap<Priority, Vec<ThreadId>> = BTreeMap::new();
-        for it in begun {
-            lanes.entry(it.priority).or_default().push(it.thread);
+        for item in begun {
+            lanes.entry(item.priority).or_default().push(item.thread);
         }
         for (priority, threads) in lanes {
             let lane = Lane::new(&batch.tenant, priority);
@@ -114,15 +115,15 @@ impl BatchCoordinator {
         let mut earlier = self.app.parts.store.earlier_results(&batch.tenant, &items).await?;
         // A turn that a coordinator submitted before it died is paid for as well, and takes precedence over an earlier
         // result.
-        let answered = items.into_iter().filter(|it| earlier.contains_key(&it.nth)).collect();
+        let answered = items.into_iter().filter(|item| earlier.contains_key(&item.nth)).collect();
         let (mut moves, _) = self.split_submitted(batch, answered).await?;
-        let begun: BTreeSet<u64> = moves.iter().map(|it| it.item.nth).collect();
+        let begun: BTreeSet<u64> = moves.iter().map(|transition| transition.item.nth).collect();
         let mut fresh = Vec::new();
         for (item, turn) in lines.into_iter().filter(|(item, _)| !begun.contains(&item.nth)) {
             match earlier.remove(&item.nth) {
-                Some(it) => moves.push(ItemTransition {
-                    run: it.thread.zip(it.turn),
-                    response: Some(it.response),
+                Some(outcome) => moves.push(ItemTransition {
+                    run: outcome.thread.zip(outcome.turn),
+                    response: Some(outcome.response),
                     ..ItemTransition::new(item, ItemState::Reused)
                 }),
                 None => fresh.push((item, turn)),
@@ -140,10 +141,11 @@ impl BatchCoordinator {
         let mut held: Option<(u32, Option<Chunk>)> = None;
         for item in items {
             let nth = item.place.chunk;
-            if held.as_ref().is_none_or(|(it, _)| *it != nth) {
+            if held.as_ref().is_none_or(|(number, _)| *number != nth) {
                 held = Some((nth, self.app.parts.store.chunk(batch.input_file, nth).await?));
             }
-            let line = held.as_ref().and_then(|(_, it)| it.as_ref()).and_then(|it| line(it, &item));
+            let line =
+                held.as_ref().and_then(|(_, chunk)| chunk.as_ref()).and_then(|chunk| line(chunk, &item));
             let turn = match line {
                 Some(line) => parser.read(line).turn,
                 None => Err(line_error("file_gone", "the input file was deleted")),
@@ -172,14 +174,14 @@ impl BatchCoordinator {
         let has_current_key = |(item, parsed): &&ParsedItem| {
             parsed.as_ref().is_ok_and(|(_, cache_key)| item.cache_key.as_ref() == Some(&cache_key.hash))
         };
-        let others = lines.iter().filter(|it| !has_current_key(it)).map(|(item, _)| item.clone());
+        let others = lines.iter().filter(|line| !has_current_key(line)).map(|(item, _)| item.clone());
         let (begun, _) = self.split_submitted(batch, others.collect()).await?;
         let mut begun: BTreeMap<u64, ItemTransition> =
-            begun.into_iter().map(|it| (it.item.nth, it)).collect();
+            begun.into_iter().map(|transition| (transition.item.nth, transition)).collect();
         let (mut moves, mut named, mut renamed) = (Vec::new(), Vec::new(), Vec::new());
         for (mut item, parsed) in lines {
-            if let Some(it) = begun.remove(&item.nth) {
-                moves.push(it);
+            if let Some(transition) = begun.remove(&item.nth) {
+                moves.push(transition);
                 continue;
             }
             match parsed {
@@ -206,11 +208,11 @@ type ParsedItem = (Item, Result<(NewTurn, CacheKey), LineError>);
 
 /// Returns how many items, from the first, are processed together: at least one.
 fn fit_together(items: &[Item]) -> usize {
-    let so_far = items.iter().scan(0, |sum, it| {
-        *sum += u64::from(it.place.length);
+    let so_far = items.iter().scan(0, |sum, item| {
+        *sum += u64::from(item.place.length);
         Some(*sum)
     });
-    so_far.take_while(|it| *it <= PAGE_BYTES).count().max(1)
+    so_far.take_while(|sum| *sum <= PAGE_BYTES).count().max(1)
 }
 
 fn line<'a>(chunk: &'a Chunk, item: &Item) -> Option<&'a [u8]> {

@@ -71,7 +71,7 @@ pub(in crate::batches) fn read(
         return (Vec::new(), nth);
     }
     let (mut lines, mut start) = (Vec::new(), 0);
-    for raw in chunk.data.split_inclusive(|it| *it == b'\n') {
+    for raw in chunk.data.split_inclusive(|byte| *byte == b'\n') {
         nth += 1;
         let at = start;
         start += raw.len();
@@ -87,7 +87,7 @@ pub(in crate::batches) fn read(
         }
         let ParsedLine { custom_id, turn } = parser.read(line);
         let checked = turn.and_then(|turn| parser.named(&turn));
-        let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let place = LinePlace { chunk: from.chunk, start: number(at), length: number(line.len()) };
         lines.push(Line { nth, custom_id, place, checked });
     }

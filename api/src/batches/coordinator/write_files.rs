@@ -77,48 +77,53 @@ impl BatchCoordinator {
     }
 
     /// Writes the next lines of a file. Returns the file once it is complete; it is none if it has no lines.
-    async fn write(&self, batch: &Batch, it: &mut Writing) -> Result<Option<Option<FileId>>, ApiError> {
+    async fn write(&self, batch: &Batch, writing: &mut Writing) -> Result<Option<Option<FileId>>, ApiError> {
         let store = &self.app.parts.store;
-        let (file, kind) = match it.selection {
+        let (file, kind) = match writing.selection {
             ResultSelection::Successful => (batch.output_file, "output"),
             ResultSelection::Unsuccessful => (batch.error_file, "error"),
         };
         // The counts tell whether there are any lines, without reading all others.
-        let count = match it.selection {
+        let count = match writing.selection {
             ResultSelection::Successful => batch.counts.good(),
             ResultSelection::Unsuccessful => batch.total - batch.counts.good(),
         };
         let Some(file) = file.filter(|_| 0 < count) else { return Ok(Some(None)) };
-        let page = store.final_results(batch.id, it.selection, it.after, PAGE).await?;
-        let Some(last) = page.last() else { return self.close(batch, file, it).await.map(Some) };
-        if it.after == 0 {
+        let page = store.final_results(batch.id, writing.selection, writing.after, PAGE).await?;
+        let Some(last) = page.last() else { return self.close(batch, file, writing).await.map(Some) };
+        if writing.after == 0 {
             store.begin_results(batch.id, &self.name, file, new_file(batch, kind)).await?;
         }
-        it.after = last.n;
+        writing.after = last.n;
         for mut line in page {
             line.line.push('\n');
-            it.bytes += line.line.len() as u64;
-            for chunk in it.cutter.push(line.line.as_bytes()) {
-                store.write_chunk(file, it.chunks, chunk).await?;
-                it.chunks += 1;
+            writing.bytes += line.line.len() as u64;
+            for chunk in writing.cutter.push(line.line.as_bytes()) {
+                store.write_chunk(file, writing.chunks, chunk).await?;
+                writing.chunks += 1;
             }
         }
         Ok(None)
     }
 
-    async fn close(&self, batch: &Batch, file: FileId, it: &mut Writing) -> Result<Option<FileId>, ApiError> {
+    async fn close(
+        &self,
+        batch: &Batch,
+        file: FileId,
+        writing: &mut Writing,
+    ) -> Result<Option<FileId>, ApiError> {
         let store = &self.app.parts.store;
-        if it.after == 0 {
+        if writing.after == 0 {
             return Ok(None);
         }
-        let cutter = std::mem::replace(&mut it.cutter, Chunker::new(usize::MAX));
+        let cutter = std::mem::replace(&mut writing.cutter, Chunker::new(usize::MAX));
         if let Some(chunk) = cutter.finish() {
-            store.write_chunk(file, it.chunks, chunk).await?;
-            it.chunks += 1;
+            store.write_chunk(file, writing.chunks, chunk).await?;
+            writing.chunks += 1;
         }
-        let whole = store.finish_file(file, it.chunks, it.bytes, batch.output_seconds).await?;
+        let whole = store.finish_file(file, writing.chunks, writing.bytes, batch.output_seconds).await?;
         let gone = || Kind::Stale.because("another API process writes the files of the batch");
-        whole.map(|it| Some(it.id)).ok_or_else(gone)
+        whole.map(|file| Some(file.id)).ok_or_else(gone)
     }
 }
 

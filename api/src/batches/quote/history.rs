@@ -72,13 +72,13 @@ pub(super) async fn average(
     let averages: Vec<Option<Average>> = stream::iter(pending).buffered(AT_ONCE).try_collect().await?;
     let mut all = averages.into_iter().flatten();
     let Some(mut sum) = all.next() else { return Ok(None) };
-    for it in all {
-        sum.turns += it.turns;
-        sum.usd += it.usd;
-        sum.tokens += it.tokens;
-        sum.seconds += it.seconds;
-        sum.responses_without_price += it.responses_without_price;
-        for (subject, used) in it.of {
+    for average in all {
+        sum.turns += average.turns;
+        sum.usd += average.usd;
+        sum.tokens += average.tokens;
+        sum.seconds += average.seconds;
+        sum.responses_without_price += average.responses_without_price;
+        for (subject, used) in average.of {
             sum.of.entry(subject).or_default().add(&used, 1.0);
         }
     }
@@ -99,19 +99,19 @@ async fn usage_of(app: &AppState, turn: Turn) -> Result<Option<Average>, ApiErro
         folded => folded.map(Some),
     };
     let Some(whole) = readable(Folded::load(app, turn.thread, None).await)? else { return Ok(None) };
-    if whole.forked.as_ref().is_some_and(|it| started <= it.seq) {
+    if whole.forked.as_ref().is_some_and(|forked| started <= forked.seq) {
         return Ok(None);
     }
     let (mut before, mut began) = (UsageTotal::default(), 0);
     let mut of: BTreeMap<Subject, Use> = BTreeMap::new();
     let seen = |folded: &Folded| {
-        let Some(it) = folded.last() else { return };
-        if it.seq == started {
-            (before, began) = (*folded.thread.usage(), it.at);
+        let Some(last) = folded.last() else { return };
+        if last.seq == started {
+            (before, began) = (*folded.thread.usage(), last.at);
         }
-        let (slot, meter) = match &it.event {
-            Event::Answered(it) => (it.slot, it.usage.as_ref()),
-            Event::AttemptFailed(it) => (it.slot, it.usage.as_ref()),
+        let (slot, meter) = match &last.event {
+            Event::Answered(answered) => (answered.slot, answered.usage.as_ref()),
+            Event::AttemptFailed(failed) => (failed.slot, failed.usage.as_ref()),
             Event::Opened(_)
             | Event::Asked(_)
             | Event::TurnStarted(_)
@@ -131,14 +131,14 @@ async fn usage_of(app: &AppState, turn: Turn) -> Result<Option<Average>, ApiErro
         };
         // A request made before the turn started may be answered in it, if the turn provides the input that the request
         // needed.
-        let Some(request) = folded.request(slot).filter(|_| started < it.seq) else { return };
+        let Some(request) = folded.request(slot).filter(|_| started < last.seq) else { return };
         for subject in subjects(request) {
             of.entry(subject).or_default().note(meter.unwrap_or(&Usage::default()));
         }
     };
     let walked = Folded::walk(app, turn.thread, started.saturating_sub(1), ended, seen).await;
     let Some(folded) = readable(walked)? else { return Ok(None) };
-    let (took, over) = (folded.thread.usage(), folded.last().map_or(began, |it| it.at));
+    let (took, over) = (folded.thread.usage(), folded.last().map_or(began, |last| last.at));
     Ok(Some(Average {
         turns: 1,
         usd: usd(took.micro_usd.saturating_sub(before.micro_usd)),

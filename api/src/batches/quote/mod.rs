@@ -117,7 +117,7 @@ async fn read_lines(
         for line in lines {
             // If several lines have the same `custom_id`, the first one runs. Only hashes are kept, because a file may
             // have a million lines.
-            let is_first = line.custom_id.as_ref().is_none_or(|it| names.insert(hash(it)));
+            let is_first = line.custom_id.as_ref().is_none_or(|custom_id| names.insert(hash(custom_id)));
             if let Ok(cache_key) = line.checked
                 && is_first
             {
@@ -165,14 +165,15 @@ async fn predict(
     }
     // If one strategy is unknown, the total is unknown. Folding from 0.0 avoids the sum -0.0 of an empty list.
     let sum = |each: fn(&Average) -> f64| {
-        let mut each = known.iter().map(|(_, items, it)| Some(each(it.as_ref()?) * float(*items)));
-        each.try_fold(0.0, |sum, it| Some(sum + it?))
+        let mut each = known.iter().map(|(_, items, average)| Some(each(average.as_ref()?) * float(*items)));
+        each.try_fold(0.0, |sum, amount| Some(sum + amount?))
     };
-    let (money, tokens, seconds_of_work) = (sum(|it| it.usd), sum(|it| it.tokens), sum(|it| it.seconds));
+    let (money, tokens, seconds_of_work) =
+        (sum(|used| used.usd), sum(|used| used.tokens), sum(|used| used.seconds));
     let slowest = seconds_of_work.map(|work| {
         let mut taken: BTreeMap<&Subject, Use> = BTreeMap::new();
         for (_, items, average) in &known {
-            for (subject, used) in average.iter().flat_map(|it| &it.of) {
+            for (subject, used) in average.iter().flat_map(|average| &average.of) {
                 taken.entry(subject).or_default().add(used, float(*items));
             }
         }
@@ -217,7 +218,7 @@ fn bottleneck(
             (cap.micro_usd_per_day.map(usd), used.usd * 86_400.0, BottleneckKind::UsdPerDay),
         ];
         for (limit, amount, kind) in limits {
-            if let Some(limit) = limit.filter(|it| *it > 0.0) {
+            if let Some(limit) = limit.filter(|limit| *limit > 0.0) {
                 all.push((amount / limit, limit_of(kind, Some(subject.to_string()), limit)));
             }
         }
@@ -235,10 +236,10 @@ fn basis((strategy, items, average): (String, u64, Option<Average>)) -> QuoteBas
     QuoteBasis {
         strategy,
         items,
-        past_turns: average.as_ref().map_or(0, |it| it.turns),
-        usd_each: average.as_ref().map(|it| it.usd),
-        tokens_each: average.as_ref().map(|it| it.tokens),
-        seconds_each: average.as_ref().map(|it| it.seconds),
-        responses_without_price: average.as_ref().map_or(0, |it| it.responses_without_price),
+        past_turns: average.as_ref().map_or(0, |average| average.turns),
+        usd_each: average.as_ref().map(|average| average.usd),
+        tokens_each: average.as_ref().map(|average| average.tokens),
+        seconds_each: average.as_ref().map(|average| average.seconds),
+        responses_without_price: average.as_ref().map_or(0, |average| average.responses_without_price),
     }
 }

@@ -57,8 +57,8 @@ struct Cached {
 impl Cached {
     fn find(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
         // A token without a key id can only mean the only key.
-        let is_meant = |it: &&Arc<VerifyingKey>| match kid {
-            Some(kid) => it.kid.as_deref() == Some(kid),
+        let is_meant = |key: &&Arc<VerifyingKey>| match kid {
+            Some(kid) => key.kid.as_deref() == Some(kid),
             None => self.keys.len() == 1,
         };
         self.keys.iter().find(is_meant).cloned()
@@ -79,7 +79,7 @@ impl Jwks {
     /// Returns the key with this id; fetches the keys if they are old or the key is unknown.
     pub(super) async fn find(&self, kid: Option<&str>) -> Result<Option<Arc<VerifyingKey>>, Unavailable> {
         let fresh = |cached: Option<Cached>| {
-            cached.filter(|it| it.fetched_at.elapsed() < MAX_AGE).and_then(|it| it.find(kid))
+            cached.filter(|cached| cached.fetched_at.elapsed() < MAX_AGE).and_then(|cached| cached.find(kid))
         };
         if let Some(key) = fresh(self.cached()) {
             return Ok(Some(key));
@@ -88,7 +88,7 @@ impl Jwks {
         if let Some(key) = fresh(self.cached()) {
             return Ok(Some(key));
         }
-        if fetched_at.is_none_or(|it| FETCH_INTERVAL <= it.elapsed()) {
+        if fetched_at.is_none_or(|at| FETCH_INTERVAL <= at.elapsed()) {
             *fetched_at = Some(Instant::now());
             match self.fetch().await {
                 Ok(keys) => {
@@ -99,7 +99,8 @@ impl Jwks {
             }
         }
         drop(fetched_at);
-        let usable = self.cached().filter(|it| it.fetched_at.elapsed() < STALE_MAX).ok_or(Unavailable)?;
+        let usable =
+            self.cached().filter(|cached| cached.fetched_at.elapsed() < STALE_MAX).ok_or(Unavailable)?;
         Ok(usable.find(kid))
     }
 
@@ -131,18 +132,18 @@ struct Document {
 fn keys(document: &[u8]) -> Result<Vec<Arc<VerifyingKey>>, serde_json::Error> {
     let document: Document = serde_json::from_slice(document)?;
     let read =
-        document.keys.into_iter().take(KEYS_MAX).filter_map(|it| serde_json::from_value::<Jwk>(it).ok());
-    Ok(read.filter_map(|it| verifying_key(&it)).map(Arc::new).collect())
+        document.keys.into_iter().take(KEYS_MAX).filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
+    Ok(read.filter_map(|jwk| verifying_key(&jwk)).map(Arc::new).collect())
 }
 
 fn verifying_key(jwk: &Jwk) -> Option<VerifyingKey> {
-    if jwk.common.public_key_use.as_ref().is_some_and(|it| *it != PublicKeyUse::Signature) {
+    if jwk.common.public_key_use.as_ref().is_some_and(|usage| *usage != PublicKeyUse::Signature) {
         return None;
     }
     let algorithm = match &jwk.algorithm {
         AlgorithmParameters::RSA(_) => Algorithm::RS256,
-        AlgorithmParameters::EllipticCurve(it) if it.curve == EllipticCurve::P256 => Algorithm::ES256,
-        AlgorithmParameters::OctetKeyPair(it) if it.curve == EllipticCurve::Ed25519 => Algorithm::EdDSA,
+        AlgorithmParameters::EllipticCurve(curve) if curve.curve == EllipticCurve::P256 => Algorithm::ES256,
+        AlgorithmParameters::OctetKeyPair(curve) if curve.curve == EllipticCurve::Ed25519 => Algorithm::EdDSA,
         AlgorithmParameters::EllipticCurve(_)
         | AlgorithmParameters::OctetKeyPair(_)
         | AlgorithmParameters::OctetKey(_)

@@ -93,7 +93,7 @@ impl Tokens {
         // Times are compared below, with the clock of the store.
         validation.validate_exp = false;
         let token = decode::<Claims>(token, &key.key, &validation).ok();
-        Ok(token.and_then(|it| self.caller_of(&it.claims)).map(Arc::new))
+        Ok(token.and_then(|token| self.caller_of(&token.claims)).map(Arc::new))
     }
 
     fn caller_of(&self, claims: &Claims) -> Option<Caller> {
@@ -106,7 +106,7 @@ impl Tokens {
             return None;
         }
         let tenant = claims.others.get(&self.config.tenant_claim)?.as_str();
-        let tenant = tenant.filter(|it| is_valid_tenant(it))?;
+        let tenant = tenant.filter(|tenant| is_valid_tenant(tenant))?;
         Some(Caller {
             key: Some("oidc".into()),
             subject: Some(claims.sub.as_str().into()),
@@ -125,5 +125,5 @@ fn scopes(claim: &Value) -> BTreeSet<Scope> {
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
     };
-    names.into_iter().filter_map(|it| it.parse().ok()).collect()
+    names.into_iter().filter_map(|scope| scope.parse().ok()).collect()
 }

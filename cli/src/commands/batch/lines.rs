@@ -102,12 +102,12 @@ fn next(
     if line.is_empty() {
         return Ok(None);
     }
-    if line.ends_with(b"\n") || u64::try_from(line.len()).is_ok_and(|it| it <= max_bytes) {
+    if line.ends_with(b"\n") || u64::try_from(line.len()).is_ok_and(|length| length <= max_bytes) {
         return Ok(Some(true));
     }
     loop {
         let rest = reader.fill_buf()?;
-        let end = rest.iter().position(|it| *it == b'\n').map(|it| it + 1);
+        let end = rest.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
         let length = end.unwrap_or(rest.len());
         hash.update(&rest[..length]);
         reader.consume(length);
@@ -133,7 +133,7 @@ impl Checked {
             let url = self.url.as_deref().unwrap_or_default();
             return format!("{name}: {} for {url}, no errors", counted(lines, "line"));
         }
-        let errors = self.errors.iter().map(|it| format!("{name}:{}: {}\n", it.line, it.message));
+        let errors = self.errors.iter().map(|error| format!("{name}:{}: {}\n", error.line, error.message));
         let more = output::and_more(self.invalid, self.errors.len());
         let more = if more.is_empty() { more } else { format!("{}\n", more.trim_start()) };
         format!(
@@ -169,7 +169,7 @@ impl Checked {
             }
         }
         let (url, body) = match envelope {
-            Ok(it) => (it.url, it.body),
+            Ok(envelope) => (envelope.url, envelope.body),
             Err((_, message)) => return Some(message),
         };
         let known = endpoints();

@@ -38,8 +38,9 @@ const MAX_LISTED: usize = 10;
 /// Returns the settings without API keys that cannot be resolved, which a local command does not need.
 fn without_missing_keys(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
-    let keys = settings.tenants.values_mut().map(|it| &mut it.keys).chain([&mut settings.api.keys]);
-    keys.for_each(|it| it.retain(|key| key.resolve().is_ok()));
+    let keys =
+        settings.tenants.values_mut().map(|settings| &mut settings.keys).chain([&mut settings.api.keys]);
+    keys.for_each(|list| list.retain(|key| key.resolve().is_ok()));
     settings
 }
 
@@ -143,8 +144,8 @@ async fn list_other_batches(ctx: &Context, store: &Store, submission: &str, url:
             }
         }
     }
-    let own = made.latest(submission).batch.map(|it| it.id);
-    open.retain(|it| own.as_ref() != Some(it));
+    let own = made.latest(submission).batch.map(|batch| batch.id);
+    open.retain(|id| own.as_ref() != Some(id));
     if open.is_empty() {
         return Ok(());
     }

@@ -94,7 +94,7 @@ pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
         Batch::Cancel { id } => act(&ctx, &id, "cancel", &ResumeBatch::default()).await,
         Batch::Pause { id } => act(&ctx, &id, "pause", &ResumeBatch::default()).await,
         Batch::Resume { id, only, cause, max_usd } => {
-            let only = only.map(|it| match it {
+            let only = only.map(|only| match only {
                 Only::Failed => api_types::Rerun::Failed,
                 Only::Expired => api_types::Rerun::Expired,
                 Only::Partial => api_types::Rerun::Partial,
@@ -272,7 +272,8 @@ pub(super) async fn find(client: &Client, text: &str) -> anyhow::Result<String> 
     };
     let path = format!("/v1/batches?limit={}&after={last}", MAX_CANDIDATES + 1);
     let page: OpenAiList<api_types::Batch> = client.get(&path).await?;
-    let matching: Vec<String> = page.data.into_iter().map(|it| it.id).filter(|it| first <= *it).collect();
+    let matching: Vec<String> =
+        page.data.into_iter().map(|batch| batch.id).filter(|id| first <= *id).collect();
     ids::only(text, "batch", "batch list", &matching)
 }
 

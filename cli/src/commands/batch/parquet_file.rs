@@ -60,20 +60,20 @@ impl<W: Write + Send> Parquet<W> {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
-        let all = |of: fn(&Row) -> &str| rows.iter().map(|it| ByteArray::from(of(it))).collect::<Vec<_>>();
+        let all = |of: fn(&Row) -> &str| rows.iter().map(|row| ByteArray::from(of(row))).collect::<Vec<_>>();
         let some = |of: fn(&Row) -> Option<&str>| {
-            rows.iter().map(|it| of(it).map(ByteArray::from)).collect::<Vec<_>>()
+            rows.iter().map(|row| of(row).map(ByteArray::from)).collect::<Vec<_>>()
         };
-        optional::<Int64Type, _>(&mut group, rows.iter().map(|it| it.line).collect())?;
-        required(&mut group, &all(|it| &it.custom_id))?;
-        required(&mut group, &all(|it| &it.status))?;
-        optional::<ByteArrayType, _>(&mut group, some(|it| it.answer.as_deref()))?;
-        optional::<ByteArrayType, _>(&mut group, some(|it| it.error_code.as_deref()))?;
-        optional::<ByteArrayType, _>(&mut group, some(|it| it.error_message.as_deref()))?;
-        optional::<Int64Type, _>(&mut group, rows.iter().map(|it| it.tokens).collect())?;
-        optional::<DoubleType, _>(&mut group, rows.iter().map(|it| it.usd).collect())?;
-        optional::<ByteArrayType, _>(&mut group, some(|it| it.outcome.as_deref()))?;
-        optional::<ByteArrayType, _>(&mut group, some(|it| it.cause.as_deref()))?;
+        optional::<Int64Type, _>(&mut group, rows.iter().map(|row| row.line).collect())?;
+        required(&mut group, &all(|row| &row.custom_id))?;
+        required(&mut group, &all(|row| &row.status))?;
+        optional::<ByteArrayType, _>(&mut group, some(|row| row.answer.as_deref()))?;
+        optional::<ByteArrayType, _>(&mut group, some(|row| row.error_code.as_deref()))?;
+        optional::<ByteArrayType, _>(&mut group, some(|row| row.error_message.as_deref()))?;
+        optional::<Int64Type, _>(&mut group, rows.iter().map(|row| row.tokens).collect())?;
+        optional::<DoubleType, _>(&mut group, rows.iter().map(|row| row.usd).collect())?;
+        optional::<ByteArrayType, _>(&mut group, some(|row| row.outcome.as_deref()))?;
+        optional::<ByteArrayType, _>(&mut group, some(|row| row.cause.as_deref()))?;
         group.close()?;
         Ok(())
     }
@@ -93,7 +93,7 @@ fn optional<T: parquet::data_type::DataType, W: Write + Send>(
     values: Vec<Option<T::T>>,
 ) -> Result<(), ParquetError> {
     let Some(mut column) = group.next_column()? else { return Ok(()) };
-    let levels: Vec<i16> = values.iter().map(|it| i16::from(it.is_some())).collect();
+    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
     let values: Vec<T::T> = values.into_iter().flatten().collect();
     column.typed::<T>().write_batch(&values, Some(&levels), None)?;
     column.close()
@@ -134,6 +134,6 @@ fn long_rows_are_written_in_smaller_groups() {
         file.push(Row { answer: Some("x".repeat(1 << 20)), ..Row::default() }).unwrap();
     }
     let reader = SerializedFileReader::new(file.end().unwrap()).unwrap();
-    let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|it| it.num_rows()).collect();
+    let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|group| group.num_rows()).collect();
     assert_eq!(groups, [32, 32, 1]);
 }

@@ -82,13 +82,13 @@ pub(super) async fn find(client: &Client, first: &str) -> anyhow::Result<Submiss
     let mut list = List::of(client);
     let mut made = Batches::default();
     while let Some(batches) = list.next().await? {
-        for it in &batches {
-            let abandoned = if it.status == BatchStatus::Failed {
+        for batch in &batches {
+            let abandoned = if batch.status == BatchStatus::Failed {
                 Some(Abandoned::Failed)
             } else {
-                it.cancelling_at.map(|_| Abandoned::Cancelled)
+                batch.cancelling_at.map(|_| Abandoned::Cancelled)
             };
-            made.note(&it.metadata, || Known { id: it.id.clone(), abandoned });
+            made.note(&batch.metadata, || Known { id: batch.id.clone(), abandoned });
         }
         // The batches that follow an abandoned one are newer, so they are already listed.
         if made.0.contains_key(first) {
@@ -132,7 +132,7 @@ impl<'a> List<'a> {
             page => page?,
         };
         if page.has_more {
-            self.after = page.data.last().map(|it| it.id.clone());
+            self.after = page.data.last().map(|batch| batch.id.clone());
         }
         Ok(Some(page.data))
     }

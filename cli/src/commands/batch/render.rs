@@ -81,29 +81,29 @@ pub(super) fn exit_of(batch: &Batch) -> Exit {
 
 /// Renders the progress of a batch on one line.
 pub(super) fn progress(batch: &Batch) -> String {
-    let (it, ours) = (Counts::of(batch), &batch.turnfold);
+    let (counts, ours) = (Counts::of(batch), &batch.turnfold);
     let some = |n: u64, what: &str| (0 < n).then(|| format!("{n} {what}"));
     // The rate of an ended batch has no meaning.
-    let while_running = |value: Option<f64>| value.filter(|it| 0.0 < *it && !is_over(batch));
-    let validating = if it.total == 0 { "checking its lines" } else { "checking further lines" };
+    let while_running = |value: Option<f64>| value.filter(|value| 0.0 < *value && !is_over(batch));
+    let validating = if counts.total == 0 { "checking its lines" } else { "checking further lines" };
     let parts = [
-        stopped(batch).map(|it| format!("stopped: {}", output::json_name(&it))),
+        stopped(batch).map(|stopped| format!("stopped: {}", output::json_name(&stopped))),
         (batch.status == BatchStatus::Validating).then(|| validating.to_owned()),
-        some(it.failed, "failed"),
-        some(it.expired, "expired"),
-        some(it.partial, "partial"),
-        some(it.declined, "declined"),
+        some(counts.failed, "failed"),
+        some(counts.expired, "expired"),
+        some(counts.partial, "partial"),
+        some(counts.declined, "declined"),
         some(
-            it.awaiting_input,
-            if it.awaiting_input == 1 { "waits for a person" } else { "wait for a person" },
+            counts.awaiting_input,
+            if counts.awaiting_input == 1 { "waits for a person" } else { "wait for a person" },
         ),
-        while_running(ours.rate_per_s).map(|it| format!("{it:.1}/s")),
-        while_running(ours.eta_s).map(|it| format!("{} to go", duration(it))),
-        Some(ours.usd).filter(|it| 0.0 < *it).map(|it| format!("${it:.4}")),
-        causes(batch).map(|it| format!("causes: {it}")),
-        some(it.running, "running"),
-        some(it.queued, "queued"),
-        some(it.reused, "reused"),
+        while_running(ours.rate_per_s).map(|rate| format!("{rate:.1}/s")),
+        while_running(ours.eta_s).map(|seconds| format!("{} to go", duration(seconds))),
+        Some(ours.usd).filter(|usd| 0.0 < *usd).map(|usd| format!("${usd:.4}")),
+        causes(batch).map(|causes| format!("causes: {causes}")),
+        some(counts.running, "running"),
+        some(counts.queued, "queued"),
+        some(counts.reused, "reused"),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -111,16 +111,17 @@ pub(super) fn progress(batch: &Batch) -> String {
 /// Renders the causes of lines that failed or were not answered, each with its count and an example; lines with other causes
 /// are counted.
 fn causes(batch: &Batch) -> Option<String> {
-    let causes = batch.turnfold.top_causes.as_ref().filter(|it| !it.is_empty())?;
-    let one = |it: &api_types::TopCause| {
-        let example = it.example_custom_id.as_ref().filter(|it| !it.is_empty());
-        let example = example.map(|it| format!(" (for example {it})")).unwrap_or_default();
+    let causes = batch.turnfold.top_causes.as_ref().filter(|causes| !causes.is_empty())?;
+    let one = |top: &api_types::TopCause| {
+        let example =
+            top.example_custom_id.as_ref().filter(|example_custom_id| !example_custom_id.is_empty());
+        let example = example.map(|example| format!(" (for example {example})")).unwrap_or_default();
         // The code of a line that was not answered is its outcome, which says little without the cause.
-        let is_outcome = ["partial", "declined"].contains(&it.code.as_str());
-        let cause = if is_outcome { format!("{}: {}", it.code, it.message) } else { it.code.clone() };
-        format!("{} × {cause}{example}", it.count)
+        let is_outcome = ["partial", "declined"].contains(&top.code.as_str());
+        let cause = if is_outcome { format!("{}: {}", top.code, top.message) } else { top.code.clone() };
+        format!("{} × {cause}{example}", top.count)
     };
-    let listed: u64 = causes.iter().map(|it| it.count).sum();
+    let listed: u64 = causes.iter().map(|cause| cause.count).sum();
     let Counts { failed, partial, declined, .. } = Counts::of(batch);
     let more = match (failed + partial + declined).saturating_sub(listed) {
         0 => String::new(),
@@ -131,8 +132,8 @@ fn causes(batch: &Batch) -> Option<String> {
 
 /// Renders a batch in full, with the commands that continue it.
 pub(super) fn batch(batch: &Batch) -> String {
-    let (id, it) = (&batch.id, Counts::of(batch));
-    let mut text = format!("{id} is {}: {} of {} ended", batch.status.name(), it.ended(), it.total);
+    let (id, counts) = (&batch.id, Counts::of(batch));
+    let mut text = format!("{id} is {}: {} of {} ended", batch.status.name(), counts.ended(), counts.total);
     let progress = progress(batch);
     if !progress.is_empty() {
         text += &format!("; {progress}");
@@ -142,17 +143,17 @@ pub(super) fn batch(batch: &Batch) -> String {
     }
     if let Some(errors) = &batch.errors {
         for error in &errors.data {
-            let line = error.line.map(|it| format!("line {it}: ")).unwrap_or_default();
+            let line = error.line.map(|line| format!("line {line}: ")).unwrap_or_default();
             text += &format!("\n  {line}{}", error.message);
         }
         text += &output::and_more(batch.turnfold.invalid, errors.data.len());
     }
-    if 0 < it.awaiting_input {
+    if 0 < counts.awaiting_input {
         text += "\n(answer with: turnfold inbox list)";
     }
     if stopped(batch).is_some() {
         text += &format!("\n(continue with: turnfold batch resume {id})");
-    } else if 0 < it.not_answered() && is_over(batch) {
+    } else if 0 < counts.not_answered() && is_over(batch) {
         let resumable = batch.turnfold.resumable;
         let again = [
             ("failed", resumable.failed),
@@ -172,10 +173,10 @@ pub(super) fn list(batches: &[Batch]) -> String {
     if batches.is_empty() {
         return "no batches".to_owned();
     }
-    let row = |it: &Batch| {
-        let counts = Counts::of(it);
+    let row = |batch: &Batch| {
+        let counts = Counts::of(batch);
         let ended = format!("{}/{}", counts.ended(), counts.total);
-        vec![it.id.clone(), it.status.name().to_owned(), ended, progress(it)]
+        vec![batch.id.clone(), batch.status.name().to_owned(), ended, progress(batch)]
     };
     output::table(&["batch", "status", "ended", ""], batches.iter().map(row))
 }
@@ -202,14 +203,14 @@ pub(super) fn quote(quote: &Quote) -> String {
         }
         None => text += "\nthe cost is unknown: a strategy has no past turns",
     }
-    for it in &quote.based_on {
-        let (lines, turns) = (counted(it.items, "line"), counted(it.past_turns, "past turn"));
-        text += &format!("\n  {}: {lines}, from {turns}", it.strategy);
-        if let Some((usd, seconds)) = it.usd_each.zip(it.seconds_each) {
+    for basis in &quote.based_on {
+        let (lines, turns) = (counted(basis.items, "line"), counted(basis.past_turns, "past turn"));
+        text += &format!("\n  {}: {lines}, from {turns}", basis.strategy);
+        if let Some((usd, seconds)) = basis.usd_each.zip(basis.seconds_each) {
             text += &format!(" of ${usd:.4} and {seconds:.1} s each");
         }
-        if 0 < it.responses_without_price {
-            text += &format!(" ({} without a price)", counted(it.responses_without_price, "response"));
+        if 0 < basis.responses_without_price {
+            text += &format!(" ({} without a price)", counted(basis.responses_without_price, "response"));
         }
     }
     text
@@ -218,9 +219,9 @@ pub(super) fn quote(quote: &Quote) -> String {
 /// Formats a duration with one unit.
 fn duration(seconds: f64) -> String {
     match seconds {
-        it if it < 90.0 => format!("{it:.0} s"),
-        it if it < 5400.0 => format!("{:.0} min", it / 60.0),
-        it => format!("{:.1} h", it / 3600.0),
+        seconds if seconds < 90.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 5400.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
     }
 }
 

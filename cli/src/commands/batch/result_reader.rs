@@ -61,7 +61,7 @@ impl<'a> Results<'a> {
                     return Ok(line);
                 }
                 Err(err)
-                    if is_outage(&err) && self.reached_at.is_some_and(|it| it.elapsed() < OUTAGE_MAX) =>
+                    if is_outage(&err) && self.reached_at.is_some_and(|at| at.elapsed() < OUTAGE_MAX) =>
                 {
                     self.response = None;
                     tokio::time::sleep(POLL_INTERVAL).await;
@@ -87,7 +87,7 @@ impl<'a> Results<'a> {
     async fn read(&mut self) -> anyhow::Result<Option<Line>> {
         loop {
             let response = match &mut self.response {
-                Some(it) => it,
+                Some(response) => response,
                 None => {
                     let response = self.request().await?;
                     self.reached_at.get_or_insert_with(Instant::now);
@@ -162,7 +162,7 @@ async fn an_api_that_always_breaks_off_ends_the_reading() {
         }
     });
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let sources = Sources { strategies: shared::strategies::all(), ..Sources::default() };
+    let sources = Sources { strategies: strategies::all(), ..Sources::default() };
     let client = Client::new(&Settings::load(sources).unwrap().0, Some(&url), None).unwrap();
     let mut results = Results::of(&client, "batch_1").unwrap();
     let Err(error) = results.next().await else { panic!("no line is complete") };

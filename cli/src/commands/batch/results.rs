@@ -89,9 +89,9 @@ impl Destination {
 
 /// Returns the requested file format, or the one of the file's extension. Fails if both are given and differ.
 fn format_of(requested: Option<ResultFormat>, out: Option<&Path>) -> anyhow::Result<ResultFormat> {
-    let extension = out.and_then(Path::extension).map(|it| it.to_string_lossy().to_lowercase());
+    let extension = out.and_then(Path::extension).map(|extension| extension.to_string_lossy().to_lowercase());
     let formats = [ResultFormat::Jsonl, ResultFormat::Csv, ResultFormat::Parquet];
-    let named = formats.into_iter().find(|it| extension.as_deref() == Some(format_name(*it)));
+    let named = formats.into_iter().find(|format| extension.as_deref() == Some(format_name(*format)));
     match (requested, named) {
         (Some(requested), Some(named)) if requested != named => {
             let message = format!(
@@ -107,27 +107,27 @@ fn format_of(requested: Option<ResultFormat>, out: Option<&Path>) -> anyhow::Res
 
 impl Target {
     fn of(out: &Path, input: Option<&Path>) -> Result<Self, String> {
-        if STDOUT.iter().any(|it| out == Path::new(it)) {
+        if STDOUT.iter().any(|path| out == Path::new(path)) {
             return Ok(Target::Stdout);
         }
         match fs::metadata(out) {
-            Ok(it) if it.is_dir() => return Err("is a folder; name a file".to_owned()),
-            Ok(it) if !it.is_file() => return Ok(Target::Device(out.to_owned())),
+            Ok(metadata) if metadata.is_dir() => return Err("is a folder; name a file".to_owned()),
+            Ok(metadata) if !metadata.is_file() => return Ok(Target::Device(out.to_owned())),
             Ok(_) => {}
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
             Err(err) => return Err(format!("cannot be written: {err}")),
         }
         let whole = resolve_links(out);
-        let folder = whole.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = whole.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
             return Err(format!("cannot be written: the folder {} does not exist", folder.display()));
         }
         let part = part_of(&whole);
-        let input = input.and_then(|it| fs::canonicalize(it).ok());
-        if input.is_some() && [&whole, &part].iter().any(|it| fs::canonicalize(it).ok() == input) {
+        let input = input.and_then(|input| fs::canonicalize(input).ok());
+        if input.is_some() && [&whole, &part].iter().any(|path| fs::canonicalize(path).ok() == input) {
             return Err("is the input file; name another".to_owned());
         }
-        if fs::symlink_metadata(&part).is_ok_and(|it| !it.is_file()) {
+        if fs::symlink_metadata(&part).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(format!("cannot be written: {} exists and is not a file", part.display()));
         }
         check_writable(&part).map_err(|err| format!("cannot be written: {}: {err}", part.display()))?;
@@ -162,7 +162,7 @@ async fn write_all(client: &Client, id: &str, follow: bool, to: &Destination) ->
         // The status is read before the results, so that no result is missed in between.
         let over = match follow {
             true => match client.get(&batch).await {
-                Ok(it) => is_over(&it),
+                Ok(batch) => is_over(&batch),
                 // The reader of results limits the duration of an outage.
                 Err(err) if is_outage(&err) => false,
                 Err(err) => return Err(err),

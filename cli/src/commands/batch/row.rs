@@ -39,34 +39,36 @@ impl Row {
     /// Converts a result as the API returns it.
     pub(super) fn of(line: &Value) -> Self {
         let body = &line["response"]["body"];
-        let text = |it: &Value| it.as_str().map(str::to_owned);
+        let text = |value: &Value| value.as_str().map(str::to_owned);
         // A failure is reported by the result itself, or in the response that the turn would have had.
-        let error = [&line["error"], &body["error"]].into_iter().find(|it| it.is_object());
+        let error = [&line["error"], &body["error"]].into_iter().find(|error| error.is_object());
         let reported = [&body["turnfold"]["status"], &body["status"]].into_iter().find_map(text);
-        let error_code = error.and_then(|it| text(&it["code"]));
+        let error_code = error.and_then(|error| text(&error["code"]));
         let status = match (error, error_code.as_deref().and_then(status_of)) {
             (_, Some(status)) => status.to_owned(),
-            (Some(_), None) => reported.filter(|it| it != "completed").unwrap_or_else(|| "failed".to_owned()),
+            (Some(_), None) => {
+                reported.filter(|status| status != "completed").unwrap_or_else(|| "failed".to_owned())
+            }
             (None, None) => reported.unwrap_or_else(|| "completed".to_owned()),
         };
         let answers = [&body["choices"][0]["message"]["content"], &body["output"]["reply"]];
         let usage = [&body["turnfold"]["usage"], &body["usage"]]
             .into_iter()
-            .find(|it| it["input_tokens"].is_number());
-        let tokens = usage.map(|it| {
-            let count = |name: &str| it[name].as_i64().unwrap_or_default();
+            .find(|usage| usage["input_tokens"].is_number());
+        let tokens = usage.map(|usage| {
+            let count = |name: &str| usage[name].as_i64().unwrap_or_default();
             count("input_tokens").saturating_add(count("output_tokens"))
         });
         Self {
             // `batch_req_BATCH_LINE`.
-            line: line["id"].as_str().and_then(|it| it.rsplit('_').next()?.parse().ok()),
+            line: line["id"].as_str().and_then(|id| id.rsplit('_').next()?.parse().ok()),
             custom_id: text(&line["custom_id"]).unwrap_or_default(),
             status,
             answer: answers.into_iter().find_map(text),
             error_code,
-            error_message: error.and_then(|it| text(&it["message"])),
+            error_message: error.and_then(|error| text(&error["message"])),
             tokens: tokens.or_else(|| body["usage"]["total_tokens"].as_i64()),
-            usd: usage.and_then(|it| it["usd"].as_f64()),
+            usd: usage.and_then(|usage| usage["usd"].as_f64()),
             outcome: [&body["turnfold"]["outcome"], &body["outcome"]].into_iter().find_map(text),
             cause: [&body["turnfold"]["cause"], &body["cause"]].into_iter().find_map(text),
         }
@@ -95,18 +97,18 @@ impl Row {
         let Self { line, custom_id, status, answer, error_code, error_message, tokens, usd, outcome, cause } =
             self;
         let cells = [
-            line.map(|it| it.to_string()).unwrap_or_default(),
+            line.map(|line| line.to_string()).unwrap_or_default(),
             custom_id.clone(),
             status.clone(),
             answer.clone().unwrap_or_default(),
             error_code.clone().unwrap_or_default(),
             error_message.clone().unwrap_or_default(),
-            tokens.map(|it| it.to_string()).unwrap_or_default(),
-            usd.map(|it| it.to_string()).unwrap_or_default(),
+            tokens.map(|tokens| tokens.to_string()).unwrap_or_default(),
+            usd.map(|usd| usd.to_string()).unwrap_or_default(),
             outcome.clone().unwrap_or_default(),
             cause.clone().unwrap_or_default(),
         ];
-        cells.map(|it| quoted(&it)).join(",") + "\r\n"
+        cells.map(|cell| quoted(&cell)).join(",") + "\r\n"
     }
 }
 

@@ -178,10 +178,10 @@ fn creation(checked: &Checked, plan: &Plan, within: &str) -> Value {
     let Plan { max_usd, within: _, window, priority, reuse, local: _ } = plan;
     let mut body = json!({"endpoint": checked.url, "completion_window": within});
     let options = [
-        ("max_usd", max_usd.map(|it| json!(it))),
-        ("window", window.map(|it| json!(it))),
-        ("priority", priority.map(|it| json!(value_name(&it)))),
-        ("reuse", Reuse::non_default(*reuse).map(|it| json!(it))),
+        ("max_usd", max_usd.map(|max_usd| json!(max_usd))),
+        ("window", window.map(|window| json!(window))),
+        ("priority", priority.map(|priority| json!(value_name(&priority)))),
+        ("reuse", Reuse::non_default(*reuse).map(|reuse| json!(reuse))),
     ];
     for (name, value) in options {
         if let Some(value) = value {
@@ -200,8 +200,9 @@ fn submission_name(checked: &Checked, plan: &Plan) -> String {
         .within
         .as_ref()
         .map(CompletionWindow::seconds)
-        .filter(|it| *it != default_window(plan).seconds());
-    let within = explicit.map_or_else(|| CompletionWindow::DAY.as_str().to_owned(), |it| format!("{it}s"));
+        .filter(|seconds| *seconds != default_window(plan).seconds());
+    let within =
+        explicit.map_or_else(|| CompletionWindow::DAY.as_str().to_owned(), |seconds| format!("{seconds}s"));
     let creation = creation(checked, plan, &within);
     hex::encode(Sha256::new().chain_update(&checked.sha256).chain_update(creation.to_string()).finalize())
 }
@@ -261,9 +262,9 @@ async fn upload(client: &Client, path: &Path, retention: Retention) -> anyhow::R
 
 /// Returns the name of a file with every character that has a meaning in a header replaced by `_`.
 fn header_safe_name(path: &Path) -> String {
-    let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    let is_safe = |it: char| it.is_ascii_alphanumeric() || ['.', '-', '_'].contains(&it);
-    name.chars().map(|it| if is_safe(it) { it } else { '_' }).collect()
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_safe = |char: char| char.is_ascii_alphanumeric() || ['.', '-', '_'].contains(&char);
+    name.chars().map(|char| if is_safe(char) { char } else { '_' }).collect()
 }
 
 #[test]

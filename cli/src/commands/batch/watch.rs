@@ -75,7 +75,7 @@ pub(super) async fn follow(client: &Client, mut batch: Batch, runs_in: RunsIn) -
         noted = waits;
         tokio::time::sleep(POLL_INTERVAL).await;
         match client.get::<Batch>(&path).await {
-            Ok(it) => (batch, reached_at) = (it, Instant::now()),
+            Ok(latest) => (batch, reached_at) = (latest, Instant::now()),
             Err(err) if is_outage(&err) && reached_at.elapsed() < OUTAGE_MAX => {}
             Err(err) => return Err(err),
         }
@@ -123,7 +123,7 @@ impl Display {
                 bar.set_message(printable(&progress(batch)).into_owned());
             }
             Display::Lines { .. } if counts.total == 0 => {}
-            Display::Lines { at, .. } if at.is_none_or(|it| LINE_INTERVAL <= it.elapsed()) => {
+            Display::Lines { at, .. } if at.is_none_or(|at| LINE_INTERVAL <= at.elapsed()) => {
                 self.print_line(batch)
             }
             Display::Lines { .. } => {}

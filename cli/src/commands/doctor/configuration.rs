@@ -24,13 +24,13 @@ pub(super) fn check(settings: &Settings) -> Vec<Finding> {
 
 fn keys(settings: &Settings) -> Vec<Finding> {
     let address = settings.api.listen;
-    let of_tenants = settings.tenants.values().flat_map(|it| &it.keys);
+    let of_tenants = settings.tenants.values().flat_map(|tenant| &tenant.keys);
     let keys: Vec<&SecretRef> = settings.api.keys.iter().chain(of_tenants).collect();
     if let Err(error) = api::check_bind(address, keys.len()) {
         return vec![Finding::fail("keys", error.to_string())];
     }
     let is_local = api::check_bind(address, 0).is_ok();
-    let mut findings: Vec<Finding> = keys.iter().filter_map(|it| weak(it)).collect();
+    let mut findings: Vec<Finding> = keys.iter().filter_map(|key| weak(key)).collect();
     if !is_local {
         let text = format!(
             "{address} is reachable from other machines without TLS; hint: let a proxy in front of it terminate TLS"

@@ -47,18 +47,18 @@ async fn database(settings: &Settings) -> Vec<Finding> {
 }
 
 fn workers(all: &[WorkerRecord], now: i64) -> Finding {
-    let (missing, active): (Vec<_>, Vec<_>) = all.iter().partition(|it| it.is_missing(now));
+    let (missing, active): (Vec<_>, Vec<_>) = all.iter().partition(|worker| worker.is_missing(now));
     let own = env!("CARGO_PKG_VERSION");
     if let [first, others @ ..] = &missing[..] {
         let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
         let text = format!("{}{others} stopped reporting; hint: see `turnfold worker ls`", first.name);
         return Finding::warn("workers", text);
     }
-    match (active.iter().find(|it| it.version != own), active.len()) {
-        (Some(it), _) => {
+    match (active.iter().find(|worker| worker.version != own), active.len()) {
+        (Some(worker), _) => {
             let text = format!(
                 "{} runs version {}, this is {own}; hint: see `turnfold worker ls`",
-                it.name, it.version
+                worker.name, worker.version
             );
             Finding::warn("workers", text)
         }
@@ -76,8 +76,8 @@ async fn queue(settings: &Settings) -> Vec<Finding> {
         return vec![Finding::ok("queue", "in memory, for `turnfold dev` alone")];
     }
     match redis_info(url.expose_secret()).await {
-        Ok(it) => {
-            vec![Finding::ok("queue", format!("Redis {}", it.version)), clock_of("Redis", it.clock_ahead)]
+        Ok(info) => {
+            vec![Finding::ok("queue", format!("Redis {}", info.version)), clock_of("Redis", info.clock_ahead)]
         }
         Err(error) => vec![Finding::fail("queue", error.to_string())],
     }

@@ -30,7 +30,11 @@ pub(super) fn check(settings: &Settings) -> Vec<Finding> {
 fn disk(settings: &Settings) -> Option<Finding> {
     let url = settings.store.url.resolve().ok()?;
     let file = Store::sqlite_file(url.expose_secret())?;
-    let folder = file.ancestors().skip(1).find(|it| it.exists()).filter(|it| !it.as_os_str().is_empty());
+    let folder = file
+        .ancestors()
+        .skip(1)
+        .find(|ancestor| ancestor.exists())
+        .filter(|ancestor| !ancestor.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(of_disk(disk.f_bavail.saturating_mul(disk.f_frsize), folder))
@@ -69,7 +73,7 @@ fn of_files(limit: Option<u64>, max_connections: u64) -> Finding {
 /// Checks the memory of this machine or container.
 fn memory() -> Option<Finding> {
     let read = |path: &str| fs::read_to_string(path).ok();
-    let of_container = read("/sys/fs/cgroup/memory.max").and_then(|it| it.trim().parse().ok());
+    let of_container = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse().ok());
     let of_machine = read("/proc/meminfo").as_deref().and_then(total);
     of_container.into_iter().chain(of_machine).min().map(of_memory)
 }
@@ -85,7 +89,7 @@ fn of_memory(bytes: u64) -> Finding {
 
 /// Reads the total memory in bytes from the text of `/proc/meminfo`.
 fn total(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }

@@ -99,7 +99,7 @@ pub(crate) async fn run(ctx: Context, asks_models: bool) -> anyhow::Result<Exit>
     if let Ok(servers) = &servers {
         servers.close().await;
     }
-    let count = |status| findings.iter().filter(|it| it.status == status).count();
+    let count = |status| findings.iter().filter(|finding| finding.status == status).count();
     let (failed, warned) = (count(Status::Fail), count(Status::Warn));
     output::many(ctx.format, &findings, || {
         let lines: Vec<String> = findings.iter().map(line).collect();
@@ -110,7 +110,7 @@ pub(crate) async fn run(ctx: Context, asks_models: bool) -> anyhow::Result<Exit>
 
 /// Runs checks side by side. Returns their findings in the order of the checks.
 async fn all(checks: Vec<Check<'_>>) -> Vec<Finding> {
-    let mut running: BTreeSet<String> = checks.iter().map(|it| it.name.clone()).collect();
+    let mut running: BTreeSet<String> = checks.iter().map(|check| check.name.clone()).collect();
     let progress = progress();
     progress.set_message(waiting_for(&running));
     let mut pending: FuturesUnordered<_> = checks
@@ -158,7 +158,7 @@ fn line(finding: &Finding) -> String {
         Status::Warn => "WARN",
         Status::Fail => "FAIL",
     };
-    let hint = hint.as_ref().map(|it| format!("\n      hint: {it}")).unwrap_or_default();
+    let hint = hint.as_ref().map(|hint| format!("\n      hint: {hint}")).unwrap_or_default();
     format!("{status}  {check}: {detail}{hint}")
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use worker::world::{CapabilityVerdict, Models, ProviderAnswer, Servers};
+use ::world::{CapabilityVerdict, Models, ProviderAnswer, Servers};
 
 use super::{Check, Finding};
 use crate::{
@@ -64,7 +64,7 @@ async fn provider_of(models: &Models, name: &str, check: &str, is_used: bool) ->
 async fn model_of(models: &Models, model: &str) -> Finding {
     let check = format!("model {model}");
     match models.check_reply(model).await {
-        Ok(replies) => match replies.iter().find(|it| it.verdict == CapabilityVerdict::Failed) {
+        Ok(replies) => match replies.iter().find(|reply| reply.verdict == CapabilityVerdict::Failed) {
             Some(failed) => Finding::fail(&check, &failed.detail),
             None => Finding::ok(&check, "it replies"),
         },
@@ -74,7 +74,7 @@ async fn model_of(models: &Models, model: &str) -> Finding {
 
 /// Checks of the MCP servers: each starts, and lists its tools.
 pub(super) fn servers<'a>(settings: &'a Settings, servers: &'a Servers) -> Vec<Check<'a>> {
-    let check_of = |(name, it): (&'a String, &crate::config::McpSettings)| {
+    let check_of = |(name, settings): (&'a String, &crate::config::McpSettings)| {
         let check = format!("MCP server {name}");
         let label = check.clone();
         let listed = async move {
@@ -83,7 +83,7 @@ pub(super) fn servers<'a>(settings: &'a Settings, servers: &'a Servers) -> Vec<C
                 Err(fault) => Finding::fail(&label, fault.error),
             }]
         };
-        Check::new(check, listed).within(Duration::from_secs(it.connect_timeout_seconds) + GRACE)
+        Check::new(check, listed).within(Duration::from_secs(settings.connect_timeout_seconds) + GRACE)
     };
     settings.mcp.iter().map(check_of).collect()
 }

@@ -19,9 +19,9 @@ fn to_text(page: &PendingTurns, now: i64) -> String {
     if groups.is_empty() && *not_inspected == 0 {
         return "no turn is waiting".to_owned();
     }
-    let mut lines: Vec<String> = groups.iter().take(MAX_LISTED).map(|it| group(it, now)).collect();
+    let mut lines: Vec<String> = groups.iter().take(MAX_LISTED).map(|pending| group(pending, now)).collect();
     if MAX_LISTED < groups.len() {
-        let rest: u64 = groups[MAX_LISTED..].iter().map(|it| it.turns).sum();
+        let rest: u64 = groups[MAX_LISTED..].iter().map(|group| group.turns).sum();
         lines.push(format!("{rest} for {} other reasons", groups.len() - MAX_LISTED));
     }
     if *not_inspected > 0 {
@@ -36,11 +36,11 @@ fn to_text(page: &PendingTurns, now: i64) -> String {
     format!("{summary}\n\n{}{more}", output::table(&head, data.iter().map(row)))
 }
 
-fn row(it: &PendingTurn) -> Vec<String> {
-    let place = it.place.map(|it| format!("{}: ", ordinal(it))).unwrap_or_default();
-    let why = match it.cause {
-        PendingCause::NotDue => format!("not before {}", it.until.as_deref().unwrap_or_default()),
-        PendingCause::Person => format!("turnfold inbox show {}", it.thread_id),
+fn row(turn: &PendingTurn) -> Vec<String> {
+    let place = turn.place.map(|place| format!("{}: ", ordinal(place))).unwrap_or_default();
+    let why = match turn.cause {
+        PendingCause::NotDue => format!("not before {}", turn.until.as_deref().unwrap_or_default()),
+        PendingCause::Person => format!("turnfold inbox show {}", turn.thread_id),
         PendingCause::Worker
         | PendingCause::Limit
         | PendingCause::Provider
@@ -49,27 +49,27 @@ fn row(it: &PendingTurn) -> Vec<String> {
         | PendingCause::Stalled
         | PendingCause::Died
         | PendingCause::NotEnqueued
-        | PendingCause::Behind => it.detail.clone().unwrap_or_default(),
+        | PendingCause::Behind => turn.detail.clone().unwrap_or_default(),
     };
     vec![
-        it.turn_id.to_string(),
-        it.tenant.clone(),
-        it.strategy.clone(),
-        output::json_name(&it.priority),
-        output::json_name(&it.cause),
-        it.since.clone(),
+        turn.turn_id.to_string(),
+        turn.tenant.clone(),
+        turn.strategy.clone(),
+        output::json_name(&turn.priority),
+        output::json_name(&turn.cause),
+        turn.since.clone(),
         format!("{place}{why}"),
     ]
 }
 
 /// Describes one group: "12 behind another turn of their thread".
-fn group(it: &PendingGroup, now: i64) -> String {
-    let (turns, detail) = (it.turns, it.detail.as_deref().unwrap_or_default());
-    let until = it.until.as_deref().unwrap_or_default();
-    let reason = match it.cause {
+fn group(group: &PendingGroup, now: i64) -> String {
+    let (turns, detail) = (group.turns, group.detail.as_deref().unwrap_or_default());
+    let until = group.until.as_deref().unwrap_or_default();
+    let reason = match group.cause {
         PendingCause::Behind if detail.is_empty() => "behind another turn of their thread".to_owned(),
         PendingCause::Behind => format!("behind another turn: {detail}"),
-        PendingCause::Worker => match it.places {
+        PendingCause::Worker => match group.places {
             Some((first, last)) if first < last => {
                 format!("wait for a worker ({detail}: {} to {})", ordinal(first), ordinal(last))
             }

@@ -56,9 +56,9 @@ async fn list_pauses(ctx: &Context, client: &Client) -> anyhow::Result<Exit> {
         if pauses.is_empty() {
             return "nothing is paused".to_owned();
         }
-        let row = |it: &Pause| {
-            let kind = output::json_name(&it.kind);
-            vec![kind, it.name.clone(), it.reason.clone(), it.by.clone(), it.at.clone()]
+        let row = |pause: &Pause| {
+            let kind = output::json_name(&pause.kind);
+            vec![kind, pause.name.clone(), pause.reason.clone(), pause.by.clone(), pause.at.clone()]
         };
         output::table(&["kind", "name", "reason", "paused by", "since"], pauses.iter().map(row))
     })?;
@@ -71,9 +71,9 @@ fn check_model(ctx: &Context, model: &str) -> anyhow::Result<()> {
     // A provider without any named model may be used with every model.
     let is_open = |provider: &str| {
         settings.providers.contains_key(provider)
-            && !known.iter().any(|it| it.split_once('/').is_some_and(|(it, _)| it == provider))
+            && !known.iter().any(|model| model.split_once('/').is_some_and(|(name, _)| name == provider))
     };
-    if known.contains(model) || model.split_once('/').is_some_and(|(it, _)| is_open(it)) {
+    if known.contains(model) || model.split_once('/').is_some_and(|(name, _)| is_open(name)) {
         return Ok(());
     }
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -83,14 +83,14 @@ fn check_model(ctx: &Context, model: &str) -> anyhow::Result<()> {
 /// Returns all models that the configuration names, as `provider/model`.
 fn models(ctx: &Context) -> BTreeSet<String> {
     let (settings, mut models) = (&ctx.settings, BTreeSet::new());
-    for (provider, it) in &settings.providers {
-        if let ProviderSettings::Http(it) = it {
-            models.extend(it.prices.keys().map(|model| format!("{provider}/{model}")));
+    for (provider, settings) in &settings.providers {
+        if let ProviderSettings::Http(http) = settings {
+            models.extend(http.prices.keys().map(|model| format!("{provider}/{model}")));
         }
     }
     models.extend(settings.index.embedding_model.clone());
     models.extend(settings.limits.models.keys().cloned());
-    let defaults: Vec<Value> = ctx.strategies.all().map(|it| it.defaults()).collect();
+    let defaults: Vec<Value> = ctx.strategies.all().map(|strategy| strategy.defaults()).collect();
     let mut values: Vec<&Value> = settings.strategies.values().chain(&defaults).collect();
     while let Some(value) = values.pop() {
         match value {
@@ -98,7 +98,7 @@ fn models(ctx: &Context) -> BTreeSet<String> {
             Value::Array(items) => values.extend(items),
             Value::String(text) => {
                 let provider = text.split_once('/').map(|(provider, _)| provider);
-                if provider.is_some_and(|it| settings.providers.contains_key(it)) {
+                if provider.is_some_and(|provider| settings.providers.contains_key(provider)) {
                     models.insert(text.clone());
                 }
             }
@@ -145,9 +145,9 @@ async fn rebuild(ctx: &Context, dry_run: bool) -> anyhow::Result<Exit> {
 /// Restores the concrete type of an error, which determines the exit code.
 fn concrete(error: Box<dyn Error + Send + Sync>) -> anyhow::Error {
     match error.downcast::<store::Error>() {
-        Ok(it) => (*it).into(),
+        Ok(error) => (*error).into(),
         Err(other) => match other.downcast::<QueueError>() {
-            Ok(it) => (*it).into(),
+            Ok(error) => (*error).into(),
             Err(other) => anyhow::anyhow!(other),
         },
     }

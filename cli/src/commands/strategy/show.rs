@@ -24,7 +24,7 @@ fn text(shown: &StrategySetup) -> String {
     let rows = shown.nodes.iter().map(row);
     out +=
         &format!("\n{}\n", output::table(&["node", "model", "from", "prompt", "from", "parameters"], rows));
-    for (node, prompt) in shown.nodes.iter().filter_map(|it| Some((it, it.prompt.as_ref()?))) {
+    for (node, prompt) in shown.nodes.iter().filter_map(|node| Some((node, node.prompt.as_ref()?))) {
         if let Some(text) = &prompt.text {
             let PromptSetup { hash, origin, placeholders, .. } = prompt;
             let head = format!("── {}: {origin}, {hash}", node.name);
@@ -38,9 +38,11 @@ fn row(node: &NodeSetup) -> Vec<String> {
     if !node.asks_model {
         return vec![node.name.clone(), "asks no model".to_owned()];
     }
-    let plain = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
-    let (model, from) =
-        node.model.as_ref().map_or_else(Default::default, |it| (plain(&it.value), it.origin.clone()));
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let (model, from) = node
+        .model
+        .as_ref()
+        .map_or_else(Default::default, |model| (plain(&model.value), model.origin.clone()));
     let (prompt, prompt_from) = match &node.prompt {
         None => ("made by the node".to_owned(), "built-in".to_owned()),
         Some(PromptSetup { hash, origin, first_line, .. }) => {
@@ -49,7 +51,9 @@ fn row(node: &NodeSetup) -> Vec<String> {
             (format!("{} {line}{more}", hash.get(..12).unwrap_or(hash)), origin.clone())
         }
     };
-    let parameter = |(name, it): (&String, &Setting)| format!("{name} {} ({})", plain(&it.value), it.origin);
+    let parameter = |(name, setting): (&String, &Setting)| {
+        format!("{name} {} ({})", plain(&setting.value), setting.origin)
+    };
     let parameters: Vec<String> = node.parameters.iter().map(parameter).collect();
     vec![node.name.clone(), model, from, prompt, prompt_from, parameters.join(", ")]
 }

@@ -8,7 +8,8 @@ use std::{
 
 use audit::{Condition, Found, Search};
 use serde_json::{Value, json};
-use store::{Predicate, ThreadId};
+use store::ThreadId;
+use threads::Predicate;
 use tokio::process::Command;
 
 use crate::{
@@ -39,11 +40,14 @@ pub(super) async fn event(
     output::one(ctx.format, &found, || match &found {
         None if condition.is_some() => "the condition holds after no event".to_owned(),
         None => "today's code makes every recorded decision".to_owned(),
-        Some(it) => {
-            let differs = it.divergence.as_ref().map(|it| {
-                format!("\n{}, {}\n  recorded: {}\n  today:    {}", it.node, it.field, it.then, it.today)
+        Some(found) => {
+            let differs = found.divergence.as_ref().map(|divergence| {
+                format!(
+                    "\n{}, {}\n  recorded: {}\n  today:    {}",
+                    divergence.node, divergence.field, divergence.then, divergence.today
+                )
             });
-            format!("{:>4} {}{}", it.seq, it.text, differs.unwrap_or_default())
+            format!("{:>4} {}{}", found.seq, found.text, differs.unwrap_or_default())
         }
     })?;
     Ok(match (&found, condition) {
@@ -62,8 +66,8 @@ async fn first(
     let mut search = Search::new(source.graph(ctx, id).await?, sought);
     let mut found = None;
     source
-        .scan(id, 0, |it| {
-            found = search.see(&it.event)?;
+        .scan(id, 0, |recorded| {
+            found = search.see(&recorded.event)?;
             Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })
         .await?;
@@ -77,8 +81,8 @@ async fn note_absent_paths(
     id: ThreadId,
     condition: &str,
 ) -> anyhow::Result<()> {
-    let separator = |it: char| !it.is_alphanumeric() && !matches!(it, '.' | '_' | '-');
-    for path in condition.split(separator).filter(|it| it.starts_with("state.")) {
+    let separator = |char: char| !char.is_alphanumeric() && !matches!(char, '.' | '_' | '-');
+    for path in condition.split(separator).filter(|part| part.starts_with("state.")) {
         // An absent value compares as an empty text.
         let Ok(present) = Predicate::parse(&format!("{path} != ''")) else { continue };
         if first(ctx, source, id, Condition::Holds(present)).await?.is_none() {
@@ -101,15 +105,16 @@ pub(super) async fn builds(ctx: &Context, id: ThreadId, builds: &[PathBuf]) -> a
             break;
         }
     }
-    let first = results.iter().find(|it| it["verdict"] == "diverges");
-    let unchecked = results.iter().any(|it| it["verdict"] == "not_checked");
-    let thing = json!({"thread": id, "first": first.map(|it| &it["build"]), "builds": results});
+    let first = results.iter().find(|result| result["verdict"] == "diverges");
+    let unchecked = results.iter().any(|result| result["verdict"] == "not_checked");
+    let thing = json!({"thread": id, "first": first.map(|first| &first["build"]), "builds": results});
     output::one(ctx.format, &thing, || {
-        let row =
-            |it: &Value| ["build", "verdict", "what"].map(|column| name(it, column).to_owned()).to_vec();
+        let row = |value: &Value| {
+            ["build", "verdict", "what"].map(|column| name(value, column).to_owned()).to_vec()
+        };
         let rows = results.iter().map(row);
         let head = match first {
-            Some(it) => format!("the first build that decides differently: {}", name(it, "build")),
+            Some(first) => format!("the first build that decides differently: {}", name(first, "build")),
             None => "none of these builds decides differently".to_owned(),
         };
         format!("{head}\n\n{}", output::table(&["build", "verdict", "what"], rows))
@@ -126,15 +131,15 @@ async fn replayed_by(ctx: &Context, id: ThreadId, build: &Path) -> anyhow::Resul
     let path = build.display().to_string();
     let output = Command::new(build)
         .args(&ctx.config_flags)
-        .args(ctx.url.iter().flat_map(|it| ["--url", it]))
-        .args(ctx.tenant.iter().flat_map(|it| ["--tenant", it]))
+        .args(ctx.url.iter().flat_map(|url| ["--url", url]))
+        .args(ctx.tenant.iter().flat_map(|tenant| ["--tenant", tenant]))
         .args(["thread", "replay", &id.to_string(), "--output", "json"])
         .stdin(Stdio::null())
         .output()
         .await
         .map_err(|err| CliError::with_exit(Exit::Usage, format!("--builds: cannot start {path}: {err}")))?;
     let report: Option<Value> = serde_json::from_slice(&output.stdout).ok();
-    let divergences = report.as_ref().and_then(|it| it["divergences"].as_array());
+    let divergences = report.as_ref().and_then(|report| report["divergences"].as_array());
     Ok(match (divergences.map(Vec::as_slice), output.status.code()) {
         (Some([]), _) => json!({"build": path, "verdict": "same", "what": ""}),
         (Some([first, ..]), _) => {
@@ -143,7 +148,7 @@ async fn replayed_by(ctx: &Context, id: ThreadId, build: &Path) -> anyhow::Resul
         }
         (None, code) => {
             let message = String::from_utf8_lossy(&output.stderr);
-            let code = code.map_or_else(|| "a signal".to_owned(), |it| format!("exit code {it}"));
+            let code = code.map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
             json!({"build": path, "verdict": "not_checked", "what": format!("{code}: {}", message.trim())})
         }
     })

@@ -10,7 +10,7 @@ use audit::{Share, Spending, Took};
 use serde_json::{Value, json};
 use shared::{Event, usd};
 use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, TurnId};
-use worker::world::Price;
+use world::Price;
 
 use crate::{
     args::{CostBy, Selection, value_name},
@@ -87,7 +87,8 @@ pub(super) async fn run(
     // Dropping the counters releases their references to the totals.
     drop(store.read_logs(&round, counter).await?);
     spinner.finish_and_clear();
-    let totals = Arc::into_inner(totals).map(|it| it.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let totals =
+        Arc::into_inner(totals).map(|totals| totals.into_inner().unwrap_or_else(PoisonError::into_inner));
     print(ctx, by, &totals.context("a counter is still running")?)?;
     Ok(Exit::Ok)
 }
@@ -95,7 +96,7 @@ pub(super) async fn run(
 impl Reader for Counter {
     fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>) {
         let event = match event {
-            Ok(it) => it.event,
+            Ok(recorded) => recorded.event,
             Err(error) => {
                 self.error.get_or_insert(error);
                 return;
@@ -105,7 +106,7 @@ impl Reader for Counter {
             let (strategy, tenant) = (opened.strategy.clone(), opened.tenant.clone());
             self.logs.push(Log { thread, strategy, tenant, spending: Spending::default() });
         }
-        if let Some(log) = self.logs.last_mut().filter(|it| it.thread == thread) {
+        if let Some(log) = self.logs.last_mut().filter(|log| log.thread == thread) {
             log.spending.see(&event, &|model, meter| self.parameters.prices.get(model)?.of(meter));
         }
     }
@@ -120,7 +121,7 @@ impl Reader for Counter {
             let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
             totals.threads += 1;
             for (share, took) in log.spending.shares() {
-                if turns.as_ref().is_none_or(|it| it.contains(&share.turn)) {
+                if turns.as_ref().is_none_or(|turns| turns.contains(&share.turn)) {
                     totals.add(group(self.parameters.by, &log, batch.as_deref(), share), took);
                 }
             }
@@ -148,14 +149,14 @@ impl Parameters {
             let page = self.store.turns(filter, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(Some(all)) };
             after = Some(last.id);
-            all.extend(page.iter().map(|it| it.id));
+            all.extend(page.iter().map(|row| row.id));
         }
     }
 
     /// Returns the batch that created a thread, if batches are the groups.
     async fn batch(&self, thread: ThreadId) -> Result<Option<String>, Error> {
         Ok(match self.by {
-            CostBy::Batch => self.store.batch_of(thread).await?.map(|it| it.to_string()),
+            CostBy::Batch => self.store.batch_of(thread).await?.map(|batch| batch.to_string()),
             CostBy::Node
             | CostBy::Turn
             | CostBy::Thread
@@ -187,10 +188,12 @@ fn group(by: CostBy, log: &Log, batch: Option<&str>, share: &Share) -> String {
 
 /// Returns the configured prices by `provider/model`.
 fn prices(settings: &Settings) -> BTreeMap<String, Price> {
-    let of = |(provider, it): (&String, &ProviderSettings)| match it {
-        ProviderSettings::Http(it) => {
-            it.prices.iter().map(|(name, it)| (format!("{provider}/{name}"), price(it))).collect()
-        }
+    let of = |(provider, settings): (&String, &ProviderSettings)| match settings {
+        ProviderSettings::Http(http) => http
+            .prices
+            .iter()
+            .map(|(name, model_price)| (format!("{provider}/{name}"), price(model_price)))
+            .collect(),
         ProviderSettings::Script { .. } => Vec::new(),
     };
     settings.providers.iter().flat_map(of).collect()
@@ -200,29 +203,30 @@ fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
     let name = value_name(&by);
     let name = name.as_str();
     let mut groups: Vec<(&String, &Took)> = totals.groups.iter().collect();
-    groups.sort_by_key(|(name, it)| (u64::MAX - it.micro_usd, u64::MAX - it.input_tokens, *name));
-    let to_json = |it: &Took| {
+    groups.sort_by_key(|(name, total)| (u64::MAX - total.micro_usd, u64::MAX - total.input_tokens, *name));
+    let to_json = |total: &Took| {
         json!({
-            "model_calls": it.model_calls, "tool_calls": it.tool_calls, "input_tokens": it.input_tokens,
-            "output_tokens": it.output_tokens, "usd": usd(it.micro_usd),
-            "usd_by_todays_prices": usd(it.micro_usd_by_todays_prices), "ms": it.ms, "responses_without_usage": it.responses_without_usage,
-            "responses_without_price": it.responses_without_price,
+            "model_calls": total.model_calls, "tool_calls": total.tool_calls, "input_tokens": total.input_tokens,
+            "output_tokens": total.output_tokens, "usd": usd(total.micro_usd),
+            "usd_by_todays_prices": usd(total.micro_usd_by_todays_prices), "ms": total.ms, "responses_without_usage": total.responses_without_usage,
+            "responses_without_price": total.responses_without_price,
         })
     };
-    let line = |(group, it): &(&String, &Took)| {
-        let mut item = to_json(it);
+    let line = |(group, total): &(&String, &Took)| {
+        let mut item = to_json(total);
         item[name] = (*group).clone().into();
         item
     };
     let things: Vec<Value> = groups.iter().map(line).collect();
     let thing = json!({"by": name, "threads": totals.threads, "all": to_json(&totals.all), "groups": things});
     output::one(ctx.format, &thing, || {
-        let row = |name: &str, it: &Took| {
+        let row = |name: &str, total: &Took| {
             let [models, tools, input, output] =
-                [it.model_calls, it.tool_calls, it.input_tokens, it.output_tokens].map(|it| it.to_string());
-            vec![name.to_owned(), models, tools, input, output, format!("{:.6}", usd(it.micro_usd))]
+                [total.model_calls, total.tool_calls, total.input_tokens, total.output_tokens]
+                    .map(|count| count.to_string());
+            vec![name.to_owned(), models, tools, input, output, format!("{:.6}", usd(total.micro_usd))]
         };
-        let rows = groups.iter().map(|(name, it)| row(name, it));
+        let rows = groups.iter().map(|(name, total)| row(name, total));
         let head = [name, "model calls", "tool calls", "tokens in", "tokens out", "usd"];
         let table = output::table(&head, rows.chain([row("all", &totals.all)]));
         format!("{table}{}", notes(&totals.all))

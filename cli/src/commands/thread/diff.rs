@@ -38,7 +38,8 @@ pub(super) async fn run(
             thing["split"]["state"] = serde_json::to_value(&split.state)?;
         }
         if view.cost {
-            let usage = |it: &Sides| json!({"left": Usage::from(&it.left), "right": Usage::from(&it.right)});
+            let usage =
+                |sides: &Sides| json!({"left": Usage::from(&sides.left), "right": Usage::from(&sides.right)});
             thing["split"]["before"] = usage(&split.before);
             thing["split"]["all"] = usage(&split.all);
         }
@@ -47,15 +48,15 @@ pub(super) async fn run(
     Ok(if diffed.split.is_some() { Exit::Finding } else { Exit::Ok })
 }
 
-fn to_text(it: &ThreadDiff, view: DiffView) -> String {
-    let mut text = format!("{} are the same", counted(it.same, "event"));
-    let Some(split) = &it.split else { return text + ", and nothing else differs" };
+fn to_text(diff: &ThreadDiff, view: DiffView) -> String {
+    let mut text = format!("{} are the same", counted(diff.same, "event"));
+    let Some(split) = &diff.split else { return text + ", and nothing else differs" };
     text +=
         &format!("; they diverge at event {} of the left thread, {} of the right", split.left, split.right);
     if view.events {
-        text.extend(it.rows.iter().take(MAX_LISTED).map(row));
-        if MAX_LISTED < it.rows.len() {
-            text += &format!("\nand {} more; -o json lists all", it.rows.len() - MAX_LISTED);
+        text.extend(diff.rows.iter().take(MAX_LISTED).map(row));
+        if MAX_LISTED < diff.rows.len() {
+            text += &format!("\nand {} more; -o json lists all", diff.rows.len() - MAX_LISTED);
         }
     }
     if view.state {
@@ -68,8 +69,8 @@ fn to_text(it: &ThreadDiff, view: DiffView) -> String {
     text
 }
 
-fn row(it: &Row) -> String {
-    match it {
+fn row(row: &Row) -> String {
+    match row {
         Row::Changed { left, right, step, differs } => {
             format!("\n~ {left:>4} {right:>4} {step}{}", differing(differs))
         }
@@ -79,15 +80,18 @@ fn row(it: &Row) -> String {
 }
 
 fn differing(all: &[ValueDifference]) -> String {
-    let one = |it: &ValueDifference| {
-        format!("\n      {}\n        left:  {}\n        right: {}", it.path, it.left, it.right)
+    let one = |difference: &ValueDifference| {
+        format!(
+            "\n      {}\n        left:  {}\n        right: {}",
+            difference.path, difference.left, difference.right
+        )
     };
     all.iter().map(one).collect()
 }
 
 fn cost(split: &Divergence) -> String {
-    let line = |what: &str, it: &Sides| {
-        let (left, right) = (output::usage(&(&it.left).into()), output::usage(&(&it.right).into()));
+    let line = |what: &str, sides: &Sides| {
+        let (left, right) = (output::usage(&(&sides.left).into()), output::usage(&(&sides.right).into()));
         format!("\n{what}\n  left:  {left}\n  right: {right}")
     };
     format!("\n{}{}", line("usage before that event", &split.before), line("usage in total", &split.all))

@@ -22,12 +22,12 @@ pub(super) async fn run(
     source.check_event(id, Some(from)).await?;
     let (mut printer, mut left) = (EventPrinter::new(ctx.format), limit.unwrap_or(u64::MAX));
     source
-        .scan(id, from, |it| {
+        .scan(id, from, |recorded| {
             if left == 0 {
                 return Ok(ControlFlow::Break(()));
             }
             left -= 1;
-            printer.print(&it).map(ControlFlow::Continue)
+            printer.print(&recorded).map(ControlFlow::Continue)
         })
         .await?;
     printer.finish()?;
@@ -74,19 +74,19 @@ impl EventPrinter {
         if std::mem::take(&mut self.is_in_answer) { output::piece("\n") } else { Ok(()) }
     }
 
-    pub(crate) fn print(&mut self, it: &Recorded) -> anyhow::Result<()> {
+    pub(crate) fn print(&mut self, recorded: &Recorded) -> anyhow::Result<()> {
         self.end_answer()?;
         match self.format {
-            Format::Json => self.list.push(to_json(it)),
-            Format::Jsonl => output::print(&to_json(it).to_string())?,
+            Format::Json => self.list.push(to_json(recorded)),
+            Format::Jsonl => output::print(&to_json(recorded).to_string())?,
             Format::Text => {
-                let at = clock::rfc3339(it.at);
+                let at = clock::rfc3339(recorded.at);
                 let (date, clock) = at.split_once('T').unwrap_or_default();
                 if date != self.date {
                     self.date = date.to_owned();
                     output::print(&format!("{date} (UTC)"))?;
                 }
-                output::print(&to_text(clock, it))?;
+                output::print(&to_text(clock, recorded))?;
             }
         }
         Ok(())
@@ -102,15 +102,15 @@ impl EventPrinter {
 }
 
 /// Renders an event: time of day in UTC with milliseconds, number, text.
-fn to_text(clock: &str, it: &Recorded) -> String {
+fn to_text(clock: &str, recorded: &Recorded) -> String {
     let clock: String = clock.chars().take(12).collect();
-    let text = it.event.to_string();
+    let text = recorded.event.to_string();
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
     let rest: String = lines.map(|line| format!("\n{:INDENT$}{}", "", line.trim_end())).collect();
-    format!("{clock:<12} {:>5}  {first}{rest}", it.seq)
+    format!("{clock:<12} {:>5}  {first}{rest}", recorded.seq)
 }
 
-fn to_json(it: &Recorded) -> Value {
-    json!({"seq": it.seq, "at": clock::rfc3339(it.at), "kind": it.event.kind(), "event": it.event})
+fn to_json(recorded: &Recorded) -> Value {
+    json!({"seq": recorded.seq, "at": clock::rfc3339(recorded.at), "kind": recorded.event.kind(), "event": recorded.event})
 }

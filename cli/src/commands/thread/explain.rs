@@ -21,12 +21,12 @@ pub(super) async fn run(
     let why = explanation(ctx, source, id, at).await?;
     output::one(ctx.format, &why, || {
         let mut text = match &why.decision {
-            Some(it) => decision(it),
+            Some(decided) => decision(decided),
             None => "no decision yet in this turn\n".to_owned(),
         };
         let now = if at.is_none() { "now".to_owned() } else { format!("after event {}", why.seq) };
         text += &format!("{now}: {}", status(&why));
-        text.extend(why.waits.iter().map(|it| format!("\n     {}", wait(it))));
+        text.extend(why.waits.iter().map(|reason| format!("\n     {}", wait(reason))));
         text
     })?;
     Ok(Exit::Ok)
@@ -40,12 +40,12 @@ async fn explanation(
 ) -> anyhow::Result<Explanation> {
     match source {
         Source::Api(client) => {
-            let up_to = at.map(|it| format!("?at={it}")).unwrap_or_default();
+            let up_to = at.map(|at| format!("?at={at}")).unwrap_or_default();
             client.get(&format!("{}{up_to}", path(&["threads", &id.to_string(), "why"])?)).await
         }
         Source::Database { store, .. } => {
             let mut explainer = Explainer::new(source.graph(ctx, id).await?);
-            source.scan_to(id, at, |it| Ok(explainer.see(&it.event)?)).await?;
+            source.scan_to(id, at, |recorded| Ok(explainer.see(&recorded.event)?)).await?;
             let mut why = explainer.finish()?;
             if at.is_none() {
                 why.waits = audit::waits(store, id).await?;
@@ -55,21 +55,21 @@ async fn explanation(
     }
 }
 
-fn decision(it: &Decision) -> String {
-    let mut text = format!("event {}: {} → {}\n", it.seq, it.node, it.to);
-    text += &match &it.reason {
+fn decision(decision: &Decision) -> String {
+    let mut text = format!("event {}: {} → {}\n", decision.seq, decision.node, decision.to);
+    text += &match &decision.reason {
         Some(reason) => format!("because {reason}\n"),
-        None if it.answers.is_empty() => "from its state; no threshold was involved\n".to_owned(),
+        None if decision.answers.is_empty() => "from its state; no threshold was involved\n".to_owned(),
         None => "from the answers; no threshold was involved\n".to_owned(),
     };
     let lines = |what: &str, lines: &[EventText]| {
-        lines.iter().map(|it| format!("{what} {:>4} {}\n", it.seq, it.text)).collect::<String>()
+        lines.iter().map(|line| format!("{what} {:>4} {}\n", line.seq, line.text)).collect::<String>()
     };
-    text += &lines("asked   ", &it.requests);
-    text += &lines("answered", &it.answers);
-    text.extend(it.facts.iter().map(|fact| format!("fact {fact}\n")));
-    if !it.alternatives.is_empty() {
-        text += &format!("alternatives: {}\n", it.alternatives.join("; "));
+    text += &lines("asked   ", &decision.requests);
+    text += &lines("answered", &decision.answers);
+    text.extend(decision.facts.iter().map(|fact| format!("fact {fact}\n")));
+    if !decision.alternatives.is_empty() {
+        text += &format!("alternatives: {}\n", decision.alternatives.join("; "));
     }
     text
 }
@@ -85,8 +85,8 @@ fn status(why: &Explanation) -> String {
     }
 }
 
-fn wait(it: &WaitReason) -> String {
-    match it {
+fn wait(reason: &WaitReason) -> String {
+    match reason {
         WaitReason::Paused { kind, name, text } if text.is_empty() => format!("{kind} {name} is paused"),
         WaitReason::Paused { kind, name, text } => format!("{kind} {name} is paused: {text}"),
         WaitReason::NotDue { until } => format!("a turn is not due before {until}"),

@@ -31,7 +31,7 @@ pub(super) async fn run(ctx: &Context, args: Fork) -> anyhow::Result<Exit> {
         body["config"]["model"] = model.into();
     }
     body["facts"] =
-        learn.iter().map(|it| parse_json("--learn", it)).collect::<anyhow::Result<Vec<_>>>()?.into();
+        learn.iter().map(|text| parse_json("--learn", text)).collect::<anyhow::Result<Vec<_>>>()?.into();
     let client = ctx.client()?;
     let id = named(&client, &id).await?;
     let request = client.request(Method::POST, &path(&["threads", &id, "fork"])?).json(&body);
@@ -48,7 +48,7 @@ pub(super) async fn run(ctx: &Context, args: Fork) -> anyhow::Result<Exit> {
         format!(
             "thread {} is a copy of events 0 to {} of {id} and {status}",
             thread.summary.id,
-            thread.forked.as_ref().map_or(0, |it| it.seq)
+            thread.forked.as_ref().map_or(0, |forked| forked.seq)
         )
     })?;
     Ok(if wait { exit_of(&thread) } else { Exit::Ok })
@@ -74,14 +74,14 @@ async fn wait_until_idle(client: &Client, id: &str) -> anyhow::Result<Thread> {
 }
 
 fn prompts(overrides: &[String]) -> anyhow::Result<BTreeMap<&str, String>> {
-    overrides.iter().map(|it| prompt(it)).collect()
+    overrides.iter().map(|text| prompt(text)).collect()
 }
 
-fn prompt(it: &str) -> anyhow::Result<(&str, String)> {
+fn prompt(argument: &str) -> anyhow::Result<(&str, String)> {
     let usage = |message: String| CliError::with_exit(Exit::Usage, message);
-    let (node, text) = it
+    let (node, text) = argument
         .split_once('=')
-        .ok_or_else(|| usage(format!("--prompt {it:?}: expected NODE=TEXT or NODE=@FILE")))?;
+        .ok_or_else(|| usage(format!("--prompt {argument:?}: expected NODE=TEXT or NODE=@FILE")))?;
     let text = match text.strip_prefix('@') {
         Some(file) => fs::read_to_string(file)
             .map_err(|err| usage(format!("--prompt {node}: cannot read {file}: {err}")))?,

@@ -48,7 +48,7 @@ pub(super) async fn list(ctx: &Context, store: &Store) -> anyhow::Result<Exit> {
     if let Some(tenant) = &ctx.tenant {
         let mut visible = Vec::new();
         for hold in holds {
-            if store.thread(hold.thread).await?.is_some_and(|it| it.tenant == *tenant) {
+            if store.thread(hold.thread).await?.is_some_and(|thread| thread.tenant == *tenant) {
                 visible.push(hold);
             }
         }
@@ -58,8 +58,8 @@ pub(super) async fn list(ctx: &Context, store: &Store) -> anyhow::Result<Exit> {
     output::many(ctx.format, &things, || match holds.is_empty() {
         true => "no thread is held".to_owned(),
         false => {
-            let row = |it: &Hold| {
-                vec![it.thread.to_string(), it.reason.clone(), it.by.clone(), clock::rfc3339(it.at)]
+            let row = |hold: &Hold| {
+                vec![hold.thread.to_string(), hold.reason.clone(), hold.by.clone(), clock::rfc3339(hold.at)]
             };
             output::table(&["thread", "reason", "by", "since"], holds.iter().map(row))
         }

@@ -33,8 +33,13 @@ pub(super) async fn run(
         if threads.is_empty() {
             return "no threads".to_owned();
         }
-        let row = |it: &Row| {
-            vec![it.id.to_string(), it.strategy.clone(), it.status.to_string(), clock::rfc3339(it.created_at)]
+        let row = |row: &Row| {
+            vec![
+                row.id.to_string(),
+                row.strategy.clone(),
+                row.status.to_string(),
+                clock::rfc3339(row.created_at),
+            ]
         };
         output::table(&["thread", "strategy", "status", "created"], threads.iter().map(row))
     })?;
@@ -44,10 +49,10 @@ pub(super) async fn run(
     Ok(Exit::Ok)
 }
 
-fn to_json(it: &Row) -> Value {
+fn to_json(row: &Row) -> Value {
     json!({
-        "id": it.id, "tenant": it.tenant, "strategy": it.strategy, "status": it.status.to_string(),
-        "created_at": clock::rfc3339(it.created_at), "updated_at": clock::rfc3339(it.updated_at),
+        "id": row.id, "tenant": row.tenant, "strategy": row.strategy, "status": row.status.to_string(),
+        "created_at": clock::rfc3339(row.created_at), "updated_at": clock::rfc3339(row.updated_at),
     })
 }
 
@@ -58,7 +63,7 @@ async fn selected(
     status: Option<String>,
     filter: Option<&str>,
 ) -> anyhow::Result<Threads> {
-    let status = status.map(|it| it.parse::<ThreadStatus>()).transpose();
+    let status = status.map(|text| text.parse::<ThreadStatus>()).transpose();
     let status = status.map_err(|err| CliError::with_exit(Exit::Usage, err.to_string()))?;
     let mut threads = Threads { status, ..Threads::default() };
     match (source, filter) {

@@ -101,7 +101,7 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
             let options = transfer::ImportOptions { as_new, go_on };
             transfer::import(ctx, &database_only(ctx, "thread import").await?, &file, options).await
         }
-        Thread::Fork(it) => fork::run(ctx, it).await,
+        Thread::Fork(args) => fork::run(ctx, args).await,
         Thread::Delete { id, yes } => {
             let (store, id) = database("thread delete", &id).await?;
             delete::run(ctx, &store, id, yes).await
@@ -114,13 +114,13 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
             let (store, id) = database("thread release", &id).await?;
             hold::release(ctx, &store, id).await
         }
-        Thread::Reconcile(it) => reconcile::run(ctx, it).await,
+        Thread::Reconcile(args) => reconcile::run(ctx, args).await,
     }
 }
 
 /// Opens the database for a command that has no counterpart in the API, and refuses an address of the API.
 async fn database_only(ctx: &Context, command: &str) -> anyhow::Result<Store> {
-    if ctx.url.as_deref().is_some_and(|it| !it.is_empty()) {
+    if ctx.url.as_deref().is_some_and(|url| !url.is_empty()) {
         let message = format!(
             "`{command}` needs the database and cannot run through the API\nhint: leave out --url and TURNFOLD_URL, and run \
              it where store.url is configured"

@@ -17,8 +17,8 @@ pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId, prompts: b
     let mut verifier = Replayer::new(source.graph(ctx, id).await?);
     let (mut diverged, mut reworded, mut listed) = (0, 0, Vec::new());
     source
-        .scan_to(id, None, |it| {
-            let Some(divergence) = verifier.see(&it.event)? else { return Ok(()) };
+        .scan_to(id, None, |recorded| {
+            let Some(divergence) = verifier.see(&recorded.event)? else { return Ok(()) };
             let counter = if divergence.field.is_prompt() { &mut reworded } else { &mut diverged };
             *counter += 1_usize;
             if (prompts || !divergence.field.is_prompt()) && listed.len() < MAX_LISTED {
@@ -27,7 +27,7 @@ pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId, prompts: b
             Ok(())
         })
         .await?;
-    listed.sort_by_key(|it| (it.field.is_prompt(), it.seq));
+    listed.sort_by_key(|divergence| (divergence.field.is_prompt(), divergence.seq));
     let events = verifier.thread().seq();
     let thing = json!({
         "events": events, "diverged": diverged, "reworded": reworded, "divergences": listed,
@@ -50,9 +50,9 @@ pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId, prompts: b
     Ok(if diverged == 0 && (reworded == 0 || !prompts) { Exit::Ok } else { Exit::Finding })
 }
 
-fn to_text(it: &Divergence) -> String {
+fn to_text(divergence: &Divergence) -> String {
     format!(
         "\nevent {}, {}, {}\n  recorded: {}\n  today:    {}",
-        it.seq, it.node, it.field, it.then, it.today
+        divergence.seq, divergence.node, divergence.field, divergence.then, divergence.today
     )
 }

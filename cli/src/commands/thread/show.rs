@@ -16,25 +16,27 @@ pub(super) async fn show(ctx: &Context, source: &Source, id: ThreadId) -> anyhow
     let standing = thread.status();
     let usage = api_types::Usage::from(thread.usage());
     let (question, error) = match &standing {
-        RunStatus::Waiting(it) => (Some(it), None),
+        RunStatus::Waiting(interrupt) => (Some(interrupt), None),
         RunStatus::Failed { reason, .. } => (None, Some(reason)),
         RunStatus::Idle | RunStatus::Busy => (None, None),
     };
     let node = match &standing {
         RunStatus::Failed { node, .. } => Some(node.to_string()),
-        RunStatus::Idle | RunStatus::Busy | RunStatus::Waiting(_) => thread.node().map(|it| it.to_string()),
+        RunStatus::Idle | RunStatus::Busy | RunStatus::Waiting(_) => {
+            thread.node().map(|node| node.to_string())
+        }
     };
     let thing = json!({
         "id": id, "strategy": thread.strategy(), "status": status_of(&*thread).to_string(), "node": node, "error": error,
-        "question": question.map(|it| json!({"kind": it.kind.name(), "question": it.question, "options": it.options})),
+        "question": question.map(|interrupt| json!({"kind": interrupt.kind.name(), "question": interrupt.question, "options": interrupt.options})),
         "events": thread.seq(), "turns": turns, "reply": thread.reply(), "usage": usage,
     });
     output::one(ctx.format, &thing, || {
         let status = match &standing {
             RunStatus::Idle => "is idle".to_owned(),
             RunStatus::Busy => format!("is busy at node {}", thread.node().unwrap_or_default()),
-            RunStatus::Waiting(it) => {
-                format!("waits for a person ({}): {}", it.kind.name(), visible(&it.question))
+            RunStatus::Waiting(interrupt) => {
+                format!("waits for a person ({}): {}", interrupt.kind.name(), visible(&interrupt.question))
             }
             RunStatus::Failed { node, reason } => format!("failed at node {node}: {reason}"),
         };
@@ -60,7 +62,7 @@ pub(super) async fn state(
         "seq": thread.seq() - 1, "state": thread.state()?, "messages": thread.messages(),
     });
     output::one(ctx.format, &thing, || {
-        let line = |it: &shared::Message| format!("{}: {}\n", it.role.name(), it.content);
+        let line = |message: &shared::Message| format!("{}: {}\n", message.role.name(), message.content);
         let messages: String = thread.messages().iter().map(line).collect();
         format!("after event {}\n\n{messages}\nstate {:#}", thing["seq"], thing["state"])
     })?;

@@ -7,7 +7,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use queue::clock;
 use serde_json::json;
 use shared::{Event, Graph, RunStatus, check_json, rerun};
-use store::{AttachmentContent, ImportedEvent, Store, ThreadId, integrity::hash_chain, rename_turns};
+use store::{AttachmentContent, Store, ThreadId, integrity::hash_chain};
+use threads::{ImportedEvent, rename_turns};
 use uuid::Uuid;
 
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
 
 /// Returns the hashes of the attachments of an event.
 fn hashes(event: &Event) -> impl Iterator<Item = String> {
-    event.attachments().map(|it| it.sha256.clone())
+    event.attachments().map(|attachments| attachments.sha256.clone())
 }
 
 pub(super) async fn export(source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
@@ -63,7 +64,7 @@ pub(super) async fn import(
 ) -> anyhow::Result<Exit> {
     let text = read(file)?;
     let usage = |why: String| CliError::with_exit(Exit::Usage, format!("{}: {why}", file.display()));
-    let exported = text.lines().next().is_some_and(|it| it.contains("\"payload\""));
+    let exported = text.lines().next().is_some_and(|line| line.contains("\"payload\""));
     let (lines, contents) = split(&text);
     let (mut id, mut log) = if exported {
         chained(&lines).map_err(usage)?
@@ -77,12 +78,12 @@ pub(super) async fn import(
         rename_turns(&mut events);
         log = foreign(&events, |nth| log[nth].at)?;
     }
-    if let (Some(tenant), Some(Event::Opened(it))) = (&ctx.tenant, events.first())
-        && it.tenant != *tenant
+    if let (Some(tenant), Some(Event::Opened(opened))) = (&ctx.tenant, events.first())
+        && opened.tenant != *tenant
     {
         return Err(usage(format!(
             "the thread belongs to tenant {0}\nhint: use --tenant {0}, or leave out --tenant",
-            it.tenant
+            opened.tenant
         )));
     }
     let thread = graph(ctx, &events).map_err(usage)?.fold(&events)?;
@@ -91,7 +92,7 @@ pub(super) async fn import(
             "the log ends within a turn\nhint: --go-on imports it, and workers continue the turn".to_owned(),
         ));
     }
-    let head = match store.import_thread(&ctx.strategies, id, log, attachments).await {
+    let head = match threads::import_thread(store, &ctx.strategies, id, log, attachments).await {
         Err(store::Error::ThreadExists(id)) => {
             return Err(usage(format!("thread {id} already exists\nhint: --new imports it as a new thread")));
         }
@@ -136,7 +137,7 @@ fn read_bundle(folder: &Path) -> anyhow::Result<String> {
 
 /// Splits an exported log into the lines of its events and the lines of its attachments, which follow them.
 fn split(text: &str) -> (Vec<&str>, Vec<&str>) {
-    text.lines().partition(|it| !it.starts_with("{\"sha256\":"))
+    text.lines().partition(|line| !line.starts_with("{\"sha256\":"))
 }
 
 /// Reads the contents of attachments and checks every hash. An exported log must contain all of its attachments.
@@ -156,8 +157,8 @@ fn attachments(
         }
         all.push(content);
     }
-    let known: BTreeSet<&str> = all.iter().map(|it| it.sha256.as_str()).collect();
-    let missing = events.iter().flat_map(hashes).find(|it| is_exported && !known.contains(it.as_str()));
+    let known: BTreeSet<&str> = all.iter().map(|attachment| attachment.sha256.as_str()).collect();
+    let missing = events.iter().flat_map(hashes).find(|hash| is_exported && !known.contains(hash.as_str()));
     match missing {
         Some(sha256) => Err(format!("attachment {sha256} is missing; the file was cut off")),
         None => Ok(all),
@@ -208,8 +209,8 @@ fn foreign(log: &[Event], at: impl Fn(usize) -> i64) -> Result<Vec<ImportedEvent
 }
 
 fn decoded(log: &[ImportedEvent]) -> Result<Vec<Event>, String> {
-    let event = |(nth, it): (usize, &ImportedEvent)| {
-        Event::decode(&it.kind, &it.payload).map_err(|err| format!("line {}: {err}", nth + 1))
+    let event = |(nth, imported): (usize, &ImportedEvent)| {
+        Event::decode(&imported.kind, &imported.payload).map_err(|err| format!("line {}: {err}", nth + 1))
     };
     log.iter().enumerate().map(event).collect()
 }

@@ -59,7 +59,7 @@ fn to_text(chain: &Chain, rows: &Rows) -> String {
     match rows {
         Rows::Same => format!("{chain}\nits rows match the log"),
         Rows::Different(all) => {
-            let listed: String = all.iter().map(|it| format!("\n  {it}")).collect();
+            let listed: String = all.iter().map(|difference| format!("\n  {difference}")).collect();
             format!("{chain}\nDIFFERENT: rows do not match the log{listed}\nhint: turnfold store rebuild")
         }
         Rows::NotChecked(why) => format!("{chain}\nNOT CHECKED: the rows: {why}"),
@@ -74,14 +74,14 @@ async fn rows(ctx: &Context, source: &Source, id: ThreadId) -> anyhow::Result<Ro
     let differences = match source {
         Source::Database { store, .. } => {
             let one = store::ThreadScan::of(store::Conditions::default(), 1).only(Some(id));
-            let rebuilt = store.rebuild(&ctx.strategies, &one, DryRun::Yes).await?;
-            rebuilt.differences.iter().map(|it| it.what.clone()).collect()
+            let rebuilt = threads::rebuild(store, &ctx.strategies, &one, DryRun::Yes).await?;
+            rebuilt.differences.iter().map(|difference| difference.what.clone()).collect()
         }
         Source::Api(_) => {
             let row = source.row(id).await?.ok_or(store::Error::UnknownThread(id))?;
             let folded = status_of(&*source.fold(ctx, id, None).await?);
             // The thread may have moved between the two requests.
-            let now = source.row(id).await?.map(|it| it.updated_at);
+            let now = source.row(id).await?.map(|row| row.updated_at);
             match row.status == folded || now != Some(row.updated_at) {
                 true => Vec::new(),
                 false => vec![format!("status: {} in the row, {folded} in the log", row.status)],

@@ -4,7 +4,6 @@ use std::{fs, path::Path};
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use shared::strategies;
 use turnfold::config::{LogFormat, McpTransport, ProviderSettings, Settings, Sources};
 
 use super::{refusal, shown, sources, variable};

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
-use shared::strategies;
 use turnfold::config::{MANUAL, Settings};
 
 use super::sources;

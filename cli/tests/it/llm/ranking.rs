@@ -8,11 +8,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Deserialize;
-use shared::{Description, PendingRequest, Request, Response, Safety, strategies};
+use shared::{Description, PendingRequest, Request, Response, Safety};
 use store::MemoryIndex;
 use test_servers::Llama;
 use uuid::Uuid;
-use worker::world::{
+use world::{
     Commands, DiscardDeltas, Index, LiveWorld, Models, OpenAi, Provider, RequestContext, Servers, World,
 };
 

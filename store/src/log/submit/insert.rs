@@ -93,17 +93,17 @@ async fn insert_many(tx: &Transaction, new: Vec<NewTurn>) -> Result<Outcomes, Er
     let is_fresh = |entry: &Entry| positions.contains_key(&entry.turn.id);
     let fresh = entries.iter().zip(openings).filter(|(entry, _)| is_fresh(entry));
     open_all(tx, fresh.collect(), now).await?;
-    for entry in entries.iter().filter(|it| is_fresh(it)) {
+    for entry in entries.iter().filter(|entry| is_fresh(entry)) {
         attachments::insert(tx, entry.turn.thread, &entry.attachments).await?;
     }
-    let known = by_key(tx, entries.iter().filter(|it| !is_fresh(it))).await?;
+    let known = by_key(tx, entries.iter().filter(|entry| !is_fresh(entry))).await?;
     for (nth, entry) in nths.into_iter().zip(entries) {
         outcomes[nth] = Some(match positions.get(&entry.turn.id) {
             Some(position) => Ok(Submitted::New(Turn { position: *position, ..entry.turn })),
             None => recognised(&entry, &known),
         });
     }
-    Ok(outcomes.into_iter().map(|it| it.unwrap_or_else(|| Err(lost()))).collect())
+    Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| Err(lost()))).collect())
 }
 
 fn lost() -> Error {
@@ -171,7 +171,7 @@ impl Entry {
 
     /// Returns the stored key, if the turn has one.
     fn key(&self) -> Option<String> {
-        self.idempotency.as_ref().map(|it| key_of(&self.turn.tenant, &it.key))
+        self.idempotency.as_ref().map(|idempotency| key_of(&self.turn.tenant, &idempotency.key))
     }
 
     /// Returns the messages as JSON.
@@ -212,7 +212,7 @@ async fn queue<'a>(
                  FROM json_each(?3) WHERE true ORDER BY key \
                  ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
     };
-    let row = |it: &'a Entry| Ok((it, &it.turn, it.input()?));
+    let row = |entry: &'a Entry| Ok((entry, &entry.turn, entry.input()?));
     let rows = entries.into_iter().map(row).collect::<Result<Vec<_>, Error>>()?;
     if rows.is_empty() {
         return Ok(BTreeMap::new());
@@ -224,8 +224,10 @@ async fn queue<'a>(
         text("input", &rows, |(_, _, input)| input.clone()),
         text("metadata", &rows, |(_, turn, _)| turn.metadata.to_string()),
         text("author", &rows, |(_, turn, _)| turn.author.clone()),
-        text("idempotency_key", &rows, |(it, ..)| it.key()),
-        text("request_hash", &rows, |(it, ..)| it.idempotency.as_ref().map(|it| plain(&it.request_hash))),
+        text("idempotency_key", &rows, |(entry, ..)| entry.key()),
+        text("request_hash", &rows, |(entry, ..)| {
+            entry.idempotency.as_ref().map(|idempotency| plain(&idempotency.request_hash))
+        }),
         text("tenant", &rows, |(_, turn, _)| turn.tenant.clone()),
         number("priority", &rows, |(_, turn, _)| i64::from(turn.priority.rank())),
         number("due_at", &rows, |(_, turn, _)| turn.due_at),
@@ -278,7 +280,7 @@ async fn by_key(
 
 /// Returns the earlier turn that a submission repeats.
 fn recognised(entry: &Entry, known: &BTreeMap<String, turns::Model>) -> Result<Submitted, Error> {
-    let row = entry.key().and_then(|it| known.get(&it)).cloned().ok_or_else(lost)?;
+    let row = entry.key().and_then(|key| known.get(&key)).cloned().ok_or_else(lost)?;
     let same = entry.idempotency.as_ref().map(|it| plain(&it.request_hash)) == row.request_hash;
     if same { Ok(Submitted::Known(row.try_into()?)) } else { Err(Error::KeyReused) }
 }

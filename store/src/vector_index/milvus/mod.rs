@@ -76,22 +76,22 @@ impl VectorIndex for MilvusIndex {
         entries.iter().try_for_each(rows::check)?;
         let wire = self.wire().await?;
         let lengths: BTreeMap<String, usize> =
-            entries.iter().map(|it| (plain(&it.server), rows::length(it))).collect();
+            entries.iter().map(|entry| (plain(&entry.server), rows::length(entry))).collect();
         let before = wire.rows().await?;
-        for length in lengths.values().copied().filter(|it| *it > 0).collect::<BTreeSet<_>>() {
+        for length in lengths.values().copied().filter(|length| *length > 0).collect::<BTreeSet<_>>() {
             wire.put_vectors(length, &entries).await?;
         }
         wire.put(&entries).await?;
-        let moved = |it: &Row| lengths.get(&it.server).is_some_and(|length| *length != it.length);
+        let moved = |row: &Row| lengths.get(&row.server).is_some_and(|length| *length != row.length);
         wire.drop_vectors(before.into_iter().filter(moved)).await
     }
 
     async fn remove(&self, servers: &[String]) -> Result<Vec<String>, Error> {
-        let named: BTreeSet<String> = servers.iter().map(|it| plain(it)).collect();
+        let named: BTreeSet<String> = servers.iter().map(|server| plain(server)).collect();
         let wire = self.wire().await?;
         let mut rows = wire.rows().await?;
-        rows.retain(|it| named.contains(&it.server));
-        let mut removed: Vec<String> = rows.iter().map(|it| it.server.clone()).collect();
+        rows.retain(|row| named.contains(&row.server));
+        let mut removed: Vec<String> = rows.iter().map(|row| row.server.clone()).collect();
         removed.sort();
         wire.remove(&removed).await?;
         wire.drop_vectors(rows).await?;
@@ -101,20 +101,21 @@ impl VectorIndex for MilvusIndex {
     async fn all(&self) -> Result<Vec<Entry>, Error> {
         let wire = self.wire().await?;
         let rows = wire.rows().await?;
-        let servers: Vec<String> = rows.iter().map(|it| it.server.clone()).collect();
+        let servers: Vec<String> = rows.iter().map(|row| row.server.clone()).collect();
         let mut entries = wire.entries(&servers).await?;
         let mut vectors = wire.vectors(rows).await?;
         for (_, entry) in &mut entries {
             let found = vectors.remove(&entry.server);
-            entry.embedded = entry.embedded.take().zip(found).map(|(it, vector)| Embedded { vector, ..it });
+            entry.embedded =
+                entry.embedded.take().zip(found).map(|(embedded, vector)| Embedded { vector, ..embedded });
         }
-        let mut entries: Vec<Entry> = entries.into_iter().map(|(_, it)| it).collect();
+        let mut entries: Vec<Entry> = entries.into_iter().map(|(_, entry)| entry).collect();
         entries.sort_by(|a, b| a.server.cmp(&b.server));
         Ok(entries)
     }
 
     async fn models(&self) -> Result<BTreeSet<Option<String>>, Error> {
-        Ok(self.wire().await?.rows().await?.into_iter().map(|it| it.model).collect())
+        Ok(self.wire().await?.rows().await?.into_iter().map(|row| row.model).collect())
     }
 
     /// Milvus ranks by the metric of its index, cosine. For the others, all vectors are read and ranked here: exactly,
@@ -126,11 +127,11 @@ impl VectorIndex for MilvusIndex {
         let wire = self.wire().await?;
         let scores = wire.search(to, limit).await?;
         let servers: Vec<String> = scores.keys().cloned().collect();
-        let near = |(length, it): (usize, Entry)| {
+        let near = |(length, entry): (usize, Entry)| {
             // A vector that does not match its row is ignored.
-            it.embedded.filter(|it| it.model == to.model && length == to.vector.len())?;
-            let score = *scores.get(&it.server)?;
-            Some(Near { server: it.server, text: it.text, score })
+            entry.embedded.filter(|embedded| embedded.model == to.model && length == to.vector.len())?;
+            let score = *scores.get(&entry.server)?;
+            Some(Near { server: entry.server, text: entry.text, score })
         };
         let mut all: Vec<Near> = wire.entries(&servers).await?.into_iter().filter_map(near).collect();
         nearest::sort(&mut all);

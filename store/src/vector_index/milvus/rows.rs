@@ -38,14 +38,15 @@ pub(super) struct Row {
 
 /// Returns the length of the entry's vector; 0 without a vector.
 pub(super) fn length(entry: &Entry) -> usize {
-    entry.embedded.as_ref().map_or(0, |it| it.vector.len())
+    entry.embedded.as_ref().map_or(0, |embedded| embedded.vector.len())
 }
 
 /// Rejects an entry that Milvus cannot store.
 pub(super) fn check(entry: &Entry) -> Result<(), Error> {
     let Entry { server, hash, text, embedded, .. } = entry;
-    let model = embedded.as_ref().map_or("", |it| &it.model);
-    let longest = [server, hash, text, model].into_iter().map(|it| plain(it).len()).max().unwrap_or_default();
+    let model = embedded.as_ref().map_or("", |embedded| &embedded.model);
+    let longest =
+        [server, hash, text, model].into_iter().map(|text| plain(text).len()).max().unwrap_or_default();
     if longest > BYTES_MAX as usize {
         return Err(Error::IndexRefused(format!(
             "what {server} offers takes {longest} bytes, and Milvus keeps {BYTES_MAX}: index less of it \
@@ -80,19 +81,19 @@ pub(super) fn vectors_schema(length: usize) -> CollectionSchema {
 pub(super) fn entries(entries: &[Entry]) -> Vec<FieldData> {
     let texts = |name: &str, of: fn(&Entry) -> &str| FieldData::VarChar {
         name: name.to_owned(),
-        values: entries.iter().map(|it| plain(of(it))).collect(),
+        values: entries.iter().map(|entry| plain(of(entry))).collect(),
     };
     let numbers = |name: &str, of: fn(&Entry) -> i64| FieldData::Int64 {
         name: name.to_owned(),
         values: entries.iter().map(of).collect(),
     };
     vec![
-        texts(SERVER, |it| &it.server),
-        texts(HASH, |it| &it.hash),
-        texts(TEXT, |it| &it.text),
-        texts(MODEL, |it| it.embedded.as_ref().map_or("", |it| &it.model)),
-        numbers(LENGTH, |it| i64::try_from(length(it)).unwrap_or(i64::MAX)),
-        numbers(UPDATED_AT, |it| it.updated_at),
+        texts(SERVER, |entry| &entry.server),
+        texts(HASH, |entry| &entry.hash),
+        texts(TEXT, |entry| &entry.text),
+        texts(MODEL, |entry| entry.embedded.as_ref().map_or("", |embedded| &embedded.model)),
+        numbers(LENGTH, |entry| i64::try_from(length(entry)).unwrap_or(i64::MAX)),
+        numbers(UPDATED_AT, |entry| entry.updated_at),
         FieldData::FloatVector { name: VECTOR.to_owned(), values: vec![NOTHING.to_vec(); entries.len()] },
     ]
 }
@@ -100,7 +101,7 @@ pub(super) fn entries(entries: &[Entry]) -> Vec<FieldData> {
 /// Converts the entries' vectors of this length to columns.
 pub(super) fn vectors(length_wanted: usize, entries: &[Entry]) -> Vec<FieldData> {
     let (mut servers, mut models, mut vectors) = (Vec::new(), Vec::new(), Vec::new());
-    for entry in entries.iter().filter(|it| length(it) == length_wanted) {
+    for entry in entries.iter().filter(|entry| length(entry) == length_wanted) {
         let Some(Embedded { model, vector }) = &entry.embedded else { continue };
         servers.push(plain(&entry.server));
         models.push(plain(model));
@@ -118,11 +119,11 @@ pub(super) fn row(row: ResultRow<'_>) -> Answer<Row> {
 }
 
 /// Converts a row to an entry without its vector, and the length of that vector.
-pub(super) fn entry(it: ResultRow<'_>) -> Answer<(usize, Entry)> {
-    let text = |name| it.get_str(name).map(str::to_owned);
-    let Row { server, model, length } = row(it)?;
+pub(super) fn entry(result: ResultRow<'_>) -> Answer<(usize, Entry)> {
+    let text = |name| result.get_str(name).map(str::to_owned);
+    let Row { server, model, length } = row(result)?;
     let embedded = model.map(|model| Embedded { model, vector: Vec::new() });
-    let (hash, text, updated_at) = (text(HASH)?, text(TEXT)?, it.get_i64(UPDATED_AT)?);
+    let (hash, text, updated_at) = (text(HASH)?, text(TEXT)?, result.get_i64(UPDATED_AT)?);
     Ok((length, Entry { server, hash, text, embedded, updated_at }))
 }
 

@@ -80,7 +80,7 @@ impl Place {
     }
 
     pub(super) async fn connect(&self) -> Result<Wire, Error> {
-        let client = ClientV2::new(&self.config).await.map_err(|it| failed(&self.name, it))?;
+        let client = ClientV2::new(&self.config).await.map_err(|error| failed(&self.name, error))?;
         Ok(Wire { name: self.name.clone(), client })
     }
 }
@@ -145,7 +145,7 @@ impl Wire {
         let found = self.said(asked.await)?;
         let Some(found) = found.results().iter().next() else { return Ok(BTreeMap::new()) };
         let Ids::VarChar(servers) = found.get_ids() else { return Ok(BTreeMap::new()) };
-        Ok(servers.iter().cloned().zip(found.get_scores().iter().map(|it| f64::from(*it))).collect())
+        Ok(servers.iter().cloned().zip(found.get_scores().iter().map(|score| f64::from(*score))).collect())
     }
 
     /// Writes entries without their vectors, in one request.
@@ -243,7 +243,7 @@ impl Wire {
     }
 
     fn said<T>(&self, answer: Answer<T>) -> Result<T, Error> {
-        answer.map_err(|it| failed(&self.name, it))
+        answer.map_err(|error| failed(&self.name, error))
     }
 }
 
@@ -254,7 +254,7 @@ fn vectors_of(length: usize) -> String {
 /// Groups the servers of these rows by the length of their vector.
 fn by_length(told: impl IntoIterator<Item = Row>) -> BTreeMap<usize, Vec<String>> {
     let mut by_length: BTreeMap<usize, Vec<String>> = BTreeMap::new();
-    for row in told.into_iter().filter(|it| it.length > 0) {
+    for row in told.into_iter().filter(|row| row.length > 0) {
         by_length.entry(row.length).or_default().push(row.server);
     }
     by_length
@@ -267,7 +267,7 @@ fn index() -> IndexParam {
 
 /// Builds a filter that matches the rows of these servers.
 fn among(servers: &[String]) -> String {
-    let servers: Vec<String> = servers.iter().map(|it| quoted(it)).collect();
+    let servers: Vec<String> = servers.iter().map(|server| quoted(server)).collect();
     format!("{} in [{}]", rows::SERVER, servers.join(", "))
 }
 

@@ -1,17 +1,15 @@
 //! The first writer of an event number wins; nothing of any other append to that number is kept.
 
 use std::{sync::Arc, time::Duration};
-
-use shared::strategies;
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use super::{decided, log_of, opened, tamper, turn_started};
 use queue::{MemoryNotifications, MemoryQueue};
 use store::{
-    Backends, Error, Head, ReadModelUpdate, Store, Stored, StrategyRegistry, ThreadLog, ThreadStatus,
-    TurnStatus, TurnUpdate, testing::ROWS_MAX,
+    Error, Head, ReadModelUpdate, Store, Stored, ThreadStatus, TurnStatus, TurnUpdate, testing::ROWS_MAX,
 };
+use threads::{Backends, StrategyRegistry, ThreadLog};
 
 /// Number of races between two writers.
 const ROUNDS: usize = 20;

@@ -1,12 +1,10 @@
 //! The content of an image or file belongs to its thread, and its hash is verified.
 
-use shared::{Attachment, AttachmentKind, Event, Message, strategies};
+use shared::{Attachment, AttachmentKind, Event, Message};
 
 use super::{log_of, new_turn, turn_started, verify::round};
-use store::{
-    AttachmentContent, Error, ImportedEvent, NewFork, NewTurn, Opening, Store, StrategyRegistry, ThreadId,
-    Turn, Wrong, rename_turns, testing::tamper,
-};
+use store::{AttachmentContent, Error, NewTurn, Opening, Store, ThreadId, Turn, Wrong, testing::tamper};
+use threads::{ImportedEvent, NewFork, StrategyRegistry, rename_turns};
 
 /// Changes the contents of a thread. The only bytes at hand are hashes.
 const CHANGE: &str = "UPDATE attachments SET content = \
@@ -75,14 +73,14 @@ pub(super) async fn belong_to_their_thread(store: &Store) -> Result<(), Error> {
     store.append(&start, &[turn_started(&turn)], None).await?;
     let strategies = StrategyRegistry::new(strategies::all());
     let new = NewFork { source: thread, at: 1, by: "eve".to_owned(), ..fork_of(thread) };
-    let fork = store.fork(&strategies, new).await?.thread();
+    let fork = threads::fork(store, &strategies, new).await?.thread();
     assert_eq!(store.attachment(fork, &first).await?.as_deref(), Some(&b"one"[..]));
 
     let mut log = log_of(store, thread).await?;
     rename_turns(&mut log);
     let imported = uuid::Uuid::now_v7();
     let content = vec![AttachmentContent::new(b"one".to_vec())];
-    store.import_thread(&strategies, imported, log.iter().map(foreign).collect(), content).await?;
+    threads::import_thread(store, &strategies, imported, log.iter().map(foreign).collect(), content).await?;
     assert_eq!(store.attachment(imported, &first).await?.as_deref(), Some(&b"one"[..]));
 
     store.cancel_queued(other.id).await?;

@@ -6,14 +6,12 @@ use std::sync::{
 };
 
 use queue::{MemoryNotifications, MemoryQueue};
-use shared::{Event, Next, strategies};
+use shared::{Event, Next};
 use tokio::sync::Notify;
 
 use super::{decided, log_of, new_turn, opened, queued, turn_started};
-use store::{
-    Backends, CancelRequest, Error, ReadModelUpdate, Store, StrategyRegistry, ThreadLog, ThreadStatus, Turn,
-    TurnStatus, TurnUpdate, obey_cancel_request,
-};
+use store::{CancelRequest, Error, ReadModelUpdate, Store, ThreadStatus, Turn, TurnStatus, TurnUpdate};
+use threads::{Backends, StrategyRegistry, ThreadLog, obey_cancel_request};
 
 /// Number of turns that are cancelled while their worker appends without a pause.
 const ROUNDS: usize = 100;

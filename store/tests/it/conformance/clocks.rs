@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use shared::{Asked, AttemptFailed, Cancelled, Request, Simulation, strategies};
+use shared::{Asked, AttemptFailed, Cancelled, Request, Simulation};
 
 use super::{opened, tamper, turn_started};
 use queue::{MemoryNotifications, MemoryQueue};
-use store::{Backends, Error, Store, StrategyRegistry, ThreadLog};
+use store::{Error, Store};
+use threads::{Backends, StrategyRegistry, ThreadLog};
 
 const SECOND: i64 = 1_000_000;
 

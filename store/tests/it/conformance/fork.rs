@@ -2,15 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use shared::{Cancelled, DEFAULT_TENANT, Event, Message, Policy, strategies};
+use shared::{Cancelled, DEFAULT_TENANT, Event, Message, Policy};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use super::{log_of, new_turn, of_tenant, opened, turn_started};
 use store::{
-    DryRun, Error, Fork, Idempotency, ImportedEvent, NewFork, Prune, ReadModelUpdate, Store,
-    StrategyRegistry, ThreadId, ThreadStatus, TurnFilter, TurnStatus, TurnUpdate,
+    DryRun, Error, Fork, Idempotency, Prune, ReadModelUpdate, Store, ThreadId, ThreadStatus, TurnFilter,
+    TurnStatus, TurnUpdate,
 };
+use threads::{ImportedEvent, NewFork, StrategyRegistry};
 
 /// Number of concurrent requests with one key.
 const RACERS: usize = 8;
@@ -66,7 +67,7 @@ pub(super) async fn keeps_what_became_of_turns(store: &Store) -> Result<(), Erro
     };
     let head = store.append(&head, &[turn_started(&turn), cancelled], Some(&mark)).await?;
     let new = NewFork { at: head.seq - 1, input: None, ..new_fork(head.thread, None) };
-    let forked = store.fork(&StrategyRegistry::new(strategies::all()), new).await?;
+    let forked = threads::fork(store, &StrategyRegistry::new(strategies::all()), new).await?;
     let (Fork::New(thread) | Fork::Known(thread)) = forked;
     let filter = TurnFilter { thread: Some(thread), ..TurnFilter::default() };
     let turns = store.turns(filter, None, 9).await?;
@@ -90,13 +91,12 @@ pub(super) async fn puts_what_may_have_happened_to_a_person(store: &Store) -> Re
     };
     let source = Uuid::now_v7();
     let strategies = StrategyRegistry::new(strategies::all());
-    store
-        .import_thread(&strategies, source, log[..=lost + 1].iter().map(foreign).collect(), Vec::new())
-        .await?;
+    let known = log[..=lost + 1].iter().map(foreign).collect();
+    threads::import_thread(store, &strategies, source, known, Vec::new()).await?;
     // Before the call no effect is in doubt; from the call on it is, whether or not its response is recorded as lost.
     for (at, doubted) in [(lost - 2, 0), (lost - 1, 1), (lost, 1), (lost + 1, 1)] {
         let new = NewFork { at: at as u64, input: None, ..new_fork(source, None) };
-        let thread = store.fork(&strategies, new).await?.thread();
+        let thread = threads::fork(store, &strategies, new).await?.thread();
         let log = log_of(store, thread).await?;
         let many = log.iter().filter(|event| matches!(event, Event::InDoubt(_))).count();
         assert_eq!(many, doubted, "forked after event {at}: {log:?}");
@@ -104,7 +104,7 @@ pub(super) async fn puts_what_may_have_happened_to_a_person(store: &Store) -> Re
     // Facts that can be folded, but from which no strategy can continue.
     let facts = vec![serde_json::json!({"planned": {"tasks": [], "current": 0, "since": 0}})];
     let new = NewFork { at: lost as u64 - 3, input: None, facts, ..new_fork(source, None) };
-    let forked = store.fork(&strategies, new).await;
+    let forked = threads::fork(store, &strategies, new).await;
     assert!(matches!(forked, Err(Error::Stuck { .. })), "{forked:?}");
     Ok(())
 }
@@ -134,7 +134,7 @@ pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
 }
 
 async fn fork(store: &Store, source: ThreadId, idempotency: Option<Idempotency>) -> Result<Fork, Error> {
-    store.fork(&StrategyRegistry::new(strategies::all()), new_fork(source, idempotency)).await
+    threads::fork(store, &StrategyRegistry::new(strategies::all()), new_fork(source, idempotency)).await
 }
 
 fn new_fork(source: ThreadId, idempotency: Option<Idempotency>) -> NewFork {

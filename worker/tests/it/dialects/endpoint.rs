@@ -12,7 +12,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use shared::Reply;
-use worker::world::Dialect;
+use world::Dialect;
 
 use super::{replies, strict};
 

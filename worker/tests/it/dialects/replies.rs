@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::{Reply, ToolCall};
-use worker::world::Dialect;
+use world::Dialect;
 
 /// Reasoning in the replies of dialects whose models reason.
 const REASONING: &str = "The person wants {\"this\": 1} or that.";

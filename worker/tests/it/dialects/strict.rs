@@ -3,7 +3,7 @@
 
 use async_openai::types::chat::CreateChatCompletionRequest;
 use serde_json::{Map, Value};
-use worker::world::Dialect;
+use world::Dialect;
 
 use crate::world::strictness;
 

@@ -11,13 +11,14 @@ use queue::{
     BlockedBy, EntryState, MemoryNotifications,
     rate_limits::{MemoryRateLimiter, RateLimiter, Subject, Timing},
 };
-use shared::{DynThread, Event, Fault, Request, Response, Retried, RunStatus, strategies};
-use store::{Backends, StrategyRegistry, ThreadId};
+use shared::{DynThread, Event, Fault, Request, Response, Retried, RunStatus};
+use store::ThreadId;
+use threads::{Backends, StrategyRegistry};
 use tokio::time::{Instant, sleep};
 use worker::{
     Backoff, RequestAdmission, RetryPolicies, RetryPolicy, Shutdown, StepRunner, Worker, WorkerConfig,
-    world::{Outcome, RequestContext, World},
 };
+use world::{Outcome, RequestContext, World};
 
 use super::{
     LEASE, Without,

@@ -7,11 +7,12 @@ use std::{
 };
 
 use queue::{Lane, Priority};
-use shared::{DynThread, Event, Opened, Policy, TurnStarted, strategies};
+use shared::{DynThread, Event, Opened, Policy, TurnStarted};
 use store::{
-    CancelRequest, Error, Head, Log, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId,
-    ThreadStatus, Turn, TurnId, TurnStatus, Withdrawal, integrity::hash_chain,
+    CancelRequest, Error, Head, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId, ThreadStatus,
+    Turn, TurnId, TurnStatus, Withdrawal, integrity::hash_chain,
 };
+use threads::Log;
 use tokio::time::Instant;
 
 use super::{

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use shared::{DynThread, Event, Fault, Graph, Response, Safety, ToolOutput};
 use store::ThreadId;
-use worker::world::{Outcome, RecordedWorld, RequestContext, World};
+use world::{Outcome, RecordedWorld, RequestContext, World};
 
 use super::faults::{Dice, Life};
 

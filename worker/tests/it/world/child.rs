@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use worker::world::{NodeToolFilters, Server, Session, ToolFilter, Transport};
+use world::{NodeToolFilters, Server, Session, ToolFilter, Transport};
 
 /// Environment variable that makes this program run as the server.
 const AS_SERVER: &str = "TURNFOLD_TEST_MCP_SERVER";

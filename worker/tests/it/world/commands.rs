@@ -18,7 +18,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::{FaultKind, Request, Response, Safety, Tool, ToolCall, ToolOutput};
 use store::MemoryIndex;
-use worker::world::{COMMANDS, Command, Index, LiveWorld, Method, describe_commands};
+use world::{COMMANDS, Command, Index, LiveWorld, Method, describe_commands};
 
 use super::{Outcome, Stage, again, commands, due, fault, models, named, nobody, perform};
 

@@ -10,7 +10,7 @@ use std::{
 
 use nix::unistd::geteuid;
 use shared::{FaultKind, Response, Safety, ToolOutput};
-use worker::world::{Confinement, Sandbox, Server, Transport};
+use world::{Confinement, Sandbox, Server, Transport};
 
 use super::{Outcome, Stage, child, live, mcp_misbehaviour::calling, perform, servers};
 

@@ -14,9 +14,11 @@ use axum::{
 };
 use queue::{Lane, Schedule};
 use serde_json::{Value, json};
-use shared::{Event, Message, Opened, RunStatus, strategies};
-use store::{Backends, NewTurn, Opening, StrategyRegistry, Submitted, ThreadId, ThreadLog};
-use worker::{Shutdown, world::Models};
+use shared::{Event, Message, Opened, RunStatus};
+use store::{NewTurn, Opening, Submitted, ThreadId};
+use threads::{Backends, StrategyRegistry, ThreadLog};
+use worker::Shutdown;
+use world::Models;
 
 use super::live_of;
 use crate::lived::{parts, worker};

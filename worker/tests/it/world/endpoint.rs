@@ -17,7 +17,7 @@ use axum::{
 use futures::StreamExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use worker::world::{Dialect, LiveWorld, OpenAi, Price, Prices, Provider};
+use world::{Dialect, LiveWorld, OpenAi, Price, Prices, Provider};
 
 use super::strictness;
 

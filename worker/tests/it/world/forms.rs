@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::{FaultKind, Reply, Request, Response, Usage};
-use worker::world::{LiveWorld, OpenAi, Provider, Structured};
+use world::{LiveWorld, OpenAi, Provider, Structured};
 
 use super::{
     Stage, again, chat, due,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{Description, FaultKind, Hit, Metric, Request, Response, SearchOptions};
 use store::{MemoryIndex, VectorIndex};
-use worker::world::{Index, LiveWorld, Script};
+use world::{Index, LiveWorld, Script};
 
 use super::{Outcome, Stage, commands, due, endpoint, fault, models, nobody, perform};
 
@@ -258,7 +258,7 @@ async fn embedder(entries: Arc<MemoryIndex>, model: &str) -> LiveWorld {
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
     let app = Router::new().route("/v1/embeddings", post(embed));
     tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
-    let script = worker::world::Provider::Scripted(Script::parse("s", "").unwrap());
+    let script = world::Provider::Scripted(Script::parse("s", "").unwrap());
     let local = endpoint::provider(&base_url, Duration::from_secs(20));
     world(Index::embedded(entries, models([("local", local), ("file", script)]), model.to_owned()))
 }

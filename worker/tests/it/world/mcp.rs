@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 use shared::{Content, FaultKind, Request, Response, Safety, ToolCall, ToolOutput};
-use worker::world::{IDEMPOTENCY_KEY, LiveWorld, Server, ServerInfo, ToolRule, Transport};
+use world::{IDEMPOTENCY_KEY, LiveWorld, Server, ServerInfo, ToolRule, Transport};
 
 use super::{
     Outcome, Stage, again,

@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 use shared::{Response, Safety, ToolOutput};
-use worker::world::{LiveWorld, Server};
+use world::{LiveWorld, Server};
 
 use super::{
     Stage, child,

@@ -11,7 +11,7 @@ use axum::{
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::{FaultKind, Request, Response, ToolCall, ToolOutput};
-use worker::world::{LiveWorld, NodeToolFilters, Server, Session, ToolFilter, Transport};
+use world::{LiveWorld, NodeToolFilters, Server, Session, ToolFilter, Transport};
 
 use super::{Outcome, Stage, again, child, due, fault, live, named, perform, servers};
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use serde_json::json;
 use shared::{FaultKind, PendingRequest, Request, Response, Safety, ToolCall, ToolOutput};
-use worker::world::{LiveWorld, Server};
+use world::{LiveWorld, Server};
 
 use super::{Outcome, Stage, child, due, live, perform, servers};
 

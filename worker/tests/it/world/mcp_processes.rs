@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 use shared::Safety;
-use worker::world::{LiveWorld, Server, Servers, Transport};
+use world::{LiveWorld, Server, Servers, Transport};
 
 use super::{Stage, child, live, mcp_misbehaviour::calling, perform, servers};
 

@@ -14,7 +14,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use shared::{FaultKind, Response, Safety, ToolOutput};
-use worker::world::{LiveWorld, Transport};
+use world::{LiveWorld, Transport};
 
 use super::{Outcome, Stage, child, live, mcp_misbehaviour::calling, perform, servers};
 

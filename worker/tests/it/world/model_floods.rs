@@ -9,7 +9,7 @@ use std::{
 
 use shared::{Message, Safety};
 use tokio::time::timeout_at;
-use worker::world::LiveWorld;
+use world::LiveWorld;
 
 use super::{
     Stage, child, due, endpoint,

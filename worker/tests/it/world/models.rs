@@ -8,7 +8,7 @@ use shared::{
     WebSearch,
 };
 
-use worker::world::{Dialect, OpenAi, Provider};
+use world::{Dialect, OpenAi, Provider};
 
 use super::{
     Stage, again, chat, due,
@@ -526,7 +526,7 @@ async fn a_model_that_rejects_max_tokens_gets_the_limit_in_its_other_field() {
 struct Contents(std::sync::Mutex<std::collections::BTreeMap<String, Vec<u8>>>);
 
 #[async_trait::async_trait]
-impl worker::world::Attachments for Contents {
+impl world::Attachments for Contents {
     async fn content(&self, _: uuid::Uuid, sha256: &str) -> Result<Option<Vec<u8>>, store::Error> {
         Ok(self.0.lock().unwrap().get(sha256).cloned())
     }
@@ -549,7 +549,7 @@ async fn a_model_is_given_the_images_of_tool_results() {
     let endpoint = Endpoint::serve([(); 3].map(|()| stream([words("A cat.")], "stop"))).await;
     let world = |kinds: &[AttachmentKind]| {
         let provider = super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20));
-        let models = worker::world::Models::new([("local".to_owned(), provider)].into()).unwrap();
+        let models = world::Models::new([("local".to_owned(), provider)].into()).unwrap();
         let accepts = Accepts([("local".to_owned(), kinds.iter().copied().collect())].into());
         let servers = super::servers([("desk", super::child::server([]))]);
         let contents = std::sync::Arc::new(Contents(std::sync::Mutex::default()));
@@ -558,7 +558,7 @@ async fn a_model_is_given_the_images_of_tool_results() {
     let call = ToolCall { id: "c1".to_owned(), name: "album".to_owned(), arguments: json!({}) };
     let request = due(Request::CallTool { server: "desk".to_owned(), call: call.clone() });
     let (seeing, blind) = (world(&[AttachmentKind::Image]), world(&[]));
-    let result = async |world: &worker::world::LiveWorld| match perform(world, &hello(), &request).await.0 {
+    let result = async |world: &world::LiveWorld| match perform(world, &hello(), &request).await.0 {
         Ok((Response::OutputWithExtras { output: ToolOutput::Ok(text), extras }, _)) => {
             (text, extras.content)
         }
@@ -624,7 +624,7 @@ async fn a_model_is_given_the_images_and_files_that_it_takes() {
     let paper = attachment(AttachmentKind::File, "application/pdf", "a.pdf", "f");
     let world = |kinds: &[AttachmentKind], contents: &[&str]| {
         let provider = super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20));
-        let models = worker::world::Models::new([("local".to_owned(), provider)].into()).unwrap();
+        let models = world::Models::new([("local".to_owned(), provider)].into()).unwrap();
         let accepts = Accepts([("local".to_owned(), kinds.iter().copied().collect())].into());
         let contents = contents.iter().map(|it| ((*it).to_owned(), b"hi".to_vec())).collect();
         super::live_of(models.with_accepts(accepts))

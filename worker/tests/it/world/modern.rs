@@ -19,7 +19,7 @@ use shared::{
     Elicitation, InputResponse, InputResponses, PendingRequest, Request, Response, ToolCall, ToolOutput,
 };
 use tokio::sync::Notify;
-use worker::world::{IDEMPOTENCY_KEY, LiveWorld, Server, ToolRule};
+use world::{IDEMPOTENCY_KEY, LiveWorld, Server, ToolRule};
 
 use super::{Stage, child, due, live, perform, servers};
 

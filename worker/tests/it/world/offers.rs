@@ -7,7 +7,7 @@ use shared::{
     Description, FaultKind, Message, Prompt, PromptArgument, Request, Response, Safety, Tool, ToolCall,
     ToolOutput,
 };
-use worker::world::{LiveWorld, Server, Transport};
+use world::{LiveWorld, Server, Transport};
 
 use super::{Outcome, Stage, again, child, due, fault, live, perform, servers};
 

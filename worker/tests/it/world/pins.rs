@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use shared::{FaultKind, Request, Response, Tool, ToolCall, ToolOutput};
 use store::{Pin, Store};
 use tempfile::TempDir;
-use worker::world::{LiveWorld, Server, ToolFilter, Transport, encode_tools};
+use world::{LiveWorld, Server, ToolFilter, Transport, encode_tools};
 
 use super::{
     Outcome, Stage,

@@ -14,7 +14,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use shared::{FaultKind, Message, Reply, Response, ToolCall};
-use worker::world::{LiveWorld, OpenAi, Provider};
+use world::{LiveWorld, OpenAi, Provider};
 
 use super::{Stage, chat, due, fault, live, nobody, perform};
 

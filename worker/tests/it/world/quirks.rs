@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use shared::{Fault, Message, Reply, Request, Response, ToolCall};
-use worker::world::{OpenAi, Provider, Structured};
+use world::{OpenAi, Provider, Structured};
 
 use super::{
     Stage, again, chat, due,
@@ -81,7 +81,7 @@ async fn a_call_that_is_written_as_words_is_made() {
     }
 }
 
-/// Strategies reject the second call (`shared/src/strategies/repeat.rs`), so both calls must compare equal.
+/// Strategies reject the second call (`strategies/src/repeat.rs`), so both calls must compare equal.
 #[tokio::test]
 async fn a_call_that_is_repeated_after_its_result_equals_the_first() {
     let mut said = asked();

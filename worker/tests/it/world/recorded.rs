@@ -7,7 +7,7 @@ use shared::{
     Attempted, CallTool, Chat, DynThread, Edge, Edges, Event, Graph, ListTools, Next, Node, Reply, Step,
     Strategy, Thread, ToolCall, ToolOutput, Transition, transcript,
 };
-use worker::world::{RecordedWorld, World};
+use world::{RecordedWorld, World};
 
 use super::fault;
 
@@ -159,12 +159,12 @@ enum Crashes {
 
 async fn ask(world: &dyn World, thread: &dyn DynThread, due: &shared::PendingRequest) -> super::Outcome {
     let node = thread.node().unwrap();
-    let ask = worker::world::RequestContext {
+    let ask = world::RequestContext {
         thread: uuid::Uuid::nil(),
         due,
         key: "",
         node: &node,
-        deltas: &worker::world::DiscardDeltas,
+        deltas: &world::DiscardDeltas,
     };
     world.perform(thread, &ask).await
 }

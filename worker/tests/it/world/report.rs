@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::Request;
 use store::{McpServerRecord, Store};
-use worker::world::{Redactor, Server, Transport, encode_tools};
+use world::{Redactor, Server, Transport, encode_tools};
 
 use super::{
     Stage,

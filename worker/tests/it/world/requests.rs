@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::{FaultKind, Message, Request, ToolCall};
-use worker::world::{Dialect, LiveWorld, OpenAi, Provider};
+use world::{Dialect, LiveWorld, OpenAi, Provider};
 
 use super::{
     Stage, again, chat, due,

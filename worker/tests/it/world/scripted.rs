@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use shared::{FaultKind, Message, Reply, Request, Response, ToolCall, Usage};
-use worker::world::{LiveWorld, Provider, Script};
+use world::{LiveWorld, Provider, Script};
 
 use super::{Stage, chat, due, fault, live, nobody, perform};
 

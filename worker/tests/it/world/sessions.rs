@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde_json::json;
 use shared::{Request, Response, ToolCall, ToolOutput};
 use uuid::Uuid;
-use worker::world::{LiveWorld, RequestContext, Session, World};
+use world::{LiveWorld, RequestContext, Session, World};
 
 use super::{Outcome, Pad, Stage, again, child, due, live, servers};
 

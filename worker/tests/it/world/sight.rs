@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use shared::{Request, Response, ToolCall, ToolOutput};
-use worker::world::{LiveWorld, RequestContext, Server, ToolFilter, World};
+use world::{LiveWorld, RequestContext, Server, ToolFilter, World};
 
 use super::{
     Pad, Stage, chat, child, due,

@@ -19,15 +19,14 @@ use rmcp::{
 use serde_json::{Value, json};
 use shared::{
     Cancelled, DynThread, Event, FaultKind, InputResponse, InputResponses, OpenTask, PendingRequest, Request,
-    Response, RunStatus, Safety, ToolOutput, strategies,
+    Response, RunStatus, Safety, ToolOutput,
 };
-use store::{Backends, StrategyRegistry, ThreadId, ThreadLog};
+use store::ThreadId;
+use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::sync::Notify;
 use uuid::Uuid;
-use worker::{
-    StepOutcome,
-    world::{LiveWorld, Outcome, RecordedWorld, RequestContext, Server, World},
-};
+use worker::StepOutcome;
+use world::{LiveWorld, Outcome, RecordedWorld, RequestContext, Server, World};
 
 use super::{Stage, child, live, mcp_misbehaviour::calling, perform, servers};
 use crate::{
@@ -195,7 +194,7 @@ async fn a_server_that_cannot_be_asked_is_waited_for() {
         [],
         servers([(
             "calendar",
-            child::command_of(worker::world::Transport::Stdio {
+            child::command_of(world::Transport::Stdio {
                 command: "false".to_owned(),
                 args: Vec::new(),
                 env: Default::default(),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use queue::rate_limits::{Demand, RateLimit, Subject};
 use shared::{Message, Request, ToolCall};
 use uuid::Uuid;
-use worker::world::{
+use world::{
     DiscardDeltas, LiveWorld, OpenAi, Price, Provider, RateLimitConfig, RequestContext, TenantLimit,
     TenantLimits, World as _,
 };

@@ -12,7 +12,7 @@ use axum::{
 };
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use worker::world::{Server, Transport};
+use world::{Server, Transport};
 
 use super::{Again, Error, InDoubt, Permanent, Row, Text, check_all, child, read, write};
 

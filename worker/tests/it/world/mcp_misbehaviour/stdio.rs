@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use worker::world::Server;
+use world::Server;
 
 use super::{Error, InDoubt, Row, Text, check_all, child, read, write};
 

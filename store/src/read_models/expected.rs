@@ -1,0 +1,53 @@
+//! Rows that a thread and its turns must have. They are computed elsewhere, by folding the log.
+
+use std::collections::BTreeMap;
+
+use shared::{CallerId, Message, Outcome, Policy};
+
+use crate::{Head, ThreadStatus, TurnId, TurnStatus};
+
+/// Rows of a thread and of its turns.
+#[derive(Clone, Debug)]
+pub struct ExpectedThread {
+    /// Head of the log.
+    pub head: Head,
+    /// Name of the strategy.
+    pub strategy: String,
+    /// Tenant that owns the thread.
+    pub tenant: String,
+    /// Status of the thread.
+    pub status: ThreadStatus,
+    /// Time of the first event, in microseconds since the Unix epoch.
+    pub created_at: i64,
+    /// Time of the last change, in microseconds since the Unix epoch.
+    pub updated_at: i64,
+    /// Turns that have started.
+    pub turns: BTreeMap<TurnId, ExpectedTurn>,
+}
+
+/// Row of a turn that has started.
+#[derive(Clone, Debug)]
+pub struct ExpectedTurn {
+    /// Status of the turn.
+    pub status: TurnStatus,
+    /// Number of the event that starts the turn.
+    pub started_seq: u64,
+    /// Number of the event that ended the turn or left it waiting.
+    pub ended_seq: Option<u64>,
+    /// Error of a failed turn.
+    pub error: Option<String>,
+    /// Outcome of a completed turn.
+    pub outcome: Option<Outcome>,
+    /// Input policy of its messages.
+    pub policy: Policy,
+    /// Messages of the person.
+    pub messages: Vec<Message>,
+    /// Author of the messages.
+    pub author: String,
+    /// Authenticated author.
+    pub caller: Option<CallerId>,
+    /// Time of the submission, in microseconds since the Unix epoch.
+    pub created_at: i64,
+    /// Time of the last change, in microseconds since the Unix epoch.
+    pub updated_at: i64,
+}

@@ -1,0 +1,144 @@
+//! Approval: the payloads that must be shown to the person, the questions that show them, and the calls that may run.
+
+use std::fmt::Write as _;
+
+use super::{
+    ActionPlan, Approve, NodeName, commands,
+    plan::{Payload, Plan, Step},
+    state::{Fact, State},
+};
+use shared::{InterruptKind, ProposedCall, Question, Safety, Thread, Transition};
+
+/// Options for the answer to a plan. Other words are read too, see [`Answer`](shared::Answer).
+pub(super) const OPTIONS: [&str; 3] = ["yes", "no", "change"];
+
+/// Returns whether `step` of the approved plan may run with exactly this payload.
+///
+/// **Invariant:** a payload that was shown runs only unchanged, under every setting.
+pub(super) fn may_run(thread: &Thread<ActionPlan>, state: &State, step: &Step, payload: &Payload) -> bool {
+    let approved = state.approved_calls.get(&step.id);
+    if approved
+        .is_some_and(|call| call.server == step.server && call.tool == step.tool && call.payload == *payload)
+    {
+        return state.approved.is_some();
+    }
+    let needs_none = match thread.config.approve {
+        Approve::Writes => commands::safety(thread, step) == Safety::Read,
+        Approve::EveryStep => false,
+        Approve::Plan => approved.is_none(),
+    };
+    needs_none && state.approved.is_some()
+}
+
+/// Puts `plan` in force, shows it to the person after `words`, and asks for approval.
+pub(super) fn propose(thread: &Thread<ActionPlan>, plan: Plan, words: &str) -> Transition<ActionPlan> {
+    let shown = Fact::Shown { plan: plan.hash(), steps: shown_with_plan(thread, &plan) };
+    let question = plan_question(thread, &plan, words);
+    Transition::ask(question, NodeName::ReceiveApproval).learn(Fact::Planned(plan)).learn(shown)
+}
+
+/// Shows the payloads that are known and not approved, and asks for approval: all of them in one question, or only the
+/// next one if every step is approved by itself. `state` is the state after the facts that the caller adds.
+pub(super) fn propose_payloads(thread: &Thread<ActionPlan>, state: &State) -> Transition<ActionPlan> {
+    let Some(plan) = &state.plan else { return Transition::to(NodeName::ConfirmPlan) };
+    let steps = unapproved(thread, state);
+    let question = payload_question(state, plan, &steps);
+    Transition::ask(question, NodeName::ReceiveApproval).learn(Fact::Shown { plan: plan.hash(), steps })
+}
+
+/// Asks again about what is shown, after `words`. Returns `None` if nothing is.
+pub(super) fn repeat(thread: &Thread<ActionPlan>, words: &str) -> Option<Question> {
+    let State { plan, shown, approved, .. } = &thread.state;
+    let (plan, shown) = (plan.as_ref()?, shown.as_ref()?);
+    if approved.is_none() {
+        return Some(plan_question(thread, plan, words));
+    }
+    let question = payload_question(&thread.state, plan, &shown.steps);
+    Some(Question { question: format!("{words}\n\n{}", question.question), ..question })
+}
+
+/// Returns the calls that the open question asks the person to approve.
+pub(super) fn proposed_calls(thread: &Thread<ActionPlan>) -> Vec<ProposedCall> {
+    let State { plan: Some(plan), shown: Some(shown), approved, .. } = &thread.state else {
+        return Vec::new();
+    };
+    let is_asked = |step: &&Step| match approved {
+        None => !thread.state.is_settled(step.id),
+        Some(_) => shown.steps.contains(&step.id),
+    };
+    let call = |step: &Step| ProposedCall {
+        server: step.server.clone(),
+        tool: step.tool.clone(),
+        description: step.description.clone(),
+        arguments: step.payload.clone(),
+    };
+    plan.steps.iter().filter(is_asked).map(call).collect()
+}
+
+/// Returns the open steps whose payloads a yes to the plan approves.
+fn shown_with_plan(thread: &Thread<ActionPlan>, plan: &Plan) -> Vec<u32> {
+    if thread.config.approve == Approve::EveryStep {
+        return Vec::new();
+    }
+    let open = plan.steps.iter().filter(|step| !thread.state.is_settled(step.id));
+    open.filter(|step| step.payload.is_some()).map(|step| step.id).collect()
+}
+
+/// Returns the open steps with a payload that may not run.
+fn unapproved(thread: &Thread<ActionPlan>, state: &State) -> Vec<u32> {
+    let open = state.plan.iter().flat_map(|plan| &plan.steps).filter(|step| !state.is_settled(step.id));
+    let needs =
+        |step: &&Step| step.payload.as_ref().is_some_and(|payload| !may_run(thread, state, step, payload));
+    let all = open.filter(needs).map(|step| step.id);
+    match thread.config.approve {
+        Approve::EveryStep => all.take(1).collect(),
+        Approve::Writes | Approve::Plan => all.collect(),
+    }
+}
+
+fn plan_question(thread: &Thread<ActionPlan>, plan: &Plan, words: &str) -> Question {
+    let line = |(nth, step): (usize, &Step)| {
+        let outcome = thread.state.outcomes.get(&step.id);
+        step.shown(nth, outcome, if thread.state.is_settled(step.id) { "" } else { later(thread, step) })
+    };
+    let lines: Vec<String> = plan.steps.iter().enumerate().map(line).collect();
+    let extent = match thread.config.approve {
+        Approve::EveryStep => "\nEach step is shown again, with its payload, before it runs.",
+        Approve::Writes | Approve::Plan => "",
+    };
+    let hash = plan.hash();
+    question(words, &format!("The plan {hash}:\n{}{extent}", lines.join("\n")), "it")
+}
+
+/// Describes what becomes of a payload that is not known yet.
+fn later(thread: &Thread<ActionPlan>, step: &Step) -> &'static str {
+    match thread.config.approve {
+        Approve::Writes if commands::safety(thread, step) == Safety::Read => "",
+        Approve::Writes => ", its payload is shown before it runs",
+        Approve::EveryStep => "",
+        Approve::Plan => ", its payload is filled in and not shown",
+    }
+}
+
+fn payload_question(state: &State, plan: &Plan, steps: &[u32]) -> Question {
+    let mut text = format!("Of the plan {}, with payloads that were not approved yet:", plan.hash());
+    for (nth, step) in plan.steps.iter().enumerate().filter(|(_, step)| steps.contains(&step.id)) {
+        let _ = write!(text, "\n{}", step.shown(nth, None, ""));
+        let before =
+            state.approved_calls.get(&step.id).filter(|call| Some(&call.payload) != step.payload.as_ref());
+        if let Some(before) = before {
+            let _ =
+                write!(text, "\n   instead of {}", shared::visible_line(&super::plan::json(&before.payload)));
+        }
+    }
+    question("", &text, if steps.len() == 1 { "it" } else { "them" })
+}
+
+fn question(words: &str, text: &str, what: &str) -> Question {
+    let words = words.trim();
+    let words = if words.is_empty() { String::new() } else { format!("{words}\n\n") };
+    let [yes, no, change] = OPTIONS;
+    let question = format!("{words}{text}\nShall I carry {what} out? ({yes}, {no} or {change})");
+    let options = OPTIONS.map(str::to_owned).to_vec();
+    Question { kind: InterruptKind::Approval, question, options, open_ended: true }
+}

@@ -1,0 +1,75 @@
+//! Reports at the end of a turn which steps were done and which were not.
+
+use std::borrow::Cow;
+
+use crate::{
+    action_plan::{ActionPlan, Ending, Fact, Outcome, commands},
+    prompt::fill,
+};
+use shared::{Chat, Message, Node, Reply, Thread, Transition, verbatim};
+
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/report.md");
+
+pub(in crate::action_plan) struct Report;
+
+impl Node<ActionPlan> for Report {
+    type Effect = Chat;
+
+    fn ask(&self, thread: &Thread<ActionPlan>) -> Chat {
+        let state = &thread.state;
+        let plan = state.plan.as_ref().filter(|plan| !plan.steps.is_empty());
+        let plan = plan.map_or("none".to_owned(), |plan| plan.told(&state.outcomes));
+        let (ending, names) = (ending(thread), commands::names(thread));
+        let blanks =
+            [("ending", &*ending), ("plan", &plan), ("commands", &names), ("time", &thread.turn.time)];
+        let system = fill(PROMPT, &blanks);
+        Chat::new(&thread.config.model, system, thread.all())
+    }
+
+    /// **Invariant:** a turn never ends in silence, even if the model returns no text. An unfinished plan stays for a
+    /// later turn; any other plan is closed.
+    fn learn(&self, thread: &Thread<ActionPlan>, reply: Reply) -> Transition<ActionPlan> {
+        let words = if reply.content.trim().is_empty() { ledger(thread) } else { reply.content };
+        let mut next = Transition::end().say(Message::assistant(words));
+        if thread.state.outcomes.values().any(|outcome| matches!(outcome, Outcome::Skipped { .. })) {
+            next = next.partial("step skipped");
+        }
+        match thread.state.ending {
+            Some(Ending::Stuck { .. }) | None => next,
+            Some(Ending::Finished | Ending::Unsuited | Ending::Declined | Ending::Dropped) => {
+                next.learn(Fact::Closed)
+            }
+        }
+    }
+
+    fn preview<'a>(&self, _: &Thread<ActionPlan>, partial: &'a str) -> Option<Cow<'a, str>> {
+        verbatim(partial)
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
+    }
+}
+
+/// Describes the ending and the outcome of each step without a model.
+fn ledger(thread: &Thread<ActionPlan>) -> String {
+    let plan = thread.state.plan.as_ref().map_or(String::new(), |plan| plan.shown(&thread.state.outcomes));
+    format!("{}\n{plan}", ending(thread)).trim_end().to_owned()
+}
+
+fn ending(thread: &Thread<ActionPlan>) -> String {
+    match &thread.state.ending {
+        Some(Ending::Finished) => "No step is left to do.".to_owned(),
+        Some(Ending::Declined) => {
+            "The person said no to the plan, so it was not carried out any further.".to_owned()
+        }
+        Some(Ending::Dropped) => "The plan is no longer wanted.".to_owned(),
+        Some(Ending::Stuck { reason }) => {
+            format!("The work stopped before its end: {}.", reason.trim_end_matches('.'))
+        }
+        Some(Ending::Unsuited) | None => {
+            "Nothing was done, as no command is suited to the request.".to_owned()
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Transitions that several nodes share: to the next step, to a node that calls a model, or to the end.
+
+use super::{
+    ActionPlan, NodeName,
+    approval::{may_run, propose_payloads},
+    plan::{Payload, Step},
+    state::{Ending, Fact, State},
+};
+use shared::{Message, Thread, ToolCall, Transition};
+
+/// Moves to the next step after `said` and `fact` are applied, or to the report if no step is open or a limit is
+/// reached.
+pub(super) fn onward(
+    thread: &Thread<ActionPlan>,
+    said: Option<Message>,
+    fact: Fact,
+) -> Transition<ActionPlan> {
+    let mut after = thread.state.clone();
+    after.evolve(&fact);
+    let next = match (after.step(), exhausted(thread, &after)) {
+        (None, _) => Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Finished)),
+        (Some(_), Some(limit)) => stuck(Transition::to(NodeName::Report), limit),
+        (Some(step), None) => match &step.payload {
+            Some(payload) => begin_or_ask(thread, &after, step, payload),
+            None => Transition::to(NodeName::NextPayload),
+        },
+    };
+    next.preceded_by(said, [fact])
+}
+
+/// Runs `step` with `payload` if a person approved that, and asks for approval otherwise.
+///
+/// **Invariant:** no other function begins a command.
+pub(super) fn begin_or_ask(
+    thread: &Thread<ActionPlan>,
+    state: &State,
+    step: &Step,
+    payload: &Payload,
+) -> Transition<ActionPlan> {
+    if may_run(thread, state, step, payload) {
+        return begin(Transition::to(NodeName::RunCommand), state, step, payload.clone());
+    }
+    propose_payloads(thread, state)
+}
+
+/// Runs `step` with `payload`. The transition adds the call to the conversation, so that it gets a result in every
+/// case.
+fn begin(
+    next: Transition<ActionPlan>,
+    state: &State,
+    step: &Step,
+    payload: Payload,
+) -> Transition<ActionPlan> {
+    let call = ToolCall {
+        id: format!("call_{}", state.calls),
+        name: step.tool.clone(),
+        arguments: payload.clone().into(),
+    };
+    let words = Message { tool_calls: vec![call], ..Message::assistant(&step.description) };
+    next.learn(Fact::Begun { payload }).say(words)
+}
+
+/// Moves to `node`, which calls a model, or to the report if a limit is reached.
+pub(super) fn consult(thread: &Thread<ActionPlan>, node: NodeName, fact: Fact) -> Transition<ActionPlan> {
+    match exhausted(thread, &thread.state) {
+        Some(limit) => stuck(Transition::to(NodeName::Report).learn(fact), limit),
+        None => Transition::to(node).learn(fact),
+    }
+}
+
+/// Ends the turn because of a limit.
+fn stuck(next: Transition<ActionPlan>, Limit { key, why }: Limit) -> Transition<ActionPlan> {
+    next.learn(Fact::Ended(Ending::Stuck { reason: why.clone() })).because(why).partial(key)
+}
+
+/// Limit that a turn has reached.
+pub(super) struct Limit {
+    /// Its key in the configuration.
+    key: &'static str,
+    why: String,
+}
+
+/// Returns the limit that the turn has reached, if any.
+pub(super) fn exhausted(thread: &Thread<ActionPlan>, state: &State) -> Option<Limit> {
+    let (steps, calls) = (thread.config.steps_max, thread.config.model_calls);
+    if steps <= state.begun {
+        let why = format!("the limit of {steps} commands for a turn is reached");
+        return Some(Limit { key: "steps_max", why });
+    }
+    let why = || format!("the limit of {calls} model calls for a turn is reached");
+    (calls <= thread.turn.model_calls).then(|| Limit { key: "model_calls", why: why() })
+}

@@ -1,0 +1,54 @@
+//! Lists the tools of the experts whose tasks are worked on.
+
+use crate::planner::{Ending, Fact, NodeName, Planning, Progress, nodes::side_by_side::over};
+use shared::{ListTools, Node, Thread, Transition};
+
+pub(crate) struct Equip;
+
+impl<S: Planning> Node<S> for Equip {
+    type Effect = Vec<ListTools>;
+
+    fn ask(&self, thread: &Thread<S>) -> Self::Effect {
+        experts(thread).into_iter().map(|expert| ListTools { server: expert.to_owned() }).collect()
+    }
+
+    fn learn(&self, thread: &Thread<S>, listed: Vec<Result<(), String>>) -> Transition<S> {
+        let Some(plan) = S::planned(thread).plan.as_ref().filter(|plan| !plan.beside.is_empty()) else {
+            return match listed.into_iter().find_map(Result::err) {
+                None => Transition::to(NodeName::Orchestrate),
+                Some(reason) => {
+                    Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Failed { reason }))
+                }
+            };
+        };
+        let lists: Vec<_> = experts(thread).into_iter().zip(listed).collect();
+        let failure = |task: &usize| {
+            let expert = &plan.tasks[*task].expert;
+            lists.iter().find(|(name, _)| **name == **expert)?.1.as_ref().err().cloned()
+        };
+        let failed: Vec<_> =
+            plan.in_work().into_iter().filter_map(|task| Some((task, failure(&task)?))).collect();
+        let next =
+            if failed.len() < plan.in_work().len() { NodeName::Orchestrate } else { NodeName::Respond };
+        let settle = |next: Transition<S>, (task, why): &(usize, String)| {
+            next.learn(Fact::Settled { task: *task, progress: Progress::Failed { why: why.clone() } })
+        };
+        let settled = failed.iter().fold(Transition::to(next), settle);
+        if next == NodeName::Respond { settled.learn(over()) } else { settled }
+    }
+}
+
+/// Returns the experts of the tasks that are worked on, each once.
+fn experts<S: Planning>(thread: &Thread<S>) -> Vec<&str> {
+    let mut experts: Vec<&str> = Vec::new();
+    for task in S::planned(thread)
+        .plan
+        .iter()
+        .flat_map(|plan| plan.in_work().into_iter().map(|task| &plan.tasks[task]))
+    {
+        if !experts.contains(&&*task.expert) {
+            experts.push(&task.expert);
+        }
+    }
+    experts
+}

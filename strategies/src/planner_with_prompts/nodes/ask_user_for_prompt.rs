@@ -1,0 +1,47 @@
+//! Asks the person to choose one of the prompts that may fit.
+
+use crate::planner_with_prompts::{Candidate, NodeName, PlannerWithPrompts, nodes::NONE};
+use shared::{Node, Question, Thread, Transition};
+
+pub(in super::super) struct AskUserForPrompt;
+
+impl Node<PlannerWithPrompts> for AskUserForPrompt {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<PlannerWithPrompts>) {}
+
+    fn learn(&self, thread: &Thread<PlannerWithPrompts>, (): ()) -> Transition<PlannerWithPrompts> {
+        let task = thread.state.planned.task();
+        let line = |(n, candidate): (usize, &Candidate)| match &*candidate.reason {
+            "" => format!("{}. {}", n + 1, candidate.prompt),
+            reason => format!("{}. {}: {reason}", n + 1, candidate.prompt),
+        };
+        let suggested: Vec<String> = suggested(thread).into_iter().enumerate().map(line).collect();
+        let again = match &thread.state.guide.unknown_choice {
+            Some(answer) => format!("“{answer}” is none of the options. "),
+            None => String::new(),
+        };
+        let question = format!(
+            "{again}For the task {:?}, {} offers prompts that may fit:\n{}\nWhich one should guide the work? \
+             Answer with its number or its name, or with “{NONE}”.",
+            task.task,
+            task.expert,
+            suggested.join("\n")
+        );
+        Transition::ask(Question::choice(question, options(thread)).open_ended(), NodeName::ReceiveChoice)
+    }
+}
+
+/// Returns the prompts to offer to the person, best first.
+pub(super) fn suggested(thread: &Thread<PlannerWithPrompts>) -> Vec<&Candidate> {
+    let threshold = thread.config.suggestion_threshold;
+    thread.state.guide.candidates.iter().filter(|candidate| threshold <= candidate.confidence).collect()
+}
+
+/// Returns the options of the question: these prompts, and no prompt.
+pub(super) fn options(thread: &Thread<PlannerWithPrompts>) -> Vec<String> {
+    let named = suggested(thread)
+        .into_iter()
+        .map(|candidate| format!("{} ({:.2})", candidate.prompt, candidate.confidence));
+    named.chain([NONE.to_owned()]).collect()
+}

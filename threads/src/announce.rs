@@ -1,0 +1,63 @@
+//! Tells counters, exporters and followers what an append changed.
+
+use metrics::metrics;
+use queue::Notification;
+use shared::{DynThread, Event};
+use store::{Counted, EndedTurn, Head, ModelResponse, ReadModelUpdate, ThreadId, TurnUpdate};
+use tracing::{info, warn};
+
+use crate::{backends::Backends, log::Log};
+
+/// Events that were appended to a thread.
+pub(crate) struct Appended<'a> {
+    /// Head of the log after them.
+    pub(crate) head: Head,
+    pub(crate) thread: &'a dyn DynThread,
+    /// Their change of the read model.
+    pub(crate) update: Option<&'a ReadModelUpdate>,
+    /// Last event, if it may have ended a turn.
+    pub(crate) last: Option<&'a Event>,
+    /// Responses of models among them.
+    pub(crate) responses: Vec<ModelResponse>,
+}
+
+impl Appended<'_> {
+    /// Counts the append, and reports the turn that it ended. Returns what followers of the thread are to be told.
+    pub(crate) fn announce<L: Log>(self, parts: &Backends<L>) -> Notification {
+        let Self { head, thread, update, last, responses } = self;
+        if let Some(update) = update {
+            report(head.thread, update, last);
+        }
+        let ended = update.and_then(|update| update.turn.as_ref()).filter(|turn| turn.status.is_over());
+        let (tenant, strategy) = (thread.tenant(), thread.strategy());
+        if ended.is_some() || !responses.is_empty() {
+            let at = parts.store.now();
+            parts.store.count_recorded(&Counted { at, tenant, strategy, ended, responses });
+        }
+        if let Some(turn) = ended {
+            parts.store.turn_ended(EndedTurn { thread: head.thread, turn: turn.turn });
+            metrics().turns.ended(tenant, strategy, turn.outcome().unwrap_or(turn.status.as_str()));
+        }
+        Notification::Appended { seq: head.seq, turn_over: ended.is_some() }
+    }
+}
+
+/// Logs the end of a turn that failed or was not answered, once, when it has been stored.
+pub(crate) fn report(thread: ThreadId, update: &ReadModelUpdate, last: Option<&Event>) {
+    let Some(TurnUpdate { turn, error, outcome, .. }) = &update.turn else { return };
+    let node = match last {
+        Some(Event::Failed(failed)) => failed.node.as_str(),
+        Some(Event::Decided(decided)) => decided.node.as_str(),
+        Some(_) | None => "",
+    };
+    if let Some(cause) = error {
+        return warn!(%thread, %turn, node, cause, "turn failed");
+    }
+    let Some(outcome) = outcome.as_ref().filter(|outcome| !outcome.is_answered()) else { return };
+    let (kind, cause) = (outcome.kind.name(), outcome.cause());
+    if outcome.lacked_server() {
+        warn!(%thread, %turn, node, outcome = kind, cause, "turn ended without a full answer");
+    } else {
+        info!(%thread, %turn, node, outcome = kind, cause, "turn ended without a full answer");
+    }
+}

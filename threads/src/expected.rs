@@ -1,0 +1,126 @@
+//! The rows that a thread and its turns must have, by the log.
+
+use std::collections::BTreeMap;
+
+use queue::clock;
+use serde_json::Value;
+use shared::{DEFAULT_TENANT, Event, InputResponse, Message, Policy, TurnKind};
+use store::{
+    Counted, Error, ExpectedThread, ExpectedTurn, Head, Recorded, Tally, ThreadStatus, TurnStatus, plain,
+};
+
+use crate::{
+    asked_models::AskedModels,
+    registry::{StrategyRegistry, begin},
+    status::{Status, status},
+};
+
+/// Returns the expected rows, and counts of the turns that ended and of the responses of models, without those that a fork
+/// copied. The events are in order.
+pub(crate) fn expected_rows(
+    strategies: &StrategyRegistry,
+    head: Head,
+    recorded: &[Recorded],
+) -> Result<(ExpectedThread, Tally), Error> {
+    let id = head.thread;
+    let mut thread = begin(strategies, id, recorded.first().map(|first| &first.event))?;
+    let opened_at = recorded.first().map(|first| first.at).unwrap_or_default();
+    let tenant = match recorded.first().map(|first| &first.event) {
+        Some(Event::Opened(opened)) => &opened.tenant,
+        Some(_) | None => DEFAULT_TENANT,
+    };
+    let mut expected = ExpectedThread {
+        head,
+        strategy: plain(thread.strategy()),
+        tenant: plain(tenant),
+        status: ThreadStatus::Idle,
+        created_at: opened_at,
+        updated_at: opened_at,
+        turns: BTreeMap::new(),
+    };
+    let mut tally = Tally::default();
+    let (mut said, mut asked) = (Status::START, AskedModels::default());
+    for stored in recorded {
+        thread.apply(&stored.event).map_err(|error| Error::Stuck { thread: id, what: error.to_string() })?;
+        let is_fork = matches!(stored.event, Event::Forked(_));
+        if is_fork {
+            tally = Tally::default();
+        }
+        let mut counted = Counted {
+            at: stored.at,
+            tenant,
+            strategy: thread.strategy(),
+            ended: None,
+            responses: Vec::new(),
+        };
+        counted.responses.extend(asked.read(&stored.event));
+        if let Some(turn) = stored.event.turn_started() {
+            expected.turns.insert(turn, started(stored));
+        }
+        let now = status(&*thread, Some(&stored.event));
+        // A fork retries failed work but leaves an idle thread unchanged, and does not record whether its last turn was
+        // cancelled.
+        let rests = is_fork && now.thread == ThreadStatus::Idle;
+        if now == said || rests {
+            tally.add(&counted);
+            continue;
+        }
+        counted.ended = now.turn.as_ref().filter(|_| !is_fork);
+        tally.add(&counted);
+        if let Some(mark) = &now.turn
+            && let Some(turn) = expected.turns.get_mut(&mark.turn)
+        {
+            turn.status = mark.status;
+            turn.error = mark.error.as_deref().map(plain);
+            turn.outcome.clone_from(&mark.outcome);
+            turn.ended_seq = mark.status.is_over().then_some(stored.seq);
+            turn.updated_at = stored.at;
+        }
+        (expected.status, expected.updated_at) = (now.thread, stored.at);
+        said = now;
+    }
+    Ok((expected, tally))
+}
+
+/// Builds the turn that starts with this event. The log records neither the client's metadata nor the idempotency
+/// key. The input mode is irrelevant once the turn has started.
+fn started(recorded: &Recorded) -> ExpectedTurn {
+    let mut turn = ExpectedTurn {
+        status: TurnStatus::Running,
+        started_seq: recorded.seq,
+        ended_seq: None,
+        error: None,
+        outcome: None,
+        policy: Policy::Auto,
+        messages: Vec::new(),
+        author: String::new(),
+        caller: None,
+        created_at: recorded.at,
+        updated_at: recorded.at,
+    };
+    if let Event::TurnStarted(begun) = &recorded.event {
+        turn.messages = begun.messages.clone();
+        (turn.author, turn.caller) = (plain(&begun.actor), begun.caller.clone());
+        turn.created_at = clock::parse_rfc3339(&begun.time).unwrap_or(recorded.at);
+        turn.policy = match begun.kind {
+            TurnKind::New => Policy::Auto,
+            TurnKind::Answer => Policy::Answer,
+        };
+    }
+    if let Event::InputProvided(provided) = &recorded.event {
+        turn.messages = vec![Message::user(words(&provided.response))];
+        (turn.author, turn.caller) = (plain(&provided.actor), provided.caller.clone());
+        turn.policy = Policy::Answer;
+    }
+    turn
+}
+
+/// Formats this answer as a message. The original wording is not in the log.
+fn words(answer: &InputResponse) -> String {
+    match answer {
+        InputResponse::Accept(Value::Null) => "done".to_owned(),
+        InputResponse::Accept(fields) => fields.to_string(),
+        InputResponse::Decline => "decline".to_owned(),
+        InputResponse::Cancel => "cancel".to_owned(),
+    }
+}

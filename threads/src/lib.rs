@@ -1,0 +1,46 @@
+//! Threads: logs that are open for writing, and everything else that folds a log and lets the store write the result.
+//!
+//! ```text
+//!   thread_log   the log of one thread, open for writing: its folded state and its head
+//!   log          the interface of the event log, which the store implements
+//!   registry     the strategies of this process
+//!   announce     what an append tells counters, exporters and followers
+//!   cancel       obeys requests to cancel a turn
+//!   counts       writes what this process has counted
+//!   park         gives up a thread that cannot continue
+//!   fork, import new threads with the events of other logs
+//!   rebuild      rows of threads and turns, put right by their logs
+//!   predicate    conditions on the folded state of a thread
+//! ```
+//!
+//! **Invariant:** this crate writes no SQL.
+
+#![warn(missing_docs)]
+
+mod announce;
+mod asked_models;
+mod backends;
+mod cancel;
+mod counts;
+mod expected;
+mod fork;
+mod import;
+mod log;
+mod park;
+mod predicate;
+mod rebuild;
+mod registry;
+mod status;
+mod thread_log;
+
+pub use backends::Backends;
+pub use cancel::{cancel_requested_turn, obey_cancel_request};
+pub use counts::keep_writing_counts;
+pub use fork::{NewFork, fork, rename_turns};
+pub use import::{ImportedEvent, import_thread};
+pub use log::Log;
+pub use park::park;
+pub use predicate::Predicate;
+pub use rebuild::{Rebuilt, rebuild};
+pub use registry::StrategyRegistry;
+pub use thread_log::ThreadLog;

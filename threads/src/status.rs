@@ -1,0 +1,34 @@
+//! Status of a thread and of its turn, as its folded log says.
+
+use shared::{DynThread, Event, RunStatus};
+use store::{ThreadStatus, TurnStatus, TurnUpdate};
+
+/// The status of a thread and of its current turn in the read model.
+#[derive(PartialEq)]
+pub(crate) struct Status {
+    pub(crate) thread: ThreadStatus,
+    pub(crate) turn: Option<TurnUpdate>,
+}
+
+impl Status {
+    /// Status of a thread that has just been opened.
+    pub(crate) const START: Self = Self { thread: ThreadStatus::Idle, turn: None };
+}
+
+/// Returns the read-model status of a thread whose last event is `last`.
+pub(crate) fn status(thread: &dyn DynThread, last: Option<&Event>) -> Status {
+    let (status, turn, error) = match thread.status() {
+        RunStatus::Busy => (ThreadStatus::Busy, TurnStatus::Running, None),
+        RunStatus::Waiting(_) => (ThreadStatus::Interrupted, TurnStatus::Interrupted, None),
+        RunStatus::Failed { node, reason } => {
+            (ThreadStatus::Error, TurnStatus::Failed, Some(format!("{node}: {reason}")))
+        }
+        RunStatus::Idle if matches!(last, Some(Event::Cancelled(_))) => {
+            (ThreadStatus::Idle, TurnStatus::Cancelled, None)
+        }
+        RunStatus::Idle => (ThreadStatus::Idle, TurnStatus::Completed, None),
+    };
+    let outcome = (turn == TurnStatus::Completed).then(|| thread.outcome().clone());
+    let update = |id| TurnUpdate { turn: id, status: turn, error, outcome };
+    Status { thread: status, turn: thread.turn().map(update) }
+}

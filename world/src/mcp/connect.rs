@@ -1,0 +1,237 @@
+//! Opens connections to servers.
+
+use std::{
+    io::ErrorKind,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rmcp::{
+    RoleClient,
+    service::{ClientServiceExt as _, RunningService},
+    transport::{
+        IntoTransport,
+        streamable_http_client::{
+            StreamableHttpClient as _, StreamableHttpError, StreamableHttpPostResponse,
+        },
+    },
+};
+use shared::Fault;
+use tokio::sync::Semaphore;
+
+use super::{
+    Server, Transport,
+    connection::Connection,
+    failure::{connect_error, connect_http_error, unreachable},
+    handshake::{self, Protocol},
+    http::{HttpClient, HttpError},
+    notifications::NotificationHandler,
+    stdio::{ChildConfig, ChildTransport, INHERITED_ENV},
+};
+
+/// Number of children that start together, by default.
+pub(super) const STARTS_AT_ONCE: usize = 4;
+
+/// Connects to one server, and remembers its protocol.
+pub(super) struct Connector {
+    protocol: Mutex<Option<Protocol>>,
+    /// Shared by all servers of the process.
+    starts: Arc<Semaphore>,
+}
+
+/// An open connection.
+type Running = RunningService<RoleClient, NotificationHandler>;
+
+/// Reason why a connection was not opened.
+enum Refusal {
+    /// The cause, as part of a sentence.
+    Cause(String),
+    /// A fault of its own.
+    Fault(Fault),
+    /// The child closed its output when it was asked for its protocol.
+    Closed(String),
+}
+
+impl Connector {
+    pub(super) fn new(starts: Arc<Semaphore>) -> Self {
+        Self { protocol: Mutex::default(), starts }
+    }
+
+    /// Connects with the newest protocol version that both sides speak.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if the server cannot be reached within its connect timeout.
+    pub(super) async fn open(&self, name: &str, server: &Server) -> Result<Connection, Fault> {
+        let known = *self.protocol.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = match &server.transport {
+            Transport::Stdio { .. } => self.start(name, server, known).await,
+            Transport::Http { .. } => reach(name, server, known).await,
+        };
+        // A server that was replaced by another version is asked again.
+        let protocol = opened.as_ref().ok().map(|parts| parts.2);
+        *self.protocol.lock().unwrap_or_else(PoisonError::into_inner) = protocol;
+        match opened {
+            Ok((running, http, _)) => {
+                tracing::debug!(server = name, "connected to MCP server");
+                Ok(Connection::new(name, running, http))
+            }
+            Err(Refusal::Fault(fault)) => Err(fault),
+            Err(Refusal::Cause(why) | Refusal::Closed(why)) => {
+                Err(unreachable(name, &server.transport.redact(&why), None))
+            }
+        }
+    }
+
+    /// Starts a child. One that ends when it is asked for its protocol is started once more, and asked the older way.
+    async fn start(&self, name: &str, server: &Server, known: Option<Protocol>) -> Result<Opened, Refusal> {
+        // Many servers at once would slow each other down beyond their timeouts. The wait for a permit does not count.
+        let _permit = self.starts.acquire().await;
+        match start_once(name, server, known).await {
+            Err(Refusal::Closed(_)) => start_once(name, server, Some(Protocol::Older)).await,
+            other => other,
+        }
+    }
+}
+
+/// A connection, the client of a server over HTTP, and the server's protocol.
+type Opened = (Running, Option<HttpClient>, Protocol);
+
+async fn start_once(name: &str, server: &Server, known: Option<Protocol>) -> Result<Opened, Refusal> {
+    let Transport::Stdio { command, args, env, cwd } = &server.transport else {
+        return Err(Refusal::Cause("it is not a child process".to_owned()));
+    };
+    let (handler, transport) = (NotificationHandler::default(), server.transport.clone());
+    let redact = move |text: &str| transport.redact(text);
+    let config = ChildConfig { name, command, args, env, cwd: cwd.as_deref() };
+    let command =
+        server.confinement.command(&config, &INHERITED_ENV).map_err(|why| not_startable(name, &why))?;
+    let (mut child, stderr) = ChildTransport::spawn(name, command, handler.changes().clone(), redact)
+        .map_err(|error| not_started(&config, &error))?;
+    let connecting = async {
+        let protocol = match known {
+            Some(protocol) => protocol,
+            None => handshake::negotiate(&mut child, &handler)
+                .await
+                .map_err(|_| Refusal::Closed("it closed the connection".to_owned()))?,
+        };
+        Ok((serve(name, handler, child, protocol).await?, None, protocol))
+    };
+    let refusal = match tokio::time::timeout(server.connect_timeout, connecting).await {
+        Ok(Ok(opened)) => return Ok(opened),
+        Ok(Err(refusal)) => refusal,
+        Err(_) => Refusal::Cause(format!("it did not respond within {:?}", server.connect_timeout)),
+    };
+    let last_lines = stderr.last_lines().await;
+    // bubblewrap reports that it cannot make the sandbox, or that the command is not in it.
+    if server.confinement.sandbox.is_some() && last_lines.starts_with("bwrap: ") {
+        return Err(not_startable(name, &server.transport.redact(&last_lines)));
+    }
+    Err(with_last_lines(refusal, &last_lines))
+}
+
+/// Only an operator can change a command that does not exist, so nothing waits for it.
+fn not_started(config: &ChildConfig<'_>, error: &std::io::Error) -> Refusal {
+    let ChildConfig { name, command, cwd, .. } = *config;
+    let why = match (error.kind(), cwd) {
+        (ErrorKind::NotFound, Some(cwd)) if !cwd.exists() => {
+            format!("its folder {} does not exist", cwd.display())
+        }
+        (ErrorKind::NotFound, _) => format!("the command {command:?} does not exist"),
+        (ErrorKind::PermissionDenied, _) => format!("the command {command:?} may not be executed"),
+        _ => return Refusal::Cause(format!("cannot start {command:?}: {error}")),
+    };
+    not_startable(name, &why)
+}
+
+fn not_startable(name: &str, why: &str) -> Refusal {
+    Refusal::Fault(Fault::permanent(format!(
+        "cannot start MCP server {name}: {why}; hint: fix [mcp.{name}] in turnfold.toml, then run: turnfold turn retry"
+    )))
+}
+
+fn with_last_lines(refusal: Refusal, last_lines: &str) -> Refusal {
+    let add = |why: String| {
+        if last_lines.is_empty() { why } else { format!("{why}; its last output: {last_lines}") }
+    };
+    match refusal {
+        Refusal::Cause(why) => Refusal::Cause(add(why)),
+        Refusal::Closed(why) => Refusal::Closed(add(why)),
+        Refusal::Fault(fault) => Refusal::Fault(fault),
+    }
+}
+
+/// Connects to a server over HTTP.
+async fn reach(name: &str, server: &Server, known: Option<Protocol>) -> Result<Opened, Refusal> {
+    let Transport::Http { url, headers } = &server.transport else {
+        return Err(Refusal::Cause("it has no URL".to_owned()));
+    };
+    let (handler, timeout) = (NotificationHandler::default(), server.connect_timeout);
+    let (client, config) =
+        HttpClient::new(name, url, headers, timeout, handler.changes().clone()).map_err(Refusal::Cause)?;
+    let connecting = async {
+        let protocol = match known {
+            Some(protocol) => protocol,
+            None => {
+                let question = client.post_message(
+                    config.uri.clone(),
+                    handshake::discover(&handler),
+                    None,
+                    None,
+                    config.custom_headers.clone(),
+                );
+                // A server that ignores the question must leave time to be asked the older way.
+                match tokio::time::timeout(handshake::PATIENCE.min(timeout / 2), question).await {
+                    Ok(answer) => protocol_of(name, answer).await?,
+                    Err(_) => Protocol::Older,
+                }
+            }
+        };
+        Ok((serve(name, handler, client.clone().transport(config), protocol).await?, Some(client), protocol))
+    };
+    match tokio::time::timeout(timeout, connecting).await {
+        Ok(opened) => opened,
+        Err(_) => Err(Refusal::Cause(format!("it did not respond within {timeout:?}"))),
+    }
+}
+
+/// Reads the answer to the question for the protocol. A server that refuses it, in whatever way, is of an older one.
+async fn protocol_of(
+    name: &str,
+    answer: Result<StreamableHttpPostResponse, StreamableHttpError<HttpError>>,
+) -> Result<Protocol, Refusal> {
+    let answer = match answer {
+        Ok(answer) => answer.expect_initialized::<HttpError>().await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok((answer, _)) if handshake::is_newest(&answer) => Ok(Protocol::Newest),
+        Err(StreamableHttpError::Client(error @ HttpError::Lost(_))) => {
+            Err(refusal(connect_http_error(name, &error)))
+        }
+        Err(StreamableHttpError::Client(error @ HttpError::Status { .. })) => {
+            match connect_http_error(name, &error) {
+                Ok(_) => Ok(Protocol::Older),
+                Err(fault) => Err(Refusal::Fault(fault)),
+            }
+        }
+        Ok(_) | Err(_) => Ok(Protocol::Older),
+    }
+}
+
+async fn serve<T, E, A>(
+    name: &str,
+    handler: NotificationHandler,
+    transport: T,
+    protocol: Protocol,
+) -> Result<Running, Refusal>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let serving = handler.serve_with_lifecycle(transport, protocol.lifecycle()).await;
+    serving.map_err(|error| refusal(connect_error(name, &error)))
+}
+
+fn refusal(cause: Result<String, Fault>) -> Refusal {
+    cause.map_or_else(Refusal::Fault, Refusal::Cause)
+}

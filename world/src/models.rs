@@ -1,0 +1,354 @@
+//! Models: finds the provider of a model and builds the prompt.
+
+mod calls;
+mod check;
+mod content;
+mod context_error;
+mod dialect;
+mod embeddings;
+mod endpoint;
+mod http_error;
+mod json_text;
+mod learned;
+mod lenient;
+mod messages;
+mod price;
+mod reach;
+mod request;
+mod sse;
+mod stream;
+mod structured_output;
+mod target;
+mod thinking;
+mod tool_selection;
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+
+use secrecy::SecretString;
+use serde_json::Value;
+use shared::{
+    Accepts, AttachmentKind, DynThread, Fault, Message, ModelParameters, PendingRequest, Request, Response,
+    Role, Tool, Usage, WebSearch,
+};
+
+pub use self::{
+    check::{CapabilityCheck, CapabilityVerdict, ModelCheck},
+    dialect::{DIALECTS, Dialect, DialectRow},
+    price::{Price, Prices},
+    reach::ProviderAnswer,
+    structured_output::Structured,
+};
+use self::{endpoint::Endpoint, request::RequestForm};
+use super::{
+    Script,
+    attachments::{self, Attachments, DataUrls},
+    http_clients::{HttpClientError, HttpClients},
+};
+use crate::world::{Outcome, RequestContext};
+
+/// Providers, by the part of a model's name before the slash.
+pub type Providers = BTreeMap<String, Provider>;
+
+/// A source of model replies.
+pub enum Provider {
+    /// An endpoint with OpenAI's chat completions API.
+    OpenAi(OpenAi),
+    /// A file of rules. The log records its replies as `scripted`.
+    Scripted(Script),
+    /// A provider without a usable key or header. Requests to it fail; turns that do not need it are unaffected.
+    Unavailable {
+        /// Missing setting, as shown to an operator.
+        reason: String,
+    },
+}
+
+/// An endpoint with OpenAI's chat completions API.
+pub struct OpenAi {
+    /// Base URL, including the version: `https://host/v1`. A query is sent with every request.
+    pub base_url: String,
+    /// API key, if the endpoint requires one.
+    pub api_key: Option<SecretString>,
+    /// Maximum duration of a whole reply.
+    pub timeout: Duration,
+    /// Method of requesting structured output.
+    pub structured: Structured,
+    /// Dialect of the endpoint. `None`: as its address shows.
+    pub dialect: Option<Dialect>,
+    /// Prices of its models.
+    pub prices: Prices,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, SecretString>,
+    /// Parameters in the query of every request.
+    pub query: BTreeMap<String, SecretString>,
+    /// True if replies are streamed. Default: true.
+    pub stream: bool,
+}
+
+impl OpenAi {
+    /// Creates an endpoint without a key.
+    pub fn new(base_url: &str, timeout: Duration) -> Self {
+        Self {
+            base_url: base_url.to_owned(),
+            api_key: None,
+            timeout,
+            structured: Structured::default(),
+            dialect: None,
+            prices: Prices::default(),
+            headers: BTreeMap::new(),
+            query: BTreeMap::new(),
+            stream: true,
+        }
+    }
+}
+
+/// The configured models.
+pub struct Models {
+    sources: BTreeMap<String, Source>,
+    accepts: Accepts,
+}
+
+enum Source {
+    Endpoint(Box<Endpoint>),
+    Script(Script),
+    Unavailable(String),
+}
+
+/// Bytes per token in estimates, before the endpoint has counted them.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// Tokens of a reply in estimates.
+const REPLY_TOKENS: u64 = 1_000;
+
+impl Models {
+    /// Creates the models of these providers.
+    ///
+    /// # Errors
+    ///
+    /// [`HttpClientError`] if no HTTP client can be built.
+    pub fn new(providers: Providers) -> Result<Self, HttpClientError> {
+        let http = HttpClients::new()?;
+        let source = |(name, provider): (String, Provider)| {
+            let source = match provider {
+                Provider::OpenAi(settings) => {
+                    let http = http.of(&settings.base_url).clone();
+                    match Endpoint::new(&name, settings, http) {
+                        Ok(endpoint) => Source::Endpoint(Box::new(endpoint)),
+                        Err(invalid) => Source::Unavailable(format!("providers.{name}.headers: {invalid}")),
+                    }
+                }
+                Provider::Scripted(script) => Source::Script(script),
+                Provider::Unavailable { reason: why } => Source::Unavailable(why),
+            };
+            (name, source)
+        };
+        Ok(Self { sources: providers.into_iter().map(source).collect(), accepts: Accepts::default() })
+    }
+
+    /// Returns true if the models of any provider take attachments of this kind.
+    pub(super) fn any_takes(&self, kind: AttachmentKind) -> bool {
+        self.accepts.any_takes(kind)
+    }
+
+    /// Sets the kinds of attachments that models take.
+    #[must_use]
+    pub fn with_accepts(self, accepts: Accepts) -> Self {
+        Self { accepts, ..self }
+    }
+
+    /// Requests a model's next message. It is offered those of the servers' tools that `is_offered` permits.
+    pub(super) async fn chat(
+        &self,
+        thread: &dyn DynThread,
+        ask: &RequestContext<'_>,
+        is_offered: &IsOffered<'_>,
+        attachments: Option<&Arc<dyn Attachments>>,
+    ) -> Outcome {
+        let mut prompt = Prompt::of(thread, ask.due, is_offered)?;
+        let of_people = prompt.messages.iter().filter(|it| it.role != Role::Tool);
+        if let Some(refusal) =
+            self.accepts.refusal(prompt.model, of_people.flat_map(|message| &message.attachments))
+        {
+            return Err(Fault::permanent(format!("{refusal}; then run: turnfold turn retry")));
+        }
+        if !self.accepts.takes(prompt.model, AttachmentKind::Image) {
+            prompt.leave_out_tool_images();
+        }
+        let (source, provider, model) = self.source(prompt.model)?;
+        let (reply, meter) = match source {
+            Source::Endpoint(endpoint) => {
+                prompt.contents = attachments::load(attachments, ask.thread, &prompt.messages).await?;
+                endpoint.chat(model, &prompt, ask.deltas).await?
+            }
+            Source::Script(script) => script.chat(&prompt, ask.deltas).await?,
+            Source::Unavailable(why) => return Err(unavailable(provider, why)),
+        };
+        Ok((Response::Reply(reply), Some(meter)))
+    }
+
+    /// Estimates the tokens of a request and its cost in millionths of a US dollar, from the bytes sent and a reply of
+    /// [`REPLY_TOKENS`]. Zero for a request to no model, and zero cost without a price.
+    pub(super) fn estimate(
+        &self,
+        thread: &dyn DynThread,
+        due: &PendingRequest,
+        is_offered: &IsOffered<'_>,
+    ) -> (u64, u64) {
+        let Ok(prompt) = Prompt::of(thread, due, is_offered) else { return (0, 0) };
+        let form = RequestForm { mode: None, features: Dialect::Compatible.row().features };
+        let bytes = request::body(prompt.model, &prompt, form).to_string().len();
+        let input_tokens = u64::try_from(bytes.div_ceil(BYTES_PER_TOKEN)).unwrap_or(u64::MAX);
+        let meter = Usage { input_tokens, output_tokens: REPLY_TOKENS, ..Usage::default() };
+        let cost = match self.source(prompt.model) {
+            Ok((Source::Endpoint(endpoint), _, model)) => endpoint.cost(model, &meter),
+            Ok((Source::Script(_) | Source::Unavailable(_), ..)) | Err(_) => None,
+        };
+        (input_tokens.saturating_add(REPLY_TOKENS), cost.unwrap_or_default())
+    }
+
+    /// Converts texts to vectors of one length with the embedding model `provider/model`.
+    pub(super) async fn embed(&self, name: &str, texts: &[String]) -> Result<Vec<Vec<f32>>, Fault> {
+        let (source, provider, model) = self.source(name)?;
+        match source {
+            Source::Endpoint(endpoint) => endpoint.embed(model, texts).await,
+            Source::Script(_) => Err(Fault::permanent(format!(
+                "provider {provider:?} is a script, which cannot embed texts; hint: remove index.embedding_model, or set it to a \
+                 model of another provider"
+            ))),
+            Source::Unavailable(why) => Err(unavailable(provider, why)),
+        }
+    }
+
+    /// Finds the provider of a model, and splits the model's name.
+    fn source<'a>(&self, name: &'a str) -> Result<(&Source, &'a str, &'a str), Fault> {
+        let Some((provider, model)) = name.split_once('/') else {
+            return Err(Fault::permanent(format!(
+                "model {name:?} names no provider; hint: write it as provider/model"
+            )));
+        };
+        match self.sources.get(provider) {
+            Some(source) => Ok((source, provider, model)),
+            None => Err(self.unknown(provider)),
+        }
+    }
+
+    fn unknown(&self, provider: &str) -> Fault {
+        let known: Vec<&str> = self.sources.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Fault::permanent(format!(
+            "provider {provider:?} is unknown (known: {known}); hint: add [providers.{provider}] to turnfold.toml, then run: turnfold turn retry"
+        ))
+    }
+}
+
+fn unavailable(provider: &str, why: &str) -> Fault {
+    Fault::permanent(format!(
+        "provider {provider:?} cannot be used: {why}; hint: set it, then run: turnfold turn retry"
+    ))
+}
+
+/// The input of a model.
+pub(super) struct Prompt<'a> {
+    /// Model, as `provider/model`.
+    pub(super) model: &'a str,
+    /// System prompt of the request.
+    pub(super) system: &'a str,
+    /// Messages of the conversation.
+    pub(super) messages: Cow<'a, [Message]>,
+    /// Position of the reply in the conversation.
+    pub(super) position: usize,
+    /// Tools the model may call.
+    pub(super) tools: Vec<Tool>,
+    /// Number of tools left out of `tools`.
+    pub(super) omitted_tools: usize,
+    /// Required schema of the reply.
+    pub(super) shape: Option<ResponseSchema<'a>>,
+    /// Setting of the provider's own web search.
+    pub(super) searching: WebSearch,
+    /// Configured parameters of the reply.
+    pub(super) parameters: Option<&'a ModelParameters>,
+    /// Reason why the previous reply was rejected.
+    pub(super) complaint: Option<&'a str>,
+    /// Contents of the messages' attachments. Empty in estimates.
+    pub(super) contents: DataUrls,
+}
+
+/// Required schema of a reply.
+pub(super) struct ResponseSchema<'a> {
+    pub(super) name: &'a str,
+    pub(super) schema: Value,
+}
+
+/// Decides whether a model may be offered a server's tool.
+type IsOffered<'a> = dyn Fn(&str, &str) -> bool + Send + Sync + 'a;
+
+impl<'a> Prompt<'a> {
+    /// Leaves out the images of tool results, for a model that takes none. The text of a result names them.
+    fn leave_out_tool_images(&mut self) {
+        let has_images = |message: &Message| message.role == Role::Tool && !message.attachments.is_empty();
+        if self.messages.iter().any(has_images) {
+            self.messages
+                .to_mut()
+                .iter_mut()
+                .filter(|message| has_images(message))
+                .for_each(|message| message.attachments.clear());
+        }
+    }
+
+    fn of(
+        thread: &'a dyn DynThread,
+        due: &'a PendingRequest,
+        is_offered: &IsOffered<'_>,
+    ) -> Result<Self, Fault> {
+        let Request::Chat {
+            model,
+            system,
+            context: hears,
+            summarised: _,
+            tool_result_tokens: _,
+            tool_servers,
+            tools: named,
+            response_schema: shape,
+            web_search: searching,
+            prompt: _,
+            parameters,
+        } = &due.request
+        else {
+            return Err(Fault::permanent(format!("{} is not a request to a model", due.request)));
+        };
+        let position = hears.end.min(thread.messages().len());
+        let own_tools = thread.tools();
+        let mut tools: Vec<Tool> = named
+            .iter()
+            .filter_map(|name| own_tools.iter().find(|tool| tool.name == *name))
+            .cloned()
+            .collect();
+        let own_count = tools.len();
+        let servers: Vec<&str> = tool_servers.iter().map(String::as_str).collect();
+        if !servers.is_empty() {
+            let offered = thread.offered_tools(&servers);
+            let offered = offered.into_iter().filter(|tool| is_offered(tool.server, &tool.tool.name));
+            tools.extend(offered.map(|tool| Tool { name: tool.name, ..tool.tool.clone() }));
+        }
+        let messages = thread.messages_of(&due.request);
+        let person = messages
+            .iter()
+            .rfind(|message| message.role == Role::User)
+            .map_or("", |message| message.content.as_str());
+        let omitted_tools = tool_selection::fit(&mut tools, own_count, [person, system]);
+        let shape =
+            shape.as_deref().zip(thread.schema()).map(|(name, schema)| ResponseSchema { name, schema });
+        Ok(Self {
+            model,
+            system,
+            messages,
+            position,
+            tools,
+            omitted_tools,
+            shape,
+            searching: *searching,
+            parameters: parameters.as_deref(),
+            complaint: due.previous_error.as_deref().filter(|error| stream::is_fixable_by_model(error)),
+            contents: DataUrls::new(),
+        })
+    }
+}

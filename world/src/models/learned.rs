@@ -1,0 +1,204 @@
+//! Remembers what each model's endpoint was found to refuse. It is forgotten when the process ends.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    dialect::{DialectRow, Features, TokenLimit},
+    http_error::HttpError,
+    messages::{MessageOrder, MessageRules},
+    structured_output::{OutputMode, Structured},
+};
+
+/// Maximum models remembered. More are used like unknown ones.
+const MAX_MODELS: usize = 1_000;
+
+/// Number of times that a failure must be followed by a success of a looser mode, until the stricter one is given up.
+const MAX_DOUBTS: u8 = 2;
+
+/// The form in which one model is sent requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Parts of a request.
+    pub(super) features: Features,
+    /// Strictest mode of structured output that the model is believed to support.
+    pub(super) mode: OutputMode,
+    /// True for a model that begins in the middle of its reasoning.
+    pub(super) unopened_reasoning: bool,
+    /// Mode that failed last, without a reason.
+    doubtful: Option<OutputMode>,
+    doubts: u8,
+}
+
+/// Knowledge about the models of one endpoint.
+pub(super) struct Learned {
+    initial: Known,
+    models: Mutex<BTreeMap<String, Known>>,
+}
+
+impl Learned {
+    /// Begins with what the dialect says. A configured method of structured output takes precedence.
+    pub(super) fn new(dialect: &DialectRow, structured: Structured) -> Self {
+        let mode = structured.first().unwrap_or(dialect.mode);
+        let initial =
+            Known { features: dialect.features, mode, unopened_reasoning: false, doubtful: None, doubts: 0 };
+        Self { initial, models: Mutex::default() }
+    }
+
+    /// Returns what is known of a model.
+    pub(super) fn of(&self, model: &str) -> Known {
+        self.lock().get(model).copied().unwrap_or(self.initial)
+    }
+
+    /// Returns the mode of the next request. After a failure without a reason, a looser one is tried once.
+    pub(super) fn mode(&self, model: &str, structured: Structured) -> OutputMode {
+        let known = self.of(model);
+        known.doubtful.and_then(|mode| structured.looser(mode)).unwrap_or(known.mode)
+    }
+
+    /// Remembers the form of a request that the endpoint accepted.
+    ///
+    /// `mode` is its mode of structured output.
+    pub(super) fn accepted(&self, model: &str, features: Features, mode: Option<OutputMode>) {
+        self.change(model, |known| {
+            known.features = features;
+            let Some(mode) = mode else { return };
+            match known.doubtful.take() {
+                Some(failed) if failed < mode => {
+                    known.doubts += 1;
+                    if MAX_DOUBTS <= known.doubts {
+                        known.mode = known.mode.max(mode);
+                    }
+                }
+                Some(_) | None => {
+                    known.mode = known.mode.max(mode);
+                    known.doubts = 0;
+                }
+            }
+        });
+    }
+
+    /// Remembers that a request with this mode failed without a reason.
+    pub(super) fn failed(&self, model: &str, mode: OutputMode) {
+        self.change(model, |known| known.doubtful = Some(mode));
+    }
+
+    /// Remembers that the model begins in the middle of its reasoning.
+    pub(super) fn begins_reasoning(&self, model: &str) {
+        self.change(model, |known| known.unopened_reasoning = true);
+    }
+
+    fn change(&self, model: &str, change: impl FnOnce(&mut Known)) {
+        let mut models = self.lock();
+        let before = models.get(model).copied().unwrap_or(self.initial);
+        let mut known = before;
+        change(&mut known);
+        if known != before && (models.contains_key(model) || models.len() < MAX_MODELS) {
+            models.insert(model.to_owned(), known);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A part of requests that some endpoints refuse.
+struct Part {
+    /// Words of the refusals, in lower case.
+    words: &'static [&'static str],
+    /// Changes the form to one without the part.
+    leave_out: fn(&mut Features),
+}
+
+/// Parts that endpoints refuse, and how they say so. The first that a refusal names, and that changes the form, is left
+/// out.
+const PARTS: [Part; 10] = [
+    Part { words: &["stream_options", "include_usage"], leave_out: |form| form.stream_options = false },
+    Part {
+        words: &["max_completion_tokens"],
+        leave_out: |form| {
+            form.token_limit = match form.token_limit {
+                TokenLimit::MaxTokens => TokenLimit::MaxCompletionTokens,
+                TokenLimit::MaxCompletionTokens => TokenLimit::MaxTokens,
+            }
+        },
+    },
+    Part { words: &["parallel_tool_calls"], leave_out: |form| form.parallel_tool_calls = false },
+    Part {
+        words: &["json_schema and streaming", "streaming with response", "response format and stream"],
+        leave_out: |form| form.streams_formats = false,
+    },
+    Part {
+        words: &[
+            "not support stream",
+            "streaming is not supported",
+            "stream is not supported",
+            "'stream'",
+            "stream must be false",
+        ],
+        leave_out: |form| form.streams = false,
+    },
+    Part {
+        words: &["single tool-call", "single tool call"],
+        leave_out: |form| form.messages.parallel_calls = false,
+    },
+    Part { words: &["length of 9", "tool call id"], leave_out: |form| form.messages.short_call_ids = true },
+    Part {
+        words: &["must define tools", "`tools=`", "toolconfig"],
+        leave_out: |form| form.messages.declares_called_tools = true,
+    },
+    Part {
+        words: &["thought_signature", "thoughtsignature"],
+        leave_out: |form| form.messages.signs_calls = true,
+    },
+    Part {
+        words: &[
+            "after role",
+            "after the tool",
+            "must alternate",
+            "roles must",
+            "role order",
+            "message order",
+            "conversation role",
+        ],
+        leave_out: |form| form.messages.order = MessageOrder::Alternating,
+    },
+];
+
+/// Words of refusals because of the order of messages, in lower case.
+const ORDER_WORDS: [&str; 16] = [
+    "user message",
+    "user query",
+    "user turn",
+    "system message",
+    "system role",
+    "'system'",
+    "last role",
+    "last message",
+    "end with a user",
+    "prefill",
+    "assistant message",
+    "role",
+    "contents is not specified",
+    "contents are required",
+    "at least one message",
+    "non-empty",
+];
+
+/// Returns the form of the next request after a refusal, if the endpoint names a part that can be left out.
+pub(super) fn without_refused(features: Features, refusal: &HttpError) -> Option<Features> {
+    let named = PARTS.iter().filter(|part| refusal.refuses(part.words)).find_map(|part| {
+        let mut changed = features;
+        (part.leave_out)(&mut changed);
+        (changed != features).then_some(changed)
+    });
+    let reordered = || {
+        let order = features.messages.order.max(MessageOrder::UserFirst);
+        let changed = Features { messages: MessageRules { order, ..features.messages }, ..features };
+        (refusal.refuses(&ORDER_WORDS) && changed != features).then_some(changed)
+    };
+    named.or_else(reordered)
+}
