@@ -41,6 +41,15 @@ impl Comment {
 
 /// Comments of a source file, in order.
 pub fn comments(source: &str) -> Vec<Comment> {
+    scan(source).found
+}
+
+/// Code of a source file: every comment is left out, and every literal is replaced by a quotation mark. Lines keep their numbers.
+pub fn code(source: &str) -> String {
+    scan(source).code
+}
+
+fn scan(source: &str) -> Scanner<'_> {
     let mut scanner = Scanner {
         rest: source,
         line: 1,
@@ -48,9 +57,10 @@ pub fn comments(source: &str) -> Vec<Comment> {
         enum_ahead: false,
         seen_code: false,
         found: Vec::new(),
+        code: String::new(),
     };
     while scanner.step() {}
-    scanner.found
+    scanner
 }
 
 struct Scanner<'a> {
@@ -62,12 +72,15 @@ struct Scanner<'a> {
     enum_ahead: bool,
     seen_code: bool,
     found: Vec<Comment>,
+    code: String,
 }
 
 impl<'a> Scanner<'a> {
     /// Consumes one token. Returns false at the end of the source.
     fn step(&mut self) -> bool {
         let Some(first) = self.rest.chars().next() else { return false };
+        let (before, line) = (self.rest, self.line);
+        let mut is_code = false;
         if self.rest.starts_with("//") {
             self.line_comment();
         } else if self.rest.starts_with("/*") {
@@ -80,10 +93,18 @@ impl<'a> Scanner<'a> {
             self.char_or_lifetime();
         } else if first.is_alphanumeric() || first == '_' {
             self.word();
+            is_code = true;
         } else {
             self.brace(first);
             self.seen_code |= !first.is_whitespace();
             self.take(first.len_utf8());
+            is_code = true;
+        }
+        if is_code {
+            self.code.push_str(&before[..before.len() - self.rest.len()]);
+        } else {
+            self.code.extend((!before.starts_with('/')).then_some('"'));
+            self.code.extend((line..self.line).map(|_| '\n'));
         }
         true
     }
@@ -217,6 +238,12 @@ mod tests {
     fn literals_hold_no_comments() {
         let source = "const A: &str = \"// a \\\" // b\";\nconst B: &str = r#\"\n\" // c\"#;\nconst C: [char; 3] = ['\"', '\\'', '/'];\nfn f<'a>() {}\n// D";
         assert_kinds(source, &[(Kind::Plain, 6)]);
+    }
+
+    #[test]
+    fn code_has_neither_comments_nor_literals() {
+        let source = "let a = \"b | c\"; // d\nlet e = r#\"f\ng\"#;\n'h'";
+        assert_eq!(code(source), "let a = \"; \nlet e = \"\n;\n\"");
     }
 
     #[test]

@@ -5,14 +5,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Comment, Finding, Kind, Rule, comments, findings};
+use crate::{
+    Comment, Finding, Kind, RENAMED, Rule, code, comments, findings, parameters, renamed_file, words,
+};
 
 /// Offenders among a total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Number of offenders.
     pub offenders: usize,
-    /// Number of comments that the rule applies to.
+    /// Number of comments, closures or words that the rule applies to.
     pub total: usize,
 }
 
@@ -30,6 +32,8 @@ pub struct Report {
     docs: usize,
     files: usize,
     comments: usize,
+    closures: usize,
+    words: usize,
 }
 
 impl Report {
@@ -51,6 +55,8 @@ impl Report {
             Rule::TooShort => self.docs,
             Rule::FileOpening => self.files,
             Rule::Avoided => self.comments,
+            Rule::Element => self.closures,
+            Rule::Identifier => self.words,
         };
         Share { offenders, total }
     }
@@ -69,9 +75,36 @@ impl Report {
             return entries.iter().filter(|path| !is_skipped(path)).try_for_each(|path| self.visit(path));
         }
         if path.extension().is_some_and(|extension| extension == "rs") {
-            comments(&fs::read_to_string(path)?).iter().for_each(|comment| self.add(path, comment));
+            let source = fs::read_to_string(path)?;
+            comments(&source).iter().for_each(|comment| self.add(path, comment));
+            self.add_code(path, &code(&source));
         }
         Ok(())
+    }
+
+    fn add_code(&mut self, path: &Path, code: &str) {
+        let mut add =
+            |rule, line, message| self.findings.push((path.to_owned(), Finding { rule, line, message }));
+        for parameter in parameters(code) {
+            self.closures += 1;
+            if parameter.name == "it" {
+                add(Rule::Element, parameter.line, "|it| (use: the name of the element)".to_owned());
+            }
+        }
+        if !path.components().any(|part| part.as_os_str() == "tests") {
+            return;
+        }
+        if let Some(name) = path.file_stem().and_then(|stem| renamed_file(&stem.to_string_lossy())) {
+            add(Rule::Identifier, 1, format!("the file {name} (use: what it tests)"));
+        }
+        for word in words(code) {
+            self.words += 1;
+            let renamed = RENAMED.iter().find(|(renamed, _)| word.word == *renamed);
+            if let Some((renamed, instead)) = renamed {
+                let message = format!("{renamed:?} in `{}` (use: {instead})", word.identifier);
+                add(Rule::Identifier, word.line, message);
+            }
+        }
     }
 
     fn add(&mut self, path: &Path, comment: &Comment) {
@@ -94,6 +127,8 @@ impl fmt::Display for Report {
             (Rule::FileOpening, "files that introduce themselves with one"),
             (Rule::TooShort, "doc comments of fewer than three words"),
             (Rule::Avoided, "avoided words"),
+            (Rule::Element, "closures whose only parameter is `it`"),
+            (Rule::Identifier, "identifiers of tests with a word of the old language"),
         ];
         for (rule, _) in titles {
             self.offenders(rule).try_for_each(|offender| writeln!(f, "{offender}"))?;

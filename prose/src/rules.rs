@@ -66,6 +66,10 @@ pub enum Rule {
     TooShort,
     /// A comment uses no word of [`AVOIDED`].
     Avoided,
+    /// The only parameter of a closure names the element: it is not `it`.
+    Element,
+    /// An identifier of a test, or the name of its file, is not one of [`RENAMED`](crate::RENAMED).
+    Identifier,
 }
 
 /// A comment that breaks a rule.
