@@ -149,11 +149,11 @@ status! {
     /// End of a turn other than an answer.
     #[derive(ToSchema)]
     TurnEnd {
-        /// It failed.
+        /// The turn failed.
         Failed = "failed",
-        /// It completed with the outcome `partial`.
+        /// The turn completed with the outcome `partial`.
         Partial = "partial",
-        /// It completed with the outcome `declined`.
+        /// The turn completed with the outcome `declined`.
         Declined = "declined",
     }
 }

@@ -52,14 +52,14 @@ status! {
     /// HTTP methods with a body.
     #[derive(Default)]
     Method {
-        /// `POST`.
+        /// The method `POST`.
         #[default]
         Post = "POST",
-        /// `PUT`.
+        /// The method `PUT`.
         Put = "PUT",
-        /// `PATCH`.
+        /// The method `PATCH`.
         Patch = "PATCH",
-        /// `DELETE`.
+        /// The method `DELETE`.
         Delete = "DELETE",
     }
 }

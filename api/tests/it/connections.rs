@@ -44,7 +44,7 @@ async fn read_to_end(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn connections_that_are_held_make_room_for_others() {
+async fn held_connections_give_way_to_others() {
     for limits in [
         ConnectionLimits { max: 20, ..ConnectionLimits::default() },
         ConnectionLimits { max_per_address: 20, ..ConnectionLimits::default() },

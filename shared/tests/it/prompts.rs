@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 #[test]
 fn every_prompt_file_is_used() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/strategies");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../strategies/src");
     let mut read = 0;
     for strategy in strategies::all() {
         let Ok(files) = fs::read_dir(folder.join(strategy.name()).join("prompts")) else { continue };

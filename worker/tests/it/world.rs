@@ -260,11 +260,11 @@ fn untimed(outcome: Outcome) -> Outcome {
     }
 }
 
-fn chat(model: &str, hears: std::ops::Range<usize>) -> Request {
+fn chat(model: &str, range: std::ops::Range<usize>) -> Request {
     Request::Chat {
         model: model.to_owned(),
         system: "Be brief.".to_owned(),
-        context: hears,
+        context: range,
         summarised: false,
         tool_result_tokens: None,
         tool_servers: Vec::new(),

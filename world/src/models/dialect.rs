@@ -11,25 +11,25 @@ use super::{
 status! {
     /// Dialect of an endpoint, with its name in the configuration.
     Dialect {
-        /// OpenAI.
+        /// Endpoints of OpenAI.
         OpenAi = "openai",
-        /// Azure OpenAI.
+        /// Endpoints of Azure OpenAI.
         Azure = "azure",
         /// Anthropic's endpoint for OpenAI's clients, and proxies to it.
         Anthropic = "anthropic",
-        /// vLLM.
+        /// Endpoints of vLLM.
         Vllm = "vllm",
         /// The server of llama.cpp.
         LlamaCpp = "llama.cpp",
-        /// Ollama.
+        /// Endpoints of Ollama.
         Ollama = "ollama",
         /// Google's endpoint for OpenAI's clients, and proxies to it.
         Gemini = "gemini",
-        /// Mistral.
+        /// Endpoints of Mistral.
         Mistral = "mistral",
-        /// Groq.
+        /// Endpoints of Groq.
         Groq = "groq",
-        /// OpenRouter.
+        /// Endpoints of OpenRouter.
         OpenRouter = "openrouter",
         /// Any other endpoint: requests in the form that most endpoints take.
         Compatible = "compatible",

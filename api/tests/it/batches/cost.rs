@@ -203,9 +203,9 @@ async fn a_quote_counts_each_turn_of_a_thread_once() {
     assert_eq!(quoted().await, 5);
     // A turn that is partly copied and partly run is no measure of a whole one.
     let log = api.log_of(thread).await;
-    let half = log.iter().position(|event| event.kind() == "answered").unwrap();
+    let half = log.iter().position(|event| event.kind() == "asked").unwrap();
     let half = fork(json!({"at": half})).await;
-    assert_eq!(run_with_costs(&api, half).await, 1);
+    assert_eq!(run_with_costs(&api, half).await, 2);
     assert_eq!(quoted().await, 5);
 }
 

@@ -138,8 +138,8 @@ fn resource(uri: &Value) -> Result<Value, Value> {
             { "uri": "file:///b.png", "mimeType": "image/png", "blob": "AAAA" },
         ] })),
         Some("file:///huge") => Ok(json!({ "contents": [{ "uri": uri, "text": "x".repeat(3_000_000) }] })),
-        Some(room) if room.starts_with("file:///rooms/") => {
-            Ok(json!({ "contents": [{ "uri": uri, "text": format!("this is {room}") }] }))
+        Some(uri_part) if uri_part.starts_with("file:///rooms/") => {
+            Ok(json!({ "contents": [{ "uri": uri, "text": format!("this is {uri_part}") }] }))
         }
         _ => Err(json!({ "code": -32002, "message": format!("no resource {uri}") })),
     }

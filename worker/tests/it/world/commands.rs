@@ -140,7 +140,7 @@ async fn a_command_is_sent_once_with_its_key() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_refuses_is_heard_and_one_that_fails_leaves_a_doubt() {
+async fn an_endpoint_that_refuses_answers_and_one_that_fails_leaves_a_doubt() {
     let (url, received) = endpoint().await;
     let at = |status: u16| page(format!("{url}/{status}"));
     assert_eq!(output(call(at(422), "page").await), ToolOutput::Error("as you wish".to_owned()));

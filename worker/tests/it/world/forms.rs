@@ -179,7 +179,7 @@ async fn a_refusal_of_every_form_is_told_and_not_remembered() {
 }
 
 #[tokio::test]
-async fn a_refusal_within_the_stream_counts_until_a_word_was_heard() {
+async fn a_refusal_within_the_stream_counts_until_a_word_was_received() {
     let within = || json!({ "error": { "code": 400, "message": "no formats" } });
     let endpoint = Endpoint::serve([
         Answer::Stream(vec![within()]),

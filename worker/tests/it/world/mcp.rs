@@ -12,7 +12,7 @@ use super::{
     due, fault, live, nobody, perform, servers,
 };
 
-fn desk(server: Server) -> LiveWorld {
+fn world_with(server: Server) -> LiveWorld {
     live([], servers([("desk", server)]))
 }
 
@@ -53,7 +53,7 @@ async fn list(world: &LiveWorld, stage: &Stage) -> Response {
 async fn every_page_is_listed_by_name_with_what_repeating_does() {
     let mut server = server([]);
     server.tools.insert("send".to_owned(), safety(Safety::Idempotent));
-    let world = desk(server);
+    let world = world_with(server);
     let mut stage = Stage::default();
     let Response::Tools { tools } = list(&world, &stage).await else { panic!("tools were expected") };
     let shown: Vec<_> = tools.iter().map(|tool| (tool.name.as_str(), tool.safety)).collect();
@@ -80,7 +80,7 @@ async fn every_page_is_listed_by_name_with_what_repeating_does() {
 
 #[tokio::test]
 async fn a_call_carries_its_arguments_and_its_key() {
-    let world = desk(server([]));
+    let world = world_with(server([]));
     let Ok((Response::Output(ToolOutput::Ok(echoed)), _)) = call(&world, "echo", json!({ "at": 9 })).await
     else {
         panic!("an echo was expected")
@@ -92,7 +92,7 @@ async fn a_call_carries_its_arguments_and_its_key() {
 
 #[tokio::test]
 async fn whatever_a_tool_says_reaches_the_model() {
-    let world = desk(server([]));
+    let world = world_with(server([]));
     assert_eq!(error(&world, "fail", json!({})).await, "the room is taken");
     assert_eq!(error(&world, "protest", json!({})).await, "no such room");
     assert_eq!(
@@ -110,7 +110,7 @@ async fn whatever_a_tool_says_reaches_the_model() {
 
 #[tokio::test]
 async fn a_server_that_dies_leaves_a_doubt_and_is_started_again() {
-    let world = desk(server([]));
+    let world = world_with(server([]));
     let first = text(&world, "pid").await;
     assert_eq!(text(&world, "pid").await, first, "one connection serves all");
     let doubt = fault(call(&world, "die", json!({})).await);
@@ -121,14 +121,14 @@ async fn a_server_that_dies_leaves_a_doubt_and_is_started_again() {
 
 #[tokio::test]
 async fn many_who_come_at_once_share_one_connection() {
-    let world = desk(server([]));
+    let world = world_with(server([]));
     let pids = futures::future::join_all((0..8).map(|_| text(&world, "pid"))).await;
     assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
 }
 
 #[tokio::test]
 async fn silence_is_a_doubt_but_progress_is_not_silence() {
-    let world = desk(Server { call_timeout: Duration::from_millis(700), ..server([]) });
+    let world = world_with(Server { call_timeout: Duration::from_millis(700), ..server([]) });
     assert_eq!(text(&world, "work").await, "done");
     let silent = fault(call(&world, "hang", json!({})).await);
     assert_eq!(silent.kind, FaultKind::InDoubt { retry_after_ms: None });
@@ -139,7 +139,7 @@ async fn silence_is_a_doubt_but_progress_is_not_silence() {
 #[tokio::test]
 async fn a_child_sees_only_what_it_is_given() {
     let seen: BTreeMap<String, String> =
-        serde_json::from_str(&text(&desk(server([("GIVEN", "this")])), "env").await).unwrap();
+        serde_json::from_str(&text(&world_with(server([("GIVEN", "this")])), "env").await).unwrap();
     assert_eq!(seen["GIVEN"], "this");
     assert_eq!(seen.get("PATH"), std::env::var("PATH").ok().as_ref());
     // Cargo sets this variable for the test, so it serves as a secret of the parent process.
@@ -163,7 +163,7 @@ async fn a_server_that_cannot_be_reached_says_why() {
         (slow, "it did not respond within 300ms"),
     ];
     for (server, words) in cases {
-        let fault = fault(call(&desk(server), "look", json!({})).await);
+        let fault = fault(call(&world_with(server), "look", json!({})).await);
         assert!(fault.error.starts_with("cannot reach MCP server desk: "), "{fault:?}");
         assert!(fault.error.ends_with("; hint: check [mcp.desk] in turnfold.toml"), "{fault:?}");
         assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
@@ -186,7 +186,7 @@ async fn a_command_that_does_not_exist_is_reported_at_once() {
         (child("/etc/passwd", None), "the command \"/etc/passwd\" may not be executed"),
         (child("sh", Some("/no-such-folder")), "its folder /no-such-folder does not exist"),
     ] {
-        let fault = fault(call(&desk(server), "look", json!({})).await);
+        let fault = fault(call(&world_with(server), "look", json!({})).await);
         assert_eq!(fault.kind, FaultKind::Permanent);
         assert_eq!(
             fault.error,
@@ -201,7 +201,7 @@ async fn a_command_that_does_not_exist_is_reported_at_once() {
 async fn a_server_that_is_down_is_not_tried_once_for_each_who_waits() {
     let folder = tempfile::tempdir().unwrap();
     let tries = folder.path().join("tries");
-    let world = desk(shell(&format!("echo once >> {}; exit 1", tries.display())));
+    let world = world_with(shell(&format!("echo once >> {}; exit 1", tries.display())));
     let outcomes = futures::future::join_all((0..8).map(|_| call(&world, "look", json!({})))).await;
     assert!(outcomes.iter().all(|outcome| outcome == &outcomes[0]), "{outcomes:?}");
     // A server that ends at once may have ended because of the question for its protocol: it is started once more.
@@ -213,7 +213,7 @@ async fn a_server_that_is_down_is_not_tried_once_for_each_who_waits() {
 
 #[tokio::test]
 async fn an_unknown_server_is_the_operators_to_add() {
-    for (world, known) in [(desk(server([])), "desk"), (live([], nobody()), "none")] {
+    for (world, known) in [(world_with(server([])), "desk"), (live([], nobody()), "none")] {
         let request = Request::ListTools { server: "till".to_owned() };
         let fault = fault(perform(&world, &Stage::default(), &due(request)).await.0);
         assert_eq!(fault.kind, FaultKind::Permanent);
@@ -228,7 +228,7 @@ async fn an_unknown_server_is_the_operators_to_add() {
 
 #[tokio::test]
 async fn a_server_describes_itself_and_ends_when_it_is_let_go() {
-    let world = desk(server([]));
+    let world = world_with(server([]));
     let described = world.servers().describe("desk").await.unwrap();
     let name = "hand-made 0.1".to_owned();
     let instructions = Some("be kind".to_owned());
@@ -243,7 +243,7 @@ async fn a_server_describes_itself_and_ends_when_it_is_let_go() {
 /// note.
 #[tokio::test]
 async fn what_is_no_text_is_kept_beside_it() {
-    let world = desk(server([]));
+    let world = world_with(server([]));
     let kept = async |tool: &str| match call(&world, tool, json!({})).await {
         Ok((Response::OutputWithExtras { extras: kept, .. }, None)) => kept.content,
         other => panic!("{tool} gives more than words: {other:?}"),

@@ -41,7 +41,7 @@ async fn answer(headers: HeaderMap, Json(request): Json<Value>) -> Http {
     Json(json!({ "jsonrpc": "2.0", "id": id, field: value })).into_response()
 }
 
-fn desk(url: String, token: &str) -> LiveWorld {
+fn world_with(url: String, token: &str) -> LiveWorld {
     let headers = BTreeMap::from([("Authorization".to_owned(), SecretString::from(token))]);
     let seconds = Duration::from_secs;
     let transport = Transport::Http { url, headers };
@@ -72,7 +72,7 @@ async fn over_http_it_is_known_whether_a_call_may_have_happened() {
     let serving = tokio::spawn(async {
         axum::serve(listener, Router::new().route("/mcp", post(answer))).await.unwrap();
     });
-    let world = desk(url.clone(), TOKEN);
+    let world = world_with(url.clone(), TOKEN);
     let echo = Ok((Response::Output(ToolOutput::Ok("over HTTP".to_owned())), None));
     assert_eq!(call(&world, "echo").await, echo);
 
@@ -85,7 +85,7 @@ async fn over_http_it_is_known_whether_a_call_may_have_happened() {
     assert_eq!(crashed.kind, FaultKind::InDoubt { retry_after_ms: None }, "{crashed:?}");
     assert_eq!(call(&world, "echo").await, echo, "the server stays of use");
 
-    let locked = fault(call(&desk(url, "Bearer some-other-token"), "echo").await);
+    let locked = fault(call(&world_with(url, "Bearer some-other-token"), "echo").await);
     assert_eq!(locked.kind, FaultKind::Permanent, "{locked:?}");
     assert!(
         locked.error.contains("fix mcp.desk.headers") && !locked.error.contains("some-other"),
@@ -116,7 +116,7 @@ async fn the_address_is_never_told() {
         format!("http://{gone}/mcp?api_key='the-key-of-the-desk'#top"),
         format!("http://{there}/mcp?api_key=the-key-of-the-desk"),
     ] {
-        let fault = fault(call(&desk(url.clone(), TOKEN), "echo").await);
+        let fault = fault(call(&world_with(url.clone(), TOKEN), "echo").await);
         assert!(fault.error.contains("cannot reach MCP server desk"), "{url}: {fault:?}");
         assert!(!fault.error.contains("the-key-of-the-desk"), "{url}: {fault:?}");
     }
@@ -129,7 +129,7 @@ async fn a_server_that_lets_nobody_in_for_now_names_the_pause() {
     let later = || async { (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "3")]) };
     let app = Router::new().route("/mcp", post(later));
     tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    let away = fault(call(&desk(url, TOKEN), "echo").await);
+    let away = fault(call(&world_with(url, TOKEN), "echo").await);
     assert!(named(again(&away), 3_000), "{away:?}");
     assert!(away.error.contains("MCP server desk is rate limited (http status 503)"), "{away:?}");
 }

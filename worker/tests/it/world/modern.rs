@@ -214,7 +214,7 @@ async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_alo
 /// The timeout of a call is shorter than the total time of all calls run one after the other: waiting for a free place
 /// does not count.
 #[tokio::test]
-async fn whoever_finds_no_place_waits_and_loses_no_time() {
+async fn a_call_without_a_place_waits_and_loses_no_time() {
     let most = async |change: &dyn Fn(&mut Server)| {
         let mut server = child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]);
         server.call_timeout = Duration::from_millis(900);

@@ -30,7 +30,7 @@ fn notes(data: &std::path::Path) -> Server {
     server
 }
 
-fn desk(env: impl IntoIterator<Item = (&'static str, &'static str)>) -> LiveWorld {
+fn world_with(env: impl IntoIterator<Item = (&'static str, &'static str)>) -> LiveWorld {
     live([], servers([("desk", child::server(env))]))
 }
 
@@ -56,7 +56,7 @@ async fn described(world: &LiveWorld, server: &str) -> Description {
 
 #[tokio::test]
 async fn prompts_come_in_the_servers_order() {
-    let (response, _) = ask(&desk([(child::GENEROUS, "yes")]), list()).await.unwrap();
+    let (response, _) = ask(&world_with([(child::GENEROUS, "yes")]), list()).await.unwrap();
     let argument = |name: &str, description: &str, required| PromptArgument {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -69,13 +69,13 @@ async fn prompts_come_in_the_servers_order() {
     };
     let alpha = Prompt { name: "alpha".to_owned(), description: "seldom".to_owned(), arguments: Vec::new() };
     assert_eq!(response, Response::Prompts { prompts: vec![zeta, alpha] });
-    let none = ask(&desk([]), list()).await.unwrap().0;
+    let none = ask(&world_with([]), list()).await.unwrap().0;
     assert_eq!(none, Response::Prompts { prompts: Vec::new() }, "it does not say that it has any");
 }
 
 #[tokio::test]
 async fn a_prompt_is_filled_in_by_its_server() {
-    let world = desk([(child::GENEROUS, "yes")]);
+    let world = world_with([(child::GENEROUS, "yes")]);
     let (response, _) = ask(&world, get("zeta", &[("day", "today"), ("tone", "dry")])).await.unwrap();
     let messages = [
         Message::user(json!({ "day": "today", "tone": "dry" }).to_string()),
@@ -123,7 +123,7 @@ async fn a_real_server_fills_in_its_prompts() {
 
 #[tokio::test]
 async fn a_server_is_described_in_an_order_of_our_own() {
-    let world = desk([(child::GENEROUS, "yes")]);
+    let world = world_with([(child::GENEROUS, "yes")]);
     let one = described(&world, "desk").await;
     assert_eq!(
         one.text,
@@ -133,7 +133,7 @@ async fn a_server_is_described_in_an_order_of_our_own() {
     // Computed with `sha256sum`: its first 16 characters.
     assert_eq!(one.hash, "463186063ba9a05d");
     assert_eq!(described(&world, "desk").await, one);
-    let other = described(&desk([]), "desk").await;
+    let other = described(&world_with([]), "desk").await;
     assert!(!other.text.contains("Prompts") && other.hash != one.hash, "{other:?}");
 }
 
@@ -146,7 +146,7 @@ async fn tools_of(world: &LiveWorld) -> Vec<Tool> {
 
 #[tokio::test]
 async fn resources_are_read_with_a_tool_that_the_engine_adds() {
-    let world = desk([(child::GENEROUS, "yes")]);
+    let world = world_with([(child::GENEROUS, "yes")]);
     let tools = tools_of(&world).await;
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["asked_3_times", "look", "put", "read_resource", "send"]);
@@ -176,8 +176,8 @@ async fn resources_are_read_with_a_tool_that_the_engine_adds() {
         Response::OutputWithExtras { output, .. } => output,
         other => panic!("an output was expected: {other:?}"),
     };
-    let room = output(read(json!({ "uri": "file:///rooms/9" })).await);
-    assert_eq!(room, ToolOutput::Ok("[resource file:///rooms/9]\nthis is file:///rooms/9".to_owned()));
+    let resource = output(read(json!({ "uri": "file:///rooms/9" })).await);
+    assert_eq!(resource, ToolOutput::Ok("[resource file:///rooms/9]\nthis is file:///rooms/9".to_owned()));
     let ToolOutput::Ok(huge) = output(read(json!({ "uri": "file:///huge" })).await) else {
         panic!("a cut text was expected")
     };
@@ -191,7 +191,7 @@ async fn resources_are_read_with_a_tool_that_the_engine_adds() {
 
 #[tokio::test]
 async fn a_server_without_resources_has_only_its_own_tools() {
-    let names: Vec<String> = tools_of(&desk([])).await.into_iter().map(|tool| tool.name).collect();
+    let names: Vec<String> = tools_of(&world_with([])).await.into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["asked_3_times", "look", "put", "send"]);
     let mut server = child::server([(child::GENEROUS, "yes")]);
     server.tool_filter.deny.insert("read_resource".to_owned());

@@ -33,10 +33,10 @@ async fn shaped(answer: Answer, structured: Structured) -> Result<Reply, Fault> 
 
 /// Returns the result of one answer to a request that offers a tool.
 async fn offered(answer: Answer, messages: Vec<Message>) -> Result<Reply, Fault> {
-    let hears = 0..messages.len();
+    let range = 0..messages.len();
     let mut stage = Stage::hearing(messages);
     stage.tool_servers.insert("time".to_owned(), vec![tool("get_current_time")]);
-    let mut request = chat("local/smollm2", hears);
+    let mut request = chat("local/smollm2", range);
     if let Request::Chat { tool_servers, .. } = &mut request {
         tool_servers.push("time".to_owned());
     }

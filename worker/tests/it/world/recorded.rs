@@ -186,10 +186,10 @@ async fn crashes_do_not_change_what_is_said() {
     let without = |log: Vec<Event>| {
         log.into_iter().filter(|event| !matches!(event, Event::Attempted(_))).collect::<Vec<_>>()
     };
-    let calm = run(&world, Crashes::Never).await;
-    let wild = run(&world, Crashes::Over(0)).await;
-    assert_eq!(wild.len(), calm.len() + 2, "both turns have had their crash");
-    assert_eq!(transcript(&without(wild)), transcript(&without(calm)));
+    let undisturbed = run(&world, Crashes::Never).await;
+    let disturbed = run(&world, Crashes::Over(0)).await;
+    assert_eq!(disturbed.len(), undisturbed.len() + 2, "both turns have had their crash");
+    assert_eq!(transcript(&without(disturbed)), transcript(&without(undisturbed)));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use world::{LiveWorld, RequestContext, Session, World};
 
 use super::{Outcome, Pad, Stage, again, child, due, live, servers};
 
-fn desk(max_sessions: usize, idle_timeout: Duration) -> LiveWorld {
+fn world_with(max_sessions: usize, idle_timeout: Duration) -> LiveWorld {
     let mut server = child::server([]);
     server.session = Session::Thread { max_sessions, idle_timeout };
     live([], servers([("desk", server)]))
@@ -39,7 +39,7 @@ async fn call(world: &LiveWorld, thread: u128, tool: &str) -> Option<(String, St
 
 #[tokio::test]
 async fn a_thread_stays_with_its_own_process_until_that_dies() {
-    let world = desk(8, LONG);
+    let world = world_with(8, LONG);
     let first = call(&world, 1, "pid").await;
     let other = call(&world, 2, "pid").await;
     assert!(first.is_some() && first != other, "each thread has its own: {first:?}");
@@ -54,7 +54,7 @@ async fn a_thread_stays_with_its_own_process_until_that_dies() {
 
 #[tokio::test]
 async fn of_too_many_the_one_that_was_idle_longest_ends() {
-    let world = desk(2, LONG);
+    let world = world_with(2, LONG);
     let (first, second) = (call(&world, 1, "pid").await, call(&world, 2, "pid").await);
     assert_eq!(call(&world, 1, "pid").await, first);
     call(&world, 3, "pid").await.unwrap();
@@ -68,7 +68,7 @@ async fn of_too_many_the_one_that_was_idle_longest_ends() {
 }
 
 #[tokio::test]
-async fn whoever_finds_no_session_in_time_says_so() {
+async fn a_call_without_a_session_in_time_fails_with_the_reason() {
     let mut server = child::server([]);
     server.session = Session::Thread { max_sessions: 1, idle_timeout: LONG };
     // Each progress notification restarts the timeout.
@@ -83,7 +83,7 @@ async fn whoever_finds_no_session_in_time_says_so() {
 
 #[tokio::test]
 async fn an_idle_session_ends_by_itself() {
-    let world = desk(8, Duration::from_millis(400));
+    let world = world_with(8, Duration::from_millis(400));
     let (pid, _) = call(&world, 1, "pid").await.unwrap();
     // A session with a running call is not idle; an exited server process is also removed.
     assert!(call(&world, 1, "work").await.is_some());

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Returns the server `desk` with filters for the nodes `plan` and `act` of this strategy.
-fn desk() -> Server {
+fn filtered_server() -> Server {
     let mut server = child::server([]);
     let sight = |allow: Option<&[&str]>, deny: &[&str]| ToolFilter {
         allow: allow.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
@@ -43,11 +43,11 @@ async fn seen(world: &LiveWorld) -> Stage {
 
 #[tokio::test]
 async fn a_strategy_has_the_tools_that_one_of_its_named_nodes_may_see() {
-    let world = live([], servers([("desk", desk())]));
+    let world = live([], servers([("desk", filtered_server())]));
     let stage = seen(&world).await;
     let names: Vec<&str> = stage.tool_servers["desk"].iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["look"]);
-    let mut elsewhere = desk();
+    let mut elsewhere = filtered_server();
     elsewhere.node_tool_filters =
         [("other".to_owned(), elsewhere.node_tool_filters["strategy"].clone())].into();
     let world = live([], servers([("desk", elsewhere)]));
@@ -67,7 +67,7 @@ async fn a_node_is_offered_only_what_it_may_see() {
     };
     let endpoint = Endpoint::serve([answers(), answers(), answers()]).await;
     let provider = provider(&endpoint.base_url, Duration::from_secs(20));
-    let world = live([("local", provider)], servers([("desk", desk())]));
+    let world = live([("local", provider)], servers([("desk", filtered_server())]));
     let stage = seen(&world).await;
     for node in ["plan", "act", "call"] {
         let mut request = chat("local/m", 0..0);
@@ -85,7 +85,7 @@ async fn a_node_is_offered_only_what_it_may_see() {
 
 #[tokio::test]
 async fn what_a_node_may_not_see_it_may_not_call() {
-    let world = live([], servers([("desk", desk())]));
+    let world = live([], servers([("desk", filtered_server())]));
     let stage = Stage::default();
     for (node, tool, is_called) in [
         ("plan", "look", false),
