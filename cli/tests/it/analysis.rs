@@ -84,7 +84,7 @@ fn a_decision_is_explained() {
     assert_eq!(run(folder.path(), &["thread", "why", &id]).1["status"], "idle");
     let (exit, printed) = run(folder.path(), &["thread", "why", &id, "--at", "99"]);
     assert!(
-        exit == 2 && printed.as_str().unwrap().contains("the thread has no event 99: its last event is 27"),
+        exit == 2 && printed.as_str().unwrap().contains("event 99 does not exist yet: the last event is 27"),
         "{printed}"
     );
     assert_eq!(
