@@ -5,9 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use queue::clock;
 use serde_json::{Value, json};
 use shared::{Event, rerun};
-use store::{Head, Store, ThreadId};
+use store::{Store, ThreadId};
+use threads::{ImportedEvent, StrategyRegistry};
 
 use crate::engine::{fixtures, turnfold};
 
@@ -41,7 +43,14 @@ fn log(strategy: &str, name: &str) -> Vec<Event> {
 
 async fn keep(store: &Store, log: &[Event]) -> (ThreadId, String) {
     let id = uuid::Uuid::now_v7();
-    store.append(&Head::start(id), log, None).await.unwrap();
+    let imported = |event: &Event| ImportedEvent {
+        at: clock::now(),
+        kind: event.kind().to_owned(),
+        payload: event.payload().unwrap(),
+    };
+    let log = log.iter().map(imported).collect();
+    let strategies = StrategyRegistry::new(strategies::all());
+    threads::import_thread(store, &strategies, id, log, Vec::new()).await.unwrap();
     (id, id.to_string())
 }
 
