@@ -12,7 +12,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
 };
@@ -31,8 +31,12 @@ use crate::server::problem::{ApiError, Kind};
 /// Maximum number of bytes in a form other than the file.
 const OTHER_MAX: usize = 256 << 10;
 
-/// Maximum number of bytes passed on at once.
+/// Maximum number of bytes of a file passed on at once.
 const PIECE: usize = 64 << 10;
+
+/// Maximum number of bytes passed on at once before the file begins. The parser takes a piece for each name and each value of a
+/// field, so bytes of a file that is already here count as other bytes until its first piece is read.
+const FIRST_PIECE: usize = 4 << 10;
 
 /// A multipart form.
 pub(crate) struct Form {
@@ -91,18 +95,33 @@ impl Part<'_> {
     /// Returns the next piece of the file, which has a limit of its own.
     pub(super) async fn piece_of_file(&mut self) -> Result<Option<Bytes>, ApiError> {
         let piece = self.piece().await?;
-        self.other.0.store(0, Ordering::Relaxed);
+        self.other.0.bytes.store(0, Ordering::Relaxed);
+        self.other.0.file_began.store(true, Ordering::Relaxed);
         Ok(piece)
     }
 }
 
 /// Number of bytes received since the last piece of the file.
 #[derive(Clone, Default)]
-struct OtherBytes(Arc<AtomicUsize>);
+struct OtherBytes(Arc<Received>);
+
+#[derive(Default)]
+struct Received {
+    bytes: AtomicUsize,
+    file_began: AtomicBool,
+}
 
 impl OtherBytes {
     fn is_too_much(&self) -> bool {
-        OTHER_MAX < self.0.load(Ordering::Relaxed)
+        OTHER_MAX < self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts the next bytes to pass on, of those that are left, and returns their number.
+    fn count_piece(&self, left: usize) -> usize {
+        let most = if self.0.file_began.load(Ordering::Relaxed) { PIECE } else { FIRST_PIECE };
+        let size = most.min(left);
+        self.0.bytes.fetch_add(size, Ordering::Relaxed);
+        size
     }
 
     fn problem(&self, error: &MultipartError) -> ApiError {
@@ -146,9 +165,8 @@ impl Stream for Pieces {
                 None => return Poll::Ready(None),
             }
         }
-        let size = PIECE.min(self.left.len());
+        let size = self.other.count_piece(self.left.len());
         let piece = self.left.split_to(size);
-        self.other.0.fetch_add(size, Ordering::Relaxed);
         self.pause_next = true;
         Poll::Ready(Some(Ok(piece)))
     }

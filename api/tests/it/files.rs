@@ -229,3 +229,25 @@ async fn files_and_batches_of_another_tenant_do_not_exist() {
         assert_eq!(test.api.send(with(get(path), "acme")).await.json()["data"].as_array().unwrap().len(), 1);
     }
 }
+
+/// All bytes of the form are there at once, and the fields precede the file.
+#[tokio::test]
+async fn bytes_of_a_file_that_arrive_with_the_fields_are_no_other_bytes() {
+    let test = BatchTest::idle(|_| ()).await;
+    let fields =
+        [("purpose", "batch"), ("expires_after[anchor]", "created_at"), ("expires_after[seconds]", "3600")];
+    let part = |(name, value): (&str, &str)| {
+        format!("--x-x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let mut body = fields.map(part).concat();
+    body += "--x-x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"lines.jsonl\"\r\n\r\n";
+    body += &"x".repeat(4 << 20);
+    body += "\r\n--x-x--\r\n";
+    let upload = Request::post("/v1/files")
+        .header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x")
+        .body(Body::from(body))
+        .unwrap();
+    let reply = test.api.send(upload).await;
+    assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+    assert_eq!(reply.json()["bytes"], 4 << 20);
+}
