@@ -465,6 +465,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/holds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List holds
+         * @description Returns all holds, newest first; to a tenant, those on its threads.
+         */
+        get: operations["list_holds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/inbox": {
         parameters: {
             query?: never;
@@ -897,7 +917,11 @@ export interface paths {
         get: operations["get_thread"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a thread
+         * @description Deletes the thread with its turns and events. Refused while it is busy, waits for an answer, has a queued turn or is under a hold.
+         */
+        delete: operations["delete_thread"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1057,6 +1081,30 @@ export interface paths {
          */
         post: operations["fork_thread"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/threads/{id}/hold": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Protect a thread from deletion
+         * @description Returns the hold in effect: an earlier one is not replaced.
+         */
+        put: operations["hold_thread"];
+        post?: never;
+        /**
+         * Release a thread from its hold
+         * @description Returns the hold that was ended.
+         */
+        delete: operations["release_thread"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1626,7 +1674,7 @@ export interface components {
             response?: components["schemas"]["ResultResponse"] | null;
         };
         /**
-         * @description Status of a batch.
+         * @description Status of a batch; the names are OpenAI's.
          * @enum {string}
          */
         BatchStatus: "validating" | "failed" | "in_progress" | "finalizing" | "completed" | "expired" | "cancelling" | "cancelled";
@@ -1871,6 +1919,24 @@ export interface components {
             id: string;
             /** @description Type of the object, always `file`. */
             object: string;
+        };
+        /** @description A thread that was deleted. */
+        DeletedThread: {
+            /**
+             * Format: int64
+             * @description Number of events deleted with it.
+             */
+            events: number;
+            /**
+             * Format: uuid
+             * @description Id of the thread.
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description Number of turns deleted with it.
+             */
+            turns: number;
         };
         /** @description A delivery of one event to one webhook. */
         Delivery: {
@@ -2247,6 +2313,20 @@ export interface components {
             prompts?: {
                 [key: string]: string;
             };
+        };
+        /** @description A hold on a thread. */
+        Hold: {
+            /** @description Time of the hold (RFC 3339). */
+            at: string;
+            /** @description User who placed it. */
+            by: string;
+            /** @description Reason of the hold. */
+            reason: string;
+            /**
+             * Format: uuid
+             * @description Id of the thread.
+             */
+            thread_id: string;
         };
         /** @description A question in the format of agent inboxes. */
         HumanInterrupt: {
@@ -2727,6 +2807,14 @@ export interface components {
          * @example echo hello
          */
         NewContent: string | unknown[];
+        /** @description Request to protect a thread from deletion. */
+        NewHold: {
+            /**
+             * @description Reason, for those who want to release the thread.
+             * @example a lawsuit
+             */
+            reason: string;
+        };
         /**
          * @description Request to create a key.
          * @example {
@@ -3013,7 +3101,7 @@ export interface components {
             running: number;
         };
         /**
-         * @description Outcome of a completed turn.
+         * @description Outcome of a completed turn, ordered from best to worst.
          * @enum {string}
          */
         Outcome: "answered" | "partial" | "declined";
@@ -3096,6 +3184,25 @@ export interface components {
                  * @description Id of the webhook.
                  */
                 webhook_id: string;
+            }[];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
+        };
+        /** @description One page of a list. */
+        Page_Hold: {
+            /** @description The items of this page. */
+            data: {
+                /** @description Time of the hold (RFC 3339). */
+                at: string;
+                /** @description User who placed it. */
+                by: string;
+                /** @description Reason of the hold. */
+                reason: string;
+                /**
+                 * Format: uuid
+                 * @description Id of the thread.
+                 */
+                thread_id: string;
             }[];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
@@ -3798,6 +3905,28 @@ export interface components {
          * @enum {string}
          */
         Rerun: "failed" | "expired" | "partial" | "declined";
+        /** @description Error of a line of a batch. */
+        ResultError: {
+            /** @description Kind of error, for programs. */
+            code: string;
+            /** @description Explanation for people. */
+            message: string;
+        };
+        /** @description Response to a line of a batch. */
+        ResultResponse: {
+            /** @description Body of the response. */
+            body: unknown;
+            /**
+             * Format: uuid
+             * @description Id of the turn.
+             */
+            request_id: string;
+            /**
+             * Format: int32
+             * @description HTTP status of the response.
+             */
+            status_code: number;
+        };
         /**
          * @description Number of lines that a resume request would run again. Zero if the batch is still open, was cancelled before all lines
          *     were validated, or has lost its file.
@@ -3823,28 +3952,6 @@ export interface components {
              * @description Lines run again by `{"only": "partial"}`.
              */
             partial: number;
-        };
-        /** @description Error of a line of a batch. */
-        ResultError: {
-            /** @description Kind of error, for programs. */
-            code: string;
-            /** @description Explanation for people. */
-            message: string;
-        };
-        /** @description Response to a line of a batch. */
-        ResultResponse: {
-            /** @description Body of the response. */
-            body: unknown;
-            /**
-             * Format: uuid
-             * @description Id of the turn.
-             */
-            request_id: string;
-            /**
-             * Format: int32
-             * @description HTTP status of the response.
-             */
-            status_code: number;
         };
         /** @description Request to resume a batch. */
         ResumeBatch: {
@@ -6021,6 +6128,62 @@ export interface operations {
             };
         };
     };
+    list_holds: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All holds. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Hold"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_inbox: {
         parameters: {
             query?: {
@@ -7789,6 +7952,83 @@ export interface operations {
             };
         };
     };
+    delete_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was deleted. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedThread"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread must stay. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     answer_thread: {
         parameters: {
             query?: {
@@ -8359,6 +8599,155 @@ export interface operations {
             };
             /** @description Too many turns are queued; retry after `Retry-After`. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    hold_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewHold"];
+            };
+        };
+        responses: {
+            /** @description The hold. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Hold"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The reason is empty. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    release_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The hold that was ended. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Hold"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread is not held. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
