@@ -22,7 +22,9 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-pub use self::fixture::{FixtureRun, first_turn, fixtures, in_doubt, only_the_world_acts, read, run_fixture};
+pub use self::fixture::{
+    FixtureRun, answered_at_once, first_turn, fixtures, in_doubt, only_the_world_acts, read, run_fixture,
+};
 use crate::{Backoff, RequestAdmission, StepRunner, WorkerConfig};
 use world::{Outcome, RequestContext, World};
 

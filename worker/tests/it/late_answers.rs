@@ -22,7 +22,7 @@ use tokio::{
 };
 use worker::{
     StepOutcome, StepRunner,
-    testing::{backends, first_turn, fixtures, read, steps, submit},
+    testing::{answered_at_once, backends, first_turn, fixtures, read, steps, submit},
 };
 use world::{Outcome, RecordedWorld, RequestContext, World};
 
@@ -133,18 +133,6 @@ impl Stopped {
 
     async fn is_enqueued(&self) -> bool {
         self.backends.queue.list(10).await.unwrap().iter().any(|entry| entry.thread == self.thread)
-    }
-}
-
-/// Replaces the doubt of the fixture by an answer.
-pub(crate) fn answered_at_once(event: Event) -> Option<Event> {
-    match event {
-        Event::InDoubt(doubt) => {
-            let response = Response::Output(ToolOutput::Ok("cancelled e1".to_owned()));
-            Some(Answered { slot: doubt.slot, response, usage: None, extras: None }.into())
-        }
-        Event::Reconciled(_) => None,
-        other => Some(other),
     }
 }
 

@@ -17,7 +17,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-#[path = "../../../../worker/tests/it/world/strictness.rs"]
+#[path = "../../../../world/tests/it/world/strictness.rs"]
 mod strictness;
 
 /// The reply to requests of a given form. If several rules match, the first one applies.

@@ -27,12 +27,11 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 use worker::{
     StepOutcome,
-    testing::{backends, first_turn, fixtures, read, steps, submit},
+    testing::{answered_at_once, backends, first_turn, fixtures, read, steps, submit},
 };
 use world::{LiveWorld, Outcome, RecordedWorld, RequestContext, Server, World};
 
 use super::{Stage, child, live, mcp_misbehaviour::calling, perform, servers};
-use crate::late_answers::answered_at_once;
 
 /// Environment variable with the folder of the server's tasks: it keeps them, whichever of its processes is asked.
 const AS_SERVER: &str = "TURNFOLD_TEST_TASK_SERVER";
