@@ -11,8 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use shared::{
-    Answered, DynThread, Event, Fault, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput,
-    Verdict,
+    DynThread, Event, Fault, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput, Verdict,
 };
 use store::ThreadId;
 use threads::{Backends, StrategyRegistry, ThreadLog};
