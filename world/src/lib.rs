@@ -10,7 +10,7 @@
 //! ```
 //!
 //! **Invariant:** nothing here retries. A retry is an event, so the log decides on it: every failure comes back as a
-//! [`Fault`] that says whether it can be retried.
+//! [`Fault`](shared::Fault) that says whether it can be retried.
 
 mod argument_check;
 mod attachments;
