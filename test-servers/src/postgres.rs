@@ -1,8 +1,8 @@
 //! PostgreSQL for tests: a private server, or a database on the server that a test run shares.
 
-use std::fs;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use crate::account::Account;
 use crate::install::{self, Program};
-use crate::parts::{made, run};
 use crate::postgres_wire::query;
 use crate::server::Server;
 use crate::{process, shared};
@@ -87,7 +86,7 @@ impl Postgres {
     pub fn start() -> Self {
         let (programs, server) = (Programs::find(), Server::new("postgres"));
         programs.account.own(server.folder());
-        programs.create_cluster(&server.folder().join("data"));
+        server.prepare(programs.initdb(server.folder(), &server.folder().join("data")));
         let kind = Kind::Private { server, programs };
         let mut this = Self { server: kind, name: DATABASE.to_owned(), others: Mutex::default() };
         this.launch();
@@ -319,24 +318,7 @@ impl Programs {
         Self { folder, account: Account::for_postgres() }
     }
 
-    /// Creates a cluster in `data`, the folder of which belongs to the account: a copy of the first one that was created for
-    /// this target folder. `initdb` costs a second of CPU time, a copy a tenth.
-    fn create_cluster(&self, data: &Path) {
-        let copy = |from: &Path, to: &Path| run(Command::new("cp").arg("-a").args([from, to]));
-        let (path, (major, minor)) =
-            (self.folder.display().to_string(), install::version(&self.folder.join("postgres")));
-        let first = made("initdb", &[(&path, &format!("{major}.{minor}"))], |folder| {
-            run(&mut self.initdb(data))?;
-            fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-            copy(data, &folder.join("data"))
-        });
-        if !data.join("PG_VERSION").is_file() {
-            copy(&first.join("data/."), data).expect("failed to copy a cluster");
-        }
-    }
-
-    fn initdb(&self, data: &Path) -> Command {
-        let folder = data.parent().expect("a folder in the folder of a server");
+    fn initdb(&self, folder: &Path, data: &Path) -> Command {
         let mut initdb = process::mortal(&self.folder.join("initdb"), self.account, folder);
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
         initdb.arg("--pgdata").arg(data);
@@ -359,7 +341,15 @@ impl Programs {
 static SHARED_PORT: LazyLock<u16> = LazyLock::new(|| {
     let programs = Programs::find();
     let command = |data: &Path, port: u16| {
-        programs.create_cluster(data);
+        let mut initdb = programs.initdb(data, data);
+        let log = File::create(data.with_file_name("initdb.log")).expect("failed to open a log");
+        initdb.stdout(Stdio::null()).stderr(log);
+        let status = process::start(initdb).wait().expect("failed to wait for a child");
+        assert!(
+            status.success(),
+            "failed to run initdb: {status}; see {}",
+            data.with_file_name("initdb.log").display()
+        );
         programs.postgres(data, port, &SHARED)
     };
     shared::port(SHARED_NAME, programs.account, command, is_ready)

@@ -134,6 +134,7 @@ async fn data_of_another_tenant_does_not_exist() {
             let body = match path.rsplit('/').next().unwrap() {
                 "answer" => Some(json!({"text": "yes"})),
                 "fork" => Some(json!({})),
+                "hold" if method == "put" => Some(json!({"reason": "a lawsuit"})),
                 "reconcile" => Some(json!({"slot": 0, "verdict": "did_not_happen"})),
                 "{thread_id}" if method == "post" => Some(json!({"type": "accept"})),
                 _ => None,

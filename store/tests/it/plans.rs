@@ -18,8 +18,8 @@ use test_servers::Postgres;
 use uuid::Uuid;
 
 /// Number of lines in a batch. A statement that scans the batch for every page reads each line forty times.
-const LINES: u64 = 1000;
-const PAGE: u64 = 25;
+const LINES: u64 = 2000;
+const PAGE: u64 = 50;
 
 const OWNER: &str = "owner";
 const TENANT: &str = "default";
