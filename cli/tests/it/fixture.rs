@@ -48,6 +48,8 @@ async fn keep(store: &Store, log: &[Event]) -> (ThreadId, String) {
         kind: event.kind().to_owned(),
         payload: event.payload().unwrap(),
     };
+    let mut log = log.to_vec();
+    threads::rename_turns(&mut log);
     let log = log.iter().map(imported).collect();
     let strategies = StrategyRegistry::new(strategies::all());
     threads::import_thread(store, &strategies, id, log, Vec::new()).await.unwrap();
