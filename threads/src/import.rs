@@ -29,9 +29,8 @@ pub async fn import_thread(
     log: Vec<ImportedEvent>,
     attachments: Vec<AttachmentContent>,
 ) -> Result<Head, Error> {
-    let new = new_thread(strategies, thread, log)?;
-    let head = new.1;
-    store.insert_thread(new.0, attachments).await?;
+    let (new, head) = new_thread(strategies, thread, log)?;
+    store.insert_thread(new, attachments).await?;
     Ok(head)
 }
 
