@@ -215,7 +215,7 @@ debug = "line-tables-only"
 [profile.dev.package."*"]
 debug = false
 [profile.dev.package.libsqlite3-sys]
-opt-level = 2
+opt-level = 1
 [profile.dev.package.serde_json]
 opt-level = 1
 [profile.dev.package.sha2]
