@@ -10,9 +10,9 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::server::{
-    auth::{Operator, Principal},
     extract::Query,
     pagination::whole,
+    principal::{Operator, Principal},
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
 };

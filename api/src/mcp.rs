@@ -10,9 +10,9 @@ use shared::{Prompt, Safety, Tool, diff_tools};
 use store::{McpOffer, McpServerRecord, Pin};
 
 use crate::server::{
-    auth::{Actor, Operator},
     extract::{Body, Path},
     pagination::whole,
+    principal::{Actor, Operator},
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
 };

@@ -8,9 +8,9 @@ use store::Pause;
 
 use crate::{
     server::{
-        auth::{Actor, Principal},
         extract::{Body, Path},
         pagination::whole,
+        principal::{Actor, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
         tenant_rules::Submitter,

@@ -6,9 +6,9 @@ use shared::{Edge, Graph};
 
 use crate::{
     server::{
-        auth::Principal,
         extract::Path,
         pagination::whole,
+        principal::Principal,
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },

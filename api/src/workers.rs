@@ -5,7 +5,7 @@ use axum::{Json, extract::State};
 use queue::clock::{self, rfc3339};
 use store::WorkerRecord;
 
-use crate::server::{auth::Operator, pagination::whole, problem::ApiError, state::SharedState};
+use crate::server::{pagination::whole, principal::Operator, problem::ApiError, state::SharedState};
 
 /// List workers
 ///

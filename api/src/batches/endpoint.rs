@@ -11,8 +11,8 @@ use crate::{
         to_turn::{ChatRequest, ResponseMode},
     },
     server::{
-        auth::Actor,
         extract::deserialize,
+        principal::Actor,
         problem::{ApiError, Kind},
         state::AppState,
         tenant_rules::Submitter,

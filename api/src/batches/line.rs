@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     server::{
-        auth::Actor,
+        principal::Actor,
         problem::{ApiError, Kind},
         state::AppState,
         tenant_rules::Submitter,

@@ -3,8 +3,8 @@
 use store::batches::Batch;
 
 use crate::server::{
-    auth::Principal,
     openai_ids::{batch_id, batch_name},
+    principal::Principal,
     problem::{ApiError, Kind},
     state::AppState,
 };

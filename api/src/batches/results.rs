@@ -14,8 +14,8 @@ use utoipa::IntoParams;
 
 use super::lookup::find;
 use crate::server::{
-    auth::Principal,
     extract::{Path, Query},
+    principal::Principal,
     problem::{ApiError, Kind},
     state::SharedState,
 };

@@ -28,11 +28,11 @@ use super::{
 use crate::{
     files::lookup::{find_file, retention, unknown_file},
     server::{
-        auth::{Actor, Principal},
         bounds,
         extract::{Attempt, Body, IdempotencyKey, MaybeBody, Path, Query},
         openai_ids::{batch_id, file_id},
         pagination::{limit, openai_list, page},
+        principal::{Actor, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },

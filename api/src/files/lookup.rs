@@ -4,8 +4,8 @@ use api_types::ExpiresAfter;
 use store::batches::File;
 
 use crate::server::{
-    auth::Principal,
     openai_ids::file_id,
+    principal::Principal,
     problem::{ApiError, Kind},
     state::AppState,
 };

@@ -22,10 +22,10 @@ use super::{
     multipart::{Form, Part},
 };
 use crate::server::{
-    auth::Principal,
     extract::{Path, Query, SameSite},
     openai_ids::{file_id, file_name, seconds},
     pagination::{LIMIT_MAX, limit, openai_list, page},
+    principal::Principal,
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
 };

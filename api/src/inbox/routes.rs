@@ -15,12 +15,12 @@ use uuid::Uuid;
 
 use super::action::{InboxAction, accepted_answers, action};
 use crate::{
-    logs::{folded_log::Folded, lookup::find_thread},
+    logs::{folded::Folded, lookup::find_thread},
     server::{
-        auth::{Actor, Principal},
         extract::{Body, IdempotencyKey, Path, Query},
         openai_ids::{batch_id, batch_name},
         pagination::{limit, page},
+        principal::{Actor, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },

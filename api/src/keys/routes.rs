@@ -14,10 +14,10 @@ use utoipa::IntoParams;
 
 use super::view;
 use crate::server::{
-    auth::{Actor, Principal},
     extract::{Body, MaybeBody, Path, Query},
     issued_keys::NewSecret,
     pagination::{limit, page},
+    principal::{Actor, Principal},
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
 };

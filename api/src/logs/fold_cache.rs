@@ -11,7 +11,7 @@ use std::{
 
 use store::ThreadId;
 
-use super::folded_log::Folded;
+use super::folded::Folded;
 
 /// Least number of events of a fold that is kept. Fewer are read again within a millisecond.
 const MIN_EVENTS: u64 = 64;

@@ -2,7 +2,7 @@
 
 use store::ThreadId;
 
-use crate::server::{auth::Principal, problem::ApiError, state::AppState};
+use crate::server::{principal::Principal, problem::ApiError, state::AppState};
 
 /// Returns the row of a thread. A thread of another tenant does not exist.
 pub(crate) async fn find_thread(

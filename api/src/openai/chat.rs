@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     server::{
-        auth::{Actor, Principal},
         extract::{Attempt, Body, IdempotencyKey},
+        principal::{Actor, Principal},
         problem::{ApiError, Kind},
         state::SharedState,
     },

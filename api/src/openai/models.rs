@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 use super::model_names::{OWNER, find_model, model, strategy};
 use crate::{
     server::{
-        auth::Principal,
         extract::Path,
         openai_ids::seconds,
+        principal::Principal,
         problem::ApiError,
         state::{AppState, SharedState},
     },

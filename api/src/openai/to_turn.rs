@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     server::{
-        auth::{Actor, Principal, USER_MAX},
         extract::deserialize,
+        principal::{Actor, Principal, USER_MAX},
         problem::{ApiError, Kind},
         state::AppState,
         tenant_rules::Submitter,

@@ -12,7 +12,7 @@ use axum::{
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::openapi_page::protect;
-use crate::server::{auth::Principal, problem::ApiError, state::AppState};
+use crate::server::{principal::Principal, problem::ApiError, state::AppState};
 
 type Routes = UtoipaMethodRouter<Arc<AppState>>;
 

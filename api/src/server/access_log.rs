@@ -13,7 +13,7 @@ use axum::{
 use tokio::time::Instant;
 use tracing::{Level, enabled, info};
 
-use super::auth::Principal;
+use super::principal::Principal;
 
 /// Place in which authentication leaves the principal of a request for the access log.
 #[derive(Clone, Default)]

@@ -9,8 +9,8 @@ use axum::{
 use metrics::metrics;
 
 use super::{
-    auth::Operator,
     measurement,
+    principal::Operator,
     problem::{ApiError, Kind},
     state::SharedState,
 };

@@ -10,10 +10,7 @@ use std::{sync::Arc, time::Duration};
 use api_types::WorkerStatus;
 use metrics::metrics;
 use queue::clock;
-use tokio::{
-    sync::Mutex,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::{problem::ApiError, state::AppState};
@@ -28,16 +25,12 @@ const MAX_PART: u32 = 20;
 /// Time for which a reader of metrics waits for a measurement.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Earliest time of the next measurement.
-#[derive(Default)]
-pub(crate) struct Measurement(Mutex<Option<Instant>>);
-
 /// Refreshes the gauges if they are old. Returns within a second; a longer measurement continues.
 pub(crate) async fn refresh(app: &Arc<AppState>) {
     let app = Arc::clone(app);
     let measured = tokio::spawn(async move {
         // While another reader measures, there is nothing to do.
-        let Ok(mut next) = app.measurement.0.try_lock() else { return };
+        let Ok(mut next) = app.next_measurement.try_lock() else { return };
         let began = Instant::now();
         if next.is_some_and(|at| began < at) {
             return;

@@ -19,6 +19,7 @@ pub(crate) mod measurement;
 pub(crate) mod oidc;
 pub(crate) mod openai_ids;
 pub(crate) mod pagination;
+pub(crate) mod principal;
 pub(crate) mod problem;
 pub(crate) mod readiness;
 pub(crate) mod state;

@@ -13,7 +13,10 @@ use sha2::{Digest as _, Sha256};
 use shared::{Budget, ContextSettings, SUMMARISE_PROMPT};
 use store::ThreadId;
 use threads::{Backends, StrategyRegistry};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::{
+    sync::{Mutex, Notify, Semaphore, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -22,14 +25,13 @@ use super::{
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, Origins, WebhookConfig},
     limit_warnings::LimitWarnings,
-    measurement::Measurement,
     problem::ApiError,
     readiness::Readiness,
     storage::StorageLimits,
     streams::Streams,
     tenant_rules::TenantRules,
 };
-use crate::{logs::fold_cache::FoldCache, stats::StatsCache};
+use crate::{logs::fold_cache::FoldCache, stats::cache::StatsCache};
 
 /// Maximum number of files read for quotes at the same time.
 const CONCURRENT_QUOTES: usize = 2;
@@ -78,8 +80,8 @@ pub(crate) struct AppState {
     pub(crate) folds: FoldCache,
     /// Outcome of the last readiness check.
     pub(crate) readiness: Readiness,
-    /// Time of the next measurement for the metrics.
-    pub(crate) measurement: Measurement,
+    /// Earliest time of the next measurement for the metrics.
+    pub(crate) next_measurement: Mutex<Option<Instant>>,
     /// Statistics that were computed recently.
     pub(crate) stats: StatsCache,
     /// Start of the API, in microseconds since the Unix epoch.
@@ -155,7 +157,7 @@ impl AppState {
             deliveries_changed: Notify::new(),
             folds: FoldCache::default(),
             readiness: Readiness::default(),
-            measurement: Measurement::default(),
+            next_measurement: Mutex::default(),
             stats: StatsCache::default(),
             started: clock::now(),
             stop,

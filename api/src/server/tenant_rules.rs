@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use shared::{DEFAULT_TENANT, Graph, matches_pattern};
 
-use super::auth::Principal;
+use super::principal::Principal;
 
 /// Rules of all tenants.
 #[derive(Clone, Debug, Default, PartialEq)]

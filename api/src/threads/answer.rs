@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::view::{Shown, view};
 use crate::{
-    logs::{folded_log::Folded, lookup::find_thread},
+    logs::{folded::Folded, lookup::find_thread},
     server::{
-        auth::{Actor, Principal},
         extract::{Body, IdempotencyKey, Path, Query},
+        principal::{Actor, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::{
     logs::lookup::find_thread,
     server::{
-        auth::Principal,
         extract::Path,
+        principal::Principal,
         problem::{ApiError, Kind},
         state::SharedState,
     },

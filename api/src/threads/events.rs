@@ -29,9 +29,9 @@ use crate::{
         subscription::{Signal, Subscription},
     },
     server::{
-        auth::Principal,
         extract::{LastEventId, Path, Query, WantsStream},
         pagination::{limit, page},
+        principal::Principal,
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
         streams::StreamPermit,

@@ -12,12 +12,13 @@ use uuid::Uuid;
 use super::routes::AtParams;
 use crate::{
     logs::{
-        folded_log::{graph_of, invalid_log, up_to},
+        folded::invalid_log,
+        folded_log::{graph_of, up_to},
         lookup::find_thread,
     },
     server::{
-        auth::Principal,
         extract::{Path, Query},
+        principal::Principal,
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },

@@ -17,8 +17,8 @@ use uuid::Uuid;
 use crate::{
     logs::{folded_log::graph_of, lookup::find_thread},
     server::{
-        auth::Principal,
         extract::Path,
+        principal::Principal,
         problem::{ApiError, Kind},
         state::SharedState,
     },

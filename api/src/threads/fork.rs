@@ -22,12 +22,13 @@ use super::{
 };
 use crate::{
     logs::{
-        folded_log::{Folded, graph_of, invalid_log},
+        folded::{Folded, invalid_log},
+        folded_log::graph_of,
         lookup::find_thread,
     },
     server::{
-        auth::{Actor, Principal},
         extract::{Body, IdempotencyKey, Path},
+        principal::{Actor, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
         tenant_rules::Submitter,

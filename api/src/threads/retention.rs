@@ -8,9 +8,9 @@ use uuid::Uuid;
 use crate::{
     logs::lookup::find_thread,
     server::{
-        auth::{Actor, Principal},
         extract::{Body, Path},
         pagination::whole,
+        principal::{Actor, Principal},
         problem::{ApiError, Kind},
         state::SharedState,
     },

@@ -15,13 +15,14 @@ use uuid::Uuid;
 use super::view::{Shown, view};
 use crate::{
     logs::{
-        folded_log::{Folded, graph_of, interrupt, invalid_log},
+        folded::{Folded, interrupt, invalid_log},
+        folded_log::graph_of,
         lookup::find_thread,
     },
     server::{
-        auth::Principal,
         extract::{Path, Query},
         pagination::{limit, page},
+        principal::Principal,
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },

@@ -8,7 +8,7 @@ use shared::RunStatus;
 use utoipa::IntoParams;
 
 use crate::{
-    logs::folded_log::{Folded, interrupt},
+    logs::folded::{Folded, interrupt},
     server::{
         problem::{ApiError, Kind},
         state::AppState,

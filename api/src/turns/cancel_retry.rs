@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::lookup::{find, load, show};
 use crate::{
-    logs::folded_log::Folded,
+    logs::folded::Folded,
     server::{
-        auth::{Actor, Principal},
         extract::Path,
         openai_ids::batch_name,
+        principal::{Actor, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },

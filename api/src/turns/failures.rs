@@ -9,7 +9,9 @@ use utoipa::IntoParams;
 
 use super::routes::conditions;
 use crate::{
-    server::{auth::Principal, extract::Query, pagination::limit, problem::ApiError, state::SharedState},
+    server::{
+        extract::Query, pagination::limit, principal::Principal, problem::ApiError, state::SharedState,
+    },
     views,
 };
 

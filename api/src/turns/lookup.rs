@@ -12,11 +12,12 @@ use utoipa::IntoParams;
 
 use crate::{
     logs::{
-        folded_log::{Folded, TurnResult, turn_results},
+        folded::{Folded, TurnResult},
+        folded_log::turn_results,
         subscription::{Signal, Subscription},
     },
     server::{
-        auth::Principal,
+        principal::Principal,
         problem::{ApiError, Kind},
         state::AppState,
     },

@@ -8,7 +8,7 @@ use super::bounds::{Configs, check_budget, check_config};
 use crate::{
     logs::lookup::find_thread,
     server::{
-        auth::{Actor, Principal},
+        principal::{Actor, Principal},
         problem::{ApiError, Kind},
         state::AppState,
         tenant_rules::Submitter,

@@ -19,9 +19,9 @@ use uuid::Uuid;
 
 use super::pending_reason::{Jobs, Pending};
 use crate::server::{
-    auth::Principal,
     extract::Query,
     pagination::{limit, page},
+    principal::Principal,
     problem::ApiError,
     state::{AppState, SharedState},
 };

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::lookup::{WaitParams, find, show, show_all, wait_until_ended};
 use crate::server::{
-    auth::Principal,
     extract::{Path, Query},
     pagination::{limit, page},
+    principal::Principal,
     problem::{ApiError, Kind},
     state::SharedState,
 };

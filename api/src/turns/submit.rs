@@ -23,8 +23,8 @@ use super::{
     opening::{Overrides, continued, opened},
 };
 use crate::server::{
-    auth::{Actor, Principal},
     extract::{Body, IdempotencyKey, Query, TraceContext},
+    principal::{Actor, Principal},
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
 };

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::{ssrf_guard::TargetPolicy, view};
 use crate::server::{
-    auth::Principal,
     extract::{Body, Path, Query},
     pagination::{limit, page, whole},
+    principal::Principal,
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
 };

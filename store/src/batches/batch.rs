@@ -20,9 +20,9 @@ use super::{
 use crate::{
     Error, Idempotency, Store,
     log::{
-        Transaction, at_most, key_of, plain, signed,
-        turns::{caller_of, caller_text},
-        unsigned,
+        Transaction, at_most,
+        caller_column::{caller_of, caller_text},
+        key_of, plain, signed, unsigned,
     },
 };
 

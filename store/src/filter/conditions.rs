@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     filter::reader::{ConditionReader, ConditionText, FilterError},
-    log::turns::outcome_of,
+    log::turns::row::outcome_of,
 };
 use shared::TurnStatus;
 

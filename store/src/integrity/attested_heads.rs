@@ -10,9 +10,9 @@ use crate::{
     integrity::{Verified, chain_walk::Walk, verify::gone},
     log::{
         Store,
-        append::Head,
+        head::Head,
         ids::ThreadId,
-        read::head,
+        rows::head,
         tables::events,
         thread_ranges::{Pages, Range, ThreadScan},
     },

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use crate::{
     integrity::{Finding, Wrong, attested_heads::Heads, hash_chain},
     log::{
-        append::Head,
+        head::Head,
         ids::ThreadId,
-        read::{CODEC, recorded},
+        rows::{CODEC, recorded},
         tables::events,
     },
 };

@@ -7,33 +7,21 @@
 //! rejected with [`Error::CancelRequested`], except the one that cancels the turn and deletes the request. So at most the
 //! append that is under way comes first. If the API dies in between, the worker whose append is rejected cancels the turn.
 
-use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, sea_query::OnConflict,
-};
-use shared::CallerId;
+pub(crate) mod rows;
+
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, sea_query::OnConflict};
 
 use crate::{
     Error,
     log::{
         Store,
-        ids::{ThreadId, TurnId, corrupt, plain},
+        caller_column::caller_text,
+        ids::{ThreadId, plain},
         tables::cancel_requests,
-        turns::{caller_of, caller_text},
     },
 };
 
-/// A request to cancel the running turn of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CancelRequest {
-    /// Thread of the turn.
-    pub thread: ThreadId,
-    /// Turn to cancel. The request is void if another one runs.
-    pub turn: TurnId,
-    /// Person or program that asked, as recorded in the event.
-    pub actor: String,
-    /// The same as its key proves it.
-    pub caller: Option<CallerId>,
-}
+pub use rows::CancelRequest;
 
 impl Store {
     /// Stores a request. It replaces an earlier one for the thread.
@@ -64,7 +52,7 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn cancel_request(&self, thread: ThreadId) -> Result<Option<CancelRequest>, Error> {
-        find(&self.database.pool, thread).await
+        rows::find(&self.database.pool, thread).await
     }
 
     /// Deletes a request whose turn has ended.
@@ -78,21 +66,4 @@ impl Store {
         row.exec(&self.database.writer).await?;
         Ok(())
     }
-}
-
-pub(crate) async fn find(
-    db: &impl ConnectionTrait,
-    thread: ThreadId,
-) -> Result<Option<CancelRequest>, Error> {
-    let row = cancel_requests::Entity::find_by_id(thread).one(db).await?;
-    let Some(row) = row else { return Ok(None) };
-    let caller = caller_of(row.caller.as_deref());
-    let caller = caller.map_err(|error| corrupt(thread, format_args!("its request to cancel: {error}")))?;
-    Ok(Some(CancelRequest { thread, turn: row.turn_id, actor: row.actor, caller }))
-}
-
-/// Deletes the request of a thread, in the transaction that cancels its turn.
-pub(crate) async fn delete(tx: &impl ConnectionTrait, thread: ThreadId) -> Result<(), Error> {
-    cancel_requests::Entity::delete_by_id(thread).exec(tx).await?;
-    Ok(())
 }

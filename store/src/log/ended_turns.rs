@@ -3,10 +3,7 @@
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::{
-    Store,
-    ids::{ThreadId, TurnId},
-};
+use super::ids::{ThreadId, TurnId};
 
 /// A turn that ended, and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +16,7 @@ pub struct EndedTurn {
 
 /// Receivers of ended turns. Nothing waits for them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EndedTurns(Option<mpsc::Sender<EndedTurn>>);
+pub(crate) struct EndedTurns(pub(super) Option<mpsc::Sender<EndedTurn>>);
 
 impl EndedTurns {
     /// Reports a turn. It is dropped if too many wait.
@@ -30,19 +27,5 @@ impl EndedTurns {
         {
             warn!(%thread, %turn, "too many turns wait for their export; export it later with: turnfold otel export");
         }
-    }
-}
-
-impl Store {
-    /// Reports a turn that ended, without waiting.
-    pub fn turn_ended(&self, ended: EndedTurn) {
-        self.ended_turns.report(ended);
-    }
-
-    /// Reports each turn that ends in this process to `receiver`, without waiting for it.
-    #[must_use]
-    pub fn reporting_ended_turns(mut self, receiver: mpsc::Sender<EndedTurn>) -> Self {
-        self.ended_turns = EndedTurns(Some(receiver));
-        self
     }
 }

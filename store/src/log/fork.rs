@@ -87,7 +87,7 @@ async fn insert(
         }
     }
     fork.write(tx).await?;
-    attachments::copy(tx, source, thread).await?;
+    attachments::rows::copy(tx, source, thread).await?;
     if let Some(turn) = turn {
         submit::insert_one(tx, turn).await?;
     }

@@ -18,19 +18,22 @@ use std::{collections::BTreeSet, time::Duration};
 use metrics::metrics;
 use queue::{Batcher, WhenAlone};
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
-use shared::Event;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use crate::{
     Error,
     log::{
-        append::{Batch, ReadModelUpdate, write_one},
-        cancel_requests,
+        batch::Batch,
+        cancel_requests::rows,
         database::{Database, settle},
-        ids::{ThreadId, signed},
-        postgres, sqlite,
+        ids::signed,
+        postgres,
+        read_model_update::ReadModelUpdate,
+        sqlite,
+        step::Step,
         tables::events,
+        write_step::write_one,
     },
 };
 
@@ -44,50 +47,6 @@ const IN_FLIGHT: usize = 3;
 /// Time during which a batch is retried while the database is unreachable, and the delay between attempts.
 const RETRY_TIME: Duration = Duration::from_secs(20);
 const RETRY_DELAY: Duration = Duration::from_millis(250);
-
-/// Events and read-model change of one step.
-#[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) batch: Batch,
-    pub(crate) update: Option<ReadModelUpdate>,
-    /// Number of the event that starts the turn of `update`, if this step contains it.
-    pub(crate) started: Option<u64>,
-}
-
-impl Step {
-    pub(crate) fn new(batch: Batch, events: &[Event], update: Option<&ReadModelUpdate>) -> Self {
-        let turn = update.and_then(|update| update.turn.as_ref()).map(|turn| turn.turn);
-        let hears = |event: &Event| turn.is_some() && event.turn_started() == turn;
-        let started = (batch.from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| seq);
-        Self { batch, update: update.cloned(), started }
-    }
-
-    fn thread(&self) -> ThreadId {
-        self.batch.from.thread
-    }
-
-    /// Builds the error for a step whose first number is taken.
-    pub(crate) fn stale(&self) -> Error {
-        let from = self.batch.from;
-        Error::Stale { thread: from.thread, seq: from.seq }
-    }
-
-    /// Builds the error for a step whose thread has a request to cancel its turn.
-    pub(crate) fn cancel_requested(&self) -> Error {
-        Error::CancelRequested { thread: self.thread() }
-    }
-
-    /// Returns the number of the event that ended the turn or left it waiting for a person.
-    pub(crate) fn ended(&self) -> Option<i64> {
-        let over = self.update.as_ref()?.turn.as_ref()?.status.is_over();
-        over.then_some(signed(self.batch.end.seq.saturating_sub(1)))
-    }
-}
-
-/// Builds the error for a batch in which a read-model row did not match a step.
-pub(crate) fn unexpected() -> Error {
-    Error::Database("a row of a read model did not match a step of the batch".to_owned())
-}
 
 /// Batches the steps of concurrent callers.
 pub(crate) type Committer = Batcher<Step, Result<(), Error>>;
@@ -173,7 +132,7 @@ async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) 
 /// Writes a single step to learn the exact reason of a rejection.
 async fn write_alone(database: &Database, step: &Step, update: &ReadModelUpdate) -> Result<(), Error> {
     let tx = database.begin().await?;
-    let outcome = match cancel_requests::find(&tx, step.thread()).await {
+    let outcome = match rows::find(&tx, step.thread()).await {
         Ok(None) => write_one(&tx, &step.batch, step.started, update).await,
         Ok(Some(_)) => Err(step.cancel_requested()),
         Err(error) => Err(error),

@@ -11,9 +11,11 @@ use crate::{
     integrity::hash_chain,
     log::{
         Store,
-        append::{Batch, Head, Row},
         attachments::{self, AttachmentContent},
+        batch::{Batch, Row},
+        head::Head,
         ids::ThreadId,
+        insert_events::insert_events,
         pool::Transaction,
         tables::threads,
     },
@@ -78,7 +80,7 @@ impl NewThread {
             return Err(Error::ThreadExists(thread));
         }
         for chunk in self.log.batches.chunks(EVENTS) {
-            match Batch::insert(tx, &chunk.iter().collect::<Vec<_>>()).await {
+            match insert_events(tx, &chunk.iter().collect::<Vec<_>>()).await {
                 Err(Error::Stale { .. }) => return Err(Error::ThreadExists(thread)),
                 inserted => inserted?,
             }
@@ -113,5 +115,5 @@ async fn insert(
 ) -> Result<(), Error> {
     let id = thread.id();
     thread.write(tx).await?;
-    attachments::insert(tx, id, &attachments).await
+    attachments::rows::insert(tx, id, &attachments).await
 }

@@ -6,8 +6,10 @@
 //! `threads` and `turns` are read models of the events. They are written in the transaction of the event that changes
 //! them. A queued turn is the exception: no log contains it yet.
 
-pub(crate) mod append;
+mod append;
 pub(crate) mod attachments;
+pub(crate) mod batch;
+pub(crate) mod caller_column;
 pub(crate) mod cancel_requests;
 mod connect;
 mod connection_settings;
@@ -18,8 +20,11 @@ pub(crate) mod error_fingerprint;
 pub(crate) mod failure_groups;
 pub(crate) mod fork;
 pub(crate) mod group_commit;
+pub(crate) mod head;
 pub(crate) mod ids;
 pub(crate) mod import;
+mod insert_events;
+pub(crate) mod loader;
 pub(crate) mod multi_reader;
 pub(crate) mod next_turn;
 pub(crate) mod pending_turns;
@@ -27,42 +32,46 @@ pub(crate) mod pool;
 mod postgres;
 mod postgres_address;
 pub(crate) mod read;
+pub(crate) mod read_model_update;
 pub(crate) mod read_only;
 mod readiness;
+pub(crate) mod rows;
 mod scan;
 mod server_info;
 mod server_watch;
 mod sqlite;
+mod step;
 pub(crate) mod stored_bytes;
 pub(crate) mod submit;
 pub(crate) mod tables;
 pub(crate) mod thread_ranges;
 pub(crate) mod threads;
 pub(crate) mod turns;
+pub(crate) mod write_step;
 
 use std::sync::Arc;
 
 use metrics::metrics;
+use tokio::sync::mpsc;
 
 use self::{
     database::Database,
     ended_turns::EndedTurns,
     group_commit::{Committer, committer},
-    next_turn::Waiters,
-    read::Loader,
-    submit::Arrivals,
-    turns::TurnReader,
+    loader::Loader,
+    next_turn::lookup::Waiters,
+    submit::arrivals::Arrivals,
+    turns::reader::TurnReader,
 };
 use crate::stats::UnwrittenCounts;
 
-#[cfg(feature = "testing")]
-pub(crate) use append::ROWS_MAX;
 pub(crate) use database::{looked_up, statement};
 pub(crate) use ids::{at_most, signed, unsigned};
+#[cfg(feature = "testing")]
+pub(crate) use insert_events::ROWS_MAX;
 pub(crate) use pool::Transaction;
 pub(crate) use submit::{BETWEEN, key_of};
 
-pub use append::{Head, ReadModelUpdate, TurnUpdate};
 pub use attachments::AttachmentContent;
 pub use cancel_requests::CancelRequest;
 pub use connection_settings::ConnectionSettings;
@@ -70,12 +79,15 @@ pub use deaths::DeadWorker;
 pub use ended_turns::EndedTurn;
 pub use failure_groups::{Failure, Failures};
 pub use fork::Fork;
+pub use head::Head;
 pub use ids::{DryRun, ThreadId, TurnId, plain};
 pub use import::{NewLog, NewThread};
 pub use multi_reader::Reader;
 pub use next_turn::Queued;
 pub use pending_turns::{PendingCount, PendingFilter, PendingTurn, WaitReason};
-pub use read::{Chain, Recorded, Stored};
+pub use read::Chain;
+pub use read_model_update::{ReadModelUpdate, TurnUpdate};
+pub use rows::{Recorded, Stored};
 pub use server_info::ServerInfo;
 pub use submit::{Idempotency, MOST_SUBMITTED, NewTurn, Opening, Submitted};
 pub use thread_ranges::{Range, ThreadScan};
@@ -99,9 +111,9 @@ pub struct Store {
 impl Store {
     fn over(database: Database) -> Self {
         let (committer, loader, waiters) =
-            (committer(&database), read::loader(&database), next_turn::waiters(&database));
-        let turn_reader = turns::turn_reader(&database);
-        let arrivals = submit::arrivals(&database);
+            (committer(&database), loader::loader(&database), next_turn::lookup::waiters(&database));
+        let turn_reader = turns::reader::turn_reader(&database);
+        let arrivals = submit::arrivals::arrivals(&database);
         Self {
             database,
             committer,
@@ -112,6 +124,18 @@ impl Store {
             ended_turns: EndedTurns::default(),
             unwritten_counts: Arc::default(),
         }
+    }
+
+    /// Reports a turn that ended, without waiting.
+    pub fn turn_ended(&self, ended: EndedTurn) {
+        self.ended_turns.report(ended);
+    }
+
+    /// Reports each turn that ends in this process to `receiver`, without waiting for it.
+    #[must_use]
+    pub fn reporting_ended_turns(mut self, receiver: mpsc::Sender<EndedTurn>) -> Self {
+        self.ended_turns = EndedTurns(Some(receiver));
+        self
     }
 
     /// Sets the metrics of the connections to the database.

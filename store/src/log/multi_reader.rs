@@ -6,7 +6,7 @@ use crate::{
     log::{
         Store,
         ids::ThreadId,
-        read::{Recorded, recorded},
+        rows::{Recorded, recorded},
         thread_ranges::{Pages, ThreadScan},
     },
 };

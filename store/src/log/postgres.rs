@@ -29,9 +29,9 @@ use sea_orm::sqlx::{self, Arguments as _, postgres::PgArguments};
 use crate::{
     Error,
     log::{
-        group_commit::{Step, unexpected},
         ids::{plain, signed},
         pool::Pool,
+        step::{Step, unexpected},
     },
 };
 

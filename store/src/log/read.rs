@@ -1,60 +1,20 @@
 //! Reading a log: its head, its events, the stored bytes, and the hash chain.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use queue::{Batcher, WhenAlone};
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Statement,
-    sqlx::{self, Row as _, postgres::PgRow},
-};
-use serde_json::json;
-use shared::Event;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 
 use crate::{
     Error,
-    error::share_outcome,
     integrity::{Finding, Wrong, chain_walk::Walk},
     log::{
         Store,
-        append::Head,
-        database::Database,
-        ids::{ThreadId, at_most, corrupt, signed, unsigned},
-        pool::Pool,
+        head::Head,
+        ids::{ThreadId, at_most, signed, unsigned},
+        loader::Wanted,
+        rows::{Recorded, Stored, digest, head, recorded},
         tables::events,
         thread_ranges::{Pages, Range},
     },
 };
-
-/// Encoding of the payloads that this build writes.
-pub(crate) const CODEC: &str = "json";
-
-/// An event with its number and time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
-    /// Number in the log.
-    pub seq: u64,
-    /// Time of the append, in microseconds since the Unix epoch.
-    pub at: i64,
-    /// The decoded payload.
-    pub event: Event,
-}
-
-/// The stored columns of an event, byte for byte, for audits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Number in the log.
-    pub seq: u64,
-    /// Time of the append, in microseconds since the Unix epoch.
-    pub at: i64,
-    /// Type of the payload.
-    pub kind: String,
-    /// Encoding of the payload.
-    pub codec: String,
-    /// Payload in this encoding.
-    pub payload: String,
-    /// Hash that chains the event to all earlier ones.
-    pub hash: [u8; 32],
-}
 
 /// Result of verifying the hash chain of one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,129 +155,6 @@ impl Store {
     }
 }
 
-/// Batches reads of logs.
-pub(crate) type Loader = Batcher<Wanted, Result<Arc<Logs>, Error>>;
-
-/// Part of a log to be read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    thread: ThreadId,
-    from: i64,
-    until: i64,
-}
-
-impl Wanted {
-    /// Returns the wanted rows. A concurrent call may have asked for a larger part of the same log.
-    fn of(self, logs: &Logs) -> &[events::Model] {
-        let rows = logs.get(&self.thread).map_or(&[][..], Vec::as_slice);
-        let begin = rows.partition_point(|row| row.seq < self.from);
-        let end = rows.partition_point(|row| row.seq <= self.until);
-        rows.get(begin..end).unwrap_or_default()
-    }
-}
-
-/// Rows by thread, ordered by number.
-type Logs = BTreeMap<ThreadId, Vec<events::Model>>;
-
-/// Maximum logs per query.
-const LOGS: usize = 64;
-
-/// Maximum queries in flight.
-const QUERIES: usize = 2;
-
-pub(crate) fn loader(database: &Database) -> Loader {
-    let database = database.clone();
-    Batcher::new(QUERIES, LOGS, WhenAlone::SendNow, move |wanted: Vec<Wanted>| {
-        let database = database.clone();
-        async move { share_outcome(load(&database, &wanted).await, wanted.len()) }
-    })
-}
-
-async fn load(database: &Database, wanted: &[Wanted]) -> Result<Logs, Error> {
-    // If two calls want parts of one log, the part that contains both is read.
-    let mut parts = BTreeMap::<ThreadId, (i64, i64)>::new();
-    for &Wanted { thread, from, until } in wanted {
-        let part = parts.entry(thread).or_insert((from, until));
-        *part = (part.0.min(from), part.1.max(until));
-    }
-    if let Some(pool) = database.postgres() {
-        return load_postgres(pool, parts).await;
-    }
-    let rows: serde_json::Value =
-        parts.iter().map(|(thread, part)| json!([thread.simple().to_string(), part.0, part.1])).collect();
-    let sql = "SELECT events.* FROM json_each(?1) AS it CROSS JOIN events \
-               ON events.thread_id = unhex(it.value ->> 0) \
-               AND events.seq BETWEEN it.value ->> 1 AND it.value ->> 2 \
-               ORDER BY events.thread_id, events.seq";
-    let db = &database.hot;
-    let statement = Statement::from_sql_and_values(db.get_database_backend(), sql, [rows.to_string().into()]);
-    let mut logs = Logs::new();
-    for row in events::Entity::find().from_raw_sql(statement).all(db).await? {
-        logs.entry(row.thread_id).or_default().push(row);
-    }
-    Ok(logs)
-}
-
-/// Reads logs from PostgreSQL.
-///
-/// ## Why the rows bypass sea-orm
-///
-/// The connection is sea-orm's. But sea-orm waits for the last row before it decodes the first, and looks up every
-/// column by name, which takes longer than decoding and folding the events.
-async fn load_postgres(pool: &Pool, parts: BTreeMap<ThreadId, (i64, i64)>) -> Result<Logs, Error> {
-    let (threads, parts): (Vec<ThreadId>, Vec<(i64, i64)>) = parts.into_iter().unzip();
-    let (from, until): (Vec<i64>, Vec<i64>) = parts.into_iter().unzip();
-    // Not a plain join: without statistics, the planner would scan all events.
-    let sql = "SELECT log.* FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS it (id, from_seq, until_seq) \
-               CROSS JOIN LATERAL \
-               (SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
-               WHERE events.thread_id = it.id AND events.seq BETWEEN it.from_seq AND it.until_seq ORDER BY events.seq) AS log";
-    let mut logs = Logs::new();
-    let add = |row: &PgRow| {
-        let row = events::Model {
-            thread_id: row.try_get(0)?,
-            seq: row.try_get(1)?,
-            at: row.try_get(2)?,
-            kind: row.try_get(3)?,
-            payload: row.try_get(4)?,
-            codec: row.try_get(5)?,
-            hash: row.try_get(6)?,
-        };
-        logs.entry(row.thread_id).or_default().push(row);
-        Ok(())
-    };
-    let query = sqlx::query(sql).bind(threads).bind(from).bind(until);
-    pool.for_each_row(query, add).await.map_err(|error| Error::from(&error))?;
-    Ok(logs)
-}
-
-/// Returns the head of a log as the transaction sees it.
-pub(crate) async fn head(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Head, Error> {
-    let rows = events::Entity::find().filter(events::Column::ThreadId.eq(thread));
-    let last = rows.order_by_desc(events::Column::Seq).one(db).await?.ok_or(Error::UnknownThread(thread))?;
-    Ok(Head { thread, seq: unsigned(last.seq)? + 1, hash: digest(&last)? })
-}
-
 fn of(thread: ThreadId) -> sea_orm::Select<events::Entity> {
     events::Entity::find().filter(events::Column::ThreadId.eq(thread)).order_by_asc(events::Column::Seq)
-}
-
-pub(crate) fn recorded(row: &events::Model) -> Result<Recorded, Error> {
-    let seq = unsigned(row.seq)?;
-    if row.codec != CODEC {
-        let what =
-            format!("event {seq} of thread {} has the unknown encoding {:?}", row.thread_id, row.codec);
-        return Err(Error::TooNew { what });
-    }
-    let event = Event::decode(&row.kind, &row.payload);
-    let event = event.map_err(|error| Error::Unreadable { thread: row.thread_id, seq, error })?;
-    Ok(Recorded { seq, at: row.at, event })
-}
-
-fn digest(row: &events::Model) -> Result<[u8; 32], Error> {
-    let wrong = |_| {
-        let (seq, bytes) = (row.seq, row.hash.len());
-        corrupt(row.thread_id, format_args!("the hash of event {seq} has {bytes} bytes instead of 32"))
-    };
-    row.hash.as_slice().try_into().map_err(wrong)
 }

@@ -20,8 +20,8 @@ use sea_orm::sqlx::{
 use crate::{
     Error,
     log::{
-        group_commit::{Step, unexpected},
         ids::{plain, signed},
+        step::{Step, unexpected},
     },
 };
 

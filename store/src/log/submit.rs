@@ -1,129 +1,31 @@
 //! Submitting turns: each is queued once, however often the client sends it.
 
+pub(crate) mod arrivals;
 mod insert;
+mod new_turn;
 
 use std::collections::BTreeMap;
 
-use futures::FutureExt as _;
-use queue::{Batcher, Priority, WhenAlone};
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
-use serde_json::{Map, Value};
-use shared::{CallerId, DEFAULT_TENANT, Message, Opened, Policy};
 
 use crate::{
     Error,
     log::{
         Store,
-        attachments::AttachmentContent,
-        database::Database,
-        ids::{ThreadId, TurnId, plain},
+        ids::{TurnId, plain},
+        submit::{
+            arrivals::write_one,
+            insert::{Outcomes, insert_all},
+        },
         tables::turns,
         turns::Turn,
     },
 };
 
-pub use insert::MOST_SUBMITTED;
+pub use arrivals::MOST_SUBMITTED;
 pub(crate) use insert::insert_one;
-
-/// A turn to submit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewTurn {
-    /// The thread of the turn.
-    pub thread: Opening,
-    /// Treatment of the messages: as an answer or as a new request.
-    pub policy: Policy,
-    /// Priority within the tenant.
-    pub priority: Priority,
-    /// Messages of the turn.
-    pub messages: Vec<Message>,
-    /// Contents of the messages' images and files.
-    pub attachments: Vec<AttachmentContent>,
-    /// A JSON object of the client, kept with the turn.
-    pub metadata: Value,
-    /// Name of the submitter.
-    pub author: String,
-    /// Authenticated submitter; `None` if no key was required.
-    pub caller: Option<CallerId>,
-    /// Key that identifies a repeated submission.
-    pub idempotency: Option<Idempotency>,
-    /// Earliest start in microseconds since the Unix epoch; `None` starts at once.
-    pub due_at: Option<i64>,
-}
-
-impl NewTurn {
-    /// Creates a turn with these messages and default options.
-    pub fn of(thread: Opening, messages: Vec<Message>, author: String) -> Self {
-        Self {
-            thread,
-            policy: Policy::Auto,
-            priority: Priority::Normal,
-            messages,
-            attachments: Vec::new(),
-            metadata: Value::Object(Map::new()),
-            author,
-            caller: None,
-            idempotency: None,
-            due_at: None,
-        }
-    }
-}
-
-/// The thread to which a turn is submitted.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "one is made a submission, and used up at once")]
-pub enum Opening {
-    /// A new thread.
-    New(Opened),
-    /// An existing thread.
-    Existing(ThreadId),
-    /// An existing thread whose question the turn answers. The number is the length of the log that ends with the
-    /// question; the turn starts only at that length.
-    Asking(ThreadId, u64),
-}
-
-/// Identifies a repeated submission within a tenant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Idempotency {
-    /// Key chosen by the client.
-    pub key: String,
-    /// Hash of the request; detects a key that is reused for another request.
-    pub request_hash: String,
-}
-
-impl Idempotency {
-    /// Builds the idempotency key for a submission of turnfold itself.
-    ///
-    /// **Invariant:** the key ends with a character that no client key contains, so the two never collide.
-    pub fn ours(name: &str, request_hash: String) -> Self {
-        Self { key: format!("{name}{BETWEEN}"), request_hash }
-    }
-}
-
-/// Outcome of a submission.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Submitted {
-    /// Queued on an idle thread, which the caller must enqueue.
-    New(Turn),
-    /// Queued on a busy thread, whose worker starts the turn next.
-    ///
-    /// ## Why the caller does not enqueue the thread
-    ///
-    /// A job would bring a second worker to the thread, and the request that the first worker has in flight would be
-    /// sent, and paid for, twice. The thread's row is locked until the turn is queued, and the worker reads the queue
-    /// after it has marked the thread idle, so one of the two sees the other.
-    Behind(Turn),
-    /// Submitted before; the turn in its current state.
-    Known(Turn),
-}
-
-impl Submitted {
-    /// Returns the turn, for every outcome.
-    pub fn into_turn(self) -> Turn {
-        match self {
-            Submitted::New(turn) | Submitted::Behind(turn) | Submitted::Known(turn) => turn,
-        }
-    }
-}
+pub(crate) use new_turn::{BETWEEN, key_of};
+pub use new_turn::{Idempotency, NewTurn, Opening, Submitted};
 
 impl Store {
     /// Queues a turn and creates its thread if it is new, all or nothing. Of concurrent submissions with one key, one
@@ -142,6 +44,21 @@ impl Store {
         }
         let outcome = self.arrivals.submit(new).await;
         outcome.unwrap_or_else(|| Err(Error::Unavailable("this process is shutting down".to_owned())))
+    }
+
+    /// Queues turns in one transaction, each as [`Store::submit`] does, and returns the outcomes in the same order. A
+    /// turn that repeats another one is known, also within one call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer; then no turn is queued. An error of a single turn is
+    /// its outcome.
+    #[tracing::instrument(level = "debug", skip_all, fields(turns = new.len()))]
+    pub async fn submit_many(&self, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
+        if new.is_empty() {
+            return Ok(Vec::new());
+        }
+        insert_all(&self.database, new).await
     }
 
     /// Returns the turn that was submitted with this key in this tenant, if any.
@@ -182,67 +99,6 @@ impl Store {
         let mut known: BTreeMap<_, _> = rows.map(|row| (row.idempotency_key.clone(), row)).collect();
         keys.into_iter().map(|key| known.remove(&Some(key)).map(Turn::try_from).transpose()).collect()
     }
-}
-
-/// Batches submissions that create threads.
-pub(crate) type Arrivals = Batcher<NewTurn, Result<Submitted, Error>>;
-
-/// Maximum transactions in flight.
-const HANDS: usize = 2;
-
-pub(crate) fn arrivals(database: &Database) -> Arrivals {
-    let database = database.clone();
-    Batcher::new(HANDS, MOST_SUBMITTED, WhenAlone::SendNow, move |new| {
-        let database = database.clone();
-        async move { arrive(&database, new).await }
-    })
-}
-
-/// Queues a batch, falling back to one transaction per turn if it fails.
-///
-/// ## Why some turns are not retried
-///
-/// If the connection breaks during the transaction, its outcome is unknown. A turn with a key is recognized by it; a
-/// turn without one could be queued twice, so its client gets the error and decides.
-async fn arrive(database: &Database, new: Vec<NewTurn>) -> Vec<Result<Submitted, Error>> {
-    let (mut in_doubt, mut away) = (None, None);
-    if new.len() > 1 {
-        match insert::insert_all(database, new.clone()).await {
-            Ok(outcomes) => return outcomes,
-            Err(error @ Error::Unavailable(_)) => in_doubt = Some(error),
-            // A fault of one turn must not fail the others.
-            Err(_) => {}
-        }
-    }
-    let mut outcomes = Vec::with_capacity(new.len());
-    for new in new {
-        let in_doubt = in_doubt.as_ref().filter(|_| new.idempotency.is_none());
-        let outcome = match away.as_ref().or(in_doubt) {
-            Some(error) => Err(Error::again(error)),
-            None => write_one(database, new).await,
-        };
-        if let Err(error @ Error::Unavailable(_)) = &outcome
-            && in_doubt.is_none()
-        {
-            away = Some(error.again());
-        }
-        outcomes.push(outcome);
-    }
-    outcomes
-}
-
-async fn write_one(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
-    database.transact(|tx| insert_one(tx, new).boxed()).await
-}
-
-/// Separator between tenant and key, and suffix of keys of batch items. No client key contains it.
-pub(crate) const BETWEEN: char = '\u{1f}';
-
-/// Returns the key as stored: unique among all tenants, because the tenant is prefixed. Keys of the default tenant have
-/// no prefix; client keys contain no control characters.
-pub(crate) fn key_of(tenant: &str, key: &str) -> String {
-    let key = plain(key);
-    if tenant == DEFAULT_TENANT { key } else { format!("{tenant}{BETWEEN}{key}") }
 }
 
 /// Returns the turn with this key in this tenant.

@@ -1,78 +1,33 @@
 //! Turns as rows: lookups, lists, and cancelling queued turns.
 
-use std::{collections::BTreeMap, sync::Arc};
+pub(crate) mod reader;
+pub(crate) mod row;
 
 use futures::FutureExt as _;
-use queue::{Batcher, Priority, WhenAlone, clock};
+use queue::clock;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, QueryTrait, Select, Statement,
+    QuerySelect, QueryTrait, Select,
 };
-use serde_json::Value;
-use shared::{CallerId, Message, OutcomeKind, Policy, TurnStatus};
+use shared::TurnStatus;
 use tracing::{debug, warn};
 
 use crate::{
-    Counted, Error, TurnUpdate,
-    error::share_outcome,
+    Counted, Error,
     filter::{
         conditions::Conditions,
         sql::{all_of, in_status},
     },
     log::{
         Store,
-        database::Database,
         error_fingerprint::error_fingerprint,
-        ids::{ThreadId, TurnId, at_most, corrupt, plain, unsigned},
+        ids::{ThreadId, TurnId, at_most, plain},
+        read_model_update::TurnUpdate,
         tables::turns,
     },
 };
 
-/// A turn in the read model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
-    /// Position in the queue; among equal priorities, the lowest starts first.
-    pub position: i64,
-    /// Id of the turn.
-    pub id: TurnId,
-    /// Id of the thread.
-    pub thread: ThreadId,
-    /// Status in the read model.
-    pub status: TurnStatus,
-    /// Tenant of the thread.
-    pub tenant: String,
-    /// Priority within the tenant.
-    pub priority: Priority,
-    /// Treatment of the messages.
-    pub policy: Policy,
-    /// Messages as submitted.
-    pub messages: Vec<Message>,
-    /// JSON object of the client.
-    pub metadata: Value,
-    /// Name of the submitter.
-    pub author: String,
-    /// Authenticated submitter; `None` if no key was required.
-    pub caller: Option<CallerId>,
-    /// Number of the event that started the turn.
-    pub started_seq: Option<u64>,
-    /// Number of the event that ended the turn or left it waiting for a person.
-    pub ended_seq: Option<u64>,
-    /// Error of a failed turn.
-    pub error: Option<String>,
-    /// Outcome of a completed turn.
-    pub outcome: Option<OutcomeKind>,
-    /// Reason that the turn failed or ended without a full answer. It is the error without the parts that differ between
-    /// occurrences, or the causes of the outcome, so that turns can be counted by it.
-    pub cause: Option<String>,
-    /// Length of the log that ends with the question which this turn answers; it starts at no other length.
-    pub answers_seq: Option<u64>,
-    /// Earliest start in microseconds since the Unix epoch; `None` starts at once.
-    pub due_at: Option<i64>,
-    /// Time of submission, in microseconds since the Unix epoch.
-    pub created_at: i64,
-    /// Time of the last change, in microseconds since the Unix epoch.
-    pub updated_at: i64,
-}
+pub use row::Turn;
 
 /// Filter for lists of turns; empty fields match all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,40 +72,6 @@ pub enum Withdrawal {
     Withdrawn,
     /// The turn was no longer queued.
     TooLate(TurnStatus),
-}
-
-/// Batches lookups of turns.
-pub(crate) type TurnReader = Batcher<TurnId, Result<Arc<BTreeMap<TurnId, turns::Model>>, Error>>;
-
-/// Maximum turns per query.
-const LOOKED_UP: usize = 64;
-
-/// Maximum queries in flight.
-const LOOKUPS: usize = 2;
-
-pub(crate) fn turn_reader(database: &Database) -> TurnReader {
-    let pool = database.hot.clone();
-    Batcher::new(LOOKUPS, LOOKED_UP, WhenAlone::SendNow, move |ids: Vec<TurnId>| {
-        let pool = pool.clone();
-        async move { share_outcome(read_turns(&pool, &ids).await, ids.len()) }
-    })
-}
-
-async fn read_turns(
-    db: &impl ConnectionTrait,
-    ids: &[TurnId],
-) -> Result<BTreeMap<TurnId, turns::Model>, Error> {
-    let backend = db.get_database_backend();
-    let statement = if backend == DbBackend::Postgres {
-        let sql = "SELECT * FROM turns WHERE id = ANY ($1::uuid[])";
-        Statement::from_sql_and_values(backend, sql, [ids.to_vec().into()])
-    } else {
-        let sql = "SELECT * FROM turns WHERE id IN (SELECT unhex(value) FROM json_each(?1))";
-        let ids: Value = ids.iter().map(|id| id.simple().to_string()).collect();
-        Statement::from_sql_and_values(backend, sql, [ids.to_string().into()])
-    };
-    let rows = turns::Entity::find().from_raw_sql(statement).all(db).await?;
-    Ok(rows.into_iter().map(|row| (row.id, row)).collect())
 }
 
 impl Store {
@@ -257,62 +178,4 @@ impl Store {
         });
         Ok(())
     }
-}
-
-impl TryFrom<turns::Model> for Turn {
-    type Error = Error;
-
-    fn try_from(row: turns::Model) -> Result<Self, Error> {
-        let id = row.id;
-        let unread = |what: &str, error: &dyn std::fmt::Display| {
-            corrupt(row.thread_id, format_args!("turn {id}: {what}: {error}"))
-        };
-        Ok(Self {
-            position: row.position,
-            id,
-            thread: row.thread_id,
-            status: row.status.parse().map_err(|error| unread("its status", &error))?,
-            tenant: row.tenant,
-            priority: Priority::from_rank(row.priority.into())
-                .ok_or_else(|| unread("its priority is unknown", &row.priority))?,
-            policy: row.policy.parse().map_err(|error| unread("its policy", &error))?,
-            messages: serde_json::from_str(&row.input).map_err(|error| unread("its words", &error))?,
-            metadata: serde_json::from_str(&row.metadata).map_err(|error| unread("its metadata", &error))?,
-            author: row.author,
-            caller: caller_of(row.caller.as_deref()).map_err(|error| unread("its caller", &error))?,
-            started_seq: row.started_seq.map(unsigned).transpose()?,
-            ended_seq: row.ended_seq.map(unsigned).transpose()?,
-            error: row.error,
-            outcome: row
-                .outcome
-                .map(|text| outcome_of(&text))
-                .transpose()
-                .map_err(|error| unread("its outcome is unknown", &error))?,
-            cause: row.cause,
-            answers_seq: row.answers_seq.map(unsigned).transpose()?,
-            due_at: row.due_at,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
-        })
-    }
-}
-
-/// Returns the outcome of this name.
-///
-/// # Errors
-///
-/// The name, if it is unknown.
-pub(crate) fn outcome_of(text: &str) -> Result<OutcomeKind, String> {
-    OutcomeKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| text.to_owned())
-}
-
-/// Parses the stored caller of a turn.
-pub(crate) fn caller_of(text: Option<&str>) -> Result<Option<CallerId>, serde_json::Error> {
-    text.map(serde_json::from_str).transpose()
-}
-
-/// Returns the caller of a turn as it is stored.
-pub(crate) fn caller_text(caller: &CallerId) -> String {
-    // Serializing two texts cannot fail.
-    plain(&serde_json::to_string(caller).unwrap_or_default())
 }

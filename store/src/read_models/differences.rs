@@ -15,11 +15,12 @@ use crate::{
     Error,
     log::{
         Store, Transaction,
-        append::{cause, lock_thread},
+        caller_column::caller_text,
         database::statement,
         ids::{DryRun, ThreadId, TurnId, corrupt, signed},
+        read_model_update::cause,
         tables::{threads, turns},
-        turns::caller_text,
+        write_step::lock_thread,
     },
     read_models::{Difference, Differs, ExpectedThread, ExpectedTurn},
 };

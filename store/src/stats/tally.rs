@@ -8,14 +8,10 @@ use std::{
     },
 };
 
-use shared::{OutcomeKind, Usage, UsageTotal};
+use shared::{OutcomeKind, TurnStatus, Usage, UsageTotal};
 
 use super::CountedEnd;
-use crate::{
-    TurnUpdate,
-    log::{Store, plain},
-};
-use shared::TurnStatus;
+use crate::log::{ids::plain, read_model_update::TurnUpdate};
 
 /// Maximum distinct counts in memory; further causes are counted as turns without a cause.
 const KEYS_MAX: usize = 10_000;
@@ -149,6 +145,11 @@ pub(crate) struct UnwrittenCounts {
 }
 
 impl UnwrittenCounts {
+    /// Adds what an append recorded.
+    pub(super) fn add(&self, counted: &Counted<'_>) {
+        self.lock().add(counted);
+    }
+
     /// Takes all counts; `None` if there are none.
     pub(super) fn take(&self) -> Option<Tally> {
         let mut tally = self.lock();
@@ -168,12 +169,5 @@ impl UnwrittenCounts {
 
     fn lock(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Store {
-    /// Counts what an append recorded; [`Store::write_counts`] writes it. Does not wait.
-    pub fn count_recorded(&self, counted: &Counted<'_>) {
-        self.unwritten_counts.lock().add(counted);
     }
 }

@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{ConnectionTrait as _, FromQueryResult};
 
-use super::{CountedEnd, Intervals, Resolution, Tally, tally::Ends};
+use super::{Counted, CountedEnd, Intervals, Resolution, Tally, tally::Ends};
 use crate::{
     Error, Store,
     log::{Transaction, signed, statement, unsigned},
@@ -69,6 +69,11 @@ const NEVER_STARTED: &str = "SELECT turns.updated_at - turns.updated_at % 600000
     GROUP BY 1, 2, 3, 4, 5";
 
 impl Store {
+    /// Counts what an append recorded; [`Store::write_counts`] writes it. Does not wait.
+    pub fn count_recorded(&self, counted: &Counted<'_>) {
+        self.unwritten_counts.add(counted);
+    }
+
     /// Writes what this process has counted, and deletes counts that are no longer kept.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use crate::{
         line::{LineError, line_error},
     },
     server::{
-        auth::Actor,
+        principal::Actor,
         problem::{ApiError, Kind},
     },
     turns::{

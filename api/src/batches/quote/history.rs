@@ -8,7 +8,7 @@ use shared::{Event, Request, Usage, UsageTotal, usd};
 use store::Turn;
 
 use crate::{
-    logs::folded_log::Folded,
+    logs::folded::Folded,
     server::{
         openai_ids::float,
         problem::{ApiError, Kind},

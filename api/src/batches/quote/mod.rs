@@ -25,10 +25,10 @@ use super::{
 use crate::{
     files::lookup::unknown_file,
     server::{
-        auth::{Actor, Principal},
         bounds,
         extract::{Path, Query},
         openai_ids::{batch_name, file_name, float},
+        principal::{Actor, Principal},
         problem::ApiError,
         state::{AppState, SharedState},
         tenant_rules::Submitter,

@@ -5,33 +5,29 @@ use std::collections::BTreeMap;
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _, QuerySelect as _};
-use shared::Opened;
+use shared::{Opened, ThreadStatus, TurnStatus};
 use uuid::Uuid;
 
-use super::{Idempotency, NewTurn, Opening, Submitted, key_of};
 use crate::{
-    Error, Head, Store, ThreadId, Turn, TurnId,
+    Error,
     log::{
-        append::Batch,
-        attachments::{self, AttachmentContent},
+        attachments::rows::{self as attachments, AttachmentContent},
+        batch::Batch,
+        caller_column::caller_text,
         database::Database,
-        ids::corrupt,
-        plain,
+        head::Head,
+        ids::{ThreadId, TurnId, corrupt, plain, signed},
+        insert_events::insert_events,
         pool::Transaction,
-        signed,
+        submit::new_turn::{Idempotency, NewTurn, Opening, Submitted, key_of},
         tables::{threads, turns},
-        turns::caller_text,
+        turns::Turn,
     },
     sql_batch::{StatementText, id, number, text},
 };
-use shared::{ThreadStatus, TurnStatus};
-
-/// Maximum useful number of turns per [`Store::submit_many`]: larger calls save nothing per turn and block other
-/// writers longer.
-pub const MOST_SUBMITTED: usize = 500;
 
 /// Outcomes in the order of the turns.
-type Outcomes = Vec<Result<Submitted, Error>>;
+pub(crate) type Outcomes = Vec<Result<Submitted, Error>>;
 
 /// A turn to insert.
 struct Entry {
@@ -39,23 +35,6 @@ struct Entry {
     turn: Turn,
     idempotency: Option<Idempotency>,
     attachments: Vec<AttachmentContent>,
-}
-
-impl Store {
-    /// Queues turns in one transaction, each as [`Store::submit`] does, and returns the outcomes in the same order. A
-    /// turn that repeats another one is known, also within one call.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] if the database does not answer; then no turn is queued. An error of a single turn is
-    /// its outcome.
-    #[tracing::instrument(level = "debug", skip_all, fields(turns = new.len()))]
-    pub async fn submit_many(&self, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
-        if new.is_empty() {
-            return Ok(Vec::new());
-        }
-        insert_all(&self.database, new).await
-    }
 }
 
 pub(crate) async fn insert_all(database: &Database, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
@@ -263,7 +242,7 @@ async fn open_all(tx: &Transaction, entries: Vec<(&Entry, Opened)>, now: i64) ->
         Batch::new(&Head::start(entry.turn.thread), &[opened.into()], now)
     };
     let batches = entries.into_iter().map(first).collect::<Result<Vec<_>, _>>()?;
-    Batch::insert(tx, &batches.iter().collect::<Vec<_>>()).await
+    insert_events(tx, &batches.iter().collect::<Vec<_>>()).await
 }
 
 /// Returns the earlier turns with the same keys.
@@ -282,6 +261,7 @@ async fn by_key(
 /// Returns the earlier turn that a submission repeats.
 fn recognised(entry: &Entry, known: &BTreeMap<String, turns::Model>) -> Result<Submitted, Error> {
     let row = entry.key().and_then(|key| known.get(&key)).cloned().ok_or_else(lost)?;
-    let same = entry.idempotency.as_ref().map(|it| plain(&it.request_hash)) == row.request_hash;
+    let same =
+        entry.idempotency.as_ref().map(|idempotency| plain(&idempotency.request_hash)) == row.request_hash;
     if same { Ok(Submitted::Known(row.try_into()?)) } else { Err(Error::KeyReused) }
 }

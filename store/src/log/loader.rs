@@ -1,0 +1,112 @@
+//! Reads of logs, batched.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use queue::{Batcher, WhenAlone};
+use sea_orm::{
+    ConnectionTrait, EntityTrait, Statement,
+    sqlx::{self, Row as _, postgres::PgRow},
+};
+use serde_json::json;
+
+use crate::{
+    Error,
+    error::share_outcome,
+    log::{database::Database, ids::ThreadId, pool::Pool, tables::events},
+};
+
+/// Batches reads of logs.
+pub(crate) type Loader = Batcher<Wanted, Result<Arc<Logs>, Error>>;
+
+/// Part of a log to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) thread: ThreadId,
+    pub(crate) from: i64,
+    pub(crate) until: i64,
+}
+
+impl Wanted {
+    /// Returns the wanted rows. A concurrent call may have asked for a larger part of the same log.
+    pub(crate) fn of(self, logs: &Logs) -> &[events::Model] {
+        let rows = logs.get(&self.thread).map_or(&[][..], Vec::as_slice);
+        let begin = rows.partition_point(|row| row.seq < self.from);
+        let end = rows.partition_point(|row| row.seq <= self.until);
+        rows.get(begin..end).unwrap_or_default()
+    }
+}
+
+/// Rows by thread, ordered by number.
+pub(crate) type Logs = BTreeMap<ThreadId, Vec<events::Model>>;
+
+/// Maximum logs per query.
+const LOGS: usize = 64;
+
+/// Maximum queries in flight.
+const QUERIES: usize = 2;
+
+pub(crate) fn loader(database: &Database) -> Loader {
+    let database = database.clone();
+    Batcher::new(QUERIES, LOGS, WhenAlone::SendNow, move |wanted: Vec<Wanted>| {
+        let database = database.clone();
+        async move { share_outcome(load(&database, &wanted).await, wanted.len()) }
+    })
+}
+
+async fn load(database: &Database, wanted: &[Wanted]) -> Result<Logs, Error> {
+    // If two calls want parts of one log, the part that contains both is read.
+    let mut parts = BTreeMap::<ThreadId, (i64, i64)>::new();
+    for &Wanted { thread, from, until } in wanted {
+        let part = parts.entry(thread).or_insert((from, until));
+        *part = (part.0.min(from), part.1.max(until));
+    }
+    if let Some(pool) = database.postgres() {
+        return load_postgres(pool, parts).await;
+    }
+    let rows: serde_json::Value =
+        parts.iter().map(|(thread, part)| json!([thread.simple().to_string(), part.0, part.1])).collect();
+    let sql = "SELECT events.* FROM json_each(?1) AS it CROSS JOIN events \
+               ON events.thread_id = unhex(it.value ->> 0) \
+               AND events.seq BETWEEN it.value ->> 1 AND it.value ->> 2 \
+               ORDER BY events.thread_id, events.seq";
+    let db = &database.hot;
+    let statement = Statement::from_sql_and_values(db.get_database_backend(), sql, [rows.to_string().into()]);
+    let mut logs = Logs::new();
+    for row in events::Entity::find().from_raw_sql(statement).all(db).await? {
+        logs.entry(row.thread_id).or_default().push(row);
+    }
+    Ok(logs)
+}
+
+/// Reads logs from PostgreSQL.
+///
+/// ## Why the rows bypass sea-orm
+///
+/// The connection is sea-orm's. But sea-orm waits for the last row before it decodes the first, and looks up every
+/// column by name, which takes longer than decoding and folding the events.
+async fn load_postgres(pool: &Pool, parts: BTreeMap<ThreadId, (i64, i64)>) -> Result<Logs, Error> {
+    let (threads, parts): (Vec<ThreadId>, Vec<(i64, i64)>) = parts.into_iter().unzip();
+    let (from, until): (Vec<i64>, Vec<i64>) = parts.into_iter().unzip();
+    // Not a plain join: without statistics, the planner would scan all events.
+    let sql = "SELECT log.* FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS it (id, from_seq, until_seq) \
+               CROSS JOIN LATERAL \
+               (SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
+               WHERE events.thread_id = it.id AND events.seq BETWEEN it.from_seq AND it.until_seq ORDER BY events.seq) AS log";
+    let mut logs = Logs::new();
+    let add = |row: &PgRow| {
+        let row = events::Model {
+            thread_id: row.try_get(0)?,
+            seq: row.try_get(1)?,
+            at: row.try_get(2)?,
+            kind: row.try_get(3)?,
+            payload: row.try_get(4)?,
+            codec: row.try_get(5)?,
+            hash: row.try_get(6)?,
+        };
+        logs.entry(row.thread_id).or_default().push(row);
+        Ok(())
+    };
+    let query = sqlx::query(sql).bind(threads).bind(from).bind(until);
+    pool.for_each_row(query, add).await.map_err(|error| Error::from(&error))?;
+    Ok(logs)
+}
