@@ -325,7 +325,9 @@ async fn a_tool_whose_schema_is_refused_again_is_left_out() {
 /// A refusal for something else changes no tool.
 #[tokio::test]
 async fn a_refusal_that_names_no_schema_of_a_tool_changes_none() {
-    for message in ["Unrecognized request argument supplied: stream_options", "'odd' is not odd: stream_options"] {
+    for message in
+        ["Unrecognized request argument supplied: stream_options", "'odd' is not odd: stream_options"]
+    {
         assert_eq!(offered([message]).await[1].0, ["look", "odd!"], "{message}");
     }
 }
