@@ -122,6 +122,7 @@ impl Chat {
             context,
             summarised: false,
             tool_result_tokens: None,
+            attachments_max: None,
             tool_servers,
             tools,
             response_schema,

@@ -82,7 +82,7 @@ pub use progress::{
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};
 pub use request::{
-    Description, Fault, FaultKind, Hit, Metric, ModelParameters, Request, Response, SearchOptions,
+    Description, Fault, FaultKind, Hit, Metric, ModelParameters, Oversize, Request, Response, SearchOptions,
     Simulation, WebSearch, matches_pattern,
 };
 pub use rerun::{Rerun, rerun, transcript};

@@ -154,7 +154,8 @@ fn used(outcome: &Outcome) -> ActualUsage {
                 FaultKind::Transient { .. }
                 | FaultKind::Unavailable { sent: false, .. }
                 | FaultKind::Permanent
-                | FaultKind::ContextExceeded { .. },
+                | FaultKind::ContextExceeded { .. }
+                | FaultKind::Oversized(_),
             ) => ActualUsage::NONE,
         },
     }

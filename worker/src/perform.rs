@@ -385,7 +385,7 @@ fn is_answer(outcome: &Outcome) -> bool {
     match outcome {
         Ok(_) => true,
         Err(fault) => match fault.kind {
-            FaultKind::Permanent | FaultKind::ContextExceeded { .. } => true,
+            FaultKind::Permanent | FaultKind::ContextExceeded { .. } | FaultKind::Oversized(_) => true,
             FaultKind::Transient { .. } | FaultKind::InDoubt { .. } | FaultKind::Unavailable { .. } => false,
         },
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metrics::{ModelRequest, RequestKind, metrics};
-use shared::{FaultKind, Request, Usage};
+use shared::{FaultKind, Oversize, Request, Usage};
 
 use world::Outcome;
 
@@ -48,6 +48,8 @@ fn cause(kind: &FaultKind) -> &'static str {
         FaultKind::Unavailable { .. } => "unavailable",
         FaultKind::Permanent => "permanent",
         FaultKind::ContextExceeded { .. } => "context_exceeded",
+        FaultKind::Oversized(Oversize::Attachments { .. } | Oversize::Status) => "too_large",
+        FaultKind::Oversized(Oversize::Unknown) => "permanent",
         FaultKind::InDoubt { .. } => "in_doubt",
     }
 }

@@ -12,6 +12,7 @@ mod json_text;
 mod learned;
 mod lenient;
 mod messages;
+mod plain_schema;
 mod price;
 mod reach;
 mod request;
@@ -20,6 +21,7 @@ mod stream;
 mod structured_output;
 mod target;
 mod thinking;
+mod tool_schemas;
 mod tool_selection;
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
@@ -38,7 +40,7 @@ pub use self::{
     reach::ProviderAnswer,
     structured_output::Structured,
 };
-use self::{endpoint::Endpoint, request::RequestForm};
+use self::{endpoint::Endpoint, request::RequestForm, tool_schemas::ToolForms};
 use super::{
     Script,
     attachments::{self, Attachments, DataUrls},
@@ -195,7 +197,7 @@ impl Models {
     ) -> (u64, u64) {
         let Ok(prompt) = Prompt::of(thread, due, is_offered) else { return (0, 0) };
         let form = RequestForm { mode: None, features: Dialect::Compatible.row().features };
-        let bytes = request::body(prompt.model, &prompt, form).to_string().len();
+        let bytes = request::body(prompt.model, &prompt, &ToolForms::default(), form).to_string().len();
         let input_tokens = u64::try_from(bytes.div_ceil(BYTES_PER_TOKEN)).unwrap_or(u64::MAX);
         let meter = Usage { input_tokens, output_tokens: REPLY_TOKENS, ..Usage::default() };
         let cost = match self.source(prompt.model) {
@@ -305,6 +307,7 @@ impl<'a> Prompt<'a> {
             context: hears,
             summarised: _,
             tool_result_tokens: _,
+            attachments_max: _,
             tool_servers,
             tools: named,
             response_schema: shape,

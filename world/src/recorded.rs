@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use shared::{
     AttemptFailed, BlockedBy, DynThread, Event, Fault, FaultKind, Graph, InDoubt, InputRequired, InvalidLog,
-    Response, rerun,
+    Oversize, Response, rerun,
 };
 
 use crate::world::{Outcome, RequestContext, World, stream_words};
@@ -138,10 +138,16 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
             attempts_max: _,
             pin_changed,
             context_tokens,
+            attachments_max,
+            is_trial,
         }) => {
             let remedy = match retry_after_ms {
+                _ if *is_trial => FaultKind::Oversized(Oversize::Status),
                 _ if context_tokens.is_some() => {
                     FaultKind::ContextExceeded { context_tokens: *context_tokens }
+                }
+                _ if attachments_max.is_some() => {
+                    FaultKind::Oversized(Oversize::Attachments { max: *attachments_max })
                 }
                 None => FaultKind::Permanent,
                 Some(_) if *waiting => FaultKind::Unavailable {

@@ -5,9 +5,9 @@
 //!
 //! | event | effect |
 //! |---|---|
-//! | a refusal | the rate falls to 85 %, or to half if fewer than half of the requests were answered lately; all wait as long as the endpoint asks |
+//! | a refusal | the rate falls to 90 %, or to half if fewer than 30 % of the requests were answered lately; all wait as long as the endpoint asks |
 //! | refusals in a row | the pause doubles up to its maximum, and one request per pause tries whether the subject answers again |
-//! | an answer | the pause ends; the rate doubles up to the last known one, then returns to the refused one in 20 s, then grows faster |
+//! | an answer | the pause ends; the rate doubles up to the last known one, then approaches the refused one for 30 s, fast at first, stays near it, and then grows faster |
 //!
 //! Only a request that was sent after the last pause changes the record: many requests that were in flight together and are refused
 //! together are one refusal. The scripts in Redis compute the same; the conformance suite runs against both.
@@ -27,15 +27,15 @@ pub(super) const FIRST_RATE: f64 = 1.0;
 pub(super) const MIN_RATE: f64 = 1.0 / 60.0;
 
 /// Part of the rate that remains after a refusal, usually and if less than [`FEW_ANSWERS`] of the rate was answered lately.
-pub(super) const REDUCTION: f64 = 0.85;
+pub(super) const REDUCTION: f64 = 0.9;
 pub(super) const MAX_REDUCTION: f64 = 0.5;
-pub(super) const FEW_ANSWERS: f64 = 0.5;
+pub(super) const FEW_ANSWERS: f64 = 0.3;
 
 /// Refusals in a row that reduce the rate. Further ones only make the pause longer: the subject is unreachable, not too slow.
 pub(super) const MAX_REDUCTIONS: u32 = 3;
 
 /// Milliseconds, and least number of requests, until the rate is back at the one that was refused.
-pub(super) const RECOVERY_MS: f64 = 20_000.0;
+pub(super) const RECOVERY_MS: f64 = 30_000.0;
 pub(super) const RECOVERY_REQUESTS: f64 = 20.0;
 
 /// Growth of the rate per answer, in requests per second, after twice the recovery without a refusal.
@@ -47,8 +47,9 @@ pub(super) const SLACK: f64 = 0.2;
 /// Time without a refusal after which a record is forgotten, in milliseconds.
 pub(super) const KEEP_MS: f64 = 300_000.0;
 
-/// Part of the time between two requests that each waiting request adds to the pause of the next.
-pub(super) const CROWD_PART: f64 = 0.125;
+/// Part of the time between two requests that each waiting request adds to the pause of the next: on average one asks again in this
+/// part of the time.
+pub(super) const CROWD_PART: f64 = 0.0625;
 
 /// Maximum bytes of an error in a record.
 const MAX_ERROR_BYTES: usize = 160;
@@ -247,14 +248,25 @@ impl Availability {
         (self.refusals, self.since, self.answered_at) = (0, None, now);
         self.next_at = self.next_at.min(now + self.spacing());
         let unrefused = now - self.reduced_at;
-        self.rate += if self.rate < self.known_rate {
-            self.rate.min(1.0).min(self.known_rate - self.rate)
+        if self.rate < self.known_rate {
+            self.rate += self.rate.min(1.0).min(self.known_rate - self.rate);
         } else if 2.0 * self.recovery() < unrefused {
-            FAST_GAIN.min(self.rate / 2.0)
+            self.rate += FAST_GAIN.min(self.rate / 2.0);
         } else {
-            (1.0 / REDUCTION - 1.0) * self.known_rate / (self.recovery() / 1_000.0 * self.rate)
-        };
+            self.rate = self.rate.max(self.rate_after(unrefused));
+        }
         out_for
+    }
+
+    /// Requests per second this many milliseconds after a refusal: a cubic curve that is flat at the refused rate.
+    ///
+    /// ## Why it is flat there
+    ///
+    /// The refused rate is the best guess of what the subject takes, so the rate stays near it for most of the time. A rate that grows
+    /// in a straight line is on average half a reduction below it.
+    fn rate_after(&self, unrefused: f64) -> f64 {
+        let part = unrefused / self.recovery() - 1.0;
+        self.known_rate / REDUCTION * (1.0 + (1.0 - REDUCTION) * part.powi(3))
     }
 
     /// Milliseconds in which the rate returns to the refused one.

@@ -134,17 +134,16 @@ pub(super) static ANSWERED: LazyLock<Script> = LazyLock::new(|| {
             if it.refusals >= 2 and it.since >= 0 then out_for = math.floor(now - it.since) end
             it.refusals, it.since, it.answered_at = 0, -1, now
             it.next_at = math.min(it.next_at, now + spacing())
-            local gain
             if it.known_rate < 0 then
-                gain = math.min(it.rate, 1)
+                it.rate = it.rate + math.min(it.rate, 1)
             elseif it.rate < it.known_rate then
-                gain = math.min(it.rate, 1, it.known_rate - it.rate)
+                it.rate = it.rate + math.min(it.rate, 1, it.known_rate - it.rate)
             elseif now - it.reduced_at > 2 * recovery() then
-                gain = math.min(FAST_GAIN, it.rate / 2)
+                it.rate = it.rate + math.min(FAST_GAIN, it.rate / 2)
             else
-                gain = (1 / REDUCTION - 1) * it.known_rate / (recovery() / 1000 * it.rate)
+                local part = (now - it.reduced_at) / recovery() - 1
+                it.rate = math.max(it.rate, it.known_rate / REDUCTION * (1 + (1 - REDUCTION) * part ^ 3))
             end
-            it.rate = it.rate + gain
         end
         store()
         return out_for

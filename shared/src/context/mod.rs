@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use known_models::known_context_tokens;
 pub use shorten::READ_MORE;
 pub(crate) use shorten::{read_more, read_more_tool, shortened};
-pub(crate) use sizes::{MIN_SHOWN_TOKENS, Sizes, tool_tokens};
+pub(crate) use sizes::{MIN_SHOWN_TOKENS, Sizes, omitted_attachment_tokens, tool_tokens};
 pub use tokens::estimated_tokens;
 pub(crate) use tokens::value_tokens;
 
@@ -81,6 +81,15 @@ impl fmt::Display for ContextSettings {
 pub(crate) fn usable(window: u64, reply: Option<u64>) -> u64 {
     let reply = reply.unwrap_or((window / 4).min(REPLY_TOKENS_MAX));
     window - reply.min(window / 4 * 3)
+}
+
+/// Returns the smallest window of which messages, prompt and tools may use `tokens`.
+pub(crate) fn window_for(tokens: u64, reply: Option<u64>) -> u64 {
+    let (beside_quarter, beside_limit) = match reply {
+        Some(reply) => (tokens.saturating_mul(4), tokens.saturating_add(reply)),
+        None => (tokens.saturating_mul(4).div_ceil(3), tokens.saturating_add(REPLY_TOKENS_MAX)),
+    };
+    beside_quarter.min(beside_limit)
 }
 
 /// Returns the maximum size of a summary for a model with this context window, in tokens.

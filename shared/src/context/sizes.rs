@@ -11,6 +11,9 @@ const MESSAGE_TOKENS: u64 = 6;
 /// Tokens of an image or a file of a message. Their true number is the model's secret; a refusal corrects it.
 const ATTACHMENT_TOKENS: u64 = 1_500;
 
+/// Tokens of the note that stands for the images and files of a message that are not shown.
+const OMITTED_TOKENS: u64 = 20;
+
 /// Tokens of a tool call or of a tool beyond its texts.
 const CALL_TOKENS: u64 = 12;
 
@@ -22,6 +25,8 @@ pub(crate) const MIN_SHOWN_TOKENS: u64 = 200;
 pub(crate) struct Sizes {
     /// Sum of the tokens of all messages up to and including each.
     sums: Vec<u64>,
+    /// Messages with images or files: index, and the number of images and files up to and including this message.
+    attached: Vec<(usize, u64)>,
     /// Tool results that can be shortened: index, and tokens of the text.
     long_results: Vec<(usize, u64)>,
 }
@@ -30,12 +35,16 @@ impl Sizes {
     /// Adds the next message.
     pub(crate) fn add(&mut self, message: &Message) {
         let content = estimated_tokens(&message.content);
-        let attached = message.attachments.len() as u64 * ATTACHMENT_TOKENS;
+        let attached = message.attachments.len() as u64;
+        if 0 < attached {
+            let before = self.attached.last().map_or(0, |(_, count)| *count);
+            self.attached.push((self.sums.len(), before + attached));
+        }
         if message.role == Role::Tool && MIN_SHOWN_TOKENS < content {
             self.long_results.push((self.sums.len(), content));
         }
-        self.sums
-            .push(self.before(self.sums.len()) + MESSAGE_TOKENS + content + attached + calls_tokens(message));
+        let tokens = MESSAGE_TOKENS + content + attached * ATTACHMENT_TOKENS + calls_tokens(message);
+        self.sums.push(self.before(self.sums.len()) + tokens);
     }
 
     /// Returns the tokens of the messages in `range`, with tool results of at most `result_tokens`.
@@ -43,6 +52,15 @@ impl Sizes {
         let shortened: u64 =
             self.long_results_in(range).map(|(_, tokens)| tokens.saturating_sub(result_tokens)).sum();
         self.before(range.end).saturating_sub(self.before(range.start)).saturating_sub(shortened)
+    }
+
+    /// Returns the number of images and files of the messages in `range`.
+    pub(crate) fn attachments(&self, range: &Range<usize>) -> u64 {
+        let before = |index: usize| {
+            let from = self.attached.partition_point(|(at, _)| *at < index);
+            from.checked_sub(1).map_or(0, |last| self.attached[last].1)
+        };
+        before(range.end).saturating_sub(before(range.start))
     }
 
     /// Returns the tokens of one message.
@@ -63,6 +81,11 @@ impl Sizes {
     fn before(&self, index: usize) -> u64 {
         index.checked_sub(1).map_or(0, |index| self.sums.get(index).copied().unwrap_or_default())
     }
+}
+
+/// Returns the tokens that a request saves if this many images and files are not shown.
+pub(crate) fn omitted_attachment_tokens(count: u64) -> u64 {
+    count.saturating_mul(ATTACHMENT_TOKENS - OMITTED_TOKENS)
 }
 
 fn calls_tokens(message: &Message) -> u64 {

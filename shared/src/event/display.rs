@@ -123,8 +123,11 @@ fn fmt_usage(usage: &Usage, f: &mut Formatter<'_>) -> fmt::Result {
 
 fn fmt_attempt_failed(failed: &AttemptFailed, f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "{}", failed.error)?;
-    if let Some(tokens) = failed.context_tokens {
-        return write!(f, " · to be asked again with at most {tokens} tokens");
+    if failed.is_too_large() {
+        let tokens = failed.context_tokens.map(|tokens| format!("{tokens} tokens"));
+        let attachments = failed.attachments_max.map(|max| format!("{max} images and files"));
+        let limits: Vec<String> = tokens.into_iter().chain(attachments).collect();
+        return write!(f, " · to be asked again with at most {}", limits.join(" and "));
     }
     match failed.retry_after_ms {
         None => return write!(f, " · not retried automatically"),

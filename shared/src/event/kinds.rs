@@ -200,6 +200,20 @@ pub struct AttemptFailed {
     /// made to fit into it, and the node issues its requests anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
+    /// Number of images and files that the model takes in one request, learned from its refusal like `context_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attachments_max: Option<u64>,
+    /// The refusal named no limit, so `context_tokens` or `attachments_max` is a guess. It is kept if the model answers the
+    /// smaller request, and forgotten otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_trial: bool,
+}
+
+impl AttemptFailed {
+    /// Returns true if the request was refused for its size, and its node issues a smaller one.
+    pub fn is_too_large(&self) -> bool {
+        self.context_tokens.is_some() || self.attachments_max.is_some()
+    }
 }
 
 /// A request was given up. Its node continues without a response.

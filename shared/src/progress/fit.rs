@@ -5,10 +5,11 @@
 //! 1. All messages of the request, with tool results of at most `tool_result_tokens` shown whole and larger ones as head
 //!    and tail.
 //! 2. The latest summary, the person's own messages of the turn, and the messages after the summary.
-//! 3. A new summary. The engine asks a model for it before the node's own request, as its own node
+//! 3. No images and files of earlier turns.
+//! 4. A new summary. The engine asks a model for it before the node's own request, as its own node
 //!    [`SUMMARISE_NODE`]. It continues the summary before it, so no message is summarised twice. It ends between turns
 //!    if it can, and never between a tool call and its result.
-//! 4. Tool results shortened further, down to [`MIN_SHOWN_TOKENS`].
+//! 5. Tool results shortened further, down to [`MIN_SHOWN_TOKENS`], and fewer images and files of the turn.
 //!
 //! If the request is still too large, the node fails. Nothing is counted for a model with an unknown context window; its
 //! first refusal makes it known.
@@ -20,9 +21,11 @@
 
 use std::ops::Range;
 
-use super::{Progress, name};
+use super::{Place, Progress, limits::RequestSize, name};
 use crate::{
-    context::{MIN_SHOWN_TOKENS, READ_MORE, estimated_tokens, summary_tokens, usable},
+    context::{
+        MIN_SHOWN_TOKENS, READ_MORE, estimated_tokens, omitted_attachment_tokens, summary_tokens, usable,
+    },
     event::{Asked, Event, Failed},
     message::Role,
     node_config::prompt_hash,
@@ -60,6 +63,8 @@ struct View {
     range: Range<usize>,
     summarised: bool,
     result_tokens: u64,
+    /// Maximum number of images and files.
+    attachments: u64,
     /// Context window of the model.
     window: Option<u64>,
 }
@@ -87,24 +92,39 @@ impl<S: Strategy> Progress<S> {
             if self.window.kept(slot).is_some() {
                 continue;
             }
-            match self.fit(place, request) {
+            let window = self.window.of(model_of(request));
+            match self.fit(place, request, window) {
                 Fitted::Fits => (),
                 Fitted::Summarise(request) => {
                     return Asked { node: SUMMARISE_NODE.to_owned(), requests: vec![request] }.into();
                 }
-                Fitted::TooLarge(reason) => return failed(reason),
+                Fitted::TooLarge(reason) => {
+                    let refused = self.window.limits.trial_error();
+                    let refused = refused.map(|error| format!("{error}; hint: {}", self.hint()));
+                    return failed(refused.unwrap_or(reason));
+                }
             }
         }
         Asked { node: name(&place), requests }.into()
     }
 
-    fn fit(&self, place: S::NodeName, request: &mut Request) -> Fitted {
+    /// Returns true if the request can be made to fit into this window.
+    pub(super) fn can_fit(&self, place: Place<S::NodeName>, request: &Request, window: u64) -> bool {
+        match place {
+            Place::Node(node) => {
+                !matches!(self.fit(node, &mut request.clone(), Some(window)), Fitted::TooLarge(_))
+            }
+            Place::Summarise(_) => true,
+        }
+    }
+
+    fn fit(&self, place: S::NodeName, request: &mut Request, window: Option<u64>) -> Fitted {
         let Request::Chat { model, context, .. } = &*request else { return Fitted::Fits };
         let end = context.end.min(self.thread.messages.len());
         let range = context.start.min(end)..end;
-        let window = self.window.of(model);
         let result_tokens = self.window.result_tokens(window);
-        let whole = View { range, summarised: false, result_tokens, window };
+        let attachments = self.window.limits.attachments(model).unwrap_or(u64::MAX);
+        let whole = View { range, summarised: false, result_tokens, attachments, window };
         let Some(window) = window else {
             self.show(request, &whole);
             return Fitted::Fits;
@@ -120,14 +140,21 @@ impl<S: Strategy> Progress<S> {
                 self.show(request, &fitting);
                 return Fitted::Fits;
             }
+            let shown = self.attachments(&view).min(view.attachments);
+            let own = self.window.sizes().attachments(&(self.window.own_messages_from()..view.range.end));
+            if own < shown {
+                view.attachments = own;
+                continue;
+            }
             let summary = self.summary_end(&view, &room).and_then(|upto| self.summary_request(request, upto));
             if let Some(summary) = summary {
                 return Fitted::Summarise(summary);
             }
-            if view.result_tokens <= MIN_SHOWN_TOKENS {
+            if view.result_tokens <= MIN_SHOWN_TOKENS && shown == 0 {
                 return Fitted::TooLarge(self.too_large(request, &view, &room));
             }
             view.result_tokens = (view.result_tokens / 2).max(MIN_SHOWN_TOKENS);
+            view.attachments = shown / 2;
         }
     }
 
@@ -213,6 +240,7 @@ impl<S: Strategy> Progress<S> {
             context: from..end,
             summarised: 0 < from,
             tool_result_tokens,
+            attachments_max: None,
             tool_servers: Vec::new(),
             tools: Vec::new(),
             response_schema: None,
@@ -246,7 +274,15 @@ impl<S: Strategy> Progress<S> {
 
     /// Sets the parts of a request that depend on the view.
     fn show(&self, request: &mut Request, view: &View) {
-        let Request::Chat { context, summarised, tool_result_tokens, tool_servers, tools, .. } = request
+        let Request::Chat {
+            context,
+            summarised,
+            tool_result_tokens,
+            attachments_max,
+            tool_servers,
+            tools,
+            ..
+        } = request
         else {
             return;
         };
@@ -255,6 +291,7 @@ impl<S: Strategy> Progress<S> {
             context.clone_from(&view.range);
         }
         *summarised = view.summarised;
+        *attachments_max = Some(view.attachments).filter(|max| *max < self.attachments(view));
         if !self.window.sizes().has_longer_result(&view.range, view.result_tokens) {
             return;
         }
@@ -274,12 +311,38 @@ impl<S: Strategy> Progress<S> {
     /// Returns the tokens of the messages of a view.
     fn size(&self, view: &View) -> u64 {
         let messages = self.window.sizes().of(&view.range, view.result_tokens);
+        let omitted = self.attachments(view).saturating_sub(view.attachments);
+        let messages = messages.saturating_sub(omitted_attachment_tokens(omitted));
         if !view.summarised {
             return messages;
         }
         let pinned =
             self.pinned(0..view.range.start).map(|index| self.window.sizes().of_message(index)).sum::<u64>();
         messages + pinned + self.window.summary().map_or(0, |summary| summary.tokens(view.window))
+    }
+
+    /// Returns the number of images and files of the messages of a view, with those that are not shown.
+    fn attachments(&self, view: &View) -> u64 {
+        let sizes = self.window.sizes();
+        let pinned = self.pinned(0..view.range.start).filter(|_| view.summarised);
+        sizes.attachments(&view.range)
+            + pinned.map(|index| sizes.attachments(&(index..index + 1))).sum::<u64>()
+    }
+
+    /// Returns the size of the messages of a request that was issued, as its model received them.
+    pub(super) fn shown(&self, request: &Request) -> RequestSize {
+        let Request::Chat { model, context, summarised, tool_result_tokens, attachments_max, .. } = request
+        else {
+            return RequestSize::default();
+        };
+        let view = View {
+            range: context.clone(),
+            summarised: *summarised,
+            result_tokens: tool_result_tokens.unwrap_or(u64::MAX),
+            attachments: attachments_max.unwrap_or(u64::MAX),
+            window: self.window.of(model),
+        };
+        RequestSize { tokens: self.size(&view), attachments: self.attachments(&view).min(view.attachments) }
     }
 
     /// Returns an upper bound of the tokens of everything but the messages, which costs nothing to compute.
@@ -311,17 +374,32 @@ impl<S: Strategy> Progress<S> {
     /// Returns the tokens of a request that was issued, as its model received it.
     pub(super) fn issued_tokens(&self, place: Option<S::NodeName>, request: &Request) -> u64 {
         let Request::Chat { model, context, summarised, tool_result_tokens, .. } = request else { return 0 };
-        let Room { system, tools, .. } = self.room(place, request, u64::MAX);
         let (result_tokens, window) = (tool_result_tokens.unwrap_or(u64::MAX), self.window.of(model));
         let summary =
             self.window.summary().filter(|_| *summarised).map_or(0, |summary| summary.tokens(window));
         let messages = match place {
-            Some(_) => {
-                self.size(&View { range: context.clone(), summarised: *summarised, result_tokens, window })
-            }
+            Some(_) => self.shown(request).tokens,
             None => context.clone().map(|index| self.text_size(index, result_tokens)).sum::<u64>() + summary,
         };
-        system + tools + messages + REQUEST_TOKENS
+        self.fixed_tokens(place, request) + messages
+    }
+
+    /// Returns the tokens of a request beside its messages, which cannot be made fewer.
+    pub(super) fn fixed_tokens(&self, place: Option<S::NodeName>, request: &Request) -> u64 {
+        let Room { system, tools, .. } = self.room(place, request, u64::MAX);
+        system + tools + REQUEST_TOKENS
+    }
+
+    /// Describes the parts of a request that cannot be shortened, for people.
+    pub(super) fn fixed_sizes(&self, place: Place<S::NodeName>, request: &Request) -> String {
+        let node = match place {
+            Place::Node(node) => Some(node),
+            Place::Summarise(_) => None,
+        };
+        let Room { system, tools, .. } = self.room(node, request, u64::MAX);
+        format!(
+            "it cannot be made smaller: there are about {system} tokens in the prompt and {tools} in the tools"
+        )
     }
 
     fn too_large(&self, request: &Request, whole: &View, room: &Room) -> String {
@@ -346,8 +424,12 @@ impl<S: Strategy> Progress<S> {
     }
 }
 
+fn model_of(request: &Request) -> &str {
+    if let Request::Chat { model, .. } = request { model } else { "" }
+}
+
 /// Returns the tokens that the request allows its reply, if it limits them.
-fn reply_tokens(request: &Request) -> Option<u64> {
+pub(super) fn reply_tokens(request: &Request) -> Option<u64> {
     let Request::Chat { parameters, .. } = request else { return None };
     parameters.as_ref().and_then(|parameters| parameters.max_tokens).map(u64::from)
 }

@@ -266,7 +266,7 @@ impl<S: Strategy> Progress<S> {
 
     fn fold_slot(&mut self, event: &Event) -> bool {
         let exceeded = if let Event::Abandoned(_) = event { self.budget_exceeded() } else { None };
-        let Phase::AwaitingResponses(_, _, slots) = &mut self.at else { return false };
+        let Phase::AwaitingResponses(_, asked, slots) = &mut self.at else { return false };
         let Some(slot) = event.slot().and_then(|slot| slots.get_mut(slot)) else { return false };
         let cause = lacking(slot, event, exceeded);
         let Some(mut state) = slot.after(event) else { return false };
@@ -295,9 +295,10 @@ impl<S: Strategy> Progress<S> {
             self.thread.server_tools.insert(server.clone(), tools.clone());
         }
         if let (Event::AttemptFailed(failed), Request::Chat { model, .. }) = (event, &slot.request)
-            && let Some(tokens) = failed.context_tokens
+            && failed.is_too_large()
         {
-            self.window.learn(model, tokens, &failed.error);
+            self.window.refuse(&failed.error);
+            self.window.limits.refuse(model, failed, *asked);
         }
         if let (Request::CallTool { .. }, SlotState::Answered(Response::Output(output))) =
             (&slot.request, &state)
@@ -325,6 +326,7 @@ impl<S: Strategy> Progress<S> {
         };
         if let Event::Answered(answered) = event {
             self.count(add, answered.usage.as_ref().unwrap_or(&Usage::default()));
+            self.record_taken(answered.slot);
         }
         if let Event::AttemptFailed(AttemptFailed { usage: Some(usage), .. }) = event {
             // An attempt without a response contributes nothing but its time.

@@ -3,6 +3,8 @@
 mod budget_end;
 mod fit;
 mod fold;
+mod limits;
+mod oversize;
 mod receive;
 mod slot;
 mod status;

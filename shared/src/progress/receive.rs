@@ -8,16 +8,13 @@ use crate::{
     effect::UnexpectedResponse,
     event::{Abandoned, Answered, AttemptFailed, Event, Failed, InDoubt, InputRequired, TaskStarted},
     message::{Safety, ToolOutput},
-    request::{Fault, FaultKind, Request, Response},
+    request::{Fault, FaultKind, Oversize, Request, Response},
     strategy::Strategy,
     usage::Usage,
 };
 
 /// Maximum number of attempts of one request, unless configured. After that it is abandoned, or its node fails.
 pub const ATTEMPTS_MAX: u32 = 4;
-
-/// Smallest context window, in tokens, that is believed if an endpoint names it in an error.
-const NAMED_MIN: u64 = 256;
 
 /// Maximum number of input rounds of one request. After that its answer is an error.
 pub const INPUT_ROUNDS_MAX: u32 = 10;
@@ -46,7 +43,7 @@ impl<S: Strategy> Progress<S> {
         outcome: Result<(Response, Option<Usage>), Fault>,
         backoff_ms: u64,
     ) -> Event {
-        let Phase::AwaitingResponses(place, _, slots) = &self.at else {
+        let Phase::AwaitingResponses(place, asked, slots) = &self.at else {
             return failed(slot, "no request is pending".to_owned(), None, None);
         };
         let (outcome, extras) = match outcome {
@@ -92,33 +89,18 @@ impl<S: Strategy> Progress<S> {
             FaultKind::Transient { retry_after_ms } | FaultKind::InDoubt { retry_after_ms } => {
                 Some(retry_after_ms.unwrap_or_default().max(backoff_ms))
             }
-            FaultKind::ContextExceeded { context_tokens } => {
-                let request = slots.get(slot).map(|slot| &slot.request);
-                if let Some(request @ Request::Chat { .. }) = request {
-                    let tokens = self.learned(*place, request, context_tokens);
-                    return AttemptFailed {
-                        slot,
-                        error: fault.error,
-                        retry_after_ms: Some(0),
-                        in_doubt: false,
-                        usage: fault.usage.map(|boxed| *boxed),
-                        waiting: false,
-                        attempts_max: None,
-                        pin_changed: false,
-                        context_tokens: Some(tokens),
-                    }
-                    .into();
-                }
-                None
+            FaultKind::ContextExceeded { .. } | FaultKind::Oversized(_) => {
+                return self.refused_for_size(*place, *asked, slot, slots.get(slot), fault);
             }
             FaultKind::Permanent => None,
         };
         let (waiting, may_have_happened) = match fault.kind {
             FaultKind::Unavailable { sent, .. } => (true, sent),
             FaultKind::InDoubt { .. } => (false, true),
-            FaultKind::Transient { .. } | FaultKind::Permanent | FaultKind::ContextExceeded { .. } => {
-                (false, false)
-            }
+            FaultKind::Transient { .. }
+            | FaultKind::Permanent
+            | FaultKind::ContextExceeded { .. }
+            | FaultKind::Oversized(_) => (false, false),
         };
         let in_doubt = may_have_happened && safety != Safety::Read;
         let usage = fault.usage.map(|boxed| *boxed);
@@ -133,6 +115,45 @@ impl<S: Strategy> Progress<S> {
             attempts_max: None,
             pin_changed,
             context_tokens: None,
+            attachments_max: None,
+            is_trial: false,
+        }
+        .into()
+    }
+
+    /// Returns the event of a refusal that may be for the size of the request: a smaller one follows, or none does.
+    fn refused_for_size(
+        &self,
+        place: Place<S::NodeName>,
+        asked: usize,
+        nth: usize,
+        slot: Option<&Slot>,
+        fault: Fault,
+    ) -> Event {
+        let request = slot.map(|slot| &slot.request);
+        let limits = request.and_then(|request| self.smaller_limits(place, asked, request, fault.kind));
+        let certain = matches!(
+            fault.kind,
+            FaultKind::ContextExceeded { .. } | FaultKind::Oversized(Oversize::Attachments { .. })
+        );
+        let error = match request {
+            Some(request @ Request::Chat { .. }) if certain && limits.is_none() => {
+                format!("{} ({})", fault.error, self.fixed_sizes(place, request))
+            }
+            Some(_) | None => fault.error,
+        };
+        AttemptFailed {
+            slot: nth,
+            error,
+            retry_after_ms: limits.as_ref().map(|_| 0),
+            in_doubt: false,
+            usage: fault.usage.map(|boxed| *boxed),
+            waiting: false,
+            attempts_max: None,
+            pin_changed: false,
+            context_tokens: limits.as_ref().and_then(|limits| limits.context_tokens),
+            attachments_max: limits.as_ref().and_then(|limits| limits.attachments_max),
+            is_trial: limits.is_some_and(|limits| limits.is_trial),
         }
         .into()
     }
@@ -173,23 +194,6 @@ impl<S: Strategy> Progress<S> {
                 Err("the summary is empty".to_owned())
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Returns the context window to assume after a refusal.
-    ///
-    /// It is the one that the endpoint names, if the request has more tokens than that by estimate. Otherwise the estimate
-    /// was too low, and the window is set so that the next request is smaller by a known part.
-    fn learned(&self, place: Place<S::NodeName>, request: &Request, named: Option<u64>) -> u64 {
-        let node = match place {
-            Place::Node(node) => Some(node),
-            Place::Summarise(_) => None,
-        };
-        let issued = self.issued_tokens(node, request);
-        match named.filter(|length| NAMED_MIN <= *length) {
-            Some(named) if named < issued => named,
-            Some(_) => issued * 3 / 4,
-            None => issued * 2 / 3,
         }
     }
 
@@ -288,6 +292,8 @@ fn failed(slot: usize, error: String, retry_after_ms: Option<u64>, usage: Option
         attempts_max: None,
         pin_changed: false,
         context_tokens: None,
+        attachments_max: None,
+        is_trial: false,
     }
     .into()
 }

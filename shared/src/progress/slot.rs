@@ -167,8 +167,8 @@ impl Slot {
                 self.error = Some(failed.error.clone());
                 self.task.take_if(|_| !failed.waiting);
                 self.pin_changed = failed.pin_changed;
-                Some(match (failed.context_tokens, failed.retry_after_ms) {
-                    (Some(_), _) if matches!(self.request, Request::Chat { .. }) => SlotState::TooLarge,
+                Some(match (&self.request, failed.retry_after_ms) {
+                    (Request::Chat { .. }, _) if failed.is_too_large() => SlotState::TooLarge,
                     (_, Some(_)) => SlotState::Open,
                     (_, None) => SlotState::NotRetryable,
                 })

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write, ops::Range};
 
-use super::{Phase, Place, Progress, receive::ATTEMPTS_MAX};
+use super::{Phase, Place, Progress, limits::LearnedLimits, receive::ATTEMPTS_MAX};
 use crate::{
     context::{
         ContextSettings, READ_MORE, Sizes, TOOL_RESULT_TOKENS, estimated_tokens, shortened, summary_tokens,
@@ -26,8 +26,8 @@ const TEXT_TOKENS: u64 = 8;
 #[derive(Clone, Default)]
 pub(super) struct Window {
     settings: ContextSettings,
-    /// Context windows learned from refusals, by model.
-    learned: BTreeMap<String, u64>,
+    /// Limits learned from refusals.
+    pub(super) limits: LearnedLimits,
     sizes: Sizes,
     /// Tokens of the tools of each server.
     tools: BTreeMap<String, u64>,
@@ -84,9 +84,10 @@ impl Window {
         &self.settings
     }
 
-    /// Returns the context window of a model in tokens, if it is known.
+    /// Returns the context window of a model in tokens, if it is known. A refusal never makes it larger than configured.
     pub(super) fn of(&self, model: &str) -> Option<u64> {
-        self.learned.get(model).copied().or_else(|| self.settings.window(model))
+        let known = [self.limits.context_tokens(model), self.settings.window(model)];
+        known.into_iter().flatten().min()
     }
 
     /// Returns the maximum size of a tool result for a model with this window: as set, and at most a quarter of it.
@@ -128,16 +129,22 @@ impl Window {
 
     /// Forgets what belongs to one node.
     pub(super) fn end_node(&mut self) {
+        self.limits.end_trial();
         if self.refusals.is_some() {
             self.refusals = None;
             self.kept.clear();
         }
     }
 
-    pub(super) fn learn(&mut self, model: &str, tokens: u64, error: &str) {
-        self.learned.insert(model.to_owned(), tokens);
+    /// Counts a refusal for the size of a request.
+    pub(super) fn refuse(&mut self, error: &str) {
         let count = self.refusals.as_ref().map_or(0, |(count, _)| *count);
         self.refusals = Some((count + 1, error.to_owned()));
+    }
+
+    /// Returns true if a smaller request of the node was refused for its size, too.
+    pub(super) fn is_refused_again(&self) -> bool {
+        self.refusals.as_ref().is_some_and(|(count, _)| 1 < *count)
     }
 
     pub(super) fn refused_too_often(&self) -> Option<&str> {
@@ -146,6 +153,7 @@ impl Window {
 
     /// Lets the node begin again after an operator retried it.
     pub(super) fn retry(&mut self) {
+        self.limits.end_trial();
         if let Some((count, _)) = &mut self.refusals {
             *count = 0;
         }
@@ -217,7 +225,9 @@ impl<S: Strategy> Progress<S> {
 
     /// Returns the messages of a request as its model receives them.
     pub(crate) fn messages_of(&self, request: &Request) -> Cow<'_, [Message]> {
-        let Request::Chat { model, context, summarised, tool_result_tokens, tools, .. } = request else {
+        let Request::Chat { model, context, summarised, tool_result_tokens, attachments_max, tools, .. } =
+            request
+        else {
             return Cow::Borrowed(&[]);
         };
         let window = self.window.of(model);
@@ -228,7 +238,7 @@ impl<S: Strategy> Progress<S> {
             let earlier = earlier.map(|summary| summary.text(window));
             return Cow::Owned(vec![self.as_text(range, earlier.as_deref(), *tool_result_tokens)]);
         }
-        if !summarised && tool_result_tokens.is_none() {
+        if !summarised && tool_result_tokens.is_none() && attachments_max.is_none() {
             return Cow::Borrowed(&self.thread.messages[range]);
         }
         let mut shown: Vec<Message> = Vec::new();
@@ -247,6 +257,9 @@ impl<S: Strategy> Progress<S> {
                 None => message.clone(),
             }
         }));
+        if let Some(max) = attachments_max {
+            keep_newest_attachments(&mut shown, *max);
+        }
         Cow::Owned(shown)
     }
 
@@ -274,5 +287,20 @@ impl<S: Strategy> Progress<S> {
         let calls = self.thread.messages.get(index).map_or(0, |message| message.tool_calls.len()) as u64;
         let most = tokens.saturating_add(TEXT_TOKENS).saturating_mul(calls + 1);
         (self.window.sizes.of_message(index) + TEXT_TOKENS).min(most)
+    }
+}
+
+/// Leaves out all images and files but the newest, and says so where they were.
+fn keep_newest_attachments(messages: &mut [Message], max: u64) {
+    let mut left = usize::try_from(max).unwrap_or(usize::MAX);
+    for message in messages.iter_mut().rev() {
+        let count = message.attachments.len();
+        let omitted = count.saturating_sub(left);
+        left = left.saturating_sub(count);
+        if 0 < omitted {
+            message.attachments.drain(..omitted);
+            let gap = if message.content.is_empty() { "" } else { "\n" };
+            let _ = write!(message.content, "{gap}[Images and files that are not shown here: {omitted}]");
+        }
     }
 }

@@ -108,6 +108,7 @@ impl Request {
             context,
             summarised,
             tool_result_tokens,
+            attachments_max,
             tool_servers,
             tools,
             response_schema,
@@ -128,6 +129,7 @@ impl Request {
         tool_result_tokens
             .iter()
             .try_for_each(|tokens| write!(f, " · tool results up to {tokens} tokens"))?;
+        attachments_max.iter().try_for_each(|max| write!(f, " · at most {max} images and files"))?;
         if !tool_servers.is_empty() || !tools.is_empty() {
             let of_servers = tool_servers.iter().map(|server| format!("{server}.*"));
             write!(f, " · tools {}", of_servers.chain(tools.iter().cloned()).collect::<Vec<_>>().join(", "))?;

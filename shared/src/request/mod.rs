@@ -46,6 +46,9 @@ pub enum Request {
         /// Absent if none is larger.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_result_tokens: Option<u64>,
+        /// Maximum number of images and files that the model receives; the newest are shown. Absent if there are no more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attachments_max: Option<u64>,
         /// Servers whose tools the model may call: by their own names if there is one server, otherwise as
         /// `server__tool`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -348,11 +351,27 @@ pub enum FaultKind {
         /// Context window of the model in tokens, if the endpoint names it.
         context_tokens: Option<u64>,
     },
+    /// The endpoint refused the request, possibly because of its size. A smaller request may succeed.
+    Oversized(Oversize),
     /// The request was sent and its response was lost. It may have taken effect.
     InDoubt {
         /// Delay that the server requested, in milliseconds, for requests that are safe to repeat.
         retry_after_ms: Option<u64>,
     },
+}
+
+/// Sign that the size of a request is the cause of its refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oversize {
+    /// The endpoint says that the request has too many images or files, or too large ones.
+    Attachments {
+        /// Maximum number of them, if the endpoint names it.
+        max: Option<u64>,
+    },
+    /// The status or the code says so, and nothing names the part that is too large.
+    Status,
+    /// Nothing says so. The endpoint refused the request as invalid, for a reason that is not known.
+    Unknown,
 }
 
 impl Fault {
@@ -390,7 +409,8 @@ impl Fault {
             other @ (FaultKind::Transient { .. }
             | FaultKind::InDoubt { .. }
             | FaultKind::Permanent
-            | FaultKind::ContextExceeded { .. }) => other,
+            | FaultKind::ContextExceeded { .. }
+            | FaultKind::Oversized(_)) => other,
         };
         Self { kind, ..self }
     }

@@ -3,6 +3,8 @@
 //! A simulated endpoint counts what it receives, one token per four bytes, and refuses a request that has more than its
 //! window, as a real one does. `TURNFOLD_CONTEXT_TURNS=2000` sets the length of the long threads.
 
+mod refusals;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -15,8 +17,12 @@ use shared::{
 struct Simulated {
     /// Tokens that the model takes.
     window: u64,
-    /// True if a refusal names the window.
-    names_window: bool,
+    /// Images and files that the model takes.
+    attachments: usize,
+    /// A refusal of a request that is too large.
+    refusal: FaultKind,
+    /// Node whose requests are all refused.
+    refuses_node: Option<&'static str>,
     /// Arguments of the tool calls that the model makes in each turn, one round each.
     rounds: Vec<Value>,
     /// Characters of a tool result.
@@ -31,7 +37,9 @@ impl Default for Simulated {
     fn default() -> Self {
         Self {
             window: 8_000,
-            names_window: true,
+            attachments: usize::MAX,
+            refusal: FaultKind::ContextExceeded { context_tokens: Some(8_000) },
+            refuses_node: None,
             rounds: vec![json!({"path": "notes.txt"})],
             result: 600,
             refusals: 0,
@@ -59,10 +67,11 @@ impl Simulated {
                 let bytes: usize =
                     messages.iter().map(|message| serde_json::to_string(message).unwrap().len()).sum();
                 let tokens = ((bytes + system.len() + schema) / 4) as u64;
-                if self.window < tokens {
+                let attachments: usize = messages.iter().map(|message| message.attachments.len()).sum();
+                let is_refused = self.refuses_node == Some(node.as_str());
+                if self.window < tokens || self.attachments < attachments || is_refused {
                     self.refusals += 1;
-                    let context_tokens = self.names_window.then_some(self.window);
-                    return Err(Fault::new("too long", FaultKind::ContextExceeded { context_tokens }));
+                    return Err(Fault::new("too long", self.refusal));
                 }
                 let reply = self.reply(&node, thread, &messages);
                 let usage = Usage {
@@ -160,6 +169,11 @@ impl RunningThread {
     fn send(&mut self, endpoint: &mut Simulated, messages: Vec<Message>) -> RunStatus {
         let event = self.thread.accept_message(uuid::Uuid::nil(), "", "", Policy::Auto, messages).unwrap();
         self.push(event);
+        self.run(endpoint)
+    }
+
+    /// Runs until the thread waits for a person.
+    fn run(&mut self, endpoint: &mut Simulated) -> RunStatus {
         loop {
             match self.thread.next().unwrap() {
                 Next::Append(event) => self.push(event),
@@ -329,7 +343,9 @@ fn a_result_of_900_000_characters_is_shown_shortened_and_can_be_read_on() {
 #[test]
 fn a_refusal_makes_the_window_known() {
     for names_window in [true, false] {
-        let mut endpoint = Simulated { names_window, ..Simulated::default() };
+        let context_tokens = names_window.then_some(8_000);
+        let refusal = FaultKind::ContextExceeded { context_tokens };
+        let mut endpoint = Simulated { refusal, ..Simulated::default() };
         let mut running = RunningThread::open(opened(ContextSettings::default(), small()));
         long_thread(&mut endpoint, &mut running, 60);
         running.check();
@@ -349,7 +365,8 @@ fn a_refusal_makes_the_window_known() {
 /// An endpoint that counts twice as many tokens as estimated teaches it too.
 #[test]
 fn an_estimate_that_is_too_low_is_corrected() {
-    let mut endpoint = Simulated { window: 2_500, ..Simulated::default() };
+    let refusal = FaultKind::ContextExceeded { context_tokens: Some(2_500) };
+    let mut endpoint = Simulated { window: 2_500, refusal, ..Simulated::default() };
     let mut running = RunningThread::open(opened(window_of(8_000), small()));
     long_thread(&mut endpoint, &mut running, 40);
     running.check();

@@ -110,7 +110,7 @@ fn wait(fault: Fault) -> Fault {
         | FaultKind::Unavailable { retry_after_ms, .. } => {
             FaultKind::Unavailable { retry_after_ms, sent: false, by: BlockedBy::Provider }
         }
-        kind @ (FaultKind::Permanent | FaultKind::ContextExceeded { .. }) => kind,
+        kind @ (FaultKind::Permanent | FaultKind::ContextExceeded { .. } | FaultKind::Oversized(_)) => kind,
     };
     Fault { kind, ..fault }
 }

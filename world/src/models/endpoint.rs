@@ -16,6 +16,7 @@ use super::{
     stream::ReplyStream,
     structured_output::OutputMode,
     target::{InvalidHeader, Target},
+    tool_schemas::{MAX_CHANGES, ToolForms},
 };
 use crate::{text::error_chain, world::DeltaSink};
 
@@ -86,18 +87,29 @@ impl Endpoint {
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), Fault> {
         let mut form = self.form(model, prompt.shape.is_some());
+        let (mut tools, mut tool_changes) = (self.learned.tools(model), 0);
         let mut tried = Vec::new();
         loop {
-            let failed = match self.request_once(model, prompt, form, deltas).await {
+            let failed = match self.request_once(model, prompt, &tools, form, deltas).await {
                 Ok(response) => {
                     let RequestForm { mode, features } = form;
                     self.learned.accepted(model, features, mode);
+                    self.learned.accepted_tools(model, &tools);
                     return Ok(response);
                 }
                 Err(failed) => failed,
             };
+            if tool_changes < MAX_CHANGES
+                && let Some(refusal) = &failed.refusal
+                && let Some((next, left_out)) = tools.after(refusal, &prompt.tools, tool_changes == 0)
+            {
+                self.log_tools(model, &left_out, &failed.fault);
+                (tools, tool_changes) = (next, tool_changes + 1);
+                continue;
+            }
             tried.push(form);
-            let Some(next) = failed.refusal.as_ref().and_then(|it| self.next_form(model, prompt, form, it))
+            let Some(next) =
+                failed.refusal.as_ref().and_then(|it| self.next_form(model, prompt, &tools, form, it))
             else {
                 return Err(failed.fault);
             };
@@ -114,6 +126,17 @@ impl Endpoint {
         }
     }
 
+    /// Logs that a request is sent again with other forms of its tools. A tool that is left out is a warning.
+    fn log_tools(&self, model: &str, left_out: &[String], fault: &Fault) {
+        let (provider, error) = (&self.name, &fault.error);
+        if left_out.is_empty() {
+            tracing::info!(provider, model, "simplifying the schemas of tools: {error}");
+        } else {
+            let tools = left_out.join(", ");
+            tracing::warn!(provider, model, "the model is not offered these tools: {tools}: {error}");
+        }
+    }
+
     /// Form of the next request to a model.
     fn form(&self, model: &str, has_schema: bool) -> RequestForm {
         let mut features = self.learned.of(model).features;
@@ -127,12 +150,17 @@ impl Endpoint {
         &self,
         model: &str,
         prompt: &Prompt<'_>,
+        tools: &ToolForms,
         form: RequestForm,
         refusal: &HttpError,
     ) -> Option<RequestForm> {
+        if refusal.is_about_size() {
+            return None;
+        }
         if let Some(features) = without_refused(form.features, refusal) {
             let next = RequestForm { features, ..form };
-            if request::body(model, prompt, next) != request::body(model, prompt, form) {
+            let body = |form| request::body(model, prompt, tools, form);
+            if body(next) != body(form) {
                 return Some(next);
             }
         }
@@ -151,10 +179,11 @@ impl Endpoint {
         &self,
         model: &str,
         prompt: &Prompt<'_>,
+        tools: &ToolForms,
         form: RequestForm,
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), FailedRequest> {
-        let response = self.send(CHAT, &request::body(model, prompt, form)).await?;
+        let response = self.send(CHAT, &request::body(model, prompt, tools, form)).await?;
         let headers = response.headers().clone();
         let mut chunks = ChunkReader::new(response);
         let mut reply = ReplyStream::new(self.learned.of(model).unopened_reasoning);

@@ -5,9 +5,9 @@ use reqwest::{
     header::{HeaderMap, RETRY_AFTER},
 };
 use serde_json::Value;
-use shared::{Fault, FaultKind};
+use shared::{Fault, FaultKind, Oversize};
 
-use super::context_error::ContextExceeded;
+use super::context_error::{AttachmentsExceeded, ContextExceeded};
 use crate::{retry_after::delay_ms, text::truncate};
 
 /// Maximum bytes read of an error response.
@@ -25,6 +25,7 @@ pub(super) struct HttpError {
     message: String,
     code: String,
     context: Option<ContextExceeded>,
+    attachments: Option<AttachmentsExceeded>,
 }
 
 /// Confidence that an endpoint rejected the output mode of a request.
@@ -58,8 +59,13 @@ impl HttpError {
         let value = serde_json::from_str::<Value>(&body).unwrap_or_default();
         let (message, code) =
             if value.is_null() { (page_text(&body), String::new()) } else { message_and_code(&value) };
-        let context = ContextExceeded::of(&message, error_of(&value));
-        Self { status, delay_ms, message, code, context }
+        Self::new(status, delay_ms, message, code, error_of(&value))
+    }
+
+    fn new(status: u16, delay_ms: Option<u64>, message: String, code: String, error: &Value) -> Self {
+        let context = ContextExceeded::of(&message, error);
+        let attachments = AttachmentsExceeded::of(&message).filter(|_| context.is_none());
+        Self { status, delay_ms, message, code, context, attachments }
     }
 
     /// Reads the error from a chunk of a response with status 200, if it is one.
@@ -79,10 +85,15 @@ impl HttpError {
                 429
             }
             _ if code.contains("overloaded") || code.contains("unavailable") => 503,
+            _ if ContextExceeded::of(&message, error).is_some() => 400,
             Some(_) | None => 500,
         };
-        let context = ContextExceeded::of(&message, error);
-        Some(Self { status, delay_ms: retry_after(headers), message, code, context })
+        Some(Self::new(status, retry_after(headers), message, code, error))
+    }
+
+    /// Returns the endpoint's message in lower case.
+    pub(super) fn lower_message(&self) -> String {
+        self.message.to_lowercase()
     }
 
     /// Returns true if the endpoint may have refused a part of the request, and its message contains one of `words`,
@@ -99,10 +110,37 @@ impl HttpError {
         let names_mode = OUTPUT_MODE_WORDS.iter().any(|word| message.contains(word));
         match self.status {
             // No output mode makes the request shorter.
-            _ if self.context.is_some() || self.is_about_reply() => None,
+            _ if self.is_about_size() || self.is_about_reply() => None,
             400 | 422 | 501 => Some(ModeRejection::Certain),
             404 | 500 if names_mode => Some(ModeRejection::Certain),
             500 => Some(ModeRejection::Doubtful),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the endpoint says that the request is too large, so that no other form of it is taken.
+    pub(super) fn is_about_size(&self) -> bool {
+        self.context.is_some() || self.attachments.is_some()
+    }
+
+    /// Returns the kind of a refusal that may be for the size of the request.
+    ///
+    /// ## Why a throttle is none
+    ///
+    /// With 429, 503 and 529 an endpoint asks to wait, even where it speaks of too many tokens: those of a minute.
+    fn size_kind(&self) -> Option<FaultKind> {
+        if self.is_about_reply() {
+            return None;
+        }
+        match (self.status, self.context, self.attachments) {
+            (400 | 413 | 422, Some(ContextExceeded { tokens }), _) => {
+                Some(FaultKind::ContextExceeded { context_tokens: tokens })
+            }
+            (400 | 413 | 422, None, Some(AttachmentsExceeded { max })) => {
+                Some(FaultKind::Oversized(Oversize::Attachments { max }))
+            }
+            (413, ..) | (500, Some(_), _) => Some(FaultKind::Oversized(Oversize::Status)),
+            (400 | 422, ..) => Some(FaultKind::Oversized(Oversize::Unknown)),
             _ => None,
         }
     }
@@ -114,16 +152,22 @@ impl HttpError {
 
     /// Converts the error to a fault. `redact` removes secrets from the endpoint's message.
     pub(super) fn fault(&self, provider: &str, redact: impl Fn(&str) -> String) -> Fault {
-        let Self { status, delay_ms, message, code, context } = self;
+        let Self { status, delay_ms, message, code, .. } = self;
         let message = match redact(message.trim()) {
             text if text.is_empty() => String::new(),
             text => format!(": {}", truncate(&text, MAX_MESSAGE_CHARS)),
         };
-        if let (Some(exceeded), false) = (context, matches!(status, 401 | 403)) {
-            let error = format!(
-                "provider {provider} refused the request as too long for the model (http status {status}){message}"
-            );
-            return Fault::new(error, FaultKind::ContextExceeded { context_tokens: exceeded.tokens });
+        if let Some(kind) = self.size_kind() {
+            let refused = match kind {
+                FaultKind::Oversized(Oversize::Unknown) => "rejected the request",
+                FaultKind::Oversized(Oversize::Attachments { .. }) => {
+                    "refused the images and files of the request"
+                }
+                FaultKind::Oversized(Oversize::Status) => "refused the request as too large",
+                _ => "refused the request as too long for the model",
+            };
+            let error = format!("provider {provider} {refused} (http status {status}){message}");
+            return Fault::new(error, kind);
         }
         if self.is_about_reply() {
             return again(format!("provider {provider} refused the reply of its model{message}"), *delay_ms);

@@ -10,6 +10,7 @@ use super::{
     http_error::HttpError,
     messages::{MessageOrder, MessageRules},
     structured_output::{OutputMode, Structured},
+    tool_schemas::ToolForms,
 };
 
 /// Maximum models remembered. More are used like unknown ones.
@@ -36,6 +37,8 @@ pub(super) struct Known {
 pub(super) struct Learned {
     initial: Known,
     models: Mutex<BTreeMap<String, Known>>,
+    /// Forms of tools by model.
+    tools: Mutex<BTreeMap<String, ToolForms>>,
 }
 
 impl Learned {
@@ -44,7 +47,7 @@ impl Learned {
         let mode = structured.first().unwrap_or(dialect.mode);
         let initial =
             Known { features: dialect.features, mode, unopened_reasoning: false, doubtful: None, doubts: 0 };
-        Self { initial, models: Mutex::default() }
+        Self { initial, models: Mutex::default(), tools: Mutex::default() }
     }
 
     /// Returns what is known of a model.
@@ -80,6 +83,22 @@ impl Learned {
         });
     }
 
+    /// Returns the forms of the tools whose schemas the model's endpoint refused.
+    pub(super) fn tools(&self, model: &str) -> ToolForms {
+        self.lock_tools().get(model).cloned().unwrap_or_default()
+    }
+
+    /// Remembers the forms of tools in a request that the endpoint accepted.
+    pub(super) fn accepted_tools(&self, model: &str, forms: &ToolForms) {
+        if forms.is_empty() {
+            return;
+        }
+        let mut models = self.lock_tools();
+        if models.len() < MAX_MODELS || models.contains_key(model) {
+            models.entry(model.to_owned()).or_default().learn(forms);
+        }
+    }
+
     /// Remembers that a request with this mode failed without a reason.
     pub(super) fn failed(&self, model: &str, mode: OutputMode) {
         self.change(model, |known| known.doubtful = Some(mode));
@@ -98,6 +117,10 @@ impl Learned {
         if known != before && (models.contains_key(model) || models.len() < MAX_MODELS) {
             models.insert(model.to_owned(), known);
         }
+    }
+
+    fn lock_tools(&self) -> MutexGuard<'_, BTreeMap<String, ToolForms>> {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {

@@ -6,9 +6,15 @@ use async_openai::types::chat::{
     ChatCompletionTool, ChatCompletionTools, FunctionObject, ResponseFormat, ResponseFormatJsonSchema,
 };
 use serde_json::{Map, Value, json};
-use shared::{Attachment, AttachmentKind, Message, ModelParameters, Role, Tool, ToolCall, WebSearch};
+use shared::{Attachment, AttachmentKind, Message, ModelParameters, Role, ToolCall, WebSearch};
 
-use super::{Prompt, ResponseSchema, dialect::Features, messages::normalised, structured_output::OutputMode};
+use super::{
+    Prompt, ResponseSchema,
+    dialect::Features,
+    messages::normalised,
+    structured_output::OutputMode,
+    tool_schemas::{OfferedTool, ToolForms},
+};
 use crate::attachments::DataUrls;
 
 /// Name of the function that carries structured output.
@@ -37,9 +43,11 @@ impl RequestForm {
 ///
 /// Tools and formats are async-openai's types. The rest is JSON: dialects rename, add and leave out fields of the request
 /// and of its messages.
-pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: RequestForm) -> Value {
+pub(super) fn body(model: &str, prompt: &Prompt<'_>, forms: &ToolForms, form: RequestForm) -> Value {
     let RequestForm { mode, features } = form;
-    let messages = normalised(messages(prompt, mode), features.messages);
+    let (offered, left_out) = forms.offered(&prompt.tools);
+    let omitted_tools = prompt.omitted_tools + left_out;
+    let messages = normalised(messages(prompt, omitted_tools, mode), features.messages);
     let mut body = json!({ "model": model, "messages": messages, "stream": form.is_streamed() });
     if form.is_streamed() && features.stream_options {
         body["stream_options"] = json!({ "include_usage": true });
@@ -48,8 +56,8 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: RequestForm) -> Value
     if let Some(parameters) = prompt.parameters {
         add_parameters(&mut body, parameters, token_limit);
     }
-    if !prompt.tools.is_empty() {
-        body["tools"] = prompt.tools.iter().map(tool).collect();
+    if !offered.is_empty() {
+        body["tools"] = offered.iter().map(tool).collect();
         if features.parallel_tool_calls {
             body["parallel_tool_calls"] = true.into();
         }
@@ -61,7 +69,7 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: RequestForm) -> Value
     match (&prompt.shape, mode) {
         (Some(shape), Some(OutputMode::JsonSchema)) => body["response_format"] = response_format(shape),
         (Some(shape), Some(OutputMode::Tool)) => {
-            let tools = prompt.tools.iter().map(tool).chain([answer(shape)]);
+            let tools = offered.iter().map(tool).chain([answer(shape)]);
             body["tools"] = tools.collect();
             body["tool_choice"] = json!({ "type": "function", "function": { "name": ANSWER_FUNCTION } });
         }
@@ -101,12 +109,12 @@ fn add_parameters(body: &mut Value, parameters: &ModelParameters, token_limit: &
     }
 }
 
-fn messages(prompt: &Prompt<'_>, mode: Option<OutputMode>) -> Vec<Value> {
+fn messages(prompt: &Prompt<'_>, omitted_tools: usize, mode: Option<OutputMode>) -> Vec<Value> {
     let system = |text: &str| json!({ "role": "system", "content": text });
     let mut text = prompt.system.to_owned();
-    if 0 < prompt.omitted_tools {
+    if 0 < omitted_tools {
         let gap = if text.is_empty() { "" } else { "\n\n" };
-        let _ = write!(text, "{gap}{} more tools exist that are not shown here.", prompt.omitted_tools);
+        let _ = write!(text, "{gap}{omitted_tools} more tools exist that are not shown here.");
     }
     let instructions = (!text.is_empty()).then(|| system(&text));
     let shape = prompt.shape.as_ref().filter(|_| mode == Some(OutputMode::Json)).map(|shape| {
@@ -218,8 +226,8 @@ fn anything() -> Value {
     json!({ "type": "object", "properties": {} })
 }
 
-fn tool(tool: &Tool) -> Value {
-    let parameters = if tool.parameters.is_null() { anything() } else { tool.parameters.clone() };
+fn tool(OfferedTool { tool, parameters }: &OfferedTool<'_>) -> Value {
+    let parameters = if parameters.is_null() { anything() } else { Value::clone(parameters) };
     function(tool_name(&tool.name), tool.description.clone(), parameters)
 }
 

@@ -267,6 +267,7 @@ fn chat(model: &str, range: std::ops::Range<usize>) -> Request {
         context: range,
         summarised: false,
         tool_result_tokens: None,
+        attachments_max: None,
         tool_servers: Vec::new(),
         tools: Vec::new(),
         response_schema: None,
@@ -296,6 +297,7 @@ fn again(fault: &Fault) -> Option<u64> {
         | FaultKind::Unavailable { retry_after_ms, sent: false, .. } => retry_after_ms,
         FaultKind::Permanent
         | FaultKind::ContextExceeded { .. }
+        | FaultKind::Oversized(_)
         | FaultKind::InDoubt { .. }
         | FaultKind::Unavailable { sent: true, .. } => {
             panic!("this should be asked again: {fault:?}")

@@ -1,7 +1,7 @@
 //! Structured output and tool calls of models and endpoints with fewer features than OpenAI's.
 
 use serde_json::{Value, json};
-use shared::{FaultKind, Reply, Request, Response, Usage};
+use shared::{FaultKind, Oversize, Reply, Request, Response, Usage};
 use world::{LiveWorld, OpenAi, Provider, Structured};
 
 use super::{
@@ -173,7 +173,7 @@ async fn a_refusal_of_every_form_is_told_and_not_remembered() {
     for _ in 0..2 {
         let refused = fault(perform(&world, &stage, &due(request.clone())).await.0);
         assert!(refused.error.contains("(http status 400): the prompt is forbidden"), "{refused:?}");
-        assert_eq!(refused.kind, FaultKind::Permanent);
+        assert_eq!(refused.kind, FaultKind::Oversized(Oversize::Unknown));
     }
     assert_eq!(forms(&endpoint), ["json_schema", "tool", "json", "json_schema", "tool", "json"]);
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::{
-    BlockedBy, Citation, FaultKind, Message, ModelParameters, PendingRequest, Reply, Request, Response,
-    ToolCall, Usage, WebSearch,
+    BlockedBy, Citation, FaultKind, Message, ModelParameters, Oversize, PendingRequest, Reply, Request,
+    Response, ToolCall, Usage, WebSearch,
 };
 
 use world::{Dialect, OpenAi, Provider};
@@ -58,7 +58,7 @@ async fn a_conversation_keeps_its_calls_and_their_answers() {
     let due = due(chat("local/gpt", 0..9));
 
     let unanswered = fault(perform(&endpoint.world(), &stage, &due).await.0);
-    assert_eq!(unanswered.kind, FaultKind::Permanent);
+    assert_eq!(unanswered.kind, FaultKind::Oversized(Oversize::Unknown));
     assert!(
         unanswered.error.contains("(http status 400): tool_call_ids did not have response messages: \"c2\""),
         "{unanswered:?}"
@@ -282,7 +282,11 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
         match remedy {
             Ok(None) => assert_eq!(again(&fault), None, "{fault:?}"),
             Ok(Some(delay)) => assert!(named(again(&fault), delay), "{fault:?}"),
-            Err(()) => assert_eq!(fault.kind, FaultKind::Permanent, "{fault:?}"),
+            // A request that was refused as invalid may be too large.
+            Err(()) => assert!(
+                matches!(fault.kind, FaultKind::Permanent | FaultKind::Oversized(Oversize::Unknown)),
+                "{fault:?}"
+            ),
         }
         assert_eq!(
             endpoint.received().len(),
@@ -290,6 +294,10 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
             "a retry is an event, and not the client's to decide: {fault:?}"
         );
     }
+}
+
+fn unavailable() -> FaultKind {
+    FaultKind::Unavailable { retry_after_ms: None, sent: false, by: BlockedBy::Provider }
 }
 
 /// No output mode makes a request shorter, so none is tried after this refusal.
@@ -302,7 +310,7 @@ async fn a_request_that_is_too_long_is_refused_with_the_tokens_that_the_model_ta
         (400, body(json!({ "message": openai, "code": "context_length_exceeded" })), Some(8_192)),
         (413, body(json!({ "message": "Please reduce the length of the messages.", "code": 413 })), None),
         (
-            500,
+            400,
             body(json!({ "message": "too large", "type": "exceed_context_size_error", "n_ctx": 4096 })),
             Some(4_096),
         ),
@@ -316,6 +324,29 @@ async fn a_request_that_is_too_long_is_refused_with_the_tokens_that_the_model_ta
         assert_eq!(fault.kind, FaultKind::ContextExceeded { context_tokens }, "{fault:?}");
         assert!(fault.error.contains("refused the request as too long for the model"), "{fault:?}");
         assert_eq!(endpoint.received().len(), 1, "{fault:?}");
+    }
+    // Throttles, whatever their text; and signs without a window.
+    for (status, message, kind) in [
+        (429, openai, unavailable()),
+        (429, "Too many tokens, please wait before trying again.", unavailable()),
+        (503, "input is too long", unavailable()),
+        (529, openai, unavailable()),
+        (413, "Payload Too Large", FaultKind::Oversized(Oversize::Status)),
+        (413, "", FaultKind::Oversized(Oversize::Status)),
+        (500, openai, FaultKind::Oversized(Oversize::Status)),
+        (400, "no", FaultKind::Oversized(Oversize::Unknown)),
+        (422, "no", FaultKind::Oversized(Oversize::Unknown)),
+        (
+            400,
+            "At most 5 image(s) may be provided",
+            FaultKind::Oversized(Oversize::Attachments { max: Some(5) }),
+        ),
+        (404, openai, FaultKind::Permanent),
+    ] {
+        let endpoint =
+            Endpoint::serve([Answer::Status(status, &[], body(json!({ "message": message })))]).await;
+        let fault = fault(perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await.0);
+        assert_eq!(fault.kind, kind, "{status} {message}");
     }
     let error = json!({ "error": { "message": openai, "code": "context_length_exceeded" } });
     let endpoint = Endpoint::serve([Answer::Stream(vec![error])]).await;
@@ -521,7 +552,7 @@ async fn a_model_that_rejects_max_tokens_gets_the_limit_in_its_other_field() {
     assert_eq!(sent, [(Some(9), None), (None, Some(9)), (None, Some(9)), (Some(9), None)]);
     // Without a limit there is nothing to send otherwise.
     let refused = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
-    assert_eq!((refused.kind, endpoint.received().len()), (FaultKind::Permanent, 5));
+    assert_eq!((refused.kind, endpoint.received().len()), (FaultKind::Oversized(Oversize::Unknown), 5));
 }
 
 /// Contents of attachments in memory. Each is kept under the number of its bytes.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{BlockedBy, Fault, FaultKind, Message, Reply, Request, Response, Usage};
+use shared::{BlockedBy, Fault, FaultKind, Message, Oversize, Reply, Request, Response, Usage};
 
 use super::{
     Stage, chat, due,
@@ -108,7 +108,7 @@ async fn an_error_with_status_200_is_an_error() {
         (
             json!({ "object": "error", "message": "bad model", "code": 400 }),
             "(http status 400): bad model",
-            FaultKind::Permanent,
+            FaultKind::Oversized(Oversize::Unknown),
         ),
         (
             json!([{ "error": { "code": 503, "status": "UNAVAILABLE", "message": "overloaded" } }]),

@@ -1,7 +1,7 @@
 //! Requests as endpoints want them: what one refuses is left out, and that is remembered for the model.
 
 use serde_json::{Value, json};
-use shared::{FaultKind, Message, Request, ToolCall};
+use shared::{FaultKind, Message, Oversize, Request, ToolCall};
 use world::{Dialect, LiveWorld, OpenAi, Provider};
 
 use super::{
@@ -102,7 +102,7 @@ async fn a_refusal_that_nothing_can_be_done_about_is_told_at_once() {
         let stage = Stage::hearing([Message::user("Hello")]);
         let fault = fault(perform(&world, &stage, &due(chat("local/gpt", 0..1))).await.0);
         assert!(fault.error.ends_with(&format!("(http status 400): {message}")), "{fault:?}");
-        assert_eq!((fault.kind, endpoint.received().len()), (FaultKind::Permanent, 1));
+        assert_eq!((fault.kind, endpoint.received().len()), (FaultKind::Oversized(Oversize::Unknown), 1));
     }
 }
 
@@ -246,4 +246,88 @@ async fn a_dialect_without_tools_declares_those_that_were_called() {
         (&body["tools"][0]["function"]["name"], &body["tool_choice"]),
         (&json!("look"), &json!("none"))
     );
+}
+
+/// A conversation with the tools `look` and `odd`. The schema of `odd` has alternatives at its top.
+fn with_odd_tool() -> (Stage, Request) {
+    let mut stage = Stage::hearing([Message::user("Hello")]);
+    let mut odd = tool("odd");
+    odd.parameters = json!({
+        "type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+    });
+    stage.tools = vec![tool("look"), odd];
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { tools, .. } = &mut request {
+        *tools = vec!["look".to_owned(), "odd".to_owned()];
+    }
+    (stage, request)
+}
+
+/// Returns the offered tools of all requests of two turns, with the keywords of the second, and the system prompt.
+async fn offered(refusals: impl IntoIterator<Item = &'static str>) -> Vec<(Vec<String>, String)> {
+    let answers: Vec<Answer> = refusals.into_iter().map(refusal).chain([fine(), fine()]).collect();
+    let endpoint = Endpoint::lenient(answers).await;
+    let world = world(&endpoint, Dialect::OpenAi);
+    let (stage, request) = with_odd_tool();
+    for _ in 0..2 {
+        perform(&world, &stage, &due(request.clone())).await.0.unwrap();
+    }
+    let sent = |body: &Value| {
+        let tools = body["tools"].as_array().unwrap().iter();
+        let shown = tools.map(|tool| {
+            let function = &tool["function"];
+            let mark = if function["parameters"].get("anyOf").is_some() { "!" } else { "" };
+            format!("{}{mark}", function["name"].as_str().unwrap())
+        });
+        (shown.collect(), body["messages"][0]["content"].as_str().unwrap().to_owned())
+    };
+    endpoint.received().iter().map(|(_, body)| sent(body)).collect()
+}
+
+const REFUSED_SCHEMAS: [&str; 9] = [
+    // OpenAI
+    "Invalid schema for function 'odd': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
+    "Invalid schema for function 'odd': In context=('properties', 'look'), array schema missing items.",
+    // Anthropic
+    "tools.1.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
+    // Gemini
+    "* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties[x].items: missing field.",
+    "Unable to submit request because `odd` functionDeclaration `parameters.x` schema didn't specify the schema type field.",
+    // Bedrock
+    "The value at toolConfig.tools.1.toolSpec.inputSchema.json.type must be one of the following: object.",
+    // Moonshot
+    "Invalid request: tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'properties.x': type is not defined>",
+    // Groq
+    "invalid JSON schema for tool odd, tools[1].function.parameters: `/anyOf`: does not validate",
+    // llama.cpp
+    "Unrecognized schema in function odd: {}",
+];
+
+#[tokio::test]
+async fn a_refused_schema_is_simplified_for_the_model_and_remembered() {
+    for message in REFUSED_SCHEMAS {
+        let sent: Vec<Vec<String>> = offered([message]).await.into_iter().map(|(tools, _)| tools).collect();
+        assert_eq!(sent, [["look", "odd!"], ["look", "odd"], ["look", "odd"]], "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_whose_schema_is_refused_again_is_left_out() {
+    for message in REFUSED_SCHEMAS.into_iter().filter(|message| !message.contains("moonshot")) {
+        let sent = offered([message, message]).await;
+        let tools: Vec<usize> = sent.iter().map(|(tools, _)| tools.len()).collect();
+        assert_eq!(tools, [2, 2, 1, 1], "{message}");
+        assert!(sent[3].1.ends_with("1 more tools exist that are not shown here."), "{}", sent[3].1);
+    }
+}
+
+/// A refusal for something else changes no tool.
+#[tokio::test]
+async fn a_refusal_that_names_no_schema_of_a_tool_changes_none() {
+    for message in
+        ["Unrecognized request argument supplied: stream_options", "'odd' is not odd: stream_options"]
+    {
+        assert_eq!(offered([message]).await[1].0, ["look", "odd!"], "{message}");
+    }
 }
