@@ -24,8 +24,8 @@ pub(super) enum Failure {
         status: u16,
         /// The server's explanation.
         message: String,
-        /// True if the server may no longer know the session.
-        in_session: bool,
+        /// True if the server no longer knows the session.
+        is_session_lost: bool,
         /// Delay before a retry that the server asked for, in milliseconds.
         retry_after_ms: Option<u64>,
     },
@@ -74,10 +74,10 @@ impl Failure {
                 let why = redact(&error_chain(error));
                 if error.is_connect() { Failure::Unsent(why) } else { Self::lost(why) }
             }
-            Some(HttpError::Status { status, message, in_session, retry_after_ms }) => Failure::Status {
+            Some(HttpError::Status { status, message, is_session_lost, retry_after_ms }) => Failure::Status {
                 status: *status,
                 message: redact(message),
-                in_session: *in_session,
+                is_session_lost: *is_session_lost,
                 retry_after_ms: *retry_after_ms,
             },
             None => Self::lost(redact(&error_chain(error.error.as_ref()))),
@@ -95,8 +95,8 @@ impl Failure {
             Failure::Unsent(_) => true,
             // Time-outs and rate limits concern the request, whatever its session.
             Failure::Status { status: 408 | 429, .. } => false,
-            Failure::Status { status: 500.., in_session, .. } => *in_session && may_repeat,
-            Failure::Status { in_session, .. } => *in_session,
+            Failure::Status { status: 500.., is_session_lost, .. } => *is_session_lost && may_repeat,
+            Failure::Status { is_session_lost, .. } => *is_session_lost,
             Failure::Refused(_)
             | Failure::Unreadable(_)
             | Failure::Fault(_)
@@ -109,14 +109,14 @@ impl Failure {
     pub(super) fn is_of_connection(&self) -> bool {
         match self {
             Failure::Unsent(_) | Failure::Lost { .. } => true,
-            Failure::Status { status, in_session, .. } => *in_session || 500 <= *status,
+            Failure::Status { is_session_lost, .. } => *is_session_lost,
             Failure::Refused(_) | Failure::Unreadable(_) | Failure::Fault(_) | Failure::Silent(_) => false,
         }
     }
 
     /// Decides what a refusal by HTTP means: below 500, the request was not carried out.
     pub(super) fn without_status(self, name: &str) -> Self {
-        let Failure::Status { status, message, in_session: _, retry_after_ms } = self else { return self };
+        let Failure::Status { status, message, is_session_lost: _, retry_after_ms } = self else { return self };
         let why = status_text(status, &message);
         match status {
             401 | 403 => Failure::Fault(unauthorized(name)),

@@ -24,7 +24,7 @@ use reqwest::{
     redirect::{Attempt, Policy},
 };
 use rmcp::{
-    model::ClientJsonRpcMessage,
+    model::{ClientJsonRpcMessage, ClientRequest, JsonRpcRequest},
     transport::{
         StreamableHttpClientTransport,
         common::client_side_sse::ExponentialBackoff,
@@ -38,10 +38,10 @@ use secrecy::{ExposeSecret, SecretString};
 use sse_stream::Sse;
 
 use self::{
-    body::{read_json, read_prefix},
+    body::read_json,
     events::Events,
 };
-use super::notifications::Changes;
+use super::{notifications::Changes, wire::Payload};
 use crate::retry_after::delay_ms;
 
 /// Maximum delay before a broken stream is reopened; rmcp has no maximum.
@@ -70,8 +70,8 @@ pub(super) enum HttpError {
         status: u16,
         /// The server's explanation.
         message: String,
-        /// True if the request belonged to a session, which the server may no longer know.
-        in_session: bool,
+        /// True if the server no longer knows the session of the request.
+        is_session_lost: bool,
         /// Delay before a retry that the server asked for, in milliseconds.
         retry_after_ms: Option<u64>,
     },
@@ -163,17 +163,48 @@ struct Target {
     headers: Headers,
 }
 
-/// Returns the response, or its refusal.
-async fn served(response: Response, in_session: bool) -> Result<Response, ClientError> {
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
+/// Statuses by which a proxy, or a server that did not look at the request, speaks. An error beside them is not the
+/// server's own answer.
+const NOT_ITS_ANSWER: [u16; 6] = [401, 403, 429, 502, 503, 504];
+
+/// Returns the server's answer to a request, if a response that is no success carries it, or the refusal.
+///
+/// ## Why the body decides
+///
+/// Servers answer with 400, 404, 409, 422 and 500 what they have carried out. Such a call was answered: sent again, in a
+/// new session or the same, it would be made twice.
+async fn answer_or_refusal(
+    response: Response,
+    message: &ClientJsonRpcMessage,
+    in_session: bool,
+    server: &str,
+) -> Result<StreamableHttpPostResponse, ClientError> {
+    let (status, retry_after_ms) = (response.status().as_u16(), retry_after(&response));
+    let refused = body::read_refusal(response).await;
+    let request = if let ClientJsonRpcMessage::Request(request) = message { Some(request) } else { None };
+    let mut is_unnamed = false;
+    for answer in refused.answers {
+        is_unnamed |= answer.id.is_none();
+        let Some(request) = request.filter(|request| answer.id.as_ref() == Some(&request.id)) else { continue };
+        // Anything but a call is repeated without harm, so a 404 may still mean the session.
+        let is_refusal = matches!(answer.payload, Payload::Error(_))
+            && (NOT_ITS_ANSWER.contains(&status) || in_session && status == 404 && !is_call(request));
+        if !is_refusal {
+            let message = answer.payload.into_message(request.id.clone(), server);
+            return Ok(StreamableHttpPostResponse::Json(message, None));
+        }
     }
-    let retry_after_ms =
-        response.headers().get(RETRY_AFTER).and_then(|header| header.to_str().ok()).and_then(delay_ms);
-    let message = body::explanation(&read_prefix(response).await);
-    let error = HttpError::Status { status: status.as_u16(), message, in_session, retry_after_ms };
+    let is_session_lost = in_session && (status == 404 || is_unnamed || !request.is_some_and(is_call));
+    let error = HttpError::Status { status, message: refused.explanation, is_session_lost, retry_after_ms };
     Err(StreamableHttpError::Client(error))
+}
+
+fn is_call(request: &JsonRpcRequest<ClientRequest>) -> bool {
+    matches!(request.request, ClientRequest::CallToolRequest(_))
+}
+
+fn retry_after(response: &Response) -> Option<u64> {
+    response.headers().get(RETRY_AFTER).and_then(|header| header.to_str().ok()).and_then(delay_ms)
 }
 
 fn is_event_stream(response: &Response) -> bool {
@@ -197,7 +228,9 @@ impl StreamableHttpClient for HttpClient {
         let target = Target { uri, session, headers };
         let in_session = target.session.is_some();
         let response = self.request(Method::POST, &target).json(&message).send().await.map_err(lost)?;
-        let response = served(response, in_session).await?;
+        if !response.status().is_success() {
+            return answer_or_refusal(response, &message, in_session, &self.name).await;
+        }
         let session =
             response.headers().get(SESSION_ID).and_then(|header| header.to_str().ok()).map(str::to_owned);
         let ClientJsonRpcMessage::Request(request) = message else {
@@ -247,7 +280,13 @@ impl StreamableHttpClient for HttpClient {
         if response.status().is_client_error() {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        let response = served(response, target.session.is_some()).await?;
+        if !response.status().is_success() {
+            let (status, retry_after_ms) = (response.status().as_u16(), retry_after(&response));
+            let message = body::read_refusal(response).await.explanation;
+            let is_session_lost = target.session.is_some();
+            let error = HttpError::Status { status, message, is_session_lost, retry_after_ms };
+            return Err(StreamableHttpError::Client(error));
+        }
         if !is_event_stream(&response) {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }

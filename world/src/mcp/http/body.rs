@@ -4,12 +4,15 @@ use reqwest::{Response, header::CONTENT_TYPE};
 use serde_json::Value;
 
 use crate::{
-    mcp::wire::{HEAD_BYTES, Inbound, Line, MAX_LINE_BYTES, Payload, Unreadable, decode},
+    mcp::wire::{HEAD_BYTES, Inbound, Line, MAX_LINE_BYTES, Payload, RpcResponse, Unreadable, decode},
     text::truncate,
 };
 
 /// Maximum bytes read of the explanation of a refusal.
 const MAX_EXPLANATION_BYTES: usize = 1 << 16;
+
+/// Maximum events that are read of a refusal.
+const MAX_EVENTS: usize = 64;
 
 /// Maximum characters of an explanation.
 const MAX_EXPLANATION_CHARS: usize = 500;
@@ -51,17 +54,30 @@ async fn read(mut response: Response, max: usize) -> reqwest::Result<Line> {
     Ok(Line::Whole(body))
 }
 
-/// Reads the start of a body, as far as it arrives.
-pub(super) async fn read_prefix(mut response: Response) -> Vec<u8> {
+/// The body of a response that is no success.
+pub(super) struct Refusal {
+    /// Answers of JSON-RPC in it. One without an id answers no request in particular.
+    pub(super) answers: Vec<RpcResponse>,
+    /// The server's explanation.
+    pub(super) explanation: String,
+}
+
+/// Reads the body of a response that is no success, as far as it arrives. An answer may be JSON or an event.
+pub(super) async fn read_refusal(mut response: Response) -> Refusal {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);
-        if MAX_EXPLANATION_BYTES <= body.len() {
+        if MAX_LINE_BYTES <= body.len() {
             break;
         }
     }
-    body.truncate(MAX_EXPLANATION_BYTES);
-    body
+    body.truncate(MAX_LINE_BYTES);
+    let explanation = explanation(&body[..body.len().min(MAX_EXPLANATION_BYTES)]);
+    let events = body.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"));
+    let events: Vec<Line> = events.take(MAX_EVENTS).map(|data| Line::Whole(data.to_vec())).collect();
+    let answer = |inbound| if let Inbound::Answer(answer) = inbound { Some(answer) } else { None };
+    let lines = std::iter::once(Line::Whole(body)).chain(events);
+    Refusal { answers: lines.flat_map(|line| decode(&line)).filter_map(answer).collect(), explanation }
 }
 
 /// Returns the message of an error, or the text of the body, on one line.

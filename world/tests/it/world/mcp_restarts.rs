@@ -32,6 +32,10 @@ struct Sessions {
     made: usize,
     /// True if the next call is carried out and answered with status 500.
     crashes: bool,
+    /// Status and content of the answer to each call.
+    answer: Option<(u16, Value)>,
+    /// Status of the page with which each call is answered.
+    page: Option<u16>,
 }
 
 impl SessionServer {
@@ -75,6 +79,14 @@ async fn answer(State(server): State<SessionServer>, headers: HeaderMap, Json(re
             server.made += 1;
             if std::mem::take(&mut server.crashes) {
                 return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            }
+            if let Some(status) = server.page {
+                return (StatusCode::from_u16(status).unwrap(), "<title>Gateway</title>").into_response();
+            }
+            if let Some((status, content)) = &server.answer {
+                let mut body = json!({ "jsonrpc": "2.0", "id": id });
+                body.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+                return (StatusCode::from_u16(*status).unwrap(), Json(body)).into_response();
             }
             result(json!({ "content": [{ "type": "text", "text": server.made.to_string() }] }))
                 .into_response()
@@ -123,4 +135,48 @@ async fn a_crash_in_a_known_session_leaves_a_doubt() {
     let doubt = call(&world, Safety::Write).await.unwrap_err();
     assert_eq!(doubt.kind, FaultKind::InDoubt { retry_after_ms: None }, "{doubt:?}");
     assert_eq!(server.0.lock().unwrap().made, 2, "it is not sent again");
+}
+
+/// An answer that carries the id of the call is its result, whatever its status: the call is never made again.
+#[tokio::test]
+async fn an_answer_with_a_status_is_an_answer_and_keeps_the_session() {
+    let server = SessionServer::default();
+    let world = world(&server).await;
+    let taken = json!({ "error": { "code": -32602, "message": "the room is taken" } });
+    let done = json!({ "result": { "content": [{ "type": "text", "text": "booked" }] } });
+    let (failed, booked) =
+        (ToolOutput::Error("the room is taken".to_owned()), ToolOutput::Ok("booked".to_owned()));
+    let mut made = 0;
+    for safety in [Safety::Write, Safety::Read] {
+        for (content, output) in [(&taken, &failed), (&done, &booked)] {
+            for status in [400, 404, 405, 409, 410, 422, 500] {
+                made += 1;
+                server.0.lock().unwrap().answer = Some((status, content.clone()));
+                let answer = call(&world, safety).await;
+                assert_eq!(answer, Ok((Response::Output(output.clone()), None)), "{status}");
+                assert_eq!(server.0.lock().unwrap().made, made, "{status}: made once");
+            }
+        }
+        // The statuses of proxies: a result is an answer even so.
+        for status in [401, 403, 429, 502, 503, 504] {
+            made += 1;
+            server.0.lock().unwrap().answer = Some((status, done.clone()));
+            let answer = call(&world, safety).await;
+            assert_eq!(answer, Ok((Response::Output(booked.clone()), None)), "{status}");
+        }
+    }
+    assert_eq!(server.0.lock().unwrap().given, 1, "the session is kept");
+}
+
+/// A page of a proxy in a known session says nothing about the session.
+#[tokio::test]
+async fn a_page_with_a_status_is_not_followed_by_a_second_call() {
+    let server = SessionServer::default();
+    let world = world(&server).await;
+    call(&world, Safety::Write).await.unwrap();
+    server.0.lock().unwrap().page = Some(400);
+    let refused = call(&world, Safety::Write).await.unwrap();
+    assert!(format!("{refused:?}").contains("had no effect: HTTP 400"), "{refused:?}");
+    let state = server.0.lock().unwrap();
+    assert_eq!((state.made, state.given), (2, 1), "it is sent once, in the same session");
 }
