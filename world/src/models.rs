@@ -20,6 +20,7 @@ mod stream;
 mod structured_output;
 mod target;
 mod thinking;
+mod token_counts;
 mod tool_selection;
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};

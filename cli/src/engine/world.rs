@@ -121,7 +121,8 @@ fn scripted(script: &Path) -> anyhow::Result<Script> {
 }
 
 pub(crate) fn price(settings: &PriceSettings) -> Price {
-    Price { input: settings.input, output: settings.output }
+    let PriceSettings { input, output, cached_input, cache_write } = *settings;
+    Price { input, output, cached_input, cache_write }
 }
 
 /// The configured index over its entries.

@@ -87,15 +87,22 @@ impl Endpoint {
     ) -> Result<(Reply, Usage), Fault> {
         let mut form = self.form(model, prompt.shape.is_some());
         let mut tried = Vec::new();
+        let mut spent = Usage::default();
         loop {
-            let failed = match self.request_once(model, prompt, form, deltas).await {
-                Ok(response) => {
+            let mut failed = match self.request_once(model, prompt, form, deltas).await {
+                Ok((reply, mut meter)) => {
                     let RequestForm { mode, features } = form;
                     self.learned.accepted(model, features, mode);
-                    return Ok(response);
+                    meter.add_spent(&spent);
+                    return Ok((reply, meter));
                 }
                 Err(failed) => failed,
             };
+            if failed.fault.usage.is_some() || 0 < spent.tokens() {
+                let meter = failed.fault.usage.get_or_insert_default();
+                meter.add_spent(&spent);
+                spent.clone_from(meter);
+            }
             tried.push(form);
             let Some(next) = failed.refusal.as_ref().and_then(|it| self.next_form(model, prompt, form, it))
             else {
@@ -155,9 +162,38 @@ impl Endpoint {
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), FailedRequest> {
         let response = self.send(CHAT, &request::body(model, prompt, form)).await?;
+        let mut reply = ReplyStream::new(self.learned.of(model).unopened_reasoning);
+        let read = self.read(response, &mut reply, deltas).await;
+        if read.is_ok() && reply.take_unopened_reasoning() {
+            self.learned.begins_reasoning(model);
+        }
+        let meter = self.meter(model, &reply, form.mode);
+        if let Err(failed) = read {
+            // What a broken reply reported is billed all the same, so it is an attempt.
+            let is_reported = 0 < meter.tokens();
+            let fault = if is_reported { failed.fault.as_attempt() } else { failed.fault };
+            let usage = is_reported.then(|| Box::new(meter));
+            return Err(FailedRequest { fault: Fault { usage, ..fault }, ..failed });
+        }
+        match reply.whole(&self.name, prompt, form.mode) {
+            Ok(reply) => Ok((reply, meter)),
+            // The reply is unusable but still costs.
+            Err(fault) => {
+                let error = self.redact(&fault.error);
+                Err(Fault { error, usage: Some(Box::new(meter)), ..fault }.into())
+            }
+        }
+    }
+
+    /// Reads the chunks of a reply, and passes its text on as it arrives.
+    async fn read(
+        &self,
+        response: Response,
+        reply: &mut ReplyStream,
+        deltas: &dyn DeltaSink,
+    ) -> Result<(), FailedRequest> {
         let headers = response.headers().clone();
         let mut chunks = ChunkReader::new(response);
-        let mut reply = ReplyStream::new(self.learned.of(model).unopened_reasoning);
         let mut nothing_streamed = true;
         // An endpoint that has begun to answer takes requests.
         let began =
@@ -172,12 +208,12 @@ impl Endpoint {
                     break;
                 }
             };
+            let text = reply.add(&chunk)?;
             if let Some(refusal) = HttpError::of_chunk(&chunk, &headers) {
                 let fault = began(refusal.fault(&self.name, |text| self.redact(text)), nothing_streamed);
                 // Text already streamed cannot be taken back, so no other form may follow it.
                 return Err(FailedRequest { fault, refusal: Some(refusal).filter(|_| nothing_streamed) });
             }
-            let text = reply.add(&chunk)?;
             if !text.is_empty() {
                 nothing_streamed = false;
                 deltas.delta(&text).await;
@@ -187,29 +223,17 @@ impl Endpoint {
         if !rest.is_empty() {
             deltas.delta(&rest).await;
         }
-        if reply.take_unopened_reasoning() {
-            self.learned.begins_reasoning(model);
-        }
-        let meter = self.meter(model, &reply, form.mode);
-        match reply.whole(&self.name, prompt, form.mode) {
-            Ok(reply) => Ok((reply, meter)),
-            // The reply is unusable but still costs.
-            Err(fault) => {
-                let error = self.redact(&fault.error);
-                Err(Fault { error, usage: Some(Box::new(meter)), ..fault }.into())
-            }
-        }
+        Ok(())
     }
 
     /// Usage of a reply; the world adds the duration.
     fn meter(&self, model: &str, reply: &ReplyStream, mode: Option<OutputMode>) -> Usage {
         let mut meter = Usage {
             model: reply.by.clone().unwrap_or_else(|| model.to_owned()),
-            input_tokens: reply.input_tokens,
-            output_tokens: reply.output_tokens,
             response_format: mode.map_or("", OutputMode::name).to_owned(),
             ..Usage::default()
         };
+        reply.tokens.fill(&mut meter);
         meter.micro_usd = self.cost(model, &meter);
         meter
     }

@@ -10,6 +10,7 @@ use super::{
     json_text::join_halves,
     lenient, request,
     structured_output::OutputMode,
+    token_counts::TokenCounts,
 };
 use crate::text::{call_id, truncate};
 
@@ -45,10 +46,8 @@ pub(super) struct ReplyStream {
     bytes: usize,
     /// Model, as the endpoint names it.
     pub(super) by: Option<String>,
-    /// Number of tokens in the prompt.
-    pub(super) input_tokens: u64,
-    /// Number of tokens in the reply.
-    pub(super) output_tokens: u64,
+    /// Token counts so far.
+    pub(super) tokens: TokenCounts,
 }
 
 /// Reason why a reply ended.
@@ -95,8 +94,7 @@ impl ReplyStream {
             unknown: None,
             bytes: 0,
             by: None,
-            input_tokens: 0,
-            output_tokens: 0,
+            tokens: TokenCounts::default(),
         }
     }
 
@@ -109,13 +107,7 @@ impl ReplyStream {
         if let Some(model) = chunk["model"].as_str().filter(|text| !text.is_empty()) {
             self.by = Some(model.to_owned());
         }
-        for usage in [&chunk["x_groq"]["usage"], &chunk["usage"]] {
-            if let Value::Object(usage) = usage {
-                let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
-                (self.input_tokens, self.output_tokens) =
-                    (tokens("prompt_tokens"), tokens("completion_tokens"));
-            }
-        }
+        self.tokens.add(chunk);
         if chunk.get("choices").is_none() && chunk.get("usage").is_none() && self.unknown.is_none() {
             self.unknown = Some(truncate(&chunk.to_string(), MAX_EXCERPT_CHARS));
         }
