@@ -50,6 +50,8 @@ pub(crate) struct AppState {
     pub(crate) tenant_rules: TenantRules,
     /// Names of the configured providers of models, if they are known.
     pub(crate) providers: Option<BTreeSet<String>>,
+    /// Patterns of the models whose cost is known. `None`: unknown.
+    pub(crate) priced_models: Option<Vec<String>>,
     pub(crate) strategy_configs: BTreeMap<String, Value>,
     pub(crate) budget: Budget,
     pub(crate) context: ContextSettings,
@@ -107,6 +109,7 @@ impl AppState {
             oidc,
             tenant_rules,
             providers,
+            priced_models,
             access_log: _,
             accepts,
             max_streams_per_key,
@@ -137,6 +140,7 @@ impl AppState {
             fixture_secrets,
             tenant_rules,
             providers,
+            priced_models,
             strategy_configs,
             budget,
             context: context.without_defaults(),

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use reqwest::{Response, header::CONTENT_TYPE};
+use reqwest::{
+    Response,
+    header::{CONTENT_TYPE, HeaderMap},
+};
 use serde_json::Value;
 use shared::{Fault, Reply, Usage};
 
@@ -25,6 +28,9 @@ const CHAT: &str = "/chat/completions";
 /// Path of the list of models.
 const MODELS: &str = "/models";
 
+/// Number of forms that are looser than the strictest.
+const MAX_LOOSER: usize = 2;
+
 /// Maximum number of forms in which one request is tried.
 const MAX_FORMS: usize = 8;
 
@@ -39,6 +45,13 @@ pub(super) struct Endpoint {
     stream: bool,
     dialect: &'static DialectRow,
     learned: Learned,
+}
+
+/// Returns the error in a chunk. A router reports that of its own provider in the choice.
+fn error_in(chunk: &Value, headers: &HeaderMap) -> Option<HttpError> {
+    let choices = chunk["choices"].as_array().into_iter().flatten();
+    let pieces = choices.flat_map(|choice| [choice, &choice["delta"], &choice["message"]]);
+    std::iter::once(chunk).chain(pieces).find_map(|value| HttpError::of_chunk(value, headers))
 }
 
 /// A failed request, and the endpoint's refusal if its form may be the cause.
@@ -85,14 +98,15 @@ impl Endpoint {
         prompt: &Prompt<'_>,
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), Fault> {
-        let mut form = self.form(model, prompt.shape.is_some());
+        let mut form = self.form(model, prompt);
         let mut tried = Vec::new();
         let mut spent = Usage::default();
         loop {
             let mut failed = match self.request_once(model, prompt, form, deltas).await {
                 Ok((reply, mut meter)) => {
                     let RequestForm { mode, features } = form;
-                    self.learned.accepted(model, features, mode);
+                    // A form that replies made necessary says nothing about what the endpoint takes.
+                    self.learned.accepted(model, features, mode.filter(|_| prompt.misfits < 2));
                     meter.add_spent(&spent);
                     return Ok((reply, meter));
                 }
@@ -121,12 +135,14 @@ impl Endpoint {
         }
     }
 
-    /// Form of the next request to a model.
-    fn form(&self, model: &str, has_schema: bool) -> RequestForm {
+    /// Form of the next request to a model. After two replies that do not fit, each attempt takes the next form.
+    fn form(&self, model: &str, prompt: &Prompt<'_>) -> RequestForm {
         let mut features = self.learned.of(model).features;
         features.streams &= self.stream;
-        let mode = has_schema.then(|| self.learned.mode(model, self.structured));
-        RequestForm { mode, features }
+        let looser = |mode, _| self.structured.looser(mode).unwrap_or(mode);
+        let mode =
+            || (1..prompt.misfits).take(MAX_LOOSER).fold(self.learned.mode(model, self.structured), looser);
+        RequestForm { mode: prompt.shape.is_some().then(mode), features }
     }
 
     /// Returns the form to try after a refusal, if there is one.
@@ -162,7 +178,7 @@ impl Endpoint {
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), FailedRequest> {
         let response = self.send(CHAT, &request::body(model, prompt, form)).await?;
-        let mut reply = ReplyStream::new(self.learned.of(model).unopened_reasoning);
+        let mut reply = ReplyStream::new(self.learned.of(model).unopened_reasoning, prompt);
         let read = self.read(response, &mut reply, deltas).await;
         if read.is_ok() && reply.take_unopened_reasoning() {
             self.learned.begins_reasoning(model);
@@ -209,7 +225,7 @@ impl Endpoint {
                 }
             };
             let text = reply.add(&chunk)?;
-            if let Some(refusal) = HttpError::of_chunk(&chunk, &headers) {
+            if let Some(refusal) = error_in(&chunk, &headers) {
                 let fault = began(refusal.fault(&self.name, |text| self.redact(text)), nothing_streamed);
                 // Text already streamed cannot be taken back, so no other form may follow it.
                 return Err(FailedRequest { fault, refusal: Some(refusal).filter(|_| nothing_streamed) });
