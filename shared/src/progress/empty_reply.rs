@@ -41,7 +41,10 @@ impl<S: Strategy> Progress<S> {
 /// Returns true for a reply without text where nothing but text was asked for. Calls are no reply there.
 fn is_empty(request: &Request, reply: &Reply) -> bool {
     let Request::Chat { response_schema: None, tools, tool_servers, .. } = request else { return false };
-    tools.is_empty() && tool_servers.is_empty() && reply.content.trim().is_empty()
+    tools.is_empty()
+        && tool_servers.is_empty()
+        && reply.content.trim().is_empty()
+        && reply.citations.is_empty()
 }
 
 /// Describes what came instead of text.

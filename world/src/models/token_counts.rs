@@ -234,4 +234,49 @@ mod tests {
             assert_eq!(counted_of(&usage), [1000, 50, 60, 840], "{usage}");
         }
     }
+
+    /// Usage that public reports show, with the repository and number of each.
+    #[test]
+    fn usage_of_public_reports_is_counted_as_it_is_billed() {
+        let counted_of = |usage: Value| counted_of(&usage);
+        let reasoning = |tokens: u64| json!({ "reasoning_tokens": tokens });
+        // InftyAI/alphatrion#264: reasoning beside the completion.
+        let usage = json!({ "prompt_tokens": 3891, "completion_tokens": 1532, "total_tokens": 11738,
+            "completion_tokens_details": reasoning(6315) });
+        assert_eq!(counted_of(usage), [3891, 7847, 0, 0]);
+        // hugalafutro/model-hotel#991: reasoning within the completion.
+        let usage = json!({ "prompt_tokens": 2008, "completion_tokens": 266, "total_tokens": 2274,
+            "completion_tokens_details": reasoning(261) });
+        assert_eq!(counted_of(usage), [2008, 266, 0, 0]);
+        // Clarifai/clarifai-python#978: only the total shows what a model of Google thought.
+        let usage = json!({ "prompt_tokens": 20, "completion_tokens": 424, "total_tokens": 1016 });
+        assert_eq!(counted_of(usage), [20, 996, 0, 0]);
+        // BerriAI/litellm#6215: cached tokens within the prompt.
+        let usage = json!({ "prompt_tokens": 2006, "completion_tokens": 300, "total_tokens": 2306,
+            "prompt_tokens_details": { "cached_tokens": 1920 }, "completion_tokens_details": reasoning(0) });
+        assert_eq!(counted_of(usage), [2006, 300, 1920, 0]);
+        // SamSaffron/term-llm#424: the prompt without its cached part, and a total with what was written to the cache.
+        let usage = json!({ "prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 190,
+            "prompt_tokens_details": { "cached_tokens": 900, "cache_write_tokens": 40 } });
+        assert_eq!(counted_of(usage), [1040, 50, 900, 40]);
+        // decolua/9router#2209: Anthropic's counts exclude the cache.
+        let usage = json!({ "input_tokens": 12, "output_tokens": 136,
+            "cache_read_input_tokens": 5402, "cache_creation_input_tokens": 300 });
+        assert_eq!(counted_of(usage), [5714, 136, 5402, 300]);
+        // theopenco/llmgateway#3486: a total that has the reasoning twice cannot be told from reasoning beside the reply.
+        let usage = json!({ "prompt_tokens": 64, "completion_tokens": 135, "total_tokens": 277,
+            "completion_tokens_details": reasoning(78) });
+        assert_eq!(counted_of(usage), [64, 213, 0, 0]);
+        let of = |prompt: u64, completion: u64| json!({ "usage": { "prompt_tokens": prompt, "completion_tokens": completion } });
+        for chunks in [
+            // router-for-me/CLIProxyAPI#3173 and #2762: nothing and zeros before the count.
+            vec![json!({ "usage": null }), json!({ "usage": {} }), of(0, 0), of(900, 30)],
+            // cline/cline#11304: a count so far in every chunk.
+            vec![of(900, 1), of(900, 2), of(900, 17), of(900, 30)],
+            // The count first, then zeros and nothing.
+            vec![of(900, 30), of(0, 0), json!({ "usage": null })],
+        ] {
+            assert_eq!(counted(&chunks), [900, 30, 0, 0], "{chunks:?}");
+        }
+    }
 }

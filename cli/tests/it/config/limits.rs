@@ -183,3 +183,26 @@ fn a_budget_in_dollars_needs_prices() {
     toml(&format!("budget.turn.tokens = 1\n{}{provider}", planner("x/n")));
     toml(&format!("budget.turn.usd = 1\n{}providers.x.script = 'x.json'", planner("x/n")));
 }
+
+/// `turnfold init` offers prices and applies none. Those that it offers are valid.
+#[test]
+fn the_first_configuration_offers_prices() {
+    let starter = include_str!("../../../src/starter.toml");
+    let (settings, _) = toml(starter);
+    assert!(settings.budget.is_none());
+    let prices = |settings: &turnfold::config::Settings| -> usize {
+        let of_provider = |provider: &ProviderSettings| match provider {
+            ProviderSettings::Http(http) => http.prices.len(),
+            ProviderSettings::Script { .. } => 0,
+        };
+        settings.providers.values().map(of_provider).sum()
+    };
+    assert_eq!(prices(&settings), 0, "no price is applied silently");
+    let line = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if !rest.starts_with(' ') => format!("{rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    let (settings, _) = toml(&starter.lines().map(line).collect::<String>());
+    assert_eq!((prices(&settings), settings.budget.turn.usd), (20, Some(0.5)));
+    assert!(starter.contains("Public list prices of 20"), "they have a date");
+}
