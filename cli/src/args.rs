@@ -244,6 +244,11 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
+    /// Write a turnfold.toml to begin with
+    ///
+    /// It has a provider, an agent, and public prices of models as comments with their date. A file that exists is
+    /// never changed.
+    Init,
     /// Print a shell completion script
     ///
     /// For bash: turnfold completions bash > ~/.local/share/bash-completion/completions/turnfold

@@ -161,6 +161,7 @@ pub(crate) fn api_config(
         oidc: settings.api.oidc.as_ref().map(oidc).transpose()?,
         tenant_rules,
         providers: Some(settings.providers.keys().cloned().collect()),
+        priced_models: Some(world::priced_models(settings)),
         access_log: settings.api.access_log,
         accepts: world::accepts(settings),
         connections: connection_limits(&settings.api)?,

@@ -168,7 +168,10 @@ impl<T: JsonSchema + DeserializeOwned> Effect for Extract<T> {
     }
     fn answer(responses: &[Response]) -> Result<T, UnexpectedResponse> {
         let reply = Chat::answer(responses)?;
-        serde_json::from_str(&reply.content).map_err(|err| UnexpectedResponse::Schema(err.to_string()))
+        serde_json::from_str(&reply.content).map_err(|err| {
+            let came = responses.first().map(Response::to_string).unwrap_or_default();
+            UnexpectedResponse::Schema(format!("{err}; what came: {came}"))
+        })
     }
     fn schema() -> Option<Value> {
         let settings = SchemaSettings::draft2020_12().with(|settings| {

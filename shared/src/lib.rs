@@ -76,8 +76,8 @@ pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, pr
 pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use pending::{BlockReason, BlockedBy, PendingCause};
 pub use progress::{
-    ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask, PendingRequest,
-    Progress, RunStatus, SKIPPED, SUMMARISE_NODE, SUMMARISE_PROMPT,
+    ATTEMPTS_MAX, Attempt, EMPTY_REPLY, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask,
+    PendingRequest, Progress, RunStatus, SKIPPED, SUMMARISE_NODE, SUMMARISE_PROMPT,
 };
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};

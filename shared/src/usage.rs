@@ -15,6 +15,12 @@ pub struct Usage {
     /// Tokens written. 0 if the provider reports none.
     #[serde(skip_serializing_if = "is_zero")]
     pub output_tokens: u64,
+    /// Tokens read that the provider had cached. A part of `input_tokens`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
+    /// Tokens read that the provider added to its cache. A part of `input_tokens`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
     /// Cost in millionths of a US dollar. Absent if no price is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_usd: Option<u64>,
@@ -23,6 +29,28 @@ pub struct Usage {
     /// Method used to request JSON: `json_schema`, `tool` or `json`. Empty without a schema.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub response_format: String,
+}
+
+impl Usage {
+    /// Returns the tokens read and written.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Adds the tokens and the cost of a response that belongs to the same attempt.
+    pub fn add_spent(&mut self, earlier: &Self) {
+        for (sum, more) in [
+            (&mut self.input_tokens, earlier.input_tokens),
+            (&mut self.output_tokens, earlier.output_tokens),
+            (&mut self.cached_input_tokens, earlier.cached_input_tokens),
+            (&mut self.cache_write_tokens, earlier.cache_write_tokens),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        if let Some(more) = earlier.micro_usd {
+            self.micro_usd = Some(self.micro_usd.unwrap_or_default().saturating_add(more));
+        }
+    }
 }
 
 /// Sum of the usage of several responses.
@@ -55,8 +83,7 @@ impl UsageTotal {
 
     /// Adds the usage of one response.
     pub fn add(&mut self, usage: &Usage) {
-        let Usage { model: _, input_tokens, output_tokens, micro_usd, duration_ms, response_format: _ } =
-            usage;
+        let Usage { input_tokens, output_tokens, micro_usd, duration_ms, .. } = usage;
         self.add_total(&Self {
             input_tokens: *input_tokens,
             output_tokens: *output_tokens,

@@ -21,6 +21,7 @@ mod stream;
 mod structured_output;
 mod target;
 mod thinking;
+mod token_counts;
 mod tool_schemas;
 mod tool_selection;
 
@@ -270,6 +271,8 @@ pub(super) struct Prompt<'a> {
     pub(super) parameters: Option<&'a ModelParameters>,
     /// Reason why the previous reply was rejected.
     pub(super) complaint: Option<&'a str>,
+    /// Number of attempts so far, if the previous reply was not in the form that was asked for.
+    pub(super) misfits: u32,
     /// Contents of the messages' attachments. Empty in estimates.
     pub(super) contents: DataUrls,
 }
@@ -351,6 +354,10 @@ impl<'a> Prompt<'a> {
             searching: *searching,
             parameters: parameters.as_deref(),
             complaint: due.previous_error.as_deref().filter(|error| stream::is_fixable_by_model(error)),
+            misfits: due
+                .previous_error
+                .as_deref()
+                .map_or(0, |error| if stream::is_misfit(error) { due.attempts } else { 0 }),
             contents: DataUrls::new(),
         })
     }

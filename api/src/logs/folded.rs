@@ -41,7 +41,10 @@ impl Folded {
     #[cfg(test)]
     pub(super) fn at(seq: u64) -> std::sync::Arc<Self> {
         let event = Event::Cancelled(shared::Cancelled { actor: String::new(), caller: None });
-        std::sync::Arc::new(Self { last: Some(Recorded { seq, at: 0, event }), ..Self::new(&strategies::probe::Probe) })
+        std::sync::Arc::new(Self {
+            last: Some(Recorded { seq, at: 0, event }),
+            ..Self::new(&strategies::probe::Probe)
+        })
     }
 
     /// Returns the number of the last event of the fold.

@@ -46,6 +46,8 @@ pub struct ApiConfig {
     pub tenant_rules: TenantRules,
     /// Names of the configured providers of models. `None`: unknown, so a model may be of any.
     pub providers: Option<BTreeSet<String>>,
+    /// Patterns of the models whose cost is known, as `provider/model`. `None`: unknown, so a budget in dollars may name any.
+    pub priced_models: Option<Vec<String>>,
     /// Logs each request.
     pub access_log: bool,
     /// Kinds of attachments that models take.

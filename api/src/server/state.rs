@@ -52,6 +52,8 @@ pub(crate) struct AppState {
     pub(crate) tenant_rules: TenantRules,
     /// Names of the configured providers of models, if they are known.
     pub(crate) providers: Option<BTreeSet<String>>,
+    /// Patterns of the models whose cost is known. `None`: unknown.
+    pub(crate) priced_models: Option<Vec<String>>,
     pub(crate) strategy_configs: BTreeMap<String, Value>,
     pub(crate) budget: Budget,
     pub(crate) context: ContextSettings,
@@ -109,6 +111,7 @@ impl AppState {
             oidc,
             tenant_rules,
             providers,
+            priced_models,
             access_log: _,
             accepts,
             max_streams_per_key,
@@ -139,6 +142,7 @@ impl AppState {
             fixture_secrets,
             tenant_rules,
             providers,
+            priced_models,
             strategy_configs,
             budget,
             context: context.without_defaults(),

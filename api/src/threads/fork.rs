@@ -35,6 +35,7 @@ use crate::{
     },
     turns::{
         opening::{Change, budget_of, check_change, find_strategy, overlay},
+        prices::check_prices,
         submit::{REPLAYED, hash_of},
     },
 };
@@ -94,6 +95,7 @@ pub(crate) async fn fork(
         let after = config.as_ref().unwrap_or(&before);
         check_change(&app, submitter, graph, &Change { has_changes, before: &before, after })?;
     }
+    let reconfigured = config.clone();
     let config = config.unwrap_or_default();
     let invalid_fact = |err: serde_json::Error| {
         Kind::Invalid
@@ -102,6 +104,15 @@ pub(crate) async fn fork(
     };
     source.thread.state_after(&facts).map_err(invalid_fact)?;
     let budget = budget.map(|budget| budget_of(&app, submitter, budget)).transpose()?;
+    if reconfigured.is_some() || budget.is_some() {
+        let before = source.thread.config().map_err(unserializable)?;
+        check_prices(
+            &app,
+            graph,
+            reconfigured.as_ref().unwrap_or(&before),
+            budget.as_ref().unwrap_or(&app.budget),
+        )?;
+    }
     let (at, input) = (source.seq(), None);
     let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, caller, idempotency };
     if let Some(text) = answer {

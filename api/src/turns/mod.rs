@@ -8,5 +8,6 @@ pub(crate) mod lookup;
 pub(crate) mod opening;
 pub(crate) mod pending;
 mod pending_reason;
+pub(crate) mod prices;
 pub(crate) mod routes;
 pub(crate) mod submit;

@@ -4,7 +4,10 @@ use serde_json::{Map, Value};
 use shared::{Budget, EngineConfig, FORMAT, Graph, Opened, models_of, unknown_server};
 use store::{Thread, ThreadId};
 
-use super::bounds::{Configs, check_budget, check_config};
+use super::{
+    bounds::{Configs, check_budget, check_config},
+    prices::check_prices,
+};
 use crate::{
     logs::lookup::find_thread,
     server::{
@@ -44,13 +47,15 @@ pub(crate) fn opened(
     let is_usable = |(name, _): &(&String, &String)| servers.contains(&name.as_str());
     let servers =
         app.experts.iter().filter(is_usable).map(|(name, expert)| (name.clone(), expert.clone())).collect();
+    let budget = budget_of(app, submitter, overrides.budget.unwrap_or_default())?;
+    check_prices(app, graph, &config, &budget)?;
     Ok(Opened {
         format: FORMAT,
         strategy: graph.name().to_owned(),
         version: graph.version(),
         config,
         servers,
-        budget: budget_of(app, submitter, overrides.budget.unwrap_or_default())?,
+        budget,
         context: app.context.clone(),
         actor: by.name.clone(),
         tenant: submitter.tenant.to_owned(),
@@ -174,7 +179,7 @@ fn unknown_provider(app: &AppState, key: &str, model: &str) -> ApiError {
 }
 
 /// Completes a configuration by the defaults of the strategy. Null takes a key back to its default.
-fn completed(graph: &dyn Graph, config: &Value) -> Value {
+pub(crate) fn completed(graph: &dyn Graph, config: &Value) -> Value {
     fn fill(under: &mut Value, over: &Value) {
         match (under, over) {
             (Value::Object(under), Value::Object(over)) => {

@@ -239,3 +239,35 @@ async fn a_changed_budget_is_completed_by_that_of_the_operator() {
     let path = format!("/v1/threads/{source}/fork");
     api.post(&path, json!({"budget": {"turn": {"token": 5}}})).await.problem(422, "invalid");
 }
+
+/// The cost of a model without a price is unknown, so a budget in dollars could not hold.
+#[tokio::test]
+async fn a_budget_in_dollars_needs_the_prices_of_all_models() {
+    let api = TestApi::with(|config| {
+        config.priced_models = Some(vec!["x/m".to_owned(), "script/*".to_owned()]);
+    })
+    .await;
+    let turn = |model: &str, budget: Value| json!({"strategy": "planner", "input": "hi", "config": {"model": model}, "budget": budget});
+    for scope in ["turn", "thread"] {
+        let refused = api.post("/v1/turns", turn("x/n", json!({scope: {"usd": 1.0}}))).await;
+        let hint = refused.json()["hint"].as_str().unwrap_or_default().to_owned();
+        assert!(hint.contains("providers.x.prices.\"n\""), "{hint}");
+        assert_eq!(
+            refused.problem(422, "invalid"),
+            format!("budget.{scope}.usd: the model \"x/n\" of model has no price, so its cost is not known")
+        );
+    }
+    for (model, budget) in [
+        ("x/n", json!({"turn": {"tokens": 5}})),
+        ("x/m", json!({"turn": {"usd": 1.0}})),
+        ("script/any", json!({"thread": {"usd": 1.0}})),
+    ] {
+        let reply = api.post("/v1/turns", turn(model, budget)).await;
+        assert!(reply.status.is_success(), "{reply:?}");
+    }
+    let source = thread_of(&api.post("/v1/turns", turn("x/n", json!({}))).await.json());
+    let path = format!("/v1/threads/{source}/fork");
+    api.post(&path, json!({"budget": {"turn": {"usd": 1.0}}})).await.problem(422, "invalid");
+    let reply = api.post(&path, json!({"budget": {"turn": {"usd": 1.0}}, "config": {"model": "x/m"}})).await;
+    assert!(reply.status.is_success(), "{reply:?}");
+}

@@ -73,6 +73,7 @@ pub(crate) fn config(backends: &Backends) -> ApiConfig {
         oidc: None,
         tenant_rules: api::TenantRules::default(),
         providers: None,
+        priced_models: None,
         access_log: true,
         accepts: shared::Accepts::default(),
         connections: api::ConnectionLimits::default(),

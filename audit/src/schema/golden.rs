@@ -13,6 +13,7 @@ golden! {
     "v1/index_builder__an_entry_is_held.jsonl",
     "v1/index_builder__the_index_is_down.jsonl",
     "v1/planner__a_long_result_is_shortened_and_read_on.jsonl",
+    "v1/planner__a_provider_caches_the_prompt.jsonl",
     "v1/planner__a_refusal_makes_the_context_window_known.jsonl",
     "v1/planner__a_session_is_lost.jsonl",
     "v1/planner__a_tool_is_declined_its_input.jsonl",

@@ -10,6 +10,7 @@ mod fixture;
 mod follow;
 mod inbox;
 mod index;
+mod init;
 mod key;
 mod maintenance;
 mod mcp;
@@ -118,6 +119,9 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
     if let Command::Completions { shell } = &command {
         return completions::completions(*shell);
     }
+    if let Command::Init = command {
+        return init::run(global.config.as_deref());
+    }
     if let Command::Man { folder } = &command {
         return completions::man(folder);
     }
@@ -185,7 +189,9 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Config(config) => config::run(&ctx, config),
         Command::Doctor { models } => doctor::run(ctx, models).await,
         Command::Demo { folder, file } => crate::demo::run(ctx, &folder, file.as_deref()).await,
-        Command::Completions { .. } | Command::Man { .. } | Command::Expert { .. } => Ok(Exit::Ok),
+        Command::Init | Command::Completions { .. } | Command::Man { .. } | Command::Expert { .. } => {
+            Ok(Exit::Ok)
+        }
     }
 }
 

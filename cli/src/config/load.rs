@@ -14,6 +14,7 @@ use world::COMMANDS;
 
 use super::{
     MANUAL,
+    check_budget::check_budget,
     check_limits::check_limits,
     error::ConfigError,
     key::join,
@@ -115,6 +116,7 @@ impl Settings {
         check_servers(&settings, &origins)?;
         check_models(&settings, &origins)?;
         check_limits(&settings, &origins)?;
+        check_budget(&settings, &origins)?;
         Ok((settings, origins))
     }
 }

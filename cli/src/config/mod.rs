@@ -10,6 +10,7 @@
 //! afterwards. The schema is generated from [`Settings`] and from the strategies, so the keys that are accepted, suggested and
 //! read are always the same.
 
+mod check_budget;
 mod check_limits;
 mod commands;
 mod error;

@@ -96,6 +96,12 @@ pub struct PriceSettings {
     /// Price of output tokens.
     #[schemars(range(min = 0))]
     pub output: f64,
+    /// Price of input tokens that the provider had cached. Default: that of input tokens.
+    #[schemars(range(min = 0))]
+    pub cached_input: Option<f64>,
+    /// Price of input tokens that the provider adds to its cache. Default: that of input tokens.
+    #[schemars(range(min = 0))]
+    pub cache_write: Option<f64>,
 }
 
 /// An MCP server.

@@ -77,6 +77,19 @@ pub(crate) fn accepts(settings: &Settings) -> Accepts {
     Accepts(settings.providers.iter().filter_map(of_provider).collect())
 }
 
+/// Patterns of the models whose cost is known: those with a price, and scripts, for which nothing is billed.
+pub(crate) fn priced_models(settings: &Settings) -> Vec<String> {
+    let of_provider = |(name, settings): (&String, &ProviderSettings)| -> Vec<String> {
+        match settings {
+            ProviderSettings::Http(http) => {
+                http.prices.keys().map(|model| format!("{name}/{model}")).collect()
+            }
+            ProviderSettings::Script { .. } => vec![format!("{name}/*")],
+        }
+    };
+    settings.providers.iter().flat_map(of_provider).collect()
+}
+
 fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     Ok(match settings {
         ProviderSettings::Script { script } => Provider::Scripted(scripted(script)?),
@@ -121,7 +134,8 @@ fn scripted(script: &Path) -> anyhow::Result<Script> {
 }
 
 pub(crate) fn price(settings: &PriceSettings) -> Price {
-    Price { input: settings.input, output: settings.output }
+    let PriceSettings { input, output, cached_input, cache_write } = *settings;
+    Price { input, output, cached_input, cache_write }
 }
 
 /// The configured index over its entries.

@@ -117,6 +117,9 @@ fn fmt_usage(usage: &Usage, f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, " · {}.{} s", usage.duration_ms / 1_000, usage.duration_ms % 1_000 / 100)?;
     if 0 < usage.input_tokens + usage.output_tokens {
         write!(f, " · {} + {} tokens", usage.input_tokens, usage.output_tokens)?;
+        if 0 < usage.cached_input_tokens {
+            write!(f, " ({} cached)", usage.cached_input_tokens)?;
+        }
     }
     usage.micro_usd.iter().try_for_each(|cost| write!(f, " · ${:.4}", crate::usage::usd(*cost)))
 }

@@ -1,6 +1,7 @@
 //! Progress of a thread: folds its log, determines the next step, and turns the outcomes of requests into events.
 
 mod budget_end;
+mod empty_reply;
 mod fit;
 mod fold;
 mod limits;
@@ -17,11 +18,13 @@ use uuid::Uuid;
 
 pub use self::slot::OpenTask;
 pub use self::{
+    empty_reply::EMPTY_REPLY,
     fit::{SUMMARISE_NODE, SUMMARISE_PROMPT},
     receive::{ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX},
     status::RunStatus,
 };
 use self::{
+    empty_reply::NO_REPLY,
     slot::{Slot, SlotState},
     window::Window,
 };
@@ -323,7 +326,7 @@ impl<S: Strategy> Progress<S> {
             request: state.request.clone(),
             failures: state.failures,
             attempts: state.attempts,
-            previous_error: state.error.clone().filter(|_| has_schema),
+            previous_error: state.error.clone().filter(|error| has_schema || error.starts_with(EMPTY_REPLY)),
             task: state.task.clone(),
             input_responses: state.input_responses.clone(),
         })
@@ -405,6 +408,9 @@ impl<S: Strategy> Progress<S> {
         let TurnSoFar { outcome, causes, .. } = &self.thread.turn;
         let mut all = self.judged(last.and(outcome));
         causes.iter().for_each(|cause| all.add(OutcomeKind::Partial, cause.clone()));
+        if self.has_empty_reply() {
+            all.add(OutcomeKind::Partial, NO_REPLY.into());
+        }
         (!all.is_answered()).then_some(all)
     }
 

@@ -177,8 +177,8 @@ impl<S: Strategy> Progress<S> {
         matches!(self.at, Phase::AwaitingResponses(place, ..) if self.check(place, &unavailable).is_ok())
     }
 
-    /// Checks a response, and asks again for an empty summary. An empty one is accepted in the end, so that a model
-    /// that writes none cannot block the thread.
+    /// Checks a response, and asks again for an empty summary, and once for an empty reply. An empty one is accepted in
+    /// the end, so that a model that writes none cannot block the thread.
     fn usable(
         &self,
         place: Place<S::NodeName>,
@@ -192,6 +192,9 @@ impl<S: Strategy> Progress<S> {
                 if may_repeat && reply.content.trim().is_empty() =>
             {
                 Err("the summary is empty".to_owned())
+            }
+            (Place::Node(_), Response::Reply(reply)) if may_repeat => {
+                slot.and_then(|slot| slot.error_of_empty(reply)).map_or(Ok(()), Err)
             }
             _ => Ok(()),
         }

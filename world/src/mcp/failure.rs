@@ -116,7 +116,9 @@ impl Failure {
 
     /// Decides what a refusal by HTTP means: below 500, the request was not carried out.
     pub(super) fn without_status(self, name: &str) -> Self {
-        let Failure::Status { status, message, is_session_lost: _, retry_after_ms } = self else { return self };
+        let Failure::Status { status, message, is_session_lost: _, retry_after_ms } = self else {
+            return self;
+        };
         let why = status_text(status, &message);
         match status {
             401 | 403 => Failure::Fault(unauthorized(name)),

@@ -6,7 +6,11 @@ use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Map, Value};
 use shared::{ToolCall, check_json};
 
-use super::{Prompt, json_text::join_halves, request};
+use super::{
+    Prompt,
+    json_text::{join_halves, with_escaped_controls},
+    request,
+};
 use crate::text::call_id;
 
 /// A tool call as far as it has arrived.
@@ -36,8 +40,9 @@ impl Call {
     /// Returns true if a piece belongs to this call and does not begin another.
     ///
     /// Endpoints differ: some number the calls, some only name them, some number all of them zero or give all of them
-    /// one id, and some repeat id and name in every piece.
-    fn continues(&self, piece: &Piece<'_>) -> bool {
+    /// one id, some repeat id and name in every piece, some give every piece an id of its own, and some send the name in
+    /// pieces.
+    fn continues(&self, piece: &Piece<'_>, tools: &BTreeSet<String>) -> bool {
         let Piece { index, id, name, arguments } = piece;
         if index.is_some() && self.index != *index {
             return false;
@@ -45,17 +50,41 @@ impl Call {
         let is_repeated = self.arguments == *arguments || self.arguments.trim() == "{}";
         let begins_anew = !name.is_empty()
             && !self.name.is_empty()
+            && !self.names_further(piece, tools)
             && (self.name != *name || (is_json(&self.arguments) && !arguments.is_empty()));
         match (self.id.is_empty(), id.is_empty()) {
-            (false, false) => self.id == *id && (!begins_anew || (self.name == *name && is_repeated)),
+            (false, false) if self.id != *id => {
+                index.is_some()
+                    && !begins_anew
+                    && !is_json(&self.arguments)
+                    && !self.is_announced_again(piece)
+            }
+            (false, false) => !begins_anew || (self.name == *name && is_repeated),
             (true, false) | (false, true) => !begins_anew,
             (true, true) => !begins_anew && (index.is_some() || name.is_empty()),
         }
     }
+
+    /// Returns true if a piece holds more of the name: the call has no arguments yet, and its name is not that of a tool
+    /// or becomes that of another.
+    fn names_further(&self, piece: &Piece<'_>, tools: &BTreeSet<String>) -> bool {
+        let joined = format!("{}{}", self.name, piece.name);
+        let is_begun = tools.iter().any(|tool| tool.starts_with(&joined));
+        !piece.name.is_empty()
+            && self.arguments.is_empty()
+            && self.name != piece.name
+            && (is_begun || !(tools.contains(&self.name) || tools.contains(piece.name)))
+    }
+
+    /// Returns true if a piece with another id names the tool once more while this call has no arguments: two calls
+    /// without any.
+    fn is_announced_again(&self, piece: &Piece<'_>) -> bool {
+        self.arguments.is_empty() && self.name == piece.name && piece.arguments.is_empty()
+    }
 }
 
-/// Adds a piece of a call to the calls so far, and returns its size in bytes.
-pub(super) fn add_piece(calls: &mut Vec<Call>, delta: &Value) -> usize {
+/// Adds a piece of a call to the calls so far, and returns its size in bytes. `tools` are the names that may be called.
+pub(super) fn add_piece(calls: &mut Vec<Call>, delta: &Value, tools: &BTreeSet<String>) -> usize {
     let function = if delta["function"].is_object() { &delta["function"] } else { delta };
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -69,7 +98,7 @@ pub(super) fn add_piece(calls: &mut Vec<Call>, delta: &Value) -> usize {
         arguments: text(&function["arguments"]),
     };
     let bytes = piece.id.len() + piece.name.len() + piece.arguments.len() + size_of::<Call>();
-    let at = calls.iter().rposition(|call| call.continues(&piece)).unwrap_or_else(|| {
+    let at = calls.iter().rposition(|call| call.continues(&piece, tools)).unwrap_or_else(|| {
         calls.push(Call { index: piece.index, ..Call::default() });
         calls.len() - 1
     });
@@ -77,8 +106,8 @@ pub(super) fn add_piece(calls: &mut Vec<Call>, delta: &Value) -> usize {
     if call.id.is_empty() {
         piece.id.clone_into(&mut call.id);
     }
-    if call.name.is_empty() {
-        piece.name.clone_into(&mut call.name);
+    if call.name.is_empty() || call.names_further(&piece, tools) {
+        call.name.push_str(piece.name);
     }
     call.arguments.push_str(&piece.arguments);
     bytes
@@ -114,7 +143,9 @@ pub(super) fn arguments(raw: &str) -> Value {
         Ok(Value::Null) => Map::new().into(),
         Ok(Value::String(text)) => object_in(&text).unwrap_or(Value::String(text)),
         Ok(value) => value,
-        Err(_) => only_value(&raw).unwrap_or_else(|| raw.into()),
+        Err(_) => only_value(&raw)
+            .or_else(|| serde_json::from_str(&with_escaped_controls(&raw)?).ok())
+            .unwrap_or_else(|| raw.into()),
     }
 }
 
@@ -133,5 +164,6 @@ fn only_value(raw: &str) -> Option<Value> {
 }
 
 fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
+    let is_read = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+    is_read(text) || with_escaped_controls(text).is_some_and(|escaped| is_read(&escaped))
 }

@@ -138,6 +138,7 @@ impl Check<'_> {
             searching: WebSearch::Off,
             parameters: None,
             complaint: None,
+            misfits: 0,
             contents: DataUrls::new(),
         }
     }

@@ -227,6 +227,7 @@ impl DialectRow {
                     (messages.declares_called_tools, "called tools are always declared"),
                     (messages.short_call_ids, "ids of 9 characters"),
                     (messages.signs_calls, "calls carry a signature"),
+                    (!messages.null_content, "empty text beside calls"),
                 ]
                 .into_iter()
                 .filter_map(|(is_so, text)| is_so.then_some(text))

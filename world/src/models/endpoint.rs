@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use reqwest::{Response, header::CONTENT_TYPE};
+use reqwest::{
+    Response,
+    header::{CONTENT_TYPE, HeaderMap},
+};
 use serde_json::Value;
 use shared::{Fault, Reply, Usage};
 
@@ -26,6 +29,9 @@ const CHAT: &str = "/chat/completions";
 /// Path of the list of models.
 const MODELS: &str = "/models";
 
+/// Number of forms that are looser than the strictest.
+const MAX_LOOSER: usize = 2;
+
 /// Maximum number of forms in which one request is tried.
 const MAX_FORMS: usize = 8;
 
@@ -40,6 +46,13 @@ pub(super) struct Endpoint {
     stream: bool,
     dialect: &'static DialectRow,
     learned: Learned,
+}
+
+/// Returns the error in a chunk. A router reports that of its own provider in the choice.
+fn error_in(chunk: &Value, headers: &HeaderMap) -> Option<HttpError> {
+    let choices = chunk["choices"].as_array().into_iter().flatten();
+    let pieces = choices.flat_map(|choice| [choice, &choice["delta"], &choice["message"]]);
+    std::iter::once(chunk).chain(pieces).find_map(|value| HttpError::of_chunk(value, headers))
 }
 
 /// A failed request, and the endpoint's refusal if its form may be the cause.
@@ -86,19 +99,27 @@ impl Endpoint {
         prompt: &Prompt<'_>,
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), Fault> {
-        let mut form = self.form(model, prompt.shape.is_some());
+        let mut form = self.form(model, prompt);
         let (mut tools, mut tool_changes) = (self.learned.tools(model), 0);
         let mut tried = Vec::new();
+        let mut spent = Usage::default();
         loop {
-            let failed = match self.request_once(model, prompt, &tools, form, deltas).await {
-                Ok(response) => {
+            let mut failed = match self.request_once(model, prompt, &tools, form, deltas).await {
+                Ok((reply, mut meter)) => {
                     let RequestForm { mode, features } = form;
-                    self.learned.accepted(model, features, mode);
+                    // A form that replies made necessary says nothing about what the endpoint takes.
+                    self.learned.accepted(model, features, mode.filter(|_| prompt.misfits < 2));
                     self.learned.accepted_tools(model, &tools);
-                    return Ok(response);
+                    meter.add_spent(&spent);
+                    return Ok((reply, meter));
                 }
                 Err(failed) => failed,
             };
+            if failed.fault.usage.is_some() || 0 < spent.tokens() {
+                let meter = failed.fault.usage.get_or_insert_default();
+                meter.add_spent(&spent);
+                spent.clone_from(meter);
+            }
             if tool_changes < MAX_CHANGES
                 && let Some(refusal) = &failed.refusal
                 && let Some((next, left_out)) = tools.after(refusal, &prompt.tools, tool_changes == 0)
@@ -137,12 +158,14 @@ impl Endpoint {
         }
     }
 
-    /// Form of the next request to a model.
-    fn form(&self, model: &str, has_schema: bool) -> RequestForm {
+    /// Form of the next request to a model. After two replies that do not fit, each attempt takes the next form.
+    fn form(&self, model: &str, prompt: &Prompt<'_>) -> RequestForm {
         let mut features = self.learned.of(model).features;
         features.streams &= self.stream;
-        let mode = has_schema.then(|| self.learned.mode(model, self.structured));
-        RequestForm { mode, features }
+        let looser = |mode, _| self.structured.looser(mode).unwrap_or(mode);
+        let mode =
+            || (1..prompt.misfits).take(MAX_LOOSER).fold(self.learned.mode(model, self.structured), looser);
+        RequestForm { mode: prompt.shape.is_some().then(mode), features }
     }
 
     /// Returns the form to try after a refusal, if there is one.
@@ -184,9 +207,38 @@ impl Endpoint {
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), FailedRequest> {
         let response = self.send(CHAT, &request::body(model, prompt, tools, form)).await?;
+        let mut reply = ReplyStream::new(self.learned.of(model).unopened_reasoning, prompt);
+        let read = self.read(response, &mut reply, deltas).await;
+        if read.is_ok() && reply.take_unopened_reasoning() {
+            self.learned.begins_reasoning(model);
+        }
+        let meter = self.meter(model, &reply, form.mode);
+        if let Err(failed) = read {
+            // What a broken reply reported is billed all the same, so it is an attempt.
+            let is_reported = 0 < meter.tokens();
+            let fault = if is_reported { failed.fault.as_attempt() } else { failed.fault };
+            let usage = is_reported.then(|| Box::new(meter));
+            return Err(FailedRequest { fault: Fault { usage, ..fault }, ..failed });
+        }
+        match reply.whole(&self.name, prompt, form.mode) {
+            Ok(reply) => Ok((reply, meter)),
+            // The reply is unusable but still costs.
+            Err(fault) => {
+                let error = self.redact(&fault.error);
+                Err(Fault { error, usage: Some(Box::new(meter)), ..fault }.into())
+            }
+        }
+    }
+
+    /// Reads the chunks of a reply, and passes its text on as it arrives.
+    async fn read(
+        &self,
+        response: Response,
+        reply: &mut ReplyStream,
+        deltas: &dyn DeltaSink,
+    ) -> Result<(), FailedRequest> {
         let headers = response.headers().clone();
         let mut chunks = ChunkReader::new(response);
-        let mut reply = ReplyStream::new(self.learned.of(model).unopened_reasoning);
         let mut nothing_streamed = true;
         // An endpoint that has begun to answer takes requests.
         let began =
@@ -201,12 +253,12 @@ impl Endpoint {
                     break;
                 }
             };
-            if let Some(refusal) = HttpError::of_chunk(&chunk, &headers) {
+            let text = reply.add(&chunk)?;
+            if let Some(refusal) = error_in(&chunk, &headers) {
                 let fault = began(refusal.fault(&self.name, |text| self.redact(text)), nothing_streamed);
                 // Text already streamed cannot be taken back, so no other form may follow it.
                 return Err(FailedRequest { fault, refusal: Some(refusal).filter(|_| nothing_streamed) });
             }
-            let text = reply.add(&chunk)?;
             if !text.is_empty() {
                 nothing_streamed = false;
                 deltas.delta(&text).await;
@@ -216,29 +268,17 @@ impl Endpoint {
         if !rest.is_empty() {
             deltas.delta(&rest).await;
         }
-        if reply.take_unopened_reasoning() {
-            self.learned.begins_reasoning(model);
-        }
-        let meter = self.meter(model, &reply, form.mode);
-        match reply.whole(&self.name, prompt, form.mode) {
-            Ok(reply) => Ok((reply, meter)),
-            // The reply is unusable but still costs.
-            Err(fault) => {
-                let error = self.redact(&fault.error);
-                Err(Fault { error, usage: Some(Box::new(meter)), ..fault }.into())
-            }
-        }
+        Ok(())
     }
 
     /// Usage of a reply; the world adds the duration.
     fn meter(&self, model: &str, reply: &ReplyStream, mode: Option<OutputMode>) -> Usage {
         let mut meter = Usage {
             model: reply.by.clone().unwrap_or_else(|| model.to_owned()),
-            input_tokens: reply.input_tokens,
-            output_tokens: reply.output_tokens,
             response_format: mode.map_or("", OutputMode::name).to_owned(),
             ..Usage::default()
         };
+        reply.tokens.fill(&mut meter);
         meter.micro_usd = self.cost(model, &meter);
         meter
     }

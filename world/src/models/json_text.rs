@@ -1,6 +1,6 @@
 //! JSON of endpoints: characters split over two events, and arguments with values that cannot be kept.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
 use serde_json::Value;
 use shared::check_json;
@@ -20,10 +20,42 @@ pub(super) fn parse(text: &str) -> Result<Value, serde_json::Error> {
         Ok(()) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(with_arguments_as_text(text)),
     };
-    serde_json::from_str(&text).or_else(|error| match with_marked_halves(&text) {
-        Some(marked) => serde_json::from_str(&marked),
+    let read = |text: &str| {
+        serde_json::from_str(text).or_else(|error| match with_marked_halves(text) {
+            Some(marked) => serde_json::from_str(&marked),
+            None => Err(error),
+        })
+    };
+    read(&text).or_else(|error| match with_escaped_controls(&text) {
+        Some(escaped) => read(&escaped),
         None => Err(error),
     })
+}
+
+/// Escapes raw control characters within strings, which JSON forbids and models write nevertheless. `None` if there are
+/// none.
+pub(super) fn with_escaped_controls(text: &str) -> Option<String> {
+    let (mut quoted, mut escaped, mut is_changed) = (false, false, false);
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if quoted && letter < ' ' {
+            // A line break after a backslash is meant as itself.
+            if escaped {
+                out.pop();
+            }
+            let _ = write!(out, "\\u{:04x}", u32::from(letter));
+            (escaped, is_changed) = (false, true);
+            continue;
+        }
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ => (),
+        }
+        out.push(letter);
+    }
+    is_changed.then_some(out)
 }
 
 /// Joins the halves of characters that [`parse`] kept. A half without the other becomes U+FFFD.
@@ -122,6 +154,14 @@ mod tests {
         assert!(matches!(join_halves("plain 😀"), Cow::Borrowed(_)));
         assert!(parse(r#"{"t": "\u12"}"#).is_err());
         assert!(parse("{\"t\": \"\\é").is_err());
+    }
+
+    #[test]
+    fn raw_control_characters_in_strings_are_read() {
+        let text = "{\n\t\"t\": \"one\ntwo\tthree \\\" four\\\nfive\"\n}";
+        assert_eq!(parse(text).unwrap(), json!({ "t": "one\ntwo\tthree \" four\nfive" }));
+        assert_eq!(with_escaped_controls("{\n \"a\": \"\\n\"\n}"), None, "nothing to escape");
+        assert!(parse("{\"t\": \"never\nclosed}").is_err());
     }
 
     #[test]

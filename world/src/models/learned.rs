@@ -138,7 +138,7 @@ struct Part {
 
 /// Parts that endpoints refuse, and how they say so. The first that a refusal names, and that changes the form, is left
 /// out.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     Part { words: &["stream_options", "include_usage"], leave_out: |form| form.stream_options = false },
     Part {
         words: &["max_completion_tokens"],
@@ -176,6 +176,19 @@ const PARTS: [Part; 10] = [
     Part {
         words: &["thought_signature", "thoughtsignature"],
         leave_out: |form| form.messages.signs_calls = true,
+    },
+    Part {
+        words: &[
+            "'content') input should be a valid string",
+            "content: input should be a valid string",
+            "content must be a string",
+            "content must not be null",
+            "content cannot be null",
+            "content should not be null",
+            "invalid type: null",
+            "content is required",
+        ],
+        leave_out: |form| form.messages.null_content = false,
     },
     Part {
         words: &[

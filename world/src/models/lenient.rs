@@ -1,37 +1,52 @@
 //! Lenient parsing for weak models: JSON surrounded by text, and calls written as text.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
-/// Returns the only JSON object in the text, without a fence or text around it. Returns the text itself if it holds no
-/// object, or more than one.
+use super::json_text::with_escaped_controls;
+
+/// Returns the only JSON object in the text, without a fence or text around it, and with escaped control characters.
+/// Returns the text itself if it holds no object, or more than one.
 ///
 /// ## Why nothing else is repaired
 ///
-/// Text around an object leaves no doubt about the answer. Closing a brace or dropping a comma would be a guess. The
+/// Text around an object leaves no doubt about the answer, and neither does a raw line break in a string. Closing a brace or dropping a comma would be a guess. The
 /// model receives the error and can correct it reliably.
-pub(super) fn only_object(text: &str) -> &str {
+pub(super) fn only_object(text: &str) -> Cow<'_, str> {
     if is_json(text) {
-        return text;
+        return text.into();
     }
     let mut only = None;
     let mut rest = text;
     while let Some(start) = rest.find('{') {
         // An object that is never closed may contain whole objects, but none meant on its own.
-        let Some(length) = object_len(&rest[start..]) else { return text };
+        let Some(length) = object_len(&rest[start..]) else { return text.into() };
         let (object, after) = rest[start..].split_at(length);
         rest = after;
-        if is_json(object) && only.replace(object).is_some() {
-            return text;
+        if let Some(object) = readable(object)
+            && only.replace(object).is_some()
+        {
+            return text.into();
         }
     }
-    only.unwrap_or(text)
+    only.unwrap_or(text.into())
+}
+
+/// Returns a text that is JSON, at least once the raw control characters in its strings are escaped.
+fn readable(text: &str) -> Option<Cow<'_, str>> {
+    if is_json(text) {
+        return Some(text.into());
+    }
+    with_escaped_controls(text).filter(|escaped| is_json(escaped)).map(Cow::from)
 }
 
 /// Parses a text that is exactly one call, fenced or not. Some models write `parameters` for `arguments`.
 ///
 /// Text around it makes it no call: it may explain a call instead of making one.
 pub(super) fn call(text: &str) -> Option<(String, Value)> {
-    let Ok(Value::Object(mut fields)) = serde_json::from_str(unfenced(text)) else { return None };
+    let text = readable(unfenced(text))?;
+    let Ok(Value::Object(mut fields)) = serde_json::from_str(&text) else { return None };
     let Some(Value::String(name)) = fields.remove("name") else { return None };
     let arguments = fields.remove("arguments").or_else(|| fields.remove("parameters"))?;
     (fields.is_empty() && (arguments.is_object() || arguments.is_string())).then_some((name, arguments))
@@ -100,6 +115,16 @@ mod tests {
             let text = around.replace("{}", object);
             assert_eq!(only_object(&text), object, "{text}");
         }
+    }
+
+    #[test]
+    fn raw_control_characters_in_strings_are_escaped() {
+        let object = "{\"a\": \"one\ntwo\tthree\"}";
+        for text in [object.to_owned(), format!("Sure:\n```json\n{object}\n```")] {
+            assert_eq!(only_object(&text), "{\"a\": \"one\\u000atwo\\u0009three\"}");
+        }
+        let written = "{\"name\": \"look\", \"arguments\": {\"where\": \"a\nb\"}}";
+        assert_eq!(call(written), Some(("look".to_owned(), json!({ "where": "a\nb" }))));
     }
 
     #[test]

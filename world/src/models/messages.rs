@@ -16,6 +16,8 @@ pub(super) struct MessageRules {
     pub(super) declares_called_tools: bool,
     /// True if calls must carry a signature of the model's reasoning.
     pub(super) signs_calls: bool,
+    /// True if the content beside calls may be null. Otherwise it is an empty text.
+    pub(super) null_content: bool,
 }
 
 /// Order of the roles of messages. Each accepts what the next accepts.
@@ -49,6 +51,7 @@ impl MessageRules {
         short_call_ids: false,
         declares_called_tools: false,
         signs_calls: false,
+        null_content: true,
     };
 
     /// The order of messages that nearly all endpoints accept.
@@ -79,6 +82,9 @@ pub(super) fn normalised(mut messages: Vec<Value>, rules: MessageRules) -> Vec<V
         messages = ordered(messages, rules.order);
     }
     for message in &mut messages {
+        if !rules.null_content && message["content"].is_null() {
+            message["content"] = "".into();
+        }
         if let Some(id) = message.get_mut("tool_call_id").filter(|_| rules.short_call_ids) {
             *id = short_id(id);
         }
@@ -291,6 +297,8 @@ mod tests {
         let short = normalised(parallel(), rules);
         let id = &short[1]["tool_calls"][0]["id"];
         assert_eq!((id.as_str().unwrap().len(), id), (9, &short[3]["tool_call_id"]));
+        let rules = MessageRules { null_content: false, ..MessageRules::FREE };
+        assert_eq!(normalised(parallel(), rules)[1]["content"], "");
         assert_eq!(short[1]["tool_calls"][0]["extra_content"]["google"]["thought_signature"], UNSIGNED);
     }
 }

@@ -1,7 +1,7 @@
 //! Reads a response chunk by chunk: server-sent events, or JSON where an endpoint does not stream.
 
 use reqwest::Response;
-use serde_json::{Deserializer, Value};
+use serde_json::{Deserializer, Value, json};
 
 use super::json_text;
 use crate::text::truncate;
@@ -20,6 +20,9 @@ const MAX_EXCERPT_CHARS: usize = 200;
 
 /// The mark at the end of a stream.
 const DONE: &str = "[DONE]";
+
+/// Name of an event that is an error.
+const ERROR: &str = "error";
 
 /// A part of a response.
 #[derive(Debug, PartialEq)]
@@ -102,6 +105,8 @@ struct Parser {
     scanned: usize,
     /// Data of the current event.
     data: String,
+    /// True if the current event is named `error`.
+    is_error: bool,
     /// Bytes of the current event, with the names of its fields.
     event_bytes: usize,
     /// Chunks of a response in JSON, in reverse order.
@@ -176,11 +181,17 @@ impl Parser {
 
     /// Adds a line to the current event, and returns the event that it ends.
     ///
-    /// Names, ids and comments are ignored. Some endpoints put one line break between events instead of two.
+    /// Ids and comments are ignored, and names but that of an error. Some endpoints put one line break between events
+    /// instead of two.
     fn add_line(&mut self, line: &str) -> Result<Option<Chunk>, ReadError> {
         let data = match line.split_once(':') {
             _ if line.is_empty() => return self.end_event(),
             Some(("data", data)) => data.strip_prefix(' ').unwrap_or(data),
+            Some(("event", name)) => {
+                let before = self.end_event()?;
+                self.is_error = name.trim() == ERROR;
+                return Ok(before);
+            }
             // JSON without the name of its field.
             _ if line.starts_with('{') => line,
             Some(_) | None => return Ok(None),
@@ -196,10 +207,12 @@ impl Parser {
 
     fn end_event(&mut self) -> Result<Option<Chunk>, ReadError> {
         let data = std::mem::take(&mut self.data);
+        let is_error = std::mem::take(&mut self.is_error);
         self.event_bytes = 0;
         match data.trim() {
             "" => Ok(None),
             DONE => Ok(Some(Chunk::Done)),
+            text if is_error => Ok(Some(Chunk::Json(error_event(text)))),
             text => Ok(Some(Chunk::Json(json_text::parse(text).map_err(|_| not_json(text))?))),
         }
     }
@@ -223,6 +236,16 @@ impl Parser {
         }
         Ok(self.values.pop())
     }
+}
+
+/// Returns an event named `error` as an object that holds the error, whatever its data is.
+fn error_event(text: &str) -> Value {
+    let data = json_text::parse(text).unwrap_or_else(|_| truncate(text, MAX_EXCERPT_CHARS).into());
+    let holds_error = |value: &Value| value.get("error").is_some_and(|error| !error.is_null());
+    if holds_error(&data) || holds_error(&data[0]) || data["object"] == ERROR {
+        return data;
+    }
+    json!({ "error": data })
 }
 
 fn too_long_event() -> ReadError {
@@ -258,6 +281,7 @@ mod tests {
     fn every_way_of_writing_events_is_read() {
         let one = || Chunk::Json(json!({ "a": 1 }));
         let two = || Chunk::Json(json!({ "b": "é" }));
+        let error = |error: Value| Chunk::Json(json!({ "error": error }));
         for (response, chunks) in [
             ("data: {\"a\": 1}\n\ndata: {\"b\": \"é\"}\n\ndata: [DONE]\n\n", vec![one(), two(), Chunk::Done]),
             ("\u{feff}data:{\"a\":1}\r\n\r\ndata:[DONE]\r\n\r\n", vec![one(), Chunk::Done]),
@@ -268,6 +292,15 @@ mod tests {
             ("event: ping\n{\"a\": 1}\n{\"b\": \"é\"}\n", vec![one(), two()]),
             ("{\n  \"a\": 1\n}\n", vec![one(), Chunk::Done]),
             ("\u{feff} {\"a\": 1}\n{\"b\": \"é\"}\n", vec![one(), two(), Chunk::Done]),
+            (
+                "data: {\"a\": 1}\n\nevent: error\ndata: {\"message\": \"no\"}\n\ndata: {\"b\": \"é\"}\n\n",
+                vec![one(), error(json!({ "message": "no" })), two()],
+            ),
+            (
+                "data: {\"a\": 1}\nevent:error\ndata: out of memory\n\n",
+                vec![one(), error(json!("out of memory"))],
+            ),
+            ("event: error\ndata: {\"error\": \"no\"}\n\n", vec![error(json!("no"))]),
             ("", vec![]),
             (": nothing\n\nevent: ping\n\n", vec![]),
         ] {

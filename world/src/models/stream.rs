@@ -1,7 +1,9 @@
 //! Assembles a reply from its chunks.
 
-use serde_json::Value;
-use shared::{Citation, Fault, Reply, ToolCall, UnexpectedResponse};
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use shared::{Citation, EMPTY_REPLY, Fault, Reply, ToolCall, UnexpectedResponse};
 
 use super::{
     Prompt,
@@ -10,6 +12,7 @@ use super::{
     json_text::join_halves,
     lenient, request,
     structured_output::OutputMode,
+    token_counts::TokenCounts,
 };
 use crate::text::{call_id, truncate};
 
@@ -28,7 +31,69 @@ const WRONG_FUNCTION: &str = "the model called a function other than the require
 /// Returns true if an error is about the model's reply and not about the connection.
 pub(super) fn is_fixable_by_model(error: &str) -> bool {
     let shape = UnexpectedResponse::Schema(String::new()).to_string();
-    [TRUNCATED, WRONG_FUNCTION, &shape].iter().any(|problem| error.starts_with(problem))
+    [TRUNCATED, WRONG_FUNCTION, EMPTY_REPLY, &shape].iter().any(|problem| error.starts_with(problem))
+}
+
+/// Reasons of whole replies.
+const WHOLE: [&str; 22] = [
+    "stop",
+    "stop_sequence",
+    "stop_token",
+    "stop_string",
+    "stopped",
+    "tool_calls",
+    "tool_call",
+    "tool_use",
+    "function_call",
+    "function_calls",
+    "end_turn",
+    "end",
+    "eos",
+    "eos_token",
+    "eot",
+    "eot_token",
+    "complete",
+    "completed",
+    "done",
+    "finish",
+    "finished",
+    "normal",
+];
+
+/// Reasons of replies that are cut off at the length limit.
+const LENGTH: [&str; 9] = [
+    "length",
+    "max_tokens",
+    "max_length",
+    "max_new_tokens",
+    "max_output_tokens",
+    "max_completion_tokens",
+    "model_length",
+    "token_limit",
+    "model_context_window_exceeded",
+];
+
+/// Reasons of replies that a filter withheld.
+const WITHHELD: [&str; 13] = [
+    "content_filter",
+    "content_filtered",
+    "content-filter",
+    "content_policy",
+    "safety",
+    "image_safety",
+    "recitation",
+    "prohibited_content",
+    "blocklist",
+    "spii",
+    "sensitive",
+    "refusal",
+    "guardrail_intervened",
+];
+
+/// Returns true if an error is about a reply that is not in the form that was asked for.
+pub(super) fn is_misfit(error: &str) -> bool {
+    let shape = UnexpectedResponse::Schema(String::new()).to_string();
+    error.starts_with(&shape) || error.starts_with(WRONG_FUNCTION)
 }
 
 /// Chunks received so far.
@@ -36,6 +101,10 @@ pub(super) struct ReplyStream {
     content: Content,
     refusal: String,
     calls: Vec<Call>,
+    /// Calls in the form that OpenAI no longer uses. Some endpoints send every call in both forms.
+    old_calls: Vec<Call>,
+    /// Names of the tools that may be called, as endpoints know them.
+    tools: BTreeSet<String>,
     citations: Vec<Citation>,
     finish: Option<Finish>,
     /// True after the mark at the end of the stream.
@@ -45,10 +114,8 @@ pub(super) struct ReplyStream {
     bytes: usize,
     /// Model, as the endpoint names it.
     pub(super) by: Option<String>,
-    /// Number of tokens in the prompt.
-    pub(super) input_tokens: u64,
-    /// Number of tokens in the reply.
-    pub(super) output_tokens: u64,
+    /// Token counts so far.
+    pub(super) tokens: TokenCounts,
 }
 
 /// Reason why a reply ended.
@@ -63,40 +130,37 @@ enum Finish {
 
 impl Finish {
     /// Reads the reason; endpoints have several words for each. An empty word is none.
+    ///
+    /// A word that is not known is a failure: what came with it may be the text of an error.
     fn of(word: &str) -> Option<Self> {
-        Some(match word.to_ascii_lowercase().as_str() {
-            "" | "null" => return None,
-            "length" | "max_tokens" | "max_output_tokens" | "model_length" | "token_limit" => Self::Length,
-            "content_filter" | "safety" | "recitation" | "prohibited_content" | "blocklist" | "spii" => {
-                Self::Withheld
-            }
-            "error"
-            | "abort"
-            | "cancelled"
-            | "timeout"
-            | "insufficient_system_resource"
-            | "network_error"
-            | "malformed_function_call" => Self::Failed(word.to_owned()),
-            _ => Self::Whole,
+        let lower = word.trim().to_ascii_lowercase();
+        let is_in = |words: &[&str]| words.contains(&lower.as_str());
+        Some(match () {
+            () if is_in(&["", "null", "none"]) => return None,
+            () if is_in(&WHOLE) => Self::Whole,
+            () if is_in(&LENGTH) => Self::Length,
+            () if is_in(&WITHHELD) => Self::Withheld,
+            () => Self::Failed(word.to_owned()),
         })
     }
 }
 
 impl ReplyStream {
     /// Begins a reply. `unopened` is true for a model that begins in the middle of its reasoning.
-    pub(super) fn new(unopened: bool) -> Self {
+    pub(super) fn new(unopened: bool, prompt: &Prompt<'_>) -> Self {
         Self {
             content: Content::new(unopened),
             refusal: String::new(),
             calls: Vec::new(),
+            old_calls: Vec::new(),
+            tools: prompt.tools.iter().map(|tool| request::tool_name(&tool.name)).collect(),
             citations: Vec::new(),
             finish: None,
             is_done: false,
             unknown: None,
             bytes: 0,
             by: None,
-            input_tokens: 0,
-            output_tokens: 0,
+            tokens: TokenCounts::default(),
         }
     }
 
@@ -109,13 +173,7 @@ impl ReplyStream {
         if let Some(model) = chunk["model"].as_str().filter(|text| !text.is_empty()) {
             self.by = Some(model.to_owned());
         }
-        for usage in [&chunk["x_groq"]["usage"], &chunk["usage"]] {
-            if let Value::Object(usage) = usage {
-                let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
-                (self.input_tokens, self.output_tokens) =
-                    (tokens("prompt_tokens"), tokens("completion_tokens"));
-            }
-        }
+        self.tokens.add(chunk);
         if chunk.get("choices").is_none() && chunk.get("usage").is_none() && self.unknown.is_none() {
             self.unknown = Some(truncate(&chunk.to_string(), MAX_EXCERPT_CHARS));
         }
@@ -123,8 +181,7 @@ impl ReplyStream {
         if let Some(finish) = choice["finish_reason"].as_str().and_then(Finish::of) {
             self.finish = Some(finish);
         }
-        // A reply that is not streamed is a message.
-        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        let Some(delta) = self.delta(choice) else { return Ok(String::new()) };
         let bytes = self.content.bytes();
         let text = self.content.add(delta);
         self.bytes += self.content.bytes() - bytes;
@@ -135,15 +192,39 @@ impl ReplyStream {
             self.add_citation(annotation);
         }
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            self.bytes += calls::add_piece(&mut self.calls, call);
+            self.bytes += calls::add_piece(&mut self.calls, call, &self.tools);
         }
         if delta["function_call"].is_object() {
-            self.bytes += calls::add_piece(&mut self.calls, &delta["function_call"]);
+            self.bytes += calls::add_piece(&mut self.old_calls, &delta["function_call"], &self.tools);
         }
         if MAX_REPLY_BYTES < self.bytes {
             return Err(Fault::in_doubt(format!("the reply is longer than {MAX_REPLY_BYTES} bytes")));
         }
         Ok(text)
+    }
+
+    /// Returns the piece of the reply in a choice. A reply that is not streamed is a message.
+    ///
+    /// Some endpoints send an empty delta beside a message. The message is then the whole reply, or repeats it.
+    fn delta<'a>(&self, choice: &'a Value) -> Option<&'a Value> {
+        let (delta, message) = (&choice["delta"], &choice["message"]);
+        let has_any = |piece: &Value| {
+            let is_empty = |value: &Value| matches!(value, Value::Null) || value == "" || *value == json!([]);
+            let fields = piece.as_object().into_iter().flatten();
+            fields.filter(|(key, _)| *key != "role").any(|(_, value)| !is_empty(value))
+        };
+        if !message.is_object() || has_any(delta) {
+            return Some(delta);
+        }
+        (!delta.is_object() || self.is_empty()).then_some(message)
+    }
+
+    /// Returns true if nothing of a reply has arrived.
+    fn is_empty(&self) -> bool {
+        self.content.bytes() == 0
+            && self.calls.is_empty()
+            && self.old_calls.is_empty()
+            && self.refusal.is_empty()
     }
 
     /// Records that the endpoint called the reply complete.
@@ -186,7 +267,8 @@ impl ReplyStream {
         mode: Option<OutputMode>,
     ) -> Result<Reply, Fault> {
         let finish = self.finish(provider)?;
-        let Self { content, refusal, mut calls, citations, .. } = self;
+        let Self { content, refusal, calls, old_calls, citations, .. } = self;
+        let mut calls = if calls.is_empty() { old_calls } else { calls };
         let (mut content, reasoning) = content.into_parts();
         let cut_off = finish == Finish::Length;
         if cut_off {
@@ -216,7 +298,7 @@ impl ReplyStream {
         }
         let reply = Reply { reasoning, cut_off, ..Reply::default() };
         if prompt.shape.is_some() {
-            content = lenient::only_object(&content).to_owned();
+            content = lenient::only_object(&content).into_owned();
         } else if calls.is_empty()
             && let Some(call) = call_in_text(&content, prompt)
         {
@@ -227,8 +309,11 @@ impl ReplyStream {
 
     /// Determines how the reply ended. Some endpoints give no reason, and only end the stream as they should.
     fn finish(&self, provider: &str) -> Result<Finish, Fault> {
-        let is_empty =
-            self.content.text.trim().is_empty() && self.calls.is_empty() && self.refusal.is_empty();
+        let mut calls = self.calls.iter().chain(&self.old_calls);
+        let is_empty = self.content.text.trim().is_empty()
+            && self.calls.is_empty()
+            && self.old_calls.is_empty()
+            && self.refusal.is_empty();
         match (&self.finish, &self.unknown) {
             (Some(Finish::Withheld), _) => {
                 Err(Fault::transient(format!("the content filter of provider {provider} withheld the reply")))
@@ -241,9 +326,7 @@ impl ReplyStream {
             (None, Some(unknown)) if is_empty => Err(Fault::permanent(format!(
                 "the response of provider {provider} holds no reply: {unknown}; hint: check providers.{provider}.base_url"
             ))),
-            (None, _) if self.is_done && !is_empty && self.calls.iter().all(Call::is_whole) => {
-                Ok(Finish::Whole)
-            }
+            (None, _) if self.is_done && !is_empty && calls.all(Call::is_whole) => Ok(Finish::Whole),
             (None, _) => Err(Fault::in_doubt(format!("the reply of provider {provider} was interrupted"))),
         }
     }

@@ -9,13 +9,16 @@ use super::{error_of, toml};
 fn budgets_and_prices_are_validated() {
     let (settings, _) = toml(
         "budget.turn = { tokens = 9, usd = 0.5 }\nbudget.thread.seconds = 60\n\
-         [providers.x]\nbase_url = 'http://x'\nprices = { 'a-1.5' = { input = 2.5, output = 10 } }",
+         [providers.x]\nbase_url = 'http://x'\nprices = { 'a-1.5' = { input = 2.5, output = 10, cached_input = 1.25 } }",
     );
     let turn = Limits { tokens: Some(9), usd: Some(0.5), seconds: None };
     let thread = Limits { seconds: Some(60), ..Limits::default() };
     assert_eq!(settings.budget, Budget { turn, thread });
     let ProviderSettings::Http(provider) = &settings.providers["x"] else { panic!("it has a base_url") };
-    assert_eq!(provider.prices["a-1.5"], PriceSettings { input: 2.5, output: 10.0 });
+    assert_eq!(
+        provider.prices["a-1.5"],
+        PriceSettings { input: 2.5, output: 10.0, cached_input: Some(1.25), cache_write: None }
+    );
     assert!(toml("").0.budget.is_none());
     for (text, message) in [
         ("budget.turn.tokens = 0", "budget.turn.tokens in turnfold.toml must be at least 1"),
@@ -153,4 +156,53 @@ fn limits_of_tenants_are_validated() {
     ] {
         assert_eq!(error_of(text), message);
     }
+}
+
+#[test]
+fn a_budget_in_dollars_needs_prices() {
+    let provider = "[providers.x]\nbase_url = 'http://x'\n";
+    let priced = format!("{provider}prices = {{ m = {{ input = 1, output = 2 }} }}\n");
+    let planner = |model: &str| format!("strategies.planner.model = '{model}'\n");
+    assert_eq!(
+        error_of("budget.turn.usd = 1"),
+        "budget.turn.usd in turnfold.toml is a limit in US dollars, but no model has a price: set providers.NAME.prices \
+         (`turnfold init` writes those of public providers), or limit tokens"
+    );
+    let unpriced = "is a limit in US dollars, but \"x/n\" of strategies.planner.model has no price: set \
+                    providers.x.prices.\"n\" = { input = …, output = … } in US dollars per million tokens (0 for a model \
+                    that costs nothing), or limit tokens";
+    for key in ["budget.turn.usd", "budget.thread.usd"] {
+        let text = format!("{key} = 1\n{}{priced}", planner("x/n"));
+        assert_eq!(error_of(&text), format!("{key} in turnfold.toml {unpriced}"));
+    }
+    for at in ["tenants.acme.config.planner.nodes.plan.model", "context.summary_model"] {
+        let refused = error_of(&format!("budget.turn.usd = 1\n{at} = 'x/n'\n{}{priced}", planner("x/m")));
+        assert!(refused.contains(&format!("\"x/n\" of {at} has no price")), "{refused}");
+    }
+    toml(&format!("budget.turn.usd = 1\n{}{priced}", planner("x/m")));
+    toml(&format!("budget.turn.tokens = 1\n{}{provider}", planner("x/n")));
+    toml(&format!("budget.turn.usd = 1\n{}providers.x.script = 'x.json'", planner("x/n")));
+}
+
+/// `turnfold init` offers prices and applies none. Those that it offers are valid.
+#[test]
+fn the_first_configuration_offers_prices() {
+    let starter = include_str!("../../../src/starter.toml");
+    let (settings, _) = toml(starter);
+    assert!(settings.budget.is_none());
+    let prices = |settings: &turnfold::config::Settings| -> usize {
+        let of_provider = |provider: &ProviderSettings| match provider {
+            ProviderSettings::Http(http) => http.prices.len(),
+            ProviderSettings::Script { .. } => 0,
+        };
+        settings.providers.values().map(of_provider).sum()
+    };
+    assert_eq!(prices(&settings), 0, "no price is applied silently");
+    let line = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if !rest.starts_with(' ') => format!("{rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    let (settings, _) = toml(&starter.lines().map(line).collect::<String>());
+    assert_eq!((prices(&settings), settings.budget.turn.usd), (20, Some(0.5)));
+    assert!(starter.contains("Public list prices of 20"), "they have a date");
 }

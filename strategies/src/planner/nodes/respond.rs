@@ -11,6 +11,9 @@ use shared::{Chat, Message, Node, Reply, Thread, Transition, verbatim};
 /// Template of the system prompt.
 const PROMPT: &str = include_str!("../prompts/respond.md");
 
+/// Ending of a plan whose results no model put into words.
+const NO_ANSWER: &str = "The model wrote no answer. This is what was done:";
+
 pub(crate) struct Respond;
 
 impl<S: Planning> Node<S> for Respond {
@@ -47,11 +50,13 @@ impl<S: Planning> Node<S> for Respond {
     }
 }
 
-/// Returns the answer in place of a model that returns no text: the ending, and the plan if a task of it is not done.
+/// Returns the answer in place of a model that returns no text: the ending, and the plan. Tasks that are done are no
+/// answer.
 fn without_a_model<S: Planning>(thread: &Thread<S>) -> String {
-    match worked_on(thread).filter(|_| !is_done(thread)) {
-        Some(plan) => format!("{}\n\n{plan}", ending(thread)),
-        None => ending(thread),
+    let ending = if is_done(thread) { NO_ANSWER.to_owned() } else { ending(thread) };
+    match worked_on(thread) {
+        Some(plan) => format!("{ending}\n\n{plan}"),
+        None => ending,
     }
 }
 

@@ -145,6 +145,7 @@ impl Check<'_> {
                 (!before.short_call_ids && now.short_call_ids, "ids of 9 characters"),
                 (!before.declares_called_tools && now.declares_called_tools, "called tools are declared"),
                 (!before.signs_calls && now.signs_calls, "calls carry a signature"),
+                (before.null_content && !now.null_content, "empty text beside calls"),
             ]
             .into_iter()
             .filter_map(|(is_so, text)| is_so.then_some(text))

@@ -99,7 +99,7 @@ pub(super) fn provider(base_url: &str, timeout: Duration) -> Provider {
 pub(super) fn openai(base_url: &str, timeout: Duration) -> OpenAi {
     // The key as read from a file, with its final line break.
     let api_key = Some(SecretString::from(format!("{KEY}\n")));
-    let prices = Prices::from([("priced".to_owned(), Price { input: 2.5, output: 10.0 })]);
+    let prices = Prices::from([("priced".to_owned(), Price::new(2.5, 10.0))]);
     OpenAi { api_key, prices, dialect: Some(Dialect::OpenAi), ..OpenAi::new(base_url, timeout) }
 }
 

@@ -252,3 +252,32 @@ async fn of_300_tools_those_that_matter_are_offered_and_the_model_is_told_of_the
     assert_eq!((names.len(), &names[..3]), (128, &[&json!("submit"), &json!("t290"), &json!("t0")][..]));
     assert_eq!(body["messages"][0]["content"], "Be brief.\n\n173 more tools exist that are not shown here.");
 }
+
+/// After two replies that do not fit, each attempt takes the next form. The next request begins with the first again.
+#[tokio::test]
+async fn replies_that_do_not_fit_lead_to_the_next_form() {
+    let endpoint = Endpoint::serve((0..6).map(|_| stream([words("Sure, here it is.")]))).await;
+    let (world, (stage, request)) = (endpoint.world(), shaped());
+    let misfit = shared::UnexpectedResponse::Schema("expected value".to_owned()).to_string();
+    for attempts in [0, 1, 2, 3, 4, 0] {
+        let mut due = due(request.clone());
+        due.attempts = attempts;
+        due.previous_error = Some(misfit.clone()).filter(|_| 0 < attempts);
+        reply(perform(&world, &stage, &due).await.0);
+    }
+    assert_eq!(forms(&endpoint), ["json_schema", "json_schema", "tool", "json", "json", "json_schema"]);
+    let chosen = Endpoint::serve([stream([words("Sure.")])]).await;
+    let mut due = due(request);
+    (due.attempts, due.previous_error) = (3, Some(misfit));
+    reply(perform(&self::world(&chosen, Structured::JsonSchema), &stage, &due).await.0);
+    assert_eq!(forms(&chosen), ["json_schema"], "a form that is chosen is not left");
+}
+
+#[tokio::test]
+async fn raw_line_breaks_in_json_are_read() {
+    let endpoint = Endpoint::serve([stream([words("{\"n\": 1, \"s\": \"one\ntwo\"}")])]).await;
+    let (stage, request) = shaped();
+    let (reply, _) = reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
+    let read: Value = serde_json::from_str(&reply.content).unwrap();
+    assert_eq!(read, json!({ "n": 1, "s": "one\ntwo" }));
+}

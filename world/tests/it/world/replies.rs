@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{BlockedBy, Fault, FaultKind, Message, Oversize, Reply, Request, Response, Usage};
+use shared::{BlockedBy, Fault, FaultKind, Message, Oversize, Reply, Request, Response, ToolCall, Usage};
 
 use super::{
     Stage, chat, due,
@@ -243,6 +243,13 @@ async fn a_call_that_is_sent_in_an_odd_way_is_one_call() {
         call(json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": arguments } }))
     };
     let legacy = |delta: Value| piece(json!({ "function_call": delta }));
+    let named = |id: &str, name: &str, arguments: &str| {
+        call(json!({ "index": 0, "id": id, "function": { "name": name, "arguments": arguments } }))
+    };
+    let both = |arguments: &str| {
+        let new = json!([{ "index": 0, "function": { "arguments": arguments } }]);
+        piece(json!({ "tool_calls": new, "function_call": { "name": "look", "arguments": arguments } }))
+    };
     let at = "{\"at\": 9}";
     for pieces in [
         vec![begin("{}"), more(at)],
@@ -253,6 +260,17 @@ async fn a_call_that_is_sent_in_an_odd_way_is_one_call() {
         vec![begin(""), more(at), more(at)],
         vec![begin(""), again("{\"at\""), again(": 9}")],
         vec![legacy(json!({ "name": "look", "arguments": "" })), legacy(json!({ "arguments": at }))],
+        // Both forms of one call, as the server of llama-cpp-python sends them.
+        vec![begin(""), both("{\"at\""), both(": 9}")],
+        vec![legacy(json!({ "name": "look", "arguments": at })), begin(at)],
+        // The name in pieces.
+        vec![named("a", "lo", ""), named("", "ok", ""), more(at)],
+        vec![named("a", "l", ""), named("a", "o", ""), named("a", "ok", at)],
+        // An id in every piece.
+        vec![named("a", "look", ""), named("b", "", "{\"at\""), named("c", "", ": 9}")],
+        vec![named("a", "look", "{\"at\""), named("b", "look", ": 9}")],
+        // A line break in a string, as it is.
+        vec![begin("{\n\"at\": 9\n}")],
     ] {
         let reply = reply(stream(pieces, "tool_calls")).await;
         assert_eq!(calls(&reply), [("look", &json!({ "at": 9 }))]);
@@ -478,4 +496,138 @@ async fn endless_streams_are_bounded() {
         assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
         assert_eq!(fault.kind, kind);
     }
+}
+
+/// What was reported before a reply broke off or failed is billed, and is in the log.
+#[tokio::test]
+async fn a_reply_that_breaks_off_keeps_the_usage_that_was_reported() {
+    let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 2050 });
+    let counted = || json!({ "choices": [], "usage": usage });
+    let failed = json!({ "error": { "code": 429, "message": "slow down" }, "usage": usage });
+    for answer in [
+        Answer::Broken(vec![words("Good"), counted()]),
+        Answer::Ended(vec![words("Good"), counted()]),
+        Answer::Stream(vec![counted(), json!({ "error": { "code": 500, "message": "gone" } })]),
+        Answer::Stream(vec![failed]),
+        Answer::Bytes(
+            "data: {\"choices\": [], \"usage\": {\"prompt_tokens\": 1000, \"total_tokens\": 2050}}\n\ndata: {broken\n\n",
+        ),
+    ] {
+        let fault = fault(answer).await;
+        let usage = fault.usage.clone().expect("it is billed");
+        assert_eq!((usage.input_tokens, usage.output_tokens), (1000, 1050), "{fault:?}");
+        assert!(!matches!(fault.kind, FaultKind::Unavailable { .. }), "it is an attempt: {fault:?}");
+    }
+}
+
+/// A form that the endpoint refused after it reported usage is paid for, and so is the next.
+#[tokio::test]
+async fn the_usage_of_a_refused_form_counts_with_that_of_the_next() {
+    let refused = json!({ "error": { "code": 400, "message": "stream_options is not supported" },
+        "usage": { "prompt_tokens": 5, "completion_tokens": 1 } });
+    let endpoint =
+        Endpoint::lenient([Answer::Stream(vec![refused]), stream([words("Good day")], "stop")]).await;
+    let stage = Stage::hearing([Message::user("Hello")]);
+    let (outcome, _) = perform(&endpoint.world(), &stage, &due(chat("local/gpt", 0..1))).await;
+    let Ok((Response::Reply(_), Some(usage))) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((usage.input_tokens, usage.output_tokens), (5 + 11, 1 + 7));
+}
+
+#[tokio::test]
+async fn a_whole_reply_that_has_a_call_in_both_forms_has_one_call() {
+    let function = json!({ "name": "book", "arguments": "{\"at\": 9}" });
+    let message = json!({
+        "content": null,
+        "tool_calls": [{ "id": "call__0_book", "type": "function", "function": function }],
+        "function_call": function,
+    });
+    let body = json!({ "choices": [{ "message": message, "finish_reason": "tool_calls" }] });
+    let reply = reply(json_body(&body)).await;
+    assert_eq!(calls(&reply), [("book", &json!({ "at": 9 }))]);
+}
+
+#[tokio::test]
+async fn names_in_pieces_and_calls_without_arguments_stay_apart() {
+    let one = |index: u64, id: &str, name: &str| {
+        call(json!({ "index": index, "id": id, "function": { "name": name, "arguments": "" } }))
+    };
+    let none = json!({});
+    for pieces in [
+        vec![one(0, "a", "look"), one(0, "b", "book")],
+        vec![one(0, "", "look"), one(0, "", "book")],
+        vec![one(0, "a", "look"), one(1, "b", "book")],
+        vec![one(0, "a", "lo"), one(0, "", "ok"), one(1, "b", "bo"), one(1, "", "ok")],
+    ] {
+        let reply = reply(stream(pieces, "tool_calls")).await;
+        assert_eq!(calls(&reply), [("look", &none), ("book", &none)]);
+    }
+}
+
+#[tokio::test]
+async fn an_empty_delta_beside_a_message_hides_no_reply_and_repeats_none() {
+    let whole = |delta: Value| json!({ "choices": [{ "delta": delta, "message": { "role": "assistant", "content": "Good day" }, "finish_reason": "stop" }] });
+    for pieces in [
+        vec![whole(json!({}))],
+        vec![whole(json!({ "role": "assistant", "content": "" }))],
+        vec![whole(Value::Null)],
+        vec![words("Good "), words("day"), whole(json!({}))],
+        vec![words("Good "), whole(json!({ "content": "day" }))],
+    ] {
+        assert_eq!(reply(Answer::Stream(pieces)).await.content, "Good day");
+    }
+}
+
+/// What comes with a reason that nobody knows may be the text of an error, and is shown to no one as an answer.
+#[tokio::test]
+async fn an_unknown_reason_is_a_failure() {
+    for reason in ["error_finish", "upstream_failed", "OTHER", "pause_turn", "finish_reason_unspecified"] {
+        let fault = fault(stream([words("It is")], reason)).await;
+        assert!(fault.error.contains(&format!("broke off the reply: {reason:?}")), "{fault:?}");
+        super::again(&fault);
+    }
+    for reason in ["stop", "STOP", "eos_token", "end_turn", "COMPLETE", "stop_sequence", "tool_use"] {
+        assert_eq!(reply(stream([words("It is")], reason)).await.content, "It is", "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_anywhere_in_a_stream_is_a_failure() {
+    let inside = |value: Value| format!("data: {}\n\ndata: {value}\n\ndata: [DONE]\n\n", words("It is"));
+    let named = |data: &str| format!("data: {}\n\nevent: error\ndata: {data}\n\n", words("It is"));
+    let error = json!({ "code": 502, "message": "upstream gone" });
+    for text in [
+        inside(json!({ "error": error })),
+        inside(json!({ "choices": [{ "delta": {}, "finish_reason": "error", "error": error }] })),
+        inside(json!({ "choices": [{ "delta": { "error": error }, "finish_reason": "stop" }] })),
+        named("{\"message\": \"upstream gone\"}"),
+        named("{\"type\": \"error\", \"error\": {\"message\": \"upstream gone\"}}"),
+        named("upstream gone"),
+        named("\"upstream gone\""),
+    ] {
+        let fault = fault(events(text.clone())).await;
+        assert!(fault.error.contains("upstream gone"), "{fault:?} of {text}");
+    }
+}
+
+/// The server of llama-cpp-python answers null content beside calls with 500. It is told an empty text from then on.
+#[tokio::test]
+async fn content_that_may_not_be_null_is_learned() {
+    let refused = "7 validation errors: ('body', 'messages', 2, 'ChatCompletionRequestAssistantMessage', 'content') \
+                   Input should be a valid string";
+    let refused = Answer::Status(500, &[], json!({ "error": { "message": refused } }).to_string());
+    let good = || stream([words("Good day")], "stop");
+    let endpoint = Endpoint::serve([refused, good(), good()]).await;
+    let made = ToolCall { id: "a".to_owned(), name: "look".to_owned(), arguments: json!({}) };
+    let asked = Message { tool_calls: vec![made.clone()], ..Message::assistant("") };
+    let stage = Stage::hearing([Message::user("Hello"), asked, Message::tool(&made, "sunny")]);
+    let world = endpoint.world();
+    for _ in 0..2 {
+        let (outcome, _) = perform(&world, &stage, &due(chat("local/gpt", 0..3))).await;
+        assert!(outcome.is_ok(), "{outcome:?}");
+    }
+    let sent = |(_, body): &(_, Value)| {
+        body["messages"].as_array().unwrap().iter().map(|it| it["content"].clone()).nth(2)
+    };
+    let contents: Vec<Option<Value>> = endpoint.received().iter().map(sent).collect();
+    assert_eq!(contents, [Some(Value::Null), Some(json!("")), Some(json!(""))]);
 }

@@ -13,7 +13,7 @@ use world::{
 use super::{Stage, chat, due, live, nobody};
 
 fn priced() -> Provider {
-    let prices = BTreeMap::from([("gpt".to_owned(), Price { input: 2.0, output: 10.0 })]);
+    let prices = BTreeMap::from([("gpt".to_owned(), Price::new(2.0, 10.0))]);
     Provider::OpenAi(OpenAi { prices, ..OpenAi::new("http://127.0.0.1:1/v1", Duration::from_secs(1)) })
 }
 
