@@ -56,7 +56,7 @@ pub use context::{
 };
 pub use effect::{
     CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Search,
-    Simulate, UnexpectedResponse,
+    Simulate, TOOL_CHANGED, UnexpectedResponse,
 };
 pub use elicitation::{Elicitation, InputResponse, InputResponses, InvalidAnswer};
 pub use event::{

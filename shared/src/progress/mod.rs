@@ -6,9 +6,13 @@ mod fold;
 mod receive;
 mod slot;
 mod status;
+mod unoffered;
 mod window;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -18,6 +22,7 @@ pub use self::{
     fit::{SUMMARISE_NODE, SUMMARISE_PROMPT},
     receive::{ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX},
     status::RunStatus,
+    unoffered::{EMPTY_REPLY, STRAY_CALLS},
 };
 use self::{
     slot::{Slot, SlotState},
@@ -108,6 +113,8 @@ pub struct Progress<S: Strategy> {
     window: Window,
     /// Tasks whose results are not needed any more, since the last requests.
     abandoned_tasks: Vec<OpenTask>,
+    /// Servers that carried out a write since the approval with which the turn began; `None` if it began otherwise.
+    written_since_approval: Option<BTreeSet<String>>,
     seq: usize,
     at: Phase<S::NodeName>,
 }
@@ -199,6 +206,7 @@ impl<S: Strategy> Clone for Progress<S> {
             seq: self.seq,
             at: self.at.clone(),
             abandoned_tasks: self.abandoned_tasks.clone(),
+            written_since_approval: self.written_since_approval.clone(),
         }
     }
 }
@@ -214,6 +222,7 @@ impl<S: Strategy> Progress<S> {
             engine: EngineConfig::default(),
             window: Window::default(),
             abandoned_tasks: Vec::new(),
+            written_since_approval: None,
             seq: 0,
             at: Phase::Idle,
         }
@@ -228,6 +237,12 @@ impl<S: Strategy> Progress<S> {
     /// worker that did not continue.
     pub fn abandoned_tasks(&self) -> &[OpenTask] {
         &self.abandoned_tasks
+    }
+
+    /// Returns true if the next write of `server` is its first one after a person's approval. The server's list is read again
+    /// before it.
+    pub fn is_first_approved_write(&self, server: &str) -> bool {
+        self.written_since_approval.as_ref().is_some_and(|written| !written.contains(server))
     }
 
     /// Returns the current turn, or the last one.
@@ -321,7 +336,10 @@ impl<S: Strategy> Progress<S> {
             request: state.request.clone(),
             failures: state.failures,
             attempts: state.attempts,
-            previous_error: state.error.clone().filter(|_| has_schema),
+            previous_error: state
+                .error
+                .clone()
+                .filter(|error| has_schema || error == EMPTY_REPLY || error.starts_with(STRAY_CALLS)),
             task: state.task.clone(),
             input_responses: state.input_responses.clone(),
         })

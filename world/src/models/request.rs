@@ -6,7 +6,10 @@ use async_openai::types::chat::{
     ChatCompletionTool, ChatCompletionTools, FunctionObject, ResponseFormat, ResponseFormatJsonSchema,
 };
 use serde_json::{Map, Value, json};
-use shared::{Attachment, AttachmentKind, Message, ModelParameters, Role, Tool, ToolCall, WebSearch};
+use shared::{
+    Attachment, AttachmentKind, EMPTY_REPLY, Message, ModelParameters, Role, STRAY_CALLS, Tool, ToolCall,
+    WebSearch,
+};
 
 use super::{Prompt, ResponseSchema, dialect::Features, messages::normalised, structured_output::OutputMode};
 use crate::attachments::DataUrls;
@@ -137,6 +140,9 @@ fn how_to_reply_again(prompt: &Prompt<'_>) -> String {
         Some(shape) => {
             let schema = strict(shape.schema.clone());
             format!("Reply again, with one JSON object that fits this JSON schema: {schema}")
+        }
+        None if prompt.complaint.is_some_and(|why| why.starts_with(STRAY_CALLS) || why == EMPTY_REPLY) => {
+            "Reply again, in words for the person.".to_owned()
         }
         None => "Reply again, and more briefly.".to_owned(),
     }

@@ -1,7 +1,7 @@
 //! Assembles a reply from its chunks.
 
 use serde_json::Value;
-use shared::{Citation, Fault, Reply, ToolCall, UnexpectedResponse};
+use shared::{Citation, EMPTY_REPLY, Fault, Reply, STRAY_CALLS, ToolCall, UnexpectedResponse};
 
 use super::{
     Prompt,
@@ -28,7 +28,9 @@ const WRONG_FUNCTION: &str = "the model called a function other than the require
 /// Returns true if an error is about the model's reply and not about the connection.
 pub(super) fn is_fixable_by_model(error: &str) -> bool {
     let shape = UnexpectedResponse::Schema(String::new()).to_string();
-    [TRUNCATED, WRONG_FUNCTION, &shape].iter().any(|problem| error.starts_with(problem))
+    [TRUNCATED, WRONG_FUNCTION, STRAY_CALLS, EMPTY_REPLY, &shape]
+        .iter()
+        .any(|problem| error.starts_with(problem))
 }
 
 /// Chunks received so far.

@@ -30,8 +30,12 @@ impl Node<ActionPlan> for Report {
     /// **Invariant:** a turn never ends in silence, even if the model returns no text. An unfinished plan stays for a
     /// later turn; any other plan is closed.
     fn learn(&self, thread: &Thread<ActionPlan>, reply: Reply) -> Transition<ActionPlan> {
-        let words = if reply.content.trim().is_empty() { ledger(thread) } else { reply.content };
+        let is_silent = reply.content.trim().is_empty();
+        let words = if is_silent { ledger(thread) } else { reply.content };
         let mut next = Transition::end().say(Message::assistant(words));
+        if is_silent {
+            next = next.partial("no reply");
+        }
         if thread.state.outcomes.values().any(|outcome| matches!(outcome, StepResult::Skipped { .. })) {
             next = next.partial("step skipped");
         }

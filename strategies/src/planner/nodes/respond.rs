@@ -30,8 +30,10 @@ impl<S: Planning> Node<S> for Respond {
 
     /// **Invariant:** a turn never ends in silence, even if the model returns no text.
     fn learn(&self, thread: &Thread<S>, reply: Reply) -> Transition<S> {
-        let words = if reply.content.trim().is_empty() { without_a_model(thread) } else { reply.content };
-        let next = Transition::end().say(Message::assistant(words));
+        let next = match reply.content.trim() {
+            "" => Transition::end().say(Message::assistant(without_a_model(thread))).partial("no reply"),
+            _ => Transition::end().say(Message::assistant(reply.content)),
+        };
         // Of tasks side by side, some may fail while others are done.
         let is_failed = |task: &Task| matches!(task.progress, Progress::Failed { .. });
         let plan = S::planned(thread).plan.as_ref().filter(|it| !it.beside.is_empty());
@@ -47,11 +49,12 @@ impl<S: Planning> Node<S> for Respond {
     }
 }
 
-/// Returns the answer in place of a model that returns no text: the ending, and the plan if a task of it is not done.
+/// Returns the answer in place of a model that returns no text: the ending, and the plan.
 fn without_a_model<S: Planning>(thread: &Thread<S>) -> String {
-    match worked_on(thread).filter(|_| !is_done(thread)) {
-        Some(plan) => format!("{}\n\n{plan}", ending(thread)),
-        None => ending(thread),
+    let ending = if is_done(thread) { "No answer was composed.".to_owned() } else { ending(thread) };
+    match worked_on(thread) {
+        Some(plan) => format!("{ending}\n\n{plan}"),
+        None => ending,
     }
 }
 

@@ -45,6 +45,9 @@ impl Node<Research> for FinalizeAnswer {
             text => text.to_owned(),
         };
         let mut next = Transition::end().say(Message::assistant(words));
+        if resolved.text.is_empty() {
+            next = next.partial("no reply");
+        }
         // An answer that cites nothing, although searches succeeded, is no full answer, whatever the model writes.
         let searched = thread.state.searched.iter().any(|search| search.problem.is_none());
         if searched && thread.state.sources.is_empty() {

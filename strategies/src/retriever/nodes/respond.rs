@@ -36,7 +36,9 @@ impl Node<Retriever> for Respond {
             "" => ending(thread),
             words => words.to_owned(),
         };
-        Transition::end().say(Message::assistant(format!("{words}{}", tried(&thread.state.refused))))
+        let next =
+            Transition::end().say(Message::assistant(format!("{words}{}", tried(&thread.state.refused))));
+        if reply.content.trim().is_empty() { next.partial("no reply") } else { next }
     }
 
     fn preview<'a>(&self, _: &Thread<Retriever>, partial: &'a str) -> Option<Cow<'a, str>> {
