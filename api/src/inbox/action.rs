@@ -3,7 +3,7 @@
 use api_types::{AnswerConfig, AnswerKind, Verdict};
 use serde::Deserialize;
 use serde_json::Value;
-use shared::{Elicitation, Interrupt, InterruptKind, Question};
+use shared::{Interrupt, InterruptKind, Question};
 
 use crate::server::problem::{ApiError, Kind};
 
@@ -33,7 +33,7 @@ pub(super) fn action(question: &Interrupt, kind: AnswerKind, args: Value) -> Res
     let no_args = || check_no_args(&args, kind);
     match kind {
         AnswerKind::Ignore if question.elicitation.is_some() => {
-            let cancelling = question.elicitation.as_ref().map_or("cancel", Elicitation::cancelling);
+            let cancelling = question.elicitation.as_ref().map_or("cancel", |form| form.cancelling());
             no_args().map(|()| InboxAction::Answer(cancelling.to_owned()))
         }
         AnswerKind::Accept if question.elicitation.is_some() => {
