@@ -50,7 +50,8 @@ pub struct InboxItem {
     /// Text of the question.
     #[schema(examples("Which colour?"))]
     pub question: String,
-    /// Accepted answers, by text or, except for an approval, by number counted from 1. Empty if any text is accepted.
+    /// Accepted answers, by text or, except for an approval, by number counted from 1. The text comes first: 2 means the
+    /// option `2` if there is one. Empty if any text is accepted.
     pub options: Vec<String>,
     /// True if any text is accepted in addition to the options.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

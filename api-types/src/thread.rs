@@ -160,7 +160,8 @@ pub struct ThreadState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRequest {
-    /// The answer. If the question has options: the text of one of them, or its number, counted from 1.
+    /// The answer. If the question has options: the text of one of them, or its number, counted from 1. A number that is
+    /// the text of an option chooses that option.
     #[schema(examples("green"))]
     pub text: String,
 }

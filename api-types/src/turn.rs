@@ -43,7 +43,8 @@ pub struct NewTurn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Map<String, Value>>,
-    /// Treatment of the input if the thread is waiting for an answer. Default: `auto`.
+    /// Treatment of the input if the thread is waiting for an answer. Default: `auto`. An input that was submitted before a
+    /// question was asked never answers it.
     #[serde(default)]
     pub policy: Policy,
     /// Priority among the turns of the same tenant. Default: `normal`.

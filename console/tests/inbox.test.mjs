@@ -103,6 +103,10 @@ test("each kind of question has a form", options, async () => {
   await page.view(`threads/${choice.thread_id}`, "Which colour?");
   await page.tab.getByRole("button", { name: "2 green" }).click();
   await page.sees('answered "green"');
+  const number = await engine.turn("probe", "ask How many guests? | 3 | 2 | 4");
+  await page.view(`threads/${number.thread_id}`, "How many guests?");
+  await page.tab.getByRole("button", { name: "1 3" }).click();
+  await page.sees('answered "3"');
   const text = await engine.turn("probe", "ask What is your name?");
   await page.view(`threads/${text.thread_id}`, "Your answer");
   await page.tab.getByLabel("Your answer").fill("Ada");
@@ -128,6 +132,8 @@ test("forms of tools and calls in doubt send what the API expects", options, asy
     name: { type: "string", default: "Ada" },
     window: { type: "boolean" },
     room: { type: "string", enum: ["blue", "red"] },
+    table: { type: "string", oneOf: [{ const: "2", title: "Window" }, { const: "1", title: "Door" }] },
+    extras: { type: "array", items: { enum: ["3", "2", "1"] } },
   };
   const items = [
     {
@@ -157,6 +163,8 @@ test("forms of tools and calls in doubt send what the API expects", options, asy
   await page.tab.getByLabel("Guests").fill("4");
   await page.tab.getByLabel("window").check();
   await page.tab.getByLabel("room").selectOption("red");
+  await page.tab.getByLabel("table").selectOption("Door");
+  await page.tab.getByLabel("2", { exact: true }).check();
   assert.deepEqual(await page.faults("form"), []);
   await page.button("Send").click();
   await page.sees("Answered");
@@ -165,7 +173,7 @@ test("forms of tools and calls in doubt send what the API expects", options, asy
   await page.button("It did not happen").click();
   await page.sees("Recorded: it did not happen");
   assert.deepEqual(sent, [
-    { type: "edit", args: { name: "Ada", guests: 4, window: true, room: "red" }, turn_id: null, seq: 7 },
+    { type: "edit", args: { name: "Ada", guests: 4, window: true, room: "red", table: "1", extras: ["2"] }, turn_id: null, seq: 7 },
     { type: "respond", args: { slot: 2, verdict: "did_not_happen" }, turn_id: null, seq: 8 },
   ]);
   await page.close();

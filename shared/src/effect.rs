@@ -202,6 +202,9 @@ impl Effect for ListTools {
     }
 }
 
+/// Refusal of a call whose tool was changed by its server after a person approved the call.
+pub const TOOL_CHANGED: &str = "as its server has changed this tool since the call was approved";
+
 /// Call of a tool of an MCP server.
 pub struct CallTool {
     /// Name of the server.
@@ -218,6 +221,8 @@ impl Effect for CallTool {
     fn answer(responses: &[Response]) -> Result<ToolOutput, UnexpectedResponse> {
         match responses {
             [Response::Output(output)] => Ok(output.clone()),
+            // The server was asked for its list instead, and the tool is not the one that was shown.
+            [Response::Tools { .. }] => Ok(ToolOutput::Refused(TOOL_CHANGED.to_owned())),
             [Response::Unavailable { reason }] => Ok(ToolOutput::Error(reason.clone())),
             _ => Err(UnexpectedResponse::Kind { expected: "a tool's output" }),
         }

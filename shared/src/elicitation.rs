@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+mod form_choices;
+
+use self::form_choices::{FormChoice, choices, chosen, is_ambiguous, parts};
 use crate::{
     answer::Answer,
     arguments::{has_type, size_mismatch},
@@ -54,7 +57,9 @@ pub struct InvalidAnswer(String);
 
 impl Elicitation {
     /// Parses an answer: `decline`, `cancel`, the fields as a JSON object, or the value of the only field. A form
-    /// without fields accepts a yes or a no. “Forget it” and the like cancel, unless they are a choice of the form.
+    /// without fields accepts a yes or a no. “Forget it” and the like cancel.
+    ///
+    /// **Invariant:** a text that names a choice of the form chooses it, whatever else it may mean.
     ///
     /// # Errors
     ///
@@ -62,21 +67,20 @@ impl Elicitation {
     pub fn read(&self, words: &str) -> Result<InputResponse, InvalidAnswer> {
         let words = words.trim();
         match words.to_ascii_lowercase().as_str() {
+            _ if self.is_choice(words) => (),
             "decline" => return Ok(InputResponse::Decline),
             "cancel" => return Ok(InputResponse::Cancel),
+            _ if Answer::is_dismissal(words) => return Ok(InputResponse::Cancel),
             _ => (),
         }
         if let Ok(given @ Value::Object(_)) = serde_json::from_str(words) {
             return self.accept(given);
         }
-        let only = self.only();
-        let is_choice =
-            || only.as_ref().and_then(|(_, schema)| chosen(&choices(schema)?, words).map(drop)).is_some();
-        if Answer::is_dismissal(words) && !is_choice() {
-            return Ok(InputResponse::Cancel);
-        }
         let is_done = words.eq_ignore_ascii_case("done");
-        match (only, Answer::of(words)) {
+        match (self.only(), Answer::of(words)) {
+            (Some((_, schema)), _) if is_ambiguous(&schema, words) => {
+                Err(InvalidAnswer(format!("{words:?} may mean several choices: {}", self.wants())))
+            }
             (Some((name, schema)), _) => self.accept(Map::from_iter([(name, typed(&schema, words))]).into()),
             (None, Answer::Yes) if self.fields().is_empty() => self.accept(Value::Null),
             (None, Answer::No) if self.fields().is_empty() => Ok(InputResponse::Decline),
@@ -119,6 +123,14 @@ impl Elicitation {
         Ok(InputResponse::Accept(if self.url.is_some() { Value::Null } else { given.into() }))
     }
 
+    /// Returns a text that [cancels](Self::read) the form: `cancel`, unless that is a choice of it.
+    pub fn cancelling(&self) -> &'static str {
+        ["cancel", "forget it", "never mind"]
+            .into_iter()
+            .find(|text| !self.is_choice(text))
+            .unwrap_or("cancel")
+    }
+
     /// Describes a valid answer to a person.
     pub fn wants(&self) -> String {
         let fields = self.fields();
@@ -134,7 +146,12 @@ impl Elicitation {
         };
         let fields: Vec<String> = fields.iter().map(field).collect();
         let how = if self.only().is_some() { "say or give as JSON" } else { "give as JSON" };
-        format!("{how} {}; or say `decline` or `cancel`", fields.join(", "))
+        let words: Vec<String> = ["decline", self.cancelling()]
+            .into_iter()
+            .filter(|word| !self.is_choice(word))
+            .map(|word| format!("`{word}`"))
+            .collect();
+        format!("{how} {}; or say {}", fields.join(", "), words.join(" or "))
     }
 
     /// Returns the fields with their defaults, as a template that a person may edit before accepting.
@@ -156,6 +173,13 @@ impl Elicitation {
         wanted.next().is_none().then_some(only)
     }
 
+    /// Returns true if the text names a choice of the field that it would answer.
+    fn is_choice(&self, words: &str) -> bool {
+        let Some((_, schema)) = self.only() else { return false };
+        let choices = choices(&schema).or_else(|| choices(schema.get("items")?));
+        choices.is_some_and(|choices| chosen(&choices, words).is_some())
+    }
+
     fn fields(&self) -> Map<String, Value> {
         self.schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
     }
@@ -164,14 +188,6 @@ impl Elicitation {
         let required = self.schema.get("required").and_then(Value::as_array);
         required.is_some_and(|names| names.iter().any(|name| name == field))
     }
-}
-
-/// Returns the option that `answer` names: by its number, counted from 1, or by its text, ignoring case.
-pub(crate) fn chosen<'a>(options: &'a [String], answer: &str) -> Option<&'a str> {
-    let answer = answer.trim().trim_end_matches('.');
-    let by_number = answer.parse::<usize>().ok().and_then(|n| options.get(n.checked_sub(1)?));
-    let by_name = || options.iter().find(|option| option.eq_ignore_ascii_case(answer));
-    by_number.or_else(by_name).map(String::as_str)
 }
 
 /// Describes to a person the kind of value that a field takes.
@@ -183,29 +199,20 @@ fn kind(schema: &Value) -> String {
         Some("array") => "list",
         Some(other) => other,
     };
-    match choices {
-        Some(choices) if kind == "list" => format!("some of {}", choices.join(" | ")),
-        Some(choices) => choices.join(" | "),
+    let listed =
+        |choices: Vec<FormChoice>| choices.iter().map(FormChoice::text).collect::<Vec<_>>().join(" | ");
+    match choices.map(listed) {
+        Some(choices) if kind == "list" => format!("some of {choices}"),
+        Some(choices) => choices,
         None => kind.to_owned(),
     }
-}
-
-/// Returns the choices that the schema lists, if it lists any.
-fn choices(schema: &Value) -> Option<Vec<String>> {
-    let texts =
-        |values: &Vec<Value>| values.iter().filter_map(|item| Some(item.as_str()?.to_owned())).collect();
-    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        return Some(texts(values));
-    }
-    let titled = ["oneOf", "anyOf"].into_iter().find_map(|keyword| schema.get(keyword)?.as_array())?;
-    Some(titled.iter().filter_map(|choice| Some(choice.get("const")?.as_str()?.to_owned())).collect())
 }
 
 /// Converts text to the type of a field. Text that does not convert stays a text.
 fn typed(schema: &Value, words: &str) -> Value {
     let as_said = || Value::from(words);
     if let Some(choices) = choices(schema) {
-        return chosen(&choices, words).map_or_else(as_said, Value::from);
+        return chosen(&choices, words).cloned().unwrap_or_else(as_said);
     }
     match schema.get("type").and_then(Value::as_str) {
         Some("number" | "integer") => words.parse().map_or_else(|_| as_said(), Value::Number),
@@ -215,12 +222,12 @@ fn typed(schema: &Value, words: &str) -> Value {
             _ => as_said(),
         },
         Some("array") => {
-            let choices = schema.get("items").and_then(choices).unwrap_or_default();
-            words
-                .split(',')
-                .map(str::trim)
-                .map(|part| Value::from(chosen(&choices, part).unwrap_or(part)))
-                .collect()
+            if let Ok(list @ Value::Array(_)) = serde_json::from_str(words) {
+                return list;
+            }
+            let item = schema.get("items").unwrap_or(&Value::Null);
+            let choices = choices(item).unwrap_or_default();
+            parts(&choices, words).into_iter().map(|part| typed(item, part)).collect()
         }
         Some(_) | None => as_said(),
     }
@@ -231,7 +238,7 @@ fn typed(schema: &Value, words: &str) -> Value {
 fn misfit(schema: &Value, value: &Value) -> Option<String> {
     let kind = || Some(format!("must be {}", kind(schema)));
     if let Some(choices) = choices(schema) {
-        let is_chosen = value.as_str().is_some_and(|text| choices.iter().any(|choice| choice == text));
+        let is_chosen = choices.iter().any(|choice| choice.value == *value);
         return if is_chosen { None } else { kind() };
     }
     match schema.get("type").and_then(Value::as_str) {

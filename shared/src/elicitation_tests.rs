@@ -46,6 +46,55 @@ fn a_text_is_the_value_of_the_only_required_field() {
 }
 
 #[test]
+fn a_number_is_a_choice_before_it_counts_one() {
+    let guests = form(json!({ "guests": { "type": "string", "enum": ["2", "3", "4"] } }), &["guests"]);
+    assert_eq!(guests.read("2"), Ok(accepted(json!({ "guests": "2" }))));
+    assert_eq!(guests.read("3."), Ok(accepted(json!({ "guests": "3" }))));
+    let refused = guests.read("1").unwrap_err().to_string();
+    assert!(
+        refused.contains("may mean several choices: say or give as JSON guests (2 | 3 | 4)"),
+        "{refused}"
+    );
+    let numbers = form(json!({ "guests": { "type": "integer", "enum": [2, 3, 4] } }), &["guests"]);
+    assert_eq!(numbers.read("2"), Ok(accepted(json!({ "guests": 2 }))));
+    assert!(numbers.accept(json!({ "guests": 5 })).is_err());
+    let many = json!({ "n": { "type": "array", "items": { "enum": ["2", "3", "4"] } } });
+    assert_eq!(form(many, &["n"]).read("2, 4"), Ok(accepted(json!({ "n": ["2", "4"] }))));
+    let sizes = json!({ "n": { "type": "array", "items": { "type": "integer" } } });
+    assert_eq!(form(sizes.clone(), &["n"]).read("2, 4"), Ok(accepted(json!({ "n": [2, 4] }))));
+    assert_eq!(form(sizes, &["n"]).read("[2, 4]"), Ok(accepted(json!({ "n": [2, 4] }))));
+}
+
+#[test]
+fn a_title_names_its_choice() {
+    let crossed = json!([{ "const": "1", "title": "2" }, { "const": "2", "title": "1" }, { "const": "x", "title": "Monday" }]);
+    let form_of = |field: Value| form(json!({ "a": field }), &["a"]);
+    let titled = form_of(json!({ "oneOf": crossed }));
+    assert_eq!(titled.read("monday"), Ok(accepted(json!({ "a": "x" }))));
+    assert!(titled.read("1").unwrap_err().to_string().contains("several"), "it may mean both");
+    let older = form_of(json!({ "enum": ["a", "b"], "enumNames": ["2", "1"] }));
+    assert_eq!(older.read("2"), Ok(accepted(json!({ "a": "a" }))));
+    let places =
+        json!([{ "const": "p", "title": "Paris, France" }, { "const": "r", "title": "Rome, Italy" }]);
+    let cities = form_of(json!({ "type": "array", "items": { "anyOf": places } }));
+    assert_eq!(cities.read("Paris, France, Rome, Italy"), Ok(accepted(json!({ "a": ["p", "r"] }))));
+    assert_eq!(cities.read("r,p"), Ok(accepted(json!({ "a": ["r", "p"] }))));
+}
+
+#[test]
+fn a_choice_comes_before_a_word_that_cancels() {
+    let booking = form(json!({ "then": { "enum": ["keep", "cancel", "decline"] } }), &["then"]);
+    for word in ["cancel", "decline"] {
+        assert_eq!(booking.read(word), Ok(accepted(json!({ "then": word }))));
+    }
+    assert_eq!(booking.cancelling(), "forget it");
+    assert_eq!(booking.read(booking.cancelling()), Ok(InputResponse::Cancel));
+    let refused = booking.read("change").unwrap_err().to_string();
+    assert!(refused.ends_with("; or say `forget it`"), "{refused}");
+    assert_eq!(form(json!({}), &[]).cancelling(), "cancel");
+}
+
+#[test]
 fn fields_are_given_as_json_and_missing_ones_have_their_defaults() {
     let trip = form(
         json!({ "to": { "type": "string", "minLength": 2 }, "nights": { "type": "integer", "default": 1 }, "note": { "type": "string" } }),

@@ -146,6 +146,10 @@ pub trait DynThread: Send + Sync {
     fn turn(&self) -> Option<Uuid>;
     /// Returns the number of the next event.
     fn seq(&self) -> usize;
+    /// Returns true if the next write of `server` is its first one after a person's approval.
+    fn is_first_approved_write(&self, _server: &str) -> bool {
+        false
+    }
     /// Returns the state of the strategy.
     ///
     /// # Errors
@@ -391,6 +395,10 @@ impl<S: Strategy> DynThread for Progress<S> {
 
     fn seq(&self) -> usize {
         self.seq()
+    }
+
+    fn is_first_approved_write(&self, server: &str) -> bool {
+        self.is_first_approved_write(server)
     }
 
     fn state(&self) -> Result<Value, serde_json::Error> {

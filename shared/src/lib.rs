@@ -25,6 +25,7 @@ mod event;
 mod graph;
 mod json_text;
 mod message;
+mod named_option;
 mod node_config;
 mod outcome;
 mod pending;
@@ -55,7 +56,7 @@ pub use context::{
 };
 pub use effect::{
     CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Search,
-    Simulate, UnexpectedResponse,
+    Simulate, TOOL_CHANGED, UnexpectedResponse,
 };
 pub use elicitation::{Elicitation, InputResponse, InputResponses, InvalidAnswer};
 pub use event::{
@@ -72,12 +73,13 @@ pub use json_text::{
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
+pub use named_option::{NamedOption, named_option};
 pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, prompt_hash, unknown_server};
 pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use pending::{BlockReason, BlockedBy, PendingCause};
 pub use progress::{
     ATTEMPTS_MAX, Attempt, EMPTY_REPLY, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask,
-    PendingRequest, Progress, RunStatus, SKIPPED, SUMMARISE_NODE, SUMMARISE_PROMPT,
+    PendingRequest, Progress, RunStatus, SKIPPED, STRAY_CALLS, SUMMARISE_NODE, SUMMARISE_PROMPT,
 };
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};

@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 use crate::{
     budget::Budget,
     effect::{Effect, UnexpectedResponse},
-    elicitation,
     event::InterruptKind,
     message::{Message, Role, Tool, ToolCall},
+    named_option::{NamedOption, named_option},
     node_config::NodeConfig,
     outcome::{Cause, Outcome, OutcomeKind},
     request::{Request, Response},
@@ -281,7 +281,7 @@ pub trait Node<S: Strategy>: Send + Sync {
     /// ## Why a node whose model may call tools needs a mark
     ///
     /// The calls follow the text. Until the reply is complete, the text may be the answer or a remark before a call. A text
-    /// that begins with a mark can be taken for the answer whatever follows, as `orchestrate` of the retriever does.
+    /// that begins with a mark is the answer unless calls follow, as in `orchestrate` of the retriever. Then it is discarded.
     fn preview<'a>(&self, _thread: &Thread<S>, _partial: &'a str) -> Option<Cow<'a, str>> {
         None
     }
@@ -321,7 +321,7 @@ impl Question {
         Self { kind, question: question.into(), options: Vec::new(), open_ended: true }
     }
 
-    /// Creates a question that accepts one of `options`, by number or by name.
+    /// Creates a question that accepts one of `options`, by name or by number.
     pub fn choice(question: impl Into<String>, options: Vec<String>) -> Self {
         Self { kind: InterruptKind::Choice, question: question.into(), options, open_ended: false }
     }
@@ -331,9 +331,13 @@ impl Question {
         Self { open_ended: true, ..self }
     }
 
-    /// Returns the option that `answer` names: by its number, counted from 1, or by its text, ignoring case.
+    /// Returns the option that `answer` [names](named_option): by its text, or by its number, counted from 1. `None` if it
+    /// names none, or may mean several.
     pub fn chosen<'a>(options: &'a [String], answer: &str) -> Option<&'a str> {
-        elicitation::chosen(options, answer)
+        match named_option(options, answer) {
+            NamedOption::One(nth) => options.get(nth).map(String::as_str),
+            NamedOption::Several | NamedOption::Nothing => None,
+        }
     }
 }
 

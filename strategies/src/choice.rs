@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shared::{Answer, Question};
+use shared::{Answer, NamedOption, named_option};
 
 /// Choice of a person among options.
 #[derive(Debug, PartialEq)]
@@ -46,12 +46,14 @@ const ORDINALS: [&str; 9] = [
 /// Words for the last option.
 const LAST: &str = "last letzte letzten letzter letztes dernier dernière último última";
 
-/// Returns the option that `answer` names: by number, by name, by an ordinal, or by a word that only one name has.
+/// Returns the option that `answer` names: by name, by number, by an ordinal, or by a word that only one name has.
 ///
 /// Whatever points at two options, asks something back or says more than a choice leaves doubt.
 pub(super) fn choice(names: &[String], answer: &str) -> Choice {
-    if let Some(name) = Question::chosen(names, answer) {
-        return names.iter().position(|option| option == name).map_or(Choice::Unclear, Choice::Option);
+    match named_option(names, answer) {
+        NamedOption::One(nth) => return Choice::Option(nth),
+        NamedOption::Several => return Choice::Unclear,
+        NamedOption::Nothing => (),
     }
     match Answer::of(answer) {
         Answer::No | Answer::Stop => return Choice::None,
@@ -73,15 +75,17 @@ pub(super) fn choice(names: &[String], answer: &str) -> Choice {
     let (mut chosen, mut unknown, mut known) = (BTreeSet::new(), 0, 0);
     for word in rest {
         let by_word: Vec<usize> = (0..names.len()).filter(|nth| named[*nth].contains(word)).collect();
-        match (by_word.as_slice(), place(word, names.len())) {
-            ([only], _) => chosen.insert(*only),
-            ([], Some(nth)) => chosen.insert(nth),
-            ([], None) => {
+        match (by_word.as_slice(), place(word, names)) {
+            ([only], Choice::Option(nth)) => chosen.extend([*only, nth]),
+            (_, Choice::Unclear) => return Choice::Unclear,
+            ([only], Choice::None) => drop(chosen.insert(*only)),
+            ([], Choice::Option(nth)) => drop(chosen.insert(nth)),
+            ([], Choice::None) => {
                 unknown += 1;
                 continue;
             }
             // A word of several names is no choice among them.
-            ([_, _, ..], _) => false,
+            ([_, _, ..], Choice::Option(_) | Choice::None) => (),
         };
         known += 1;
     }
@@ -91,15 +95,16 @@ pub(super) fn choice(names: &[String], answer: &str) -> Choice {
     }
 }
 
-/// Returns the index that an ordinal or a number means among `count` options.
-fn place(word: &str, count: usize) -> Option<usize> {
+/// Returns the option that an ordinal or a number means.
+fn place(word: &str, names: &[String]) -> Choice {
     let is_in = |list: &&str| list.split_whitespace().any(|entry| entry == word);
-    let nth = match word.parse::<usize>() {
-        Ok(number) => number.checked_sub(1)?,
-        Err(_) if is_in(&LAST) => count.checked_sub(1)?,
-        Err(_) => ORDINALS.iter().position(is_in)?,
+    let nth = match named_option(names, word) {
+        NamedOption::One(nth) if word.bytes().all(|byte| byte.is_ascii_digit()) => Some(nth),
+        NamedOption::Several => return Choice::Unclear,
+        NamedOption::One(_) | NamedOption::Nothing if is_in(&LAST) => names.len().checked_sub(1),
+        NamedOption::One(_) | NamedOption::Nothing => ORDINALS.iter().position(is_in),
     };
-    (nth < count).then_some(nth)
+    nth.filter(|nth| *nth < names.len()).map_or(Choice::None, Choice::Option)
 }
 
 /// Returns the lower-case words of a text. `gift_ideas` and `giftIdeas` are two words.
@@ -142,6 +147,19 @@ mod tests {
                 assert_eq!(read(answer), Choice::Option(nth), "{answer}");
             }
         }
+    }
+
+    #[test]
+    fn a_number_is_a_name_before_it_is_a_place() {
+        let read = |names: [&str; 3], answer| choice(&names.map(str::to_owned), answer);
+        for answer in ["2", "2.", "number 2 please", "I'd like 2"] {
+            assert_eq!(read(["2", "3", "4"], answer), Choice::Option(0), "{answer}");
+            assert_eq!(read(["plan_2", "plan_1", "other"], answer), Choice::Unclear, "{answer}");
+            assert_eq!(read(["red", "green", "blue"], answer), Choice::Option(1), "{answer}");
+        }
+        assert_eq!(read(["2", "3", "4"], "1 please"), Choice::Unclear);
+        assert_eq!(read(["2", "3", "4"], "the second"), Choice::Option(1));
+        assert_eq!(read(["third_party", "other", "same"], "the third"), Choice::Unclear);
     }
 
     #[test]

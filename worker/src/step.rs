@@ -4,8 +4,7 @@ use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use metrics::metrics;
 use queue::{BlockReason, Priority, clock, rate_limits::MAX_PAUSE};
-use shared::PauseKind;
-use shared::{Event, MessageRejected, Next, RunStatus};
+use shared::{Event, MessageRejected, Next, PauseKind, Policy, RunStatus};
 use store::{Error, Store, ThreadId};
 use threads::{Backends, Log, StrategyRegistry, ThreadLog};
 use tokio::sync::Notify;
@@ -15,8 +14,7 @@ use crate::{admission::RequestAdmission, backoff::Backoff};
 use world::World;
 
 /// Error of an answer that arrives after its question was settled.
-const ALREADY_SETTLED: &str =
-    "the question was settled before this answer arrived; hint: if something else is asked now, answer that";
+const ALREADY_SETTLED: &str = "no question was open when this answer was sent, or it is settled; hint: if something is asked now, answer that";
 
 /// Outcome of one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,7 +187,10 @@ impl<L: Log> StepRunner<L> {
     pub(crate) async fn start_turn(&self, log: &mut ThreadLog) -> Result<Option<StepOutcome>, Error> {
         while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
             let head = log.head();
+            let mut policy = turn.policy;
             match turn.answers_seq.map(|seq| seq.cmp(&head.seq)) {
+                // The question that was open at its submission is settled, so it is a message and answers nothing.
+                Some(Ordering::Less) if policy == Policy::Auto => policy = Policy::Replan,
                 // The question was settled by an earlier answer, and the current question may be one that this author
                 // never saw.
                 Some(Ordering::Less) => {
@@ -204,7 +205,7 @@ impl<L: Log> StepRunner<L> {
                 return Ok(Some(blocked));
             }
             let time = clock::rfc3339(turn.created_at);
-            match log.thread().accept_message(turn.id, &turn.author, &time, turn.policy, turn.messages) {
+            match log.thread().accept_message(turn.id, &turn.author, &time, policy, turn.messages) {
                 Ok(event) => {
                     // Buffered and stored with what follows from it, before any request is sent.
                     log.push(event.sent_by(turn.caller))?;

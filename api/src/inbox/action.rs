@@ -33,7 +33,8 @@ pub(super) fn action(question: &Interrupt, kind: AnswerKind, args: Value) -> Res
     let no_args = || check_no_args(&args, kind);
     match kind {
         AnswerKind::Ignore if question.elicitation.is_some() => {
-            no_args().map(|()| InboxAction::Answer("cancel".to_owned()))
+            let cancelling = question.elicitation.as_ref().map_or("cancel", |form| form.cancelling());
+            no_args().map(|()| InboxAction::Answer(cancelling.to_owned()))
         }
         AnswerKind::Accept if question.elicitation.is_some() => {
             no_args().map(|()| InboxAction::Answer("{}".to_owned()))

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use api_types::{AnswerRequest, Problem, Reconcile, Thread, Turn};
 use axum::{Json, extract::State, response::Response};
-use shared::{CallerId, Interrupt, InterruptKind, Message, Policy, Question, Reconciled, RunStatus};
+use shared::{
+    CallerId, Interrupt, InterruptKind, Message, NamedOption, Policy, Reconciled, RunStatus, named_option,
+};
 use store::{Idempotency, Opening, ThreadId};
 use threads::ThreadLog;
 use uuid::Uuid;
@@ -106,18 +108,23 @@ pub(crate) fn check_answer(standing: &RunStatus, text: &str) -> Result<(), ApiEr
         let hint = "to ask for something else instead, POST /v1/turns with `\"policy\": \"replan\"`";
         return form.read(text).map(drop).map_err(|why| unfit(why).hint(hint));
     }
-    if question.open_ended && is_number(text) && question.kind == InterruptKind::Approval {
+    let named = named_option(&question.options, text);
+    let is_place = is_number(text) && !question.options.iter().any(|option| option.trim() == text.trim());
+    if question.open_ended && is_place && question.kind == InterruptKind::Approval {
         let options = question.options.join(", ");
         let detail =
             format!("text: {text:?} may be the number of a step or of an option; the options are: {options}");
         return Err(Kind::NotAnOption.because(detail));
     }
     let accepts_any = question.open_ended || question.options.is_empty();
-    if accepts_any || Question::chosen(&question.options, text).is_some() {
-        return Ok(());
-    }
     let options = question.options.join(", ");
-    Err(Kind::NotAnOption.because(format!("text: {text:?} is not one of the options: {options}")))
+    let detail = match named {
+        NamedOption::One(_) => return Ok(()),
+        NamedOption::Several | NamedOption::Nothing if accepts_any => return Ok(()),
+        NamedOption::Several => format!("text: {text:?} may mean several of the options: {options}"),
+        NamedOption::Nothing => format!("text: {text:?} is not one of the options: {options}"),
+    };
+    Err(Kind::NotAnOption.because(detail).hint("send the text of one option"))
 }
 
 /// Checks that an approval is answered with another key than that of the request, where the rule of the tenant requires it. `at`

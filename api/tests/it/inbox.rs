@@ -123,6 +123,18 @@ async fn an_option_is_chosen_by_number_or_text() {
 }
 
 #[tokio::test]
+async fn a_number_names_an_option_before_it_counts_one() {
+    let api = api().await;
+    for args in [json!("3"), json!(3), json!("3.")] {
+        let thread = run_until_question(&api, "probe", "ask How many? | 2 | 3 | 4").await;
+        let detail = answer(&api, thread, json!({"type": "respond", "args": 1})).await;
+        assert!(detail.problem(422, "not-an-option").contains("may mean several"));
+        let answer = reply(&api, thread, json!({"type": "respond", "args": args})).await;
+        assert_eq!(answer, "Done: answered \"3\".", "{args}");
+    }
+}
+
+#[tokio::test]
 async fn a_question_without_options_accepts_text_or_json() {
     let api = api().await;
     for (body, received) in [

@@ -1,6 +1,6 @@
 //! Empty replies: asked for once more, and the cause of the outcome of a turn that ends with one.
 
-use super::{Phase, Place, Progress, slot::Slot, slot::SlotState};
+use super::{Phase, Place, Progress, slot::SlotState};
 use crate::{
     message::Reply,
     request::{Request, Response},
@@ -12,20 +12,6 @@ pub const EMPTY_REPLY: &str = "the reply is empty";
 
 /// Cause of the outcome of a turn that ends with an empty reply.
 pub(super) const NO_REPLY: &str = "no reply";
-
-/// Maximum number of calls that an error names.
-const NAMED_MAX: usize = 3;
-
-/// Maximum length of a name in an error, in characters.
-const NAME_MAX: usize = 64;
-
-impl Slot {
-    /// Returns the error for an empty reply that was not asked for once more.
-    pub(super) fn error_of_empty(&self, reply: &Reply) -> Option<String> {
-        let is_repeated = self.error.as_deref().is_some_and(|error| error.starts_with(EMPTY_REPLY));
-        (!is_repeated && is_empty(&self.request, reply)).then(|| error_of(reply))
-    }
-}
 
 impl<S: Strategy> Progress<S> {
     /// Returns true if the node that decides now has received an empty reply.
@@ -48,12 +34,7 @@ fn is_empty(request: &Request, reply: &Reply) -> bool {
 }
 
 /// Describes what came instead of text.
-fn error_of(reply: &Reply) -> String {
-    let name = |name: &str| format!("{:?}", name.chars().take(NAME_MAX).collect::<String>());
-    let names: Vec<String> = reply.tool_calls.iter().take(NAMED_MAX).map(|call| name(&call.name)).collect();
-    match (names.is_empty(), reply.reasoning.trim().is_empty()) {
-        (false, _) => format!("{EMPTY_REPLY}: it calls {}, and no tool was offered", names.join(", ")),
-        (true, false) => format!("{EMPTY_REPLY}: only reasoning came"),
-        (true, true) => format!("{EMPTY_REPLY}: no text came"),
-    }
+pub(super) fn error_of_empty(reply: &Reply) -> String {
+    let came = if reply.reasoning.trim().is_empty() { "no text came" } else { "only reasoning came" };
+    format!("{EMPTY_REPLY}: {came}")
 }

@@ -1,17 +1,20 @@
 //! The fold: the effect of each event on a thread.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{
     ATTEMPTS_MAX, InvalidLog, Phase, Place, Progress, SESSION_LOST, SUMMARISE_NODE, is_node, read,
     slot::{Slot, SlotState},
+    unoffered::was_not_offered,
 };
 use crate::{
     budget::BudgetExceeded,
     context::read_more,
     event::{
-        Answered, Asked, AttemptFailed, Decided, Event, Failed, Forked, Goto, Reconciled, Summarised,
-        TurnKind, TurnStarted, Verdict,
+        Answered, Asked, AttemptFailed, Decided, Event, Failed, Forked, Goto, InterruptKind, Reconciled,
+        Summarised, TurnKind, TurnStarted, Verdict,
     },
     message::{Message, Role, ToolCall, ToolOutput},
     node_config::EngineConfig,
@@ -139,6 +142,9 @@ impl<S: Strategy> Progress<S> {
             (Phase::AwaitingAnswer(_, place), TurnKind::Answer) => Some(*place),
             (Phase::Idle | Phase::Failed(..) | Phase::AwaitingAnswer(..), TurnKind::New) => None,
         };
+        let is_approval =
+            matches!(&self.at, Phase::AwaitingAnswer(asked, _) if asked.kind == InterruptKind::Approval);
+        self.written_since_approval = (resume.is_some() && is_approval).then(BTreeSet::new);
         self.abandon_tasks();
         self.settle(if self.is_awaiting_input() {
             "the input that it required was not provided"
@@ -288,8 +294,10 @@ impl<S: Strategy> Progress<S> {
         {
             state = SlotState::Answered(Response::Output(output.clone().after(SESSION_LOST)));
         }
-        if let (SlotState::Answered(Response::Tools { tools }), Request::ListTools { server }) =
-            (&state, &slot.request)
+        if let (
+            SlotState::Answered(Response::Tools { tools }),
+            Request::ListTools { server } | Request::CallTool { server, .. },
+        ) = (&state, &slot.request)
         {
             self.window.list_tools(server, tools);
             self.thread.server_tools.insert(server.clone(), tools.clone());
@@ -304,6 +312,13 @@ impl<S: Strategy> Progress<S> {
             (&slot.request, &state)
         {
             self.thread.turn.tool_ran |= !matches!(output, ToolOutput::Refused(_));
+        }
+        if let (Event::Answered(_), Request::CallTool { server, .. }) = (event, &slot.request)
+            && slot.attempted_seq.is_some()
+            && let Some(written) = &mut self.written_since_approval
+            && !matches!(state, SlotState::Answered(Response::Tools { .. }))
+        {
+            written.insert(server.clone());
         }
         if let Event::Attempted(_) = event {
             slot.attempted_seq = Some(self.seq);
@@ -429,6 +444,9 @@ fn lacking(slot: &Slot, event: &Event, exceeded: Option<BudgetExceeded>) -> Opti
     let Event::Abandoned(_) = event else { return None };
     if let Some(exceeded) = exceeded.filter(|_| !slot.is_exhausted()) {
         return Some(Cause::budget(exceeded));
+    }
+    if was_not_offered(slot) && !slot.is_exhausted() {
+        return None;
     }
     if let Request::Search { .. } = slot.request {
         return Some("index unreachable".into());

@@ -9,9 +9,13 @@ mod oversize;
 mod receive;
 mod slot;
 mod status;
+mod unoffered;
 mod window;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -22,6 +26,7 @@ pub use self::{
     fit::{SUMMARISE_NODE, SUMMARISE_PROMPT},
     receive::{ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX},
     status::RunStatus,
+    unoffered::STRAY_CALLS,
 };
 use self::{
     empty_reply::NO_REPLY,
@@ -113,6 +118,8 @@ pub struct Progress<S: Strategy> {
     window: Window,
     /// Tasks whose results are not needed any more, since the last requests.
     abandoned_tasks: Vec<OpenTask>,
+    /// Servers that carried out a write since the approval with which the turn began; `None` if it began otherwise.
+    written_since_approval: Option<BTreeSet<String>>,
     seq: usize,
     at: Phase<S::NodeName>,
 }
@@ -204,6 +211,7 @@ impl<S: Strategy> Clone for Progress<S> {
             seq: self.seq,
             at: self.at.clone(),
             abandoned_tasks: self.abandoned_tasks.clone(),
+            written_since_approval: self.written_since_approval.clone(),
         }
     }
 }
@@ -219,6 +227,7 @@ impl<S: Strategy> Progress<S> {
             engine: EngineConfig::default(),
             window: Window::default(),
             abandoned_tasks: Vec::new(),
+            written_since_approval: None,
             seq: 0,
             at: Phase::Idle,
         }
@@ -233,6 +242,12 @@ impl<S: Strategy> Progress<S> {
     /// worker that did not continue.
     pub fn abandoned_tasks(&self) -> &[OpenTask] {
         &self.abandoned_tasks
+    }
+
+    /// Returns true if the next write of `server` is its first one after a person's approval. The server's list is read again
+    /// before it.
+    pub fn is_first_approved_write(&self, server: &str) -> bool {
+        self.written_since_approval.as_ref().is_some_and(|written| !written.contains(server))
     }
 
     /// Returns the current turn, or the last one.
@@ -326,7 +341,9 @@ impl<S: Strategy> Progress<S> {
             request: state.request.clone(),
             failures: state.failures,
             attempts: state.attempts,
-            previous_error: state.error.clone().filter(|error| has_schema || error.starts_with(EMPTY_REPLY)),
+            previous_error: state.error.clone().filter(|error| {
+                has_schema || error.starts_with(EMPTY_REPLY) || error.starts_with(STRAY_CALLS)
+            }),
             task: state.task.clone(),
             input_responses: state.input_responses.clone(),
         })

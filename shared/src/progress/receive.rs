@@ -3,6 +3,7 @@
 use super::{
     Phase, Place, Progress,
     slot::{Slot, SlotState},
+    unoffered,
 };
 use crate::{
     effect::UnexpectedResponse,
@@ -177,15 +178,20 @@ impl<S: Strategy> Progress<S> {
         matches!(self.at, Phase::AwaitingResponses(place, ..) if self.check(place, &unavailable).is_ok())
     }
 
-    /// Checks a response, and asks again for an empty summary, and once for an empty reply. An empty one is accepted in
-    /// the end, so that a model that writes none cannot block the thread.
+    /// Checks a response, and asks again for an empty summary and for a reply that is [of no use](unoffered::useless). An empty
+    /// one is accepted in the end, so that a model that writes none cannot block the thread.
     fn usable(
         &self,
         place: Place<S::NodeName>,
         slot: Option<&Slot>,
         response: &Response,
     ) -> Result<(), String> {
-        self.check(place, response).map_err(|refused| refused.to_string())?;
+        self.check(place, response).map_err(|refused| match response {
+            Response::Reply(reply) if !reply.tool_calls.is_empty() => {
+                UnexpectedResponse::Schema(unoffered::stray(reply)).to_string()
+            }
+            _ => refused.to_string(),
+        })?;
         let may_repeat = slot.is_some_and(|slot| slot.attempts + 1 < slot.attempts_max);
         match (place, response) {
             (Place::Summarise(_), Response::Reply(reply))
@@ -193,8 +199,8 @@ impl<S: Strategy> Progress<S> {
             {
                 Err("the summary is empty".to_owned())
             }
-            (Place::Node(_), Response::Reply(reply)) if may_repeat => {
-                slot.and_then(|slot| slot.error_of_empty(reply)).map_or(Ok(()), Err)
+            (Place::Node(_), Response::Reply(reply)) => {
+                slot.and_then(|slot| unoffered::useless(slot, reply)).map_or(Ok(()), Err)
             }
             _ => Ok(()),
         }
@@ -210,8 +216,8 @@ impl<S: Strategy> Progress<S> {
             SlotState::Open | SlotState::Attempted | SlotState::NotRetryable if slot.is_exhausted() => {
                 Some(self.give_up(place, nth, slot))
             }
-            SlotState::Open
-            | SlotState::Attempted
+            SlotState::Open => self.not_offered(place, nth, slot),
+            SlotState::Attempted
             | SlotState::NotRetryable
             | SlotState::InDoubt(_)
             | SlotState::AwaitingInput(_)

@@ -115,7 +115,7 @@ impl PendingFilter<'_> {
 const PENDING: &str = "\
     SELECT turns.id AS turn, turns.thread_id AS thread, turns.tenant AS tenant, threads.strategy AS strategy, \
     turns.priority AS priority, turns.position AS position, turns.due_at AS due_at, \
-    CASE WHEN threads.status = 'interrupted' AND turns.answers_seq IS NULL THEN 1 ELSE 0 END AS asked, \
+    CASE WHEN threads.status = 'interrupted' AND (turns.answers_seq IS NULL OR turns.policy = 'auto') THEN 1 ELSE 0 END AS asked, \
     CASE WHEN turns.status = 'queued' THEN turns.created_at ELSE turns.updated_at END AS since, \
     CASE WHEN turns.status = 'interrupted' THEN 'awaiting_input' \
     WHEN turns.status = 'running' THEN 'runnable' \

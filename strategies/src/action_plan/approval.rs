@@ -7,10 +7,13 @@ use super::{
     plan::{Payload, Plan, Step},
     state::{Fact, State},
 };
-use shared::{InterruptKind, ProposedCall, Question, Safety, Thread, Transition};
+use shared::{InterruptKind, ProposedCall, Question, Safety, Thread, Transition, visible_line};
 
 /// Options for the answer to a plan. Other words are read too, see [`Answer`](shared::Answer).
 pub(super) const OPTIONS: [&str; 3] = ["yes", "no", "change"];
+
+/// Maximum length of a changed description in a question, in characters.
+const DESCRIPTION_MAX: usize = 400;
 
 /// Returns whether `step` of the approved plan may run with exactly this payload.
 ///
@@ -35,6 +38,30 @@ pub(super) fn propose(thread: &Thread<ActionPlan>, plan: Plan, words: &str) -> T
     let shown = Fact::Shown { plan: plan.hash(), steps: shown_with_plan(thread, &plan) };
     let question = plan_question(thread, &plan, words);
     Transition::ask(question, NodeName::ReceiveApproval).learn(Fact::Planned(plan)).learn(shown)
+}
+
+/// Revokes the approval and shows the plan again, because the server of the current step has changed its tool. The thread knows the
+/// tool as it is now. A payload that does not fit it any more is planned again.
+pub(super) fn show_changed(thread: &Thread<ActionPlan>) -> Transition<ActionPlan> {
+    let (Some(step), Some(plan)) = (thread.state.step(), thread.state.plan.clone()) else {
+        return Transition::to(NodeName::ConfirmPlan);
+    };
+    let reason = format!("{} was changed by its server since the plan was shown", step.command());
+    let command = commands::find(thread, &step.command());
+    let payload = thread.state.attempt.payload.as_ref();
+    let misfit = payload.and_then(|payload| commands::mismatch(thread, step, payload));
+    match (command, misfit) {
+        (Some(command), None) => {
+            let says: String =
+                visible_line(&command.tool.description).chars().take(DESCRIPTION_MAX).collect();
+            let words = format!("{reason}. It now says: “{says}” Please look at the plan once more.");
+            propose(thread, plan, &words).preceded_by([], [Fact::Reopened { reason }])
+        }
+        (_, misfit) => {
+            let reason = misfit.map_or(reason.clone(), |misfit| format!("{reason}, {misfit}"));
+            Transition::to(NodeName::ConfirmPlan).learn(Fact::Reopened { reason })
+        }
+    }
 }
 
 /// Shows the payloads that are known and not approved, and asks for approval: all of them in one question, or only the
@@ -127,8 +154,7 @@ fn payload_question(state: &State, plan: &Plan, steps: &[u32]) -> Question {
         let before =
             state.approved_calls.get(&step.id).filter(|call| Some(&call.payload) != step.payload.as_ref());
         if let Some(before) = before {
-            let _ =
-                write!(text, "\n   instead of {}", shared::visible_line(&super::plan::json(&before.payload)));
+            let _ = write!(text, "\n   instead of {}", visible_line(&super::plan::json(&before.payload)));
         }
     }
     question("", &text, if steps.len() == 1 { "it" } else { "them" })

@@ -211,6 +211,7 @@ impl Strategy for ActionPlan {
                 Edge::To(NodeName::NextPayload),
                 Edge::To(NodeName::RunCommand),
                 Edge::To(NodeName::AssessFailure),
+                Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::Report),
                 Edge::Ask(NodeName::ReceiveApproval),
             ],

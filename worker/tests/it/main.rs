@@ -6,6 +6,7 @@ mod buffered_decisions;
 mod counts;
 mod crash;
 mod deaths;
+mod early_answers;
 mod fairness;
 mod forked;
 mod killed;

@@ -1,10 +1,11 @@
 //! Calls of one tool: sent at most once, whatever happens to the connection.
 
+use futures::FutureExt as _;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, RequestMetaObject,
     ServerResult,
 };
-use shared::{DynThread, Fault, FaultKind, Response, Safety, ToolCall, ToolOutput};
+use shared::{DynThread, Fault, FaultKind, Response, Safety, Tool, ToolCall, ToolOutput};
 
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers, connection::Connection, convert, elicitation, failure::Failure,
@@ -30,6 +31,12 @@ impl Servers {
         let timeout = pool.server.timeout(&call.name);
         if let Some(task) = &ask.due.task {
             return self.poll_task(name, pool, task, call, ask).await;
+        }
+        if ask.due.safety != Safety::Read
+            && thread.is_first_approved_write(name)
+            && let Some(tools) = self.changed_tools(name, call, thread).await?
+        {
+            return Ok((Response::Tools { tools }, None));
         }
         let session = pool.sessions.get(name, ask.thread, &pool.server, timeout).await?;
         let slot = session.as_ref().map_or(&pool.connection, InUse::connection);
@@ -66,6 +73,27 @@ impl Servers {
             }
         }
         outcome(name, &call.name, last_failure, may_repeat)
+    }
+
+    /// Reads the server's list again, and returns it if the called tool is not the one that the thread knows.
+    ///
+    /// ## Why before the first write after an approval
+    ///
+    /// A person approved a call as the tool was described to them, perhaps days ago. A server may change a tool without
+    /// announcing it. A tool that was changed back is the one that was approved.
+    async fn changed_tools(
+        &self,
+        name: &str,
+        call: &ToolCall,
+        thread: &dyn DynThread,
+    ) -> Result<Option<Vec<Tool>>, Fault> {
+        let Some(known) = thread.server_tools(name) else { return Ok(None) };
+        let queried = self.query(name, |connection, server| connection.tools_now(server).boxed()).await;
+        let tools = queried.map_err(|failure| failure.of_query(name))?;
+        let tools =
+            self.visible_tools(&self.pool(name)?.server, thread, self.with_read_tool(name, tools).await?);
+        let find = |tools: &[Tool]| tools.iter().find(|tool| tool.name == call.name).cloned();
+        Ok((find(known) != find(&tools)).then_some(tools))
     }
 
     /// Makes sure that a call over this connection may be sent.

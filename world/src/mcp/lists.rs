@@ -34,6 +34,11 @@ impl Connection {
         self.tools_of(server, LIST_LIFETIME).await
     }
 
+    /// Lists the server's tools as they are now.
+    pub(super) async fn tools_now(&self, server: &Server) -> Result<Vec<Tool>, Failure> {
+        self.tools_of(server, Duration::ZERO).await
+    }
+
     /// Lists the server's tools as last listed on this connection, unless the server announced a change since.
     pub(super) async fn listed(&self, server: &Server) -> Result<Vec<Tool>, Failure> {
         // A server that must be subscribed to and is not may have changed unnoticed.

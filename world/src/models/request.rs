@@ -6,7 +6,9 @@ use async_openai::types::chat::{
     ChatCompletionTool, ChatCompletionTools, FunctionObject, ResponseFormat, ResponseFormatJsonSchema,
 };
 use serde_json::{Map, Value, json};
-use shared::{Attachment, AttachmentKind, EMPTY_REPLY, Message, ModelParameters, Role, ToolCall, WebSearch};
+use shared::{
+    Attachment, AttachmentKind, EMPTY_REPLY, Message, ModelParameters, Role, STRAY_CALLS, ToolCall, WebSearch,
+};
 
 use super::{
     Prompt, ResponseSchema,
@@ -146,8 +148,11 @@ fn how_to_reply_again(prompt: &Prompt<'_>) -> String {
             let schema = strict(shape.schema.clone());
             format!("Reply again, with one JSON object that fits this JSON schema: {schema}")
         }
-        None if prompt.complaint.is_some_and(|why| why.starts_with(EMPTY_REPLY)) => {
-            "Reply again, with text and without a call.".to_owned()
+        None if prompt
+            .complaint
+            .is_some_and(|why| why.starts_with(STRAY_CALLS) || why.starts_with(EMPTY_REPLY)) =>
+        {
+            "Reply again, in words for the person.".to_owned()
         }
         None => "Reply again, and more briefly.".to_owned(),
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use shared::{Citation, EMPTY_REPLY, Fault, Reply, ToolCall, UnexpectedResponse};
+use shared::{Citation, EMPTY_REPLY, Fault, Reply, STRAY_CALLS, ToolCall, UnexpectedResponse};
 
 use super::{
     Prompt,
@@ -31,7 +31,9 @@ const WRONG_FUNCTION: &str = "the model called a function other than the require
 /// Returns true if an error is about the model's reply and not about the connection.
 pub(super) fn is_fixable_by_model(error: &str) -> bool {
     let shape = UnexpectedResponse::Schema(String::new()).to_string();
-    [TRUNCATED, WRONG_FUNCTION, EMPTY_REPLY, &shape].iter().any(|problem| error.starts_with(problem))
+    [TRUNCATED, WRONG_FUNCTION, STRAY_CALLS, EMPTY_REPLY, &shape]
+        .iter()
+        .any(|problem| error.starts_with(problem))
 }
 
 /// Reasons of whole replies.

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
 use queue::clock;
-use sea_orm::{ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _, QuerySelect as _};
-use shared::{Opened, ThreadStatus, TurnStatus};
+use sea_orm::{
+    ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _,
+};
+use shared::{Opened, Policy, ThreadStatus, TurnStatus};
 use uuid::Uuid;
 
 use crate::{
@@ -16,11 +19,11 @@ use crate::{
         caller_column::caller_text,
         database::Database,
         head::Head,
-        ids::{ThreadId, TurnId, corrupt, plain, signed},
+        ids::{ThreadId, TurnId, corrupt, plain, signed, unsigned},
         insert_events::insert_events,
         pool::Transaction,
         submit::new_turn::{Idempotency, NewTurn, Opening, Submitted, key_of},
-        tables::{threads, turns},
+        tables::{events, threads, turns},
         turns::Turn,
     },
     sql_batch::{StatementText, id, number, text},
@@ -96,6 +99,7 @@ async fn follow(tx: &Transaction, new: NewTurn, thread: ThreadId, now: i64) -> R
     let row = threads::Entity::find_by_id(thread).lock_exclusive().one(tx).await?;
     let row = row.ok_or(Error::UnknownThread(thread))?;
     let under_way = row.status == ThreadStatus::Busy.as_str();
+    let new = bound(tx, new, row.status == ThreadStatus::Interrupted.as_str()).await?;
     let entry = Entry::new(new, thread, row.tenant, now);
     let positions = queue(tx, [&entry], now).await?;
     let Some(position) = positions.get(&entry.turn.id) else {
@@ -104,6 +108,27 @@ async fn follow(tx: &Transaction, new: NewTurn, thread: ThreadId, now: i64) -> R
     attachments::insert(tx, thread, &entry.attachments).await?;
     let turn = Turn { position: *position, ..entry.turn };
     Ok(if under_way { Submitted::Behind(turn) } else { Submitted::New(turn) })
+}
+
+/// Binds a turn of an existing thread to the question that is open now. `is_asked` is true if one is.
+///
+/// **Invariant:** a message never answers a question that was asked after it was submitted, unless it names the question.
+/// Nobody can agree to what they have not seen.
+async fn bound(tx: &Transaction, new: NewTurn, is_asked: bool) -> Result<NewTurn, Error> {
+    match (new.thread.clone(), new.policy) {
+        (Opening::Existing(_), Policy::Auto) if !is_asked => Ok(NewTurn { policy: Policy::Replan, ..new }),
+        (Opening::Existing(id), Policy::Auto | Policy::Answer) => {
+            let last = events::Entity::find()
+                .select_only()
+                .column(events::Column::Seq)
+                .filter(events::Column::ThreadId.eq(id))
+                .order_by_desc(events::Column::Seq);
+            let last: Option<i64> = last.into_tuple().one(tx).await?;
+            let length = last.map_or(Ok(0), |last| unsigned(last).map(|last| last + 1))?;
+            Ok(NewTurn { thread: Opening::Asking(id, length), ..new })
+        }
+        (Opening::New(_) | Opening::Existing(_) | Opening::Asking(..), _) => Ok(new),
+    }
 }
 
 impl Entry {

@@ -2,10 +2,10 @@
 
 use crate::action_plan::{
     ActionPlan, Cause, Fact, NodeName, Step,
-    approval::may_run,
+    approval::{may_run, show_changed},
     route::{consult, onward},
 };
-use shared::{CallTool, Message, Node, Thread, ToolCall, ToolOutput, Transition};
+use shared::{CallTool, Message, Node, TOOL_CHANGED, Thread, ToolCall, ToolOutput, Transition};
 
 pub(in crate::action_plan) struct RunCommand;
 
@@ -27,6 +27,9 @@ impl Node<ActionPlan> for RunCommand {
         let heard = Message::tool(&call(thread), output.model_text());
         let (reason, cause) = match output {
             ToolOutput::Ok(result) => return onward(thread, Some(heard), Fact::Succeeded { result }),
+            ToolOutput::Refused(why) if why == TOOL_CHANGED => {
+                return show_changed(thread).preceded_by([heard], []);
+            }
             ToolOutput::Refused(why) if thread.state.attempt.refusals < thread.config.repairs => {
                 return consult(thread, NodeName::NextPayload, Fact::Unfit { why }).say(heard);
             }

@@ -33,8 +33,10 @@ impl<S: Planning> Node<S> for Respond {
 
     /// **Invariant:** a turn never ends in silence, even if the model returns no text.
     fn learn(&self, thread: &Thread<S>, reply: Reply) -> Transition<S> {
-        let words = if reply.content.trim().is_empty() { without_a_model(thread) } else { reply.content };
-        let next = Transition::end().say(Message::assistant(words));
+        let next = match reply.content.trim() {
+            "" => Transition::end().say(Message::assistant(without_a_model(thread))),
+            _ => Transition::end().say(Message::assistant(reply.content)),
+        };
         // Of tasks side by side, some may fail while others are done.
         let is_failed = |task: &Task| matches!(task.progress, Progress::Failed { .. });
         let plan = S::planned(thread).plan.as_ref().filter(|it| !it.beside.is_empty());

@@ -1,11 +1,14 @@
 //! Reads the person's choice of a prompt.
 
-use super::ask_user_for_prompt::{options, suggested};
+use super::{
+    NONE,
+    ask_user_for_prompt::{options, suggested},
+};
 use crate::{
     choice::{Choice, choice},
     planner_with_prompts::{Fact, NodeName, PlannerWithPrompts},
 };
-use shared::{Node, Question, Thread, Transition};
+use shared::{Node, Thread, Transition};
 
 pub(in super::super) struct ReceiveChoice;
 
@@ -37,18 +40,24 @@ impl Node<PlannerWithPrompts> for ReceiveChoice {
     }
 }
 
-/// Returns the prompt that `answer` chooses.
+/// Returns the prompt that `answer` chooses: the text of a displayed option, the name of a prompt, or what is read as one.
 ///
-/// ## Why the option comes before the name
+/// ## Why the displayed text comes before the name
 ///
-/// A prompt may be named “none” or “2”. A person who answers with that text means the option that was displayed.
+/// A prompt may be named “none”, and is displayed with its confidence. A person who answers “none” means the option that
+/// takes no prompt.
 fn chosen(thread: &Thread<PlannerWithPrompts>, answer: &str) -> Choice {
-    let (options, names) = (options(thread), names(thread));
-    let displayed = Question::chosen(&options, answer);
-    match displayed.and_then(|option| options.iter().position(|other| other == option)) {
-        Some(nth) if nth < names.len() => Choice::Option(nth),
-        Some(_) => Choice::None,
+    let mut names = names(thread);
+    let is_displayed = |option: &String| option.eq_ignore_ascii_case(answer);
+    let prompts = names.len();
+    names.push(NONE.to_owned());
+    let read = match options(thread).iter().position(is_displayed) {
+        Some(nth) => Choice::Option(nth),
         None => choice(&names, answer),
+    };
+    match read {
+        Choice::Option(nth) if nth == prompts => Choice::None,
+        Choice::Option(_) | Choice::None | Choice::Unclear => read,
     }
 }
 

@@ -55,7 +55,7 @@ impl Node<Research> for PlanningAgent {
         servers.into_iter().fold(chat, Chat::server_tools).tool(SUBMIT_PLAN)
     }
 
-    /// A marked answer ends the turn.
+    /// A marked answer without calls ends the turn.
     fn learn(&self, thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
         let reply = match answer_mark::answer(reply) {
             Ok(words) => return answer(thread, &words),

@@ -56,7 +56,7 @@ impl Node<Retriever> for Orchestrate {
         chat.server_tools(server).tool(HAND_OVER.name).tool(ASK_USER.name)
     }
 
-    /// A marked answer ends the turn. A model that repeats a call after the refusal is not asked again. Refusals for
+    /// A marked answer without calls ends the turn. A model that repeats a call after the refusal is not asked again. Refusals for
     /// another server do not count.
     fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
         let reply = match answer(reply) {
