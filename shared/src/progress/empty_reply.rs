@@ -1,6 +1,9 @@
 //! Empty replies: asked for once more, and the cause of the outcome of a turn that ends with one.
 
-use super::{Phase, Place, Progress, slot::Slot, slot::SlotState};
+use super::{
+    Phase, Place, Progress,
+    slot::{Slot, SlotState},
+};
 use crate::{
     message::Reply,
     request::{Request, Response},
@@ -31,9 +34,8 @@ impl<S: Strategy> Progress<S> {
     /// Returns true if the node that decides now has received an empty reply.
     pub(super) fn has_empty_reply(&self) -> bool {
         let Phase::AwaitingResponses(Place::Node(_), _, slots) = &self.at else { return false };
-        slots.iter().any(|slot| match &slot.state {
-            SlotState::Answered(Response::Reply(reply)) => is_empty(&slot.request, reply),
-            _ => false,
+        slots.iter().any(|slot| {
+            matches!(&slot.state, SlotState::Answered(Response::Reply(reply)) if is_empty(&slot.request, reply))
         })
     }
 }
