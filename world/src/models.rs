@@ -7,6 +7,7 @@ mod context_error;
 mod dialect;
 mod embeddings;
 mod endpoint;
+mod finish;
 mod http_error;
 mod json_text;
 mod learned;

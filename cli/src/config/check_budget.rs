@@ -3,8 +3,12 @@
 use shared::models_of;
 
 use super::{
-    check_limits::is_priced, error::ConfigError, key::join, origins::DEFAULT, origins::Origins,
-    servers::ProviderSettings, settings::Settings,
+    check_limits::is_priced,
+    error::ConfigError,
+    key::join,
+    origins::{DEFAULT, Origins},
+    servers::ProviderSettings,
+    settings::Settings,
 };
 
 /// Checks that every model which the operator names has a price if `[budget]` limits dollars. A strategy's own default is

@@ -9,6 +9,7 @@ use super::{
     Prompt,
     calls::{self, Call},
     content::Content,
+    finish::Finish,
     json_text::join_halves,
     lenient, request,
     structured_output::OutputMode,
@@ -36,62 +37,6 @@ pub(super) fn is_fixable_by_model(error: &str) -> bool {
         .any(|problem| error.starts_with(problem))
 }
 
-/// Reasons of whole replies.
-const WHOLE: [&str; 22] = [
-    "stop",
-    "stop_sequence",
-    "stop_token",
-    "stop_string",
-    "stopped",
-    "tool_calls",
-    "tool_call",
-    "tool_use",
-    "function_call",
-    "function_calls",
-    "end_turn",
-    "end",
-    "eos",
-    "eos_token",
-    "eot",
-    "eot_token",
-    "complete",
-    "completed",
-    "done",
-    "finish",
-    "finished",
-    "normal",
-];
-
-/// Reasons of replies that are cut off at the length limit.
-const LENGTH: [&str; 9] = [
-    "length",
-    "max_tokens",
-    "max_length",
-    "max_new_tokens",
-    "max_output_tokens",
-    "max_completion_tokens",
-    "model_length",
-    "token_limit",
-    "model_context_window_exceeded",
-];
-
-/// Reasons of replies that a filter withheld.
-const WITHHELD: [&str; 13] = [
-    "content_filter",
-    "content_filtered",
-    "content-filter",
-    "content_policy",
-    "safety",
-    "image_safety",
-    "recitation",
-    "prohibited_content",
-    "blocklist",
-    "spii",
-    "sensitive",
-    "refusal",
-    "guardrail_intervened",
-];
-
 /// Returns true if an error is about a reply that is not in the form that was asked for.
 pub(super) fn is_misfit(error: &str) -> bool {
     let shape = UnexpectedResponse::Schema(String::new()).to_string();
@@ -118,33 +63,6 @@ pub(super) struct ReplyStream {
     pub(super) by: Option<String>,
     /// Token counts so far.
     pub(super) tokens: TokenCounts,
-}
-
-/// Reason why a reply ended.
-#[derive(Clone, Debug, PartialEq)]
-enum Finish {
-    Whole,
-    Length,
-    Withheld,
-    /// The endpoint gave up, and says so in this word.
-    Failed(String),
-}
-
-impl Finish {
-    /// Reads the reason; endpoints have several words for each. An empty word is none.
-    ///
-    /// A word that is not known is a failure: what came with it may be the text of an error.
-    fn of(word: &str) -> Option<Self> {
-        let lower = word.trim().to_ascii_lowercase();
-        let is_in = |words: &[&str]| words.contains(&lower.as_str());
-        Some(match () {
-            () if is_in(&["", "null", "none"]) => return None,
-            () if is_in(&WHOLE) => Self::Whole,
-            () if is_in(&LENGTH) => Self::Length,
-            () if is_in(&WITHHELD) => Self::Withheld,
-            () => Self::Failed(word.to_owned()),
-        })
-    }
 }
 
 impl ReplyStream {

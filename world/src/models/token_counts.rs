@@ -4,7 +4,7 @@ use serde_json::Value;
 use shared::Usage;
 
 /// Largest count that is believed. Sums of usage up to it are exact.
-const MAX_COUNT: u64 = 1_000_000_000_000;
+const MAX_COUNT: f64 = 1e12;
 
 /// Names of the tokens read, cached ones included unless a provider counts them beside.
 const PROMPT: [&str; 4] = ["/prompt_tokens", "/input_tokens", "/promptTokenCount", "/inputTokens"];
@@ -127,7 +127,7 @@ fn number(value: &Value) -> Option<u64> {
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
     };
     let count = float.round();
-    (0.0..=MAX_COUNT as f64).contains(&count).then_some(count as u64)
+    (0.0..=MAX_COUNT).contains(&count).then_some(count as u64)
 }
 
 #[cfg(test)]

@@ -498,7 +498,7 @@ async fn endless_streams_are_bounded() {
     }
 }
 
-/// What was reported before a reply broke off or failed is billed, and is in the log.
+/// The usage that was reported before a reply broke off or failed is billed, and is in the log.
 #[tokio::test]
 async fn a_reply_that_breaks_off_keeps_the_usage_that_was_reported() {
     let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 2050 });
@@ -577,7 +577,7 @@ async fn an_empty_delta_beside_a_message_hides_no_reply_and_repeats_none() {
     }
 }
 
-/// What comes with a reason that nobody knows may be the text of an error, and is shown to no one as an answer.
+/// The text that comes with an unknown reason may be that of an error, and is no answer.
 #[tokio::test]
 async fn an_unknown_reason_is_a_failure() {
     for reason in ["error_finish", "upstream_failed", "OTHER", "pause_turn", "finish_reason_unspecified"] {
