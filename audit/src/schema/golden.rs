@@ -19,6 +19,7 @@ golden! {
     "v1/planner__a_tool_is_declined_its_input.jsonl",
     "v1/planner__a_tool_returns_images.jsonl",
     "v1/planner__a_tool_wants_input.jsonl",
+    "v1/planner__an_endpoint_takes_one_picture.jsonl",
     "v1/planner__input_provided_with_a_key.jsonl",
     "v1/planner__more_than_words.jsonl",
     "v1/planner__nodes_are_configured.jsonl",

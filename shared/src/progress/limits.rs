@@ -108,11 +108,11 @@ impl LearnedLimits {
     /// Records the size of a request that the model took. A trial is confirmed by the answer to a later request.
     pub(super) fn take(&mut self, model: &str, size: RequestSize, asked: usize) {
         self.trial.take_if(|trial| trial.model == model && trial.asked != asked);
-        if !self.taken.contains_key(model) {
-            self.taken.insert(model.to_owned(), size);
-        } else if let Some(taken) = self.taken.get_mut(model) {
+        if let Some(taken) = self.taken.get_mut(model) {
             taken.tokens = taken.tokens.max(size.tokens);
             taken.attachments = taken.attachments.max(size.attachments);
+        } else {
+            self.taken.insert(model.to_owned(), size);
         }
     }
 

@@ -123,24 +123,28 @@ impl HttpError {
         self.context.is_some() || self.attachments.is_some()
     }
 
-    /// Returns the kind of a refusal that may be for the size of the request.
+    /// Returns the kind of a refusal that may be for the size of the request, and its description.
     ///
     /// ## Why a throttle is none
     ///
     /// With 429, 503 and 529 an endpoint asks to wait, even where it speaks of too many tokens: those of a minute.
-    fn size_kind(&self) -> Option<FaultKind> {
+    fn size_kind(&self) -> Option<(FaultKind, &'static str)> {
         if self.is_about_reply() {
             return None;
         }
         match (self.status, self.context, self.attachments) {
             (400 | 413 | 422, Some(ContextExceeded { tokens }), _) => {
-                Some(FaultKind::ContextExceeded { context_tokens: tokens })
+                let kind = FaultKind::ContextExceeded { context_tokens: tokens };
+                Some((kind, "refused the request as too long for the model"))
             }
             (400 | 413 | 422, None, Some(AttachmentsExceeded { max })) => {
-                Some(FaultKind::Oversized(Oversize::Attachments { max }))
+                let kind = FaultKind::Oversized(Oversize::Attachments { max });
+                Some((kind, "refused the images and files of the request"))
             }
-            (413, ..) | (500, Some(_), _) => Some(FaultKind::Oversized(Oversize::Status)),
-            (400 | 422, ..) => Some(FaultKind::Oversized(Oversize::Unknown)),
+            (413, ..) | (500, Some(_), _) => {
+                Some((FaultKind::Oversized(Oversize::Status), "refused the request as too large"))
+            }
+            (400 | 422, ..) => Some((FaultKind::Oversized(Oversize::Unknown), "rejected the request")),
             _ => None,
         }
     }
@@ -157,15 +161,7 @@ impl HttpError {
             text if text.is_empty() => String::new(),
             text => format!(": {}", truncate(&text, MAX_MESSAGE_CHARS)),
         };
-        if let Some(kind) = self.size_kind() {
-            let refused = match kind {
-                FaultKind::Oversized(Oversize::Unknown) => "rejected the request",
-                FaultKind::Oversized(Oversize::Attachments { .. }) => {
-                    "refused the images and files of the request"
-                }
-                FaultKind::Oversized(Oversize::Status) => "refused the request as too large",
-                _ => "refused the request as too long for the model",
-            };
+        if let Some((kind, refused)) = self.size_kind() {
             let error = format!("provider {provider} {refused} (http status {status}){message}");
             return Fault::new(error, kind);
         }

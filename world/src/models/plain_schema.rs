@@ -111,7 +111,7 @@ fn kind(schema: &Value) -> Option<&'static str> {
     let named = match &schema["type"] {
         Value::String(kind) => known(kind),
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find_map(known),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
     };
     let of_value = |value: &Value| match value {
         Value::Null => None,
