@@ -15,6 +15,7 @@ use shared::{CallerId, DEFAULT_TENANT};
 use super::{
     access_log::Authenticated,
     caller::Caller,
+    ongoing::Ongoing,
     problem::{ApiError, Kind},
     state::AppState,
 };
@@ -137,12 +138,13 @@ pub(crate) async fn authenticate(
 ) -> Result<Response, ApiError> {
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let caller = app.keys.caller(request.headers(), address).await?;
-    let principal = Principal::new(caller, request.headers())?;
+    let principal = Principal::new(Arc::clone(&caller), request.headers())?;
     if let Some(place) = request.extensions().get::<Authenticated>() {
         place.set(&principal);
     }
     request.extensions_mut().insert(principal);
-    Ok(next.run(request).await)
+    let path = request.uri().path().to_owned();
+    Ongoing { app, caller }.answer(&path, next.run(request)).await
 }
 
 /// Author of a request, for the log.
