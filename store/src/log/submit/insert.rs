@@ -6,7 +6,6 @@ use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _, QuerySelect as _};
 use shared::Opened;
-use uuid::Uuid;
 
 use super::{Idempotency, NewTurn, Opening, Submitted, key_of};
 use crate::{
@@ -74,7 +73,7 @@ async fn insert_many(tx: &Transaction, new: Vec<NewTurn>) -> Result<Outcomes, Er
     for (nth, new) in new.into_iter().enumerate() {
         match new.thread.clone() {
             Opening::New(opened) => {
-                entries.push(Entry::new(new, Uuid::now_v7(), plain(&opened.tenant), now));
+                entries.push(Entry::new(new, clock::new_id(), plain(&opened.tenant), now));
                 openings.push(opened);
                 nths.push(nth);
             }
@@ -147,7 +146,7 @@ impl Entry {
         };
         let turn = Turn {
             position: 0,
-            id: Uuid::now_v7(),
+            id: clock::new_id(),
             thread,
             status: TurnStatus::Queued,
             tenant,
