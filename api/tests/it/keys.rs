@@ -288,9 +288,8 @@ async fn a_valid_key_is_not_slowed_down_by_wrong_ones_of_its_address() {
 #[tokio::test]
 async fn what_is_in_progress_ends_with_its_key() {
     let api = api_with_keys().await;
-    let turn =
-        ask(&api, Some("acme-key"), "POST", "/v1/turns", &json!({"strategy": "probe", "input": "wait 60"}));
-    let turn = turn.await.json();
+    let new = json!({"strategy": "probe", "input": "wait 60"});
+    let turn = ask(&api, Some("acme-key"), "POST", "/v1/turns", &new).await.json();
     let key = async |body: Value| create(&api, Some("acme"), body).await;
     let revoked = key(json!({"scopes": ["read", "submit"]})).await;
     let expiring = key(json!({"scopes": ["read", "submit"], "expires_in_seconds": 3})).await;

@@ -89,9 +89,9 @@ impl Destination {
 
 /// Returns the requested file format, or the one of the file's extension. Fails if both are given and differ.
 fn format_of(requested: Option<ResultFormat>, out: Option<&Path>) -> anyhow::Result<ResultFormat> {
-    if let Some(extension) = out.and_then(unwritten_extension).filter(|_| requested.is_none()) {
+    if let Some(extension) = out.and_then(unwritten_extension) {
         let message = format!(
-            "--out: no file is written as .{extension}\nhint: name it .jsonl, .csv or .parquet, or choose its content with --format; \
+            "--out: no file is written as .{extension}\nhint: name it .jsonl, .csv or .parquet; \
              compress it afterwards"
         );
         return Err(CliError::with_exit(Exit::Usage, message));
@@ -113,8 +113,7 @@ fn format_of(requested: Option<ResultFormat>, out: Option<&Path>) -> anyhow::Res
 }
 
 /// Extensions of tables and of compressed files, which a reader would trust.
-const UNWRITTEN: [&str; 12] =
-    ["gz", "zst", "zip", "bz2", "xz", "lz4", "br", "tsv", "xlsx", "xls", "ods", "json"];
+const UNWRITTEN: [&str; 11] = ["gz", "zst", "zip", "bz2", "xz", "lz4", "br", "tsv", "xlsx", "xls", "ods"];
 
 /// Returns the extension of a file name if it promises a form that is not written.
 fn unwritten_extension(out: &Path) -> Option<&'static str> {
