@@ -39,6 +39,9 @@ pub struct Webhook {
     /// Key that verifies signatures: `whsec_…`. Returned only when the webhook is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// Reason why deliveries are expected to fail. Returned only when the webhook is created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// A delivery of one event to one webhook.

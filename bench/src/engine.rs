@@ -144,8 +144,10 @@ impl Engine {
     async fn over(servers: &Servers, store: Store) -> Result<Self> {
         servers.redis.flush_all();
         let redis = servers.redis.url();
-        let queue = Arc::new(RedisQueue::connect(&redis, LEASE, "bench").await?);
-        let tally = Arc::new(Tally::over(Arc::new(RedisNotifications::connect(&redis).await?)));
+        let queue = Arc::new(RedisQueue::connect(&queue::Prefix::default(), &redis, LEASE, "bench").await?);
+        let tally = Arc::new(Tally::over(Arc::new(
+            RedisNotifications::connect(&queue::Prefix::default(), &redis).await?,
+        )));
         let parts = Backends { store, queue, notifications: tally.clone() };
         Ok(Self { parts, tally, servers: servers.processes.to_vec() })
     }

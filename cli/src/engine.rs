@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use axum::http::HeaderValue;
 use queue::rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing};
 use queue::{
-    MemoryNotifications, MemoryQueue, Notifications, Queue, RedisNotifications, RedisQueue, Weights,
+    MemoryNotifications, MemoryQueue, Notifications, Prefix, Queue, RedisNotifications, RedisQueue, Weights,
 };
 use secrecy::ExposeSecret as _;
 use store::{ConnectionSettings, Store};
@@ -58,6 +58,9 @@ pub(crate) async fn store(settings: &Settings) -> anyhow::Result<Store> {
 /// Opens the configured store, and creates a missing SQLite file.
 pub(crate) async fn store_or_new(settings: &Settings) -> anyhow::Result<Store> {
     let url = settings.store.url.resolve()?;
+    if let Some(file) = Store::sqlite_file(url.expose_secret()) {
+        claim::check_file(&file)?;
+    }
     let connections = ConnectionSettings {
         max: settings.store.connections,
         prepared_statements: settings.store.prepared_statements,
@@ -86,8 +89,13 @@ pub(crate) async fn parts(
             return Err(CliError::with_exit(Exit::Usage, message));
         }
         url if is_redis(url) => {
-            let queue = RedisQueue::connect(url, lease, name).await?.with_weights(weights(settings));
-            (Arc::new(queue), Arc::new(RedisNotifications::connect(url).await?))
+            let prefix = queue_prefix(settings, &store).await?;
+            if !settings.queue.prefix.is_empty() {
+                prefix.register(url, &store.identity().await?).await?;
+            }
+            let queue = RedisQueue::connect(&prefix, url, lease, name).await?;
+            let notifications = RedisNotifications::connect(&prefix, url).await?;
+            (Arc::new(queue.with_weights(weights(settings))), Arc::new(notifications))
         }
         _ => {
             return Err(CliError::with_exit(
@@ -97,6 +105,14 @@ pub(crate) async fn parts(
         }
     };
     Ok(Backends { store, queue, notifications })
+}
+
+/// The prefix of the keys and channels of this deployment in Redis.
+async fn queue_prefix(settings: &Settings, store: &Store) -> anyhow::Result<Prefix> {
+    Ok(match settings.queue.prefix.as_str() {
+        "" => Prefix::parse(&store.identity().await?)?,
+        configured => Prefix::parse(configured)?,
+    })
 }
 
 /// True for the address of a Redis server, or of sentinels.
@@ -262,12 +278,15 @@ fn capacity(settings: &Settings) -> api::Capacity {
 }
 
 /// The limits and the timeout that a worker applies to its requests.
-pub(crate) async fn bounds(settings: &Settings) -> anyhow::Result<RequestAdmission> {
+pub(crate) async fn bounds(settings: &Settings, store: &Store) -> anyhow::Result<RequestAdmission> {
     let url = settings.queue.url.resolve()?;
     let pace = Timing::with_permit_ttl(lease(settings));
     // Also without limits: workers share what they know of models and servers that refuse requests.
     let limits: Arc<dyn RateLimiter> = match url.expose_secret() {
-        url if is_redis(url) => Arc::new(RedisRateLimiter::connect(url, pace).await?),
+        url if is_redis(url) => {
+            let prefix = queue_prefix(settings, store).await?;
+            Arc::new(RedisRateLimiter::connect(&prefix, url, pace).await?)
+        }
         _ => Arc::new(MemoryRateLimiter::new(pace)),
     };
     let timeout = settings.worker.node_timeout_seconds.map(Duration::from_secs);

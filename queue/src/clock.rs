@@ -8,13 +8,14 @@
 
 use std::{
     sync::{
-        LazyLock,
+        LazyLock, Mutex,
         atomic::{AtomicI64, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use uuid::{ContextV7, Timestamp, Uuid};
 
 /// Origin of the monotonic clock; tokio's, so that a simulation with a virtual clock has virtual times.
 static START: LazyLock<tokio::time::Instant> = LazyLock::new(tokio::time::Instant::now);
@@ -30,6 +31,14 @@ pub fn now() -> i64 {
         NONE => system(),
         start => start.saturating_add(duration_micros(START.elapsed())),
     }
+}
+
+/// Returns a new UUIDv7 of the followed clock. Lists are in the order of ids, so those of all machines follow one clock.
+pub fn new_id() -> Uuid {
+    static CONTEXT: Mutex<ContextV7> = Mutex::new(ContextV7::new());
+    let micros = now().max(0).unsigned_abs();
+    let nanos = u32::try_from(micros % 1_000_000 * 1_000).unwrap_or_default();
+    Uuid::new_v7(Timestamp::from_unix(&CONTEXT, micros / 1_000_000, nanos))
 }
 
 /// Returns the current time of this machine's own clock; 0 if it is set before 1970.
@@ -101,6 +110,9 @@ fn a_followed_clock_replaces_the_own_one() {
     assert!(now().abs_diff(system()) < 60_000_000);
     follow(system() - HOUR, Instant::now());
     assert!(now().abs_diff(system() - HOUR) < 60_000_000);
+    let (id, next) = (new_id(), new_id());
+    let (seconds, _) = id.get_timestamp().unwrap().to_unix();
+    assert!(id < next && seconds.abs_diff((system() - HOUR).unsigned_abs() / 1_000_000) < 60, "{id}, {next}");
     let minute = Duration::from_secs(60);
     if let Some(then) = Instant::now().checked_sub(minute) {
         follow(system() + HOUR, then);

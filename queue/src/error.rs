@@ -35,6 +35,23 @@ pub enum QueueError {
         /// The error in the address.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// The prefix of the keys is too long, or has other characters.
+    #[error("queue.prefix {text:?} is not a prefix; hint: use 1 to 64 letters, digits, `.`, `_` and `-`")]
+    Prefix {
+        /// The text, shortened.
+        text: String,
+    },
+    /// Another store uses the prefix in the same Redis.
+    #[error(
+        "another deployment with a store of its own uses queue.prefix {prefix:?} in this Redis; hint: set another \
+         queue.prefix, or leave it out. If the other deployment is gone, or its store moved here, delete the key {key} in Redis"
+    )]
+    Foreign {
+        /// The prefix.
+        prefix: String,
+        /// The key that names the store.
+        key: String,
+    },
     /// The in-process queue is full. The sweeper enqueues the thread once there is space.
     #[error("the in-process queue holds {limit} jobs, its maximum; hint: set queue.url to use Redis")]
     Full {

@@ -40,7 +40,7 @@ pub use self::{
         ALL_APIS, ALL_WORKERS, Delta, MemoryNotifications, Notification, Notifications, RedisNotifications,
     },
     queue::Queue,
-    redis::RedisQueue,
+    redis::{Prefix, RedisQueue},
     slots::{SlotGuard, Slots},
 };
 pub use shared::{BlockReason, BlockedBy, Priority};

@@ -183,6 +183,9 @@ impl From<DbErr> for Error {
         {
             return Error::from(&**error);
         }
+        if let DbErr::Conn(RuntimeErr::Internal(message)) = error {
+            return Error::Unavailable(message);
+        }
         if let DbErr::ConnectionAcquire(_) = error {
             return Error::Unavailable(NO_CONNECTION.to_owned());
         }

@@ -6,7 +6,6 @@ use queue::clock;
 use serde_json::Value;
 use shared::{Budget, CallerId, Event, Forked, InDoubt, InputProvided, Message, Policy, TurnStarted};
 use store::{Error, Fork, Idempotency, NewTurn, Opening, Store, ThreadId, TurnId};
-use uuid::Uuid;
 
 use crate::{
     import::{ImportedEvent, new_thread},
@@ -60,7 +59,7 @@ pub async fn fork(store: &Store, strategies: &StrategyRegistry, new: NewFork) ->
         InDoubt { slot, reason }.into()
     };
     events.extend(unresolved_writes.into_iter().map(doubted));
-    let (thread, now) = (Uuid::now_v7(), clock::now());
+    let (thread, now) = (clock::new_id(), clock::now());
     let imported = |event: &Event| {
         let payload =
             event.payload().map_err(|error| Error::Corrupt { thread: source, what: error.to_string() })?;
@@ -129,6 +128,7 @@ pub fn rename_turns(log: &mut [Event]) {
             continue;
         };
         // Handwritten logs contain nil turn ids.
-        *turn = if turn.is_nil() { Uuid::now_v7() } else { *names.entry(*turn).or_insert_with(Uuid::now_v7) };
+        *turn =
+            if turn.is_nil() { clock::new_id() } else { *names.entry(*turn).or_insert_with(clock::new_id) };
     }
 }

@@ -9,31 +9,32 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::stream;
+use queue::clock;
 use serde::Deserialize;
 use store::{
     Order,
     batches::{Chunker, File, FileId, NewFile},
 };
 use utoipa::{IntoParams, ToSchema};
-use uuid::Uuid;
 
 use super::{
     lookup::{find_file, retention, unknown_file},
     multipart::{Form, Part},
 };
 use crate::server::{
-    extract::{Path, Query, SameSite},
+    extract::{Path, Query, SameSite, deserialize},
     openai_ids::{file_id, file_name, seconds},
     pagination::{LIMIT_MAX, limit, openai_list, page},
     principal::Principal,
-    problem::{ApiError, Kind},
+    problem::{ApiError, Kind, invalid_json},
     state::{AppState, SharedState},
 };
 
 /// The only purpose of an upload.
 const BATCH: &str = "batch";
 
-/// Names of the form fields for the retention period.
+/// Names of the form fields for the retention period: one with both as JSON, or one for each.
+const EXPIRES_AFTER: &str = "expires_after";
 const ANCHOR: &str = "expires_after[anchor]";
 const SECONDS: &str = "expires_after[seconds]";
 
@@ -62,12 +63,25 @@ struct Fields {
     purpose: Option<String>,
     anchor: Option<String>,
     seconds: Option<String>,
+    /// Both as one JSON object.
+    expires_after: Option<String>,
 }
 
 impl Fields {
     /// Returns the retention period in seconds; none means until the file is deleted.
     fn retention(self) -> Result<Option<u64>, ApiError> {
         let path = |field: &str| format!("expires_after[{field}]");
+        if let Some(object) = &self.expires_after {
+            if self.anchor.is_some() || self.seconds.is_some() {
+                return Err(Kind::Invalid
+                    .because("expires_after: it is sent twice, as one object and as two fields")
+                    .hint("send one of them"));
+            }
+            let mut json = serde_json::Deserializer::from_str(object);
+            let expires = deserialize(EXPIRES_AFTER, &mut json)?;
+            json.end().map_err(|error| invalid_json(&error))?;
+            return retention(&expires, |field| format!("{EXPIRES_AFTER}.{field}")).map(Some);
+        }
         let (anchor, seconds) = match (self.anchor, self.seconds) {
             (None, None) => return Ok(None),
             (Some(anchor), Some(seconds)) => (anchor, seconds),
@@ -116,8 +130,9 @@ enum FileOrder {
 /// Upload a file
 ///
 /// Takes a form with `purpose`, which is `batch`, and `file`, which contains one JSON object a line. With
-/// `expires_after[anchor]` (`created_at`) and `expires_after[seconds]`, the file is deleted after that time. If a batch still
-/// reads the file then, it is deleted when the batch has ended.
+/// `expires_after[anchor]` (`created_at`) and `expires_after[seconds]`, or `expires_after` with both as one JSON object, the file is
+/// deleted after that time. If a batch still reads the file then, it is deleted when the batch has ended. A second file and any
+/// other field are refused.
 #[utoipa::path(
     post, path = "/v1/files", tag = "bulk", operation_id = "upload_file",
     request_body(content = UploadForm, content_type = "multipart/form-data"),
@@ -134,7 +149,7 @@ pub(crate) async fn upload(
     _: SameSite,
     mut form: Form,
 ) -> Result<Json<api_types::File>, ApiError> {
-    let id = Uuid::now_v7();
+    let id = clock::new_id();
     let left = app.storage_left(principal.tenant()).await?;
     let outcome = read_form(&app, &principal, id, &mut form, left).await;
     if let Ok(file) = &outcome {
@@ -160,6 +175,7 @@ async fn read_form(
             Some("purpose") => fields.purpose = Some(text(&mut part, "purpose").await?),
             Some(ANCHOR) => fields.anchor = Some(text(&mut part, ANCHOR).await?),
             Some(SECONDS) => fields.seconds = Some(text(&mut part, SECONDS).await?),
+            Some(EXPIRES_AFTER) => fields.expires_after = Some(text(&mut part, EXPIRES_AFTER).await?),
             Some("file") if stored.is_none() => {
                 let filename = part.file_name().unwrap_or("upload").to_owned();
                 if NAME_MAX < filename.len() || filename.contains('\0') {
@@ -172,8 +188,18 @@ async fn read_form(
                 let limit = storage_left.map(|left| (principal.tenant(), left));
                 stored = Some(store_file(app, id, &mut part, limit).await?);
             }
-            // Newer clients of OpenAI's API may send other fields.
-            Some(_) | None => while part.piece().await?.is_some() {},
+            Some("file") => {
+                return Err(Kind::Invalid
+                    .because("file: the form has a second file")
+                    .hint("send each file in a request of its own"));
+            }
+            Some(other) => {
+                let other: String = other.chars().take(NAME_MAX).collect();
+                return Err(Kind::Invalid
+                    .because(format!("{other}: the form has no such field"))
+                    .hint("send only `purpose`, `file` and `expires_after`"));
+            }
+            None => return Err(Kind::Invalid.because("the form has a field without a name")),
         }
     }
     let (chunks, bytes) = stored.ok_or_else(|| Kind::Invalid.because("file: the field is missing"))?;

@@ -12,7 +12,7 @@ use super::{
     caller::Caller,
     issued_keys::{self, IssuedKeys},
     key_ring::KeyRing,
-    oidc::{OidcConfig, Tokens},
+    oidc::{self, OidcConfig, Tokens},
     problem::{ApiError, Kind},
     wrong_keys::WrongKeys,
 };
@@ -53,10 +53,7 @@ impl ApiKeys {
             return Ok(caller);
         }
         if let Some((id, secret)) = key.and_then(issued_keys::parse) {
-            let wait = address.filter(|_| !self.issued.is_known(id)).and_then(|it| self.wrong.wait(it));
-            if let Some(seconds) = wait {
-                return Err(too_many_wrong_keys(seconds));
-            }
+            // A valid key is never slowed down, whatever others behind the same address send.
             return self.issued.caller(id, secret).await?.ok_or_else(|| self.wrong_key(address));
         }
         if let (Some(tokens), Some(token)) = (&self.tokens, key.filter(|key| key.contains('.'))) {
@@ -73,6 +70,16 @@ impl ApiKeys {
         Ok(Arc::new(Caller::operator(None)))
     }
 
+    /// Reports whether a caller who was accepted still would be. True while the database does not answer.
+    pub(crate) async fn is_valid(&self, caller: &Caller) -> bool {
+        match caller.key.as_deref() {
+            Some(id) if id.starts_with(issued_keys::PREFIX) => self.issued.is_valid(id).await.unwrap_or(true),
+            Some(oidc::KEY) => caller.expires_at.is_none_or(oidc::is_unexpired),
+            Some(id) => self.configured.has(id),
+            None => true,
+        }
+    }
+
     /// Notes a wrong key and returns its error.
     fn wrong_key(&self, address: Option<IpAddr>) -> ApiError {
         address.and_then(|address| self.wrong.note(address)).map_or_else(no_valid_key, too_many_wrong_keys)
@@ -85,7 +92,7 @@ fn too_many_wrong_keys(seconds: u16) -> ApiError {
 }
 
 /// The response does not reveal whether the key was missing, wrong, expired or revoked.
-fn no_valid_key() -> ApiError {
+pub(super) fn no_valid_key() -> ApiError {
     Kind::Unauthorized.because("a valid key is required").hint(
         "send `Authorization: Bearer KEY` with a key of `turnfold key create`, or from `[api]` or `[tenants.NAME]`",
     )

@@ -8,7 +8,9 @@ use axum::{
     response::Response,
 };
 
-use super::{access_log::Authenticated, principal::Principal, problem::ApiError, state::AppState};
+use super::{
+    access_log::Authenticated, ongoing::Ongoing, principal::Principal, problem::ApiError, state::AppState,
+};
 
 /// Middleware that rejects requests without a valid key and sets the [`Principal`] of all others.
 pub(crate) async fn authenticate(
@@ -18,10 +20,11 @@ pub(crate) async fn authenticate(
 ) -> Result<Response, ApiError> {
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let caller = app.keys.caller(request.headers(), address).await?;
-    let principal = Principal::new(caller, request.headers())?;
+    let principal = Principal::new(Arc::clone(&caller), request.headers())?;
     if let Some(place) = request.extensions().get::<Authenticated>() {
         place.set(&principal);
     }
     request.extensions_mut().insert(principal);
-    Ok(next.run(request).await)
+    let path = request.uri().path().to_owned();
+    Ongoing { app, caller }.answer(&path, next.run(request)).await
 }

@@ -14,7 +14,10 @@ use axum::{
 };
 use serde::{Deserializer, de::DeserializeOwned};
 
-use super::problem::{ApiError, Kind, invalid_json, unfaithful};
+use super::{
+    objects::ObjectsOnly,
+    problem::{ApiError, Kind, invalid_json, unfaithful},
+};
 
 /// Hint of an error in the body.
 const BODY_HINT: &str = "the fields of the body are listed at /docs";
@@ -84,7 +87,7 @@ pub(crate) fn deserialize<'a, T: DeserializeOwned, D>(path: &str, deserializer: 
 where
     D: Deserializer<'a, Error = serde_json::Error>,
 {
-    serde_path_to_error::deserialize(deserializer).map_err(|err| {
+    serde_path_to_error::deserialize(ObjectsOnly(deserializer)).map_err(|err| {
         let inner = Some(err.path().to_string()).filter(|inner| inner != ".");
         let error = err.into_inner();
         let parts = [Some(path.to_owned()).filter(|path| !path.is_empty()), inner];

@@ -41,6 +41,9 @@ const USE_NOTED_EVERY: i64 = 60_000_000;
 /// Delay before a lost subscription is renewed.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
+/// Beginning of the id of every issued key.
+pub(crate) const PREFIX: &str = "tf_";
+
 const ID_LEN: usize = 19;
 const SECRET_LEN: usize = 64;
 
@@ -49,7 +52,7 @@ pub(crate) fn parse(key: &str) -> Option<(&str, &str)> {
     let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let (id, rest) = key.split_at_checked(ID_LEN)?;
     let secret = rest.strip_prefix('_').filter(|secret| secret.len() == SECRET_LEN && is_hex(secret))?;
-    is_hex(id.strip_prefix("tf_")?).then_some((id, secret))
+    is_hex(id.strip_prefix(PREFIX)?).then_some((id, secret))
 }
 
 /// A new key: its id, the hash of its secret part, and the key itself.
@@ -65,7 +68,7 @@ impl NewSecret {
         let (mut id, mut secret) = ([0; 8], [0; SECRET_LEN / 2]);
         getrandom::fill(&mut id)?;
         getrandom::fill(&mut secret)?;
-        let (id, secret) = (format!("tf_{}", hex::encode(id)), hex::encode(secret));
+        let (id, secret) = (format!("{PREFIX}{}", hex::encode(id)), hex::encode(secret));
         let hash = Sha256::digest(&secret).to_vec();
         Ok(Self { key: format!("{id}_{secret}").into(), id, hash })
     }
@@ -114,9 +117,13 @@ impl IssuedKeys {
         Ok(Some(Arc::clone(&issued.caller)))
     }
 
-    /// Reports whether a key with this id was read before, and is still cached.
-    pub(crate) fn is_known(&self, id: &str) -> bool {
-        self.lock().keys.contains_key(id)
+    /// Reports whether a key with this id exists, and is neither revoked nor expired.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::caller`].
+    pub(crate) async fn is_valid(&self, id: &str) -> Result<bool, store::Error> {
+        Ok(self.find(id).await?.is_some_and(|issued| issued.key.is_valid(clock::now())))
     }
 
     async fn find(&self, id: &str) -> Result<Option<Arc<Issued>>, store::Error> {

@@ -55,6 +55,12 @@ impl KeyRing {
         self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
+    /// Reports whether a key with this id is configured.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        keys.iter().any(|key| key.caller.key.as_deref() == Some(id))
+    }
+
     /// Returns the owner of a key. Compares every key, even after a match.
     pub(crate) fn caller(&self, key: &str) -> Option<Arc<Caller>> {
         let shown = digest(key);

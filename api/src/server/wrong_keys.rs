@@ -1,10 +1,10 @@
 //! Wrong keys, slowed down and logged by the address that sends them.
 //!
-//! ## Why known keys pass
+//! ## Why valid keys pass
 //!
 //! Behind a proxy or a shared connection, many clients have one address. A client that repeats a wrong key must not shut the
-//! others out. Keys from the configuration, and issued keys that this process has accepted before, are therefore never slowed
-//! down. Only keys that are unknown so far wait, which also keeps guesses away from the database.
+//! others out, also after a restart or a rotation. Valid keys are therefore never slowed down. An issued key costs one lookup by its
+//! id; only unknown ids and wrong secrets are counted.
 
 use std::{
     collections::BTreeMap,
@@ -65,15 +65,6 @@ impl Bucket {
 }
 
 impl WrongKeys {
-    /// Returns the seconds that an address must wait before it may send an unknown key; none if it need not wait.
-    pub(crate) fn wait(&self, address: IpAddr) -> Option<u16> {
-        let now = Instant::now();
-        let mut buckets = self.lock();
-        let bucket = buckets.get_mut(&group(address))?;
-        bucket.refill(now);
-        bucket.wait(now)
-    }
-
     /// Notes a wrong key, and returns the seconds that its address must wait, if it has to.
     pub(crate) fn note(&self, address: IpAddr) -> Option<u16> {
         let (address, now) = (group(address), Instant::now());
@@ -145,12 +136,11 @@ mod tests {
     async fn an_address_is_slowed_down_and_recovers() {
         let keys = WrongKeys::default();
         let (slowed, other) = (address("192.0.2.1"), address("192.0.2.2"));
-        assert_eq!(keys.wait(slowed), None);
         for nth in 0..BURST {
             assert_eq!(keys.note(slowed), None, "{nth}");
         }
-        assert_eq!((keys.note(slowed), keys.wait(slowed), keys.wait(other)), (Some(4), Some(4), None));
-        assert_eq!(keys.wait(address("::ffff:192.0.2.1")), Some(4), "the same address in another form");
+        assert_eq!((keys.note(slowed), keys.note(other)), (Some(4), None));
+        assert_eq!(keys.note(address("::ffff:192.0.2.1")), Some(4), "the same address in another form");
         tokio::time::sleep(REFILL).await;
         assert_eq!((keys.note(slowed), keys.note(slowed).is_some()), (None, true));
         tokio::time::sleep(BURST * REFILL).await;
@@ -169,7 +159,7 @@ mod tests {
         for nth in 0..100_u128 {
             keys.note(Ipv6Addr::from_bits((0x2001_0db8 << 96) + nth).into());
         }
-        assert!(keys.wait(address("2001:db8::ffff")).is_some(), "one network is one client");
+        assert!(keys.note(address("2001:db8::ffff")).is_some(), "one network is one client");
         tokio::time::sleep(3 * LOG_INTERVAL).await;
         assert_eq!(keys.lock().len(), 0);
     }

@@ -8,7 +8,10 @@ use store::webhooks::{Delivery, DeliveryFilter, EventType, MOST_WEBHOOKS, Webhoo
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::{ssrf_guard::TargetPolicy, view};
+use super::{
+    ssrf_guard::{self, TargetPolicy},
+    view,
+};
 use crate::server::{
     extract::{Body, Path, Query},
     pagination::{limit, page, whole},
@@ -29,7 +32,7 @@ const URL_MAX: usize = 2000;
 /// [Standard Webhooks](https://www.standardwebhooks.com) 1.0.0: a `POST` with `webhook-id`, `webhook-timestamp` and
 /// `webhook-signature`. The request is retried on a schedule until the response is 2xx; a 410 disables the webhook. An event
 /// may arrive more than once, always with the same `webhook-id`. The response contains the secret, which is never returned
-/// again. A tenant's webhook receives events of that tenant's batches, an operator's webhook those of all tenants.
+/// again, and a `warning` if the host has no public address at the moment. A tenant's webhook receives events of that tenant's batches, an operator's webhook those of all tenants.
 #[utoipa::path(
     post, path = "/v1/webhooks", tag = "webhooks", operation_id = "add_webhook", request_body = NewWebhook,
     responses(
@@ -46,7 +49,8 @@ pub(crate) async fn add(
     if new.url.len() > URL_MAX {
         return Err(Kind::Invalid.because(format!("url: it is longer than {URL_MAX} bytes")));
     }
-    if let Some(why) = TargetPolicy::for_tenant(&app, tenant).violation(&new.url) {
+    let policy = TargetPolicy::for_tenant(&app, tenant);
+    if let Some(why) = policy.violation(&new.url) {
         return Err(Kind::Invalid.because(format!("url: {why}")).hint(
             "use https at a public address, or ask the operator to set `[webhooks] private_addresses`",
         ));
@@ -67,7 +71,8 @@ pub(crate) async fn add(
             .hint("remove one with DELETE /v1/webhooks/{id}"));
     }
     tracing::info!(webhook = %webhook.id, "webhook created");
-    Ok(Json(api_types::Webhook { secret: Some(secret), ..view::webhook(webhook) }))
+    let warning = ssrf_guard::warning(policy, &new.url).await;
+    Ok(Json(api_types::Webhook { secret: Some(secret), warning, ..view::webhook(webhook) }))
 }
 
 fn new_secret() -> Result<String, ApiError> {

@@ -19,6 +19,9 @@ use crate::server::state::AppState;
 /// Maximum time to establish a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
+/// Maximum time to resolve the name of a new webhook.
+const LOOKUP: Duration = Duration::from_secs(3);
+
 /// Allowed targets of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TargetPolicy {
@@ -66,6 +69,35 @@ impl TargetPolicy {
     }
 }
 
+/// Warning about a URL whose host has no public address at the moment; none if it has, or any address is allowed.
+///
+/// ## Why it does not tell a private address from none
+///
+/// A tenant could otherwise learn which names exist in the operator's network.
+pub(super) async fn warning(policy: TargetPolicy, url: &str) -> Option<String> {
+    let host = Url::parse(url).ok()?.host_str()?.trim_matches(['[', ']']).to_owned();
+    if policy == TargetPolicy::Anywhere || host.parse::<IpAddr>().is_ok() {
+        return None;
+    }
+    let found = tokio::time::timeout(LOOKUP, public_addresses(&host)).await;
+    let is_unreachable = found.map_or(true, |found| found.is_err());
+    is_unreachable.then(|| format!("{}; deliveries fail until it does", no_public_address(&host)))
+}
+
+/// Resolves a name. Fails in the same way if it does not exist, and if none of its addresses is public.
+async fn public_addresses(host: &str) -> io::Result<Vec<SocketAddr>> {
+    let found = tokio::net::lookup_host((host, 0)).await.into_iter().flatten();
+    let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
+    if public.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, no_public_address(host)));
+    }
+    Ok(public)
+}
+
+fn no_public_address(host: &str) -> String {
+    format!("{host} does not resolve to a public address")
+}
+
 impl Clients {
     pub(super) fn new(timeout: Duration) -> reqwest::Result<Self> {
         let client = || {
@@ -97,12 +129,7 @@ struct PublicOnly;
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
-            if public.is_empty() {
-                let message = format!("{} has no public address", name.as_str());
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, message).into());
-            }
+            let public = public_addresses(name.as_str()).await?;
             Ok(Box::new(public.into_iter()) as Addrs)
         })
     }

@@ -31,6 +31,7 @@ pub(super) fn webhook(row: Webhook) -> api_types::Webhook {
         disabled_at,
         disabled_reason,
         secret: None,
+        warning: None,
     }
 }
 

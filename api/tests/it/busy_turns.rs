@@ -121,7 +121,10 @@ async fn real_postgres_and_redis_cancel_busy_turns() {
     let (postgres, redis) = (test_servers::Postgres::shared(), test_servers::Redis::start());
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
-    let queue = RedisQueue::connect(&redis.url(), Duration::from_secs(30), "fast").await.unwrap();
-    let notifications = Arc::new(RedisNotifications::connect(&redis.url()).await.unwrap());
+    let queue = RedisQueue::connect(&queue::Prefix::default(), &redis.url(), Duration::from_secs(30), "fast")
+        .await
+        .unwrap();
+    let notifications =
+        Arc::new(RedisNotifications::connect(&queue::Prefix::default(), &redis.url()).await.unwrap());
     assert_every_busy_turn_is_cancelled(Backends { store, queue: Arc::new(queue), notifications }).await;
 }

@@ -182,6 +182,36 @@ async fn a_file_is_kept_for_its_retention_period() {
 }
 
 #[tokio::test]
+async fn a_form_has_no_other_fields() {
+    let test = BatchTest::idle(|_| ()).await;
+    let json = form_with(
+        &[("purpose", "batch"), ("expires_after", r#"{"anchor":"created_at","seconds":3600}"#)],
+        b"x",
+    );
+    let made = test.api.send(json).await.json();
+    assert_eq!(made["expires_at"].as_i64().unwrap() - made["created_at"].as_i64().unwrap(), 3600, "{made}");
+    let fields = [
+        (("expires_after", r#"["created_at",3600]"#), "expires_after: it must be an object, but is an array"),
+        (
+            ("expires_after", r#"{"anchor":"created_at","seconds":1}"#),
+            "expires_after.seconds: 1 is not between",
+        ),
+        (("expires_after", "soon"), "the body: expected value"),
+        (("expire_after", "3600"), "expire_after: the form has no such field"),
+        (("file", "second"), "file: the form has a second file"),
+    ];
+    for (field, message) in fields {
+        let refused = test.api.send(form_with(&[("purpose", "batch"), field], b"x")).await;
+        let detail = refused
+            .openai_error(400, if message.contains("expected value") { "malformed" } else { "invalid" });
+        assert!(detail.contains(message), "{field:?}: {detail}");
+    }
+    let both = [("purpose", "batch"), ("expires_after", "{}"), ("expires_after[anchor]", "created_at")];
+    let twice = test.api.send(form_with(&both, b"x")).await.openai_error(400, "invalid");
+    assert!(twice.contains("it is sent twice"), "{twice}");
+}
+
+#[tokio::test]
 async fn files_and_batches_of_another_tenant_do_not_exist() {
     let test = BatchTest::idle(|config| {
         config.keys = key_ring(&["operator-key"], &[("acme", &["acme-key"]), ("bell", &["bell-key"])]);

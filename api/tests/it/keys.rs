@@ -263,3 +263,68 @@ async fn without_the_scope_answer_no_message_answers_a_question() {
 fn kind(event: Event) -> Option<TurnKind> {
     if let Event::TurnStarted(started) = event { Some(started.kind) } else { None }
 }
+
+/// Many clients may share an address behind a proxy, and none of their keys was used in this process before.
+#[tokio::test]
+async fn a_valid_key_is_not_slowed_down_by_wrong_ones_of_its_address() {
+    let api = api_with_keys().await;
+    let made = create(&api, Some("acme"), json!({"scopes": ["read"]})).await;
+    let status = async |key: &str| {
+        let request = Request::get("/v1/turns").header(header::AUTHORIZATION, format!("Bearer {key}"));
+        let mut request = request.body(Body::empty()).unwrap();
+        let peer = std::net::SocketAddr::from(([192, 0, 2, 1], 4711));
+        request.extensions_mut().insert(axum::extract::ConnectInfo(peer));
+        api.send(request).await.status.as_u16()
+    };
+    let unknown = format!("tf_{}_{}", "0".repeat(16), "0".repeat(64));
+    let wrong_secret = format!("{}_{}", id_of(&made), "0".repeat(64));
+    for _ in 0..10 {
+        assert_eq!((status(&unknown).await, status(&wrong_secret).await), (401, 401));
+    }
+    assert_eq!((status(&unknown).await, status(&wrong_secret).await), (429, 429));
+    assert_eq!(status(secret(&made)).await, 200);
+}
+
+#[tokio::test]
+async fn what_is_in_progress_ends_with_its_key() {
+    let api = api_with_keys().await;
+    let new = json!({"strategy": "probe", "input": "wait 60"});
+    let turn = ask(&api, Some("acme-key"), "POST", "/v1/turns", &new).await.json();
+    let key = async |body: Value| create(&api, Some("acme"), body).await;
+    let revoked = key(json!({"scopes": ["read", "submit"]})).await;
+    let expiring = key(json!({"scopes": ["read", "submit"], "expires_in_seconds": 3})).await;
+    let path = format!("/v1/turns/{}?wait=50", id_of(&turn));
+    let events = format!("/v1/threads/{}/events", thread_of(&turn));
+    let poll = async |key: &Value| ask(&api, Some(secret(key)), "GET", &path, &Value::Null).await.status;
+    let follow = async |key: &Value| {
+        let bearer = format!("Bearer {}", secret(key));
+        let headers = [("accept", "text/event-stream"), ("authorization", &*bearer)];
+        api.stream(&events, &headers).await.rest().await
+    };
+    let chat = async |key: &Value| {
+        let body = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "wait 60"}], "stream": true});
+        ask(&api, Some(secret(key)), "POST", "/v1/chat/completions", &body).await
+    };
+    let revoke = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let path = format!("/v1/keys/{}", id_of(&revoked));
+        ask(&api, Some("operator-key"), "DELETE", &path, &Value::Null).await
+    };
+    let all = async {
+        tokio::join!(
+            poll(&revoked),
+            poll(&expiring),
+            follow(&revoked),
+            follow(&expiring),
+            chat(&revoked),
+            revoke
+        )
+    };
+    let (first, second, third, fourth, chat, _) = tokio::time::timeout(PATIENCE, all).await.expect("all end");
+    assert_eq!((first, second), (StatusCode::UNAUTHORIZED, StatusCode::UNAUTHORIZED));
+    for frames in [third, fourth] {
+        let last = frames.last().unwrap();
+        assert!(format!("{last:?}").contains("unauthorized"), "{frames:?}");
+    }
+    assert!(chat.text().contains("invalid_api_key") && chat.text().ends_with("data: [DONE]\n\n"), "{chat:?}");
+}

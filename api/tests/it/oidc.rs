@@ -179,6 +179,28 @@ async fn a_token_acts_for_its_tenant_with_its_scopes() {
     assert_eq!(issuer.fetched(), 1);
 }
 
+/// Otherwise a token that ends in seconds could make a key that never ends.
+#[tokio::test]
+async fn a_key_ends_no_later_than_the_token_that_creates_it() {
+    let (issuer, es) = (Issuer::default(), Signer::es256("es"));
+    issuer.publish(&[&es]);
+    let api = api(issuer.serve().await).await;
+    let exp = clock::now() / 1_000_000 + 30;
+    let token = es.token(&with(json!({"exp": exp, "scope": "admin read"})));
+    let end = clock::rfc3339(exp * 1_000_000);
+    let caller = ask(&api, Some(&token), "GET", "/v1/caller", &Value::Null).await.json();
+    assert_eq!(caller["expires_at"], json!(end), "{caller}");
+    for lifetime in [json!({}), json!({"expires_in_seconds": 3600})] {
+        let mut new = json!({"scopes": ["read"]});
+        new.as_object_mut().unwrap().extend(lifetime.as_object().unwrap().clone());
+        let made = ask(&api, Some(&token), "POST", "/v1/keys", &new).await.json();
+        assert_eq!(made["expires_at"], json!(end), "{made}");
+        let rotate = format!("/v1/keys/{}/rotate", made["id"].as_str().unwrap());
+        let rotated = ask(&api, Some(&token), "POST", &rotate, &json!({})).await.json();
+        assert!(rotated["expires_at"].as_str().unwrap() <= &*end, "{rotated}");
+    }
+}
+
 #[tokio::test]
 async fn a_token_that_is_not_valid_is_refused() {
     let (issuer, es, ed) = (Issuer::default(), Signer::es256("es"), Signer::eddsa("ed"));

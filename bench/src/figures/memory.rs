@@ -50,7 +50,9 @@ impl Figure for Memory {
         servers.postgres.query(&format!("ALTER DATABASE {name} SET synchronous_commit = off"));
         servers.redis.flush_all();
         let store = engine::migrated(&url).await?;
-        let queue = Arc::new(RedisQueue::connect(&servers.redis.url(), LEASE, "bench").await?);
+        let queue = Arc::new(
+            RedisQueue::connect(&queue::Prefix::default(), &servers.redis.url(), LEASE, "bench").await?,
+        );
         let parts =
             Backends { store, queue: queue.clone(), notifications: Arc::new(MemoryNotifications::new()) };
         bench.round()?;
@@ -127,8 +129,8 @@ impl Drop for Other {
 
 /// The worker of that process: fills its slots and finishes no job.
 pub(crate) async fn wait_for_ever(store: &str, queue: &str) -> Result<()> {
-    let notifications = Arc::new(RedisNotifications::connect(queue).await?);
-    let queue = Arc::new(RedisQueue::connect(queue, LEASE, "other").await?);
+    let notifications = Arc::new(RedisNotifications::connect(&queue::Prefix::default(), queue).await?);
+    let queue = Arc::new(RedisQueue::connect(&queue::Prefix::default(), queue, LEASE, "other").await?);
     let parts = Backends { store: store::Store::connect(store).await?, queue, notifications };
     let limits = WorkerConfig {
         slots: SLOTS,

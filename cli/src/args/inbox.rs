@@ -22,7 +22,7 @@ pub(crate) enum Inbox {
     },
     /// Show the question of a thread and the possible answers
     Show {
-        /// Thread; `last` is the most recent one
+        /// Thread; `last` is the one with the newest open question
         thread: String,
     },
     /// Answer the question of a thread
@@ -33,7 +33,7 @@ pub(crate) enum Inbox {
 #[derive(clap::Args)]
 #[command(group = ArgGroup::new("how").required(true))]
 pub(crate) struct Answer {
-    /// Thread; `last` is the most recent one
+    /// Thread; `last` is the one with the newest open question
     pub(crate) thread: String,
     /// Answer as text; if the question has options, the text or the number of one; - reads stdin
     #[arg(group = "how")]

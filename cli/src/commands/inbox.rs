@@ -40,7 +40,7 @@ pub(crate) async fn run(ctx: Context, command: Inbox) -> anyhow::Result<Exit> {
             list(&ctx, &items)?;
             if watch { list_changes(&ctx, &client, &path, items).await } else { Ok(Exit::Ok) }
         }
-        Inbox::Show { thread } => show(&ctx, &client, &named(&client, &thread).await?).await,
+        Inbox::Show { thread } => show(&ctx, &client, &asking(&client, &thread).await?).await,
         Inbox::Answer(args) => answer(&ctx, &client, args).await,
     }
 }
@@ -59,6 +59,19 @@ async fn list_changes(
             items = now;
             output::note("");
             list(ctx, &items)?;
+        }
+    }
+}
+
+/// Finds the thread of a question: `last` is that of the newest open question.
+async fn asking(client: &Client, thread: &str) -> anyhow::Result<String> {
+    if thread != "last" {
+        return named(client, thread).await;
+    }
+    match page(client, "/v1/inbox?limit=1").await?.first() {
+        Some(item) => Ok(item.thread_id.to_string()),
+        None => {
+            Err(CliError::with_exit(Exit::NotFound, "there is no open question\nhint: turnfold inbox ls"))
         }
     }
 }
@@ -164,7 +177,7 @@ async fn answer(ctx: &Context, client: &Client, args: Answer) -> anyhow::Result<
             return Err(CliError::with_exit(Exit::Usage, message));
         }
     };
-    let thread = named(client, &thread).await?;
+    let thread = asking(client, &thread).await?;
     let request = client.request(Method::POST, &path(&["inbox", &thread])?).json(&body);
     let answered: Turn = client.fetch(with_idempotency_key(request, idempotency_key)?).await?;
     if wait && !ignore {

@@ -130,7 +130,7 @@ impl Dev {
         let parts = connect_parts(settings, &store, Alone::Yes).await?;
         let config = engine::api_config(settings, origins, parts.clone(), strategies.clone())?;
         let world = Arc::new(engine::world(settings, &parts.store)?);
-        let bounds = engine::wait_for_servers(|| engine::bounds(settings)).await?;
+        let bounds = engine::wait_for_servers(|| engine::bounds(settings, &parts.store)).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
         let reports = report_servers(settings, &world);
         Ok(Self { listener, config, worker, world, claim, export, reports })
@@ -179,6 +179,7 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let listener = engine::listen(&ctx.settings).await?;
     let store = engine::wait_for_servers(|| ctx.store()).await?;
     let (store, export) = LiveExport::start(&ctx.settings, store)?;
+    let claim = Claim::of(&ctx.settings, SECOND_ENGINE_HINT)?;
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
     let config = engine::api_config(&ctx.settings, &ctx.origins, parts, ctx.strategies.clone())?;
     let address = listener.local_addr()?;
@@ -193,6 +194,7 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     api::serve(listener, config, stop).await;
     finish(export).await;
     signals.abort();
+    drop(claim);
     Ok(Exit::Ok)
 }
 
@@ -204,11 +206,12 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     };
     let store = engine::wait_for_servers(|| ctx.store()).await?;
     let (store, export) = LiveExport::start(&ctx.settings, store)?;
+    let claim = Claim::of(&ctx.settings, SECOND_ENGINE_HINT)?;
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
     let served = metrics
         .map(|listener| AbortOnDropHandle::new(tokio::spawn(serve_metrics(listener, parts.store.clone()))));
     let world = Arc::new(engine::world(&ctx.settings, &parts.store)?);
-    let bounds = engine::wait_for_servers(|| engine::bounds(&ctx.settings)).await?;
+    let bounds = engine::wait_for_servers(|| engine::bounds(&ctx.settings, &parts.store)).await?;
     let worker = engine::worker(&ctx.settings, parts, ctx.strategies, world.clone(), bounds);
     let stop = Shutdown::default();
     let signals = tokio::spawn(handle_signals(stop.clone(), CancellationToken::new()));
@@ -219,6 +222,7 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     finish(export).await;
     drop(served);
     world.close().await;
+    drop(claim);
     Ok(Exit::Ok)
 }
 

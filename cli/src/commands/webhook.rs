@@ -33,6 +33,9 @@ pub(crate) async fn run(ctx: Context, command: Webhook) -> anyhow::Result<Exit> 
             let types = (!types.is_empty()).then_some(types);
             let webhook: api_types::Webhook =
                 client.post("/v1/webhooks", &NewWebhook { url: at, types }).await?;
+            if let Some(warning) = &webhook.warning {
+                output::note(&format!("warning: {warning}"));
+            }
             output::one(ctx.format, &webhook, || {
                 format!(
                     "added webhook {} for {}\nsecret, not shown again: {}",

@@ -38,6 +38,11 @@ impl Origins {
         self.of_key(if is_set { &named } else { key })
     }
 
+    /// Reports whether the value at `key` is that of the defaults.
+    pub(crate) fn is_default(&self, key: &str) -> bool {
+        self.of_either(key, "_file") == DEFAULT
+    }
+
     /// The origin of the value at `key`, or of the values below it. Defaults are omitted if another origin exists.
     pub fn of_key(&self, key: &str) -> String {
         let below = |text: &str| {

@@ -134,6 +134,8 @@ pub struct RetentionSettings {
 pub struct QueueSettings {
     /// `memory:`, `redis://…`, `redis+sentinel://…`, or a reference to a URL of this form.
     pub url: Address,
+    /// Prefix of all keys and channels in Redis. Empty: the identity of the store.
+    pub prefix: String,
     /// Seconds until the jobs of a silent worker are given to another worker.
     #[schemars(range(min = 1))]
     pub lease_seconds: u64,

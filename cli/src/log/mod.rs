@@ -23,7 +23,7 @@ use crate::{
 /// Sends log messages to stderr. Commands other than servers log only warnings, and report the state of MCP servers in
 /// their own output.
 pub(crate) fn start(settings: &LogSettings, serves: bool) -> anyhow::Result<()> {
-    let filter = if serves { &settings.filter } else { "warn,rmcp=off" };
+    let filter = if serves { &settings.filter } else { "warn,rmcp=off,redis=error" };
     let filter = EnvFilter::try_new(filter)
         .map_err(|err| CliError::with_exit(Exit::Usage, format!("log.filter is invalid: {err}")))?;
     let format = match settings.format {

@@ -96,6 +96,11 @@ fn invalid_arguments_are_refused_before_anything_is_sent() {
     refused(&["submit", "good.jsonl", "--quote", "--yes"], 4, &["cannot reach the API"]);
     refused(&["submit", "good.jsonl", "--yes"], 2, &["--quote"]);
     refused(&["run", "good.jsonl"], 2, &["--out"]);
+    for out in ["x.csv.gz", "x.TSV", "x.xlsx"] {
+        let extension = out.rsplit('.').next().unwrap().to_lowercase();
+        let named = format!("no file is written as .{extension}");
+        refused(&["run", "good.jsonl", "--out", out], 2, &[&named, "hint: name it .jsonl, .csv or .parquet"]);
+    }
     refused(&["run", "good.jsonl", "--out", "."], 2, &["is a folder"]);
     refused(&["run", "good.jsonl", "--out", "nowhere/o.jsonl"], 2, &["the folder nowhere does not exist"]);
     refused(&["run", "good.jsonl", "--out", "o.jsonl/"], 2, &["cannot be written"]);

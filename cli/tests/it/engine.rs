@@ -93,7 +93,7 @@ impl Engine {
         let folder = tempfile::tempdir().unwrap();
         let listen = format!("127.0.0.1:{}", free_port());
         let base = format!(
-            "[store]\nurl = {}\n[queue]\nurl = {}\nlease_seconds = 2\nsweep_seconds = 1\n[api]\nlisten = {}\n",
+            "[store]\nurl = {}\n[queue]\nurl = {}\nprefix = 'turnfold'\nlease_seconds = 2\nsweep_seconds = 1\n[api]\nlisten = {}\n",
             json!(store),
             json!(redis.url()),
             json!(listen)

@@ -220,8 +220,12 @@ async fn worker_of_the_deployment() {
     let lease = Duration::from_secs(2);
     let parts = Backends {
         store: Store::connect(&url("store")).await.unwrap(),
-        queue: Arc::new(RedisQueue::connect(&url("queue"), lease, "worker").await.unwrap()),
-        notifications: Arc::new(RedisNotifications::connect(&url("queue")).await.unwrap()),
+        queue: Arc::new(
+            RedisQueue::connect(&queue::Prefix::default(), &url("queue"), lease, "worker").await.unwrap(),
+        ),
+        notifications: Arc::new(
+            RedisNotifications::connect(&queue::Prefix::default(), &url("queue")).await.unwrap(),
+        ),
     };
     let steps = StepRunner {
         parts,

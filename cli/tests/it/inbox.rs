@@ -32,6 +32,7 @@ fn a_question_is_listed_shown_and_answered() {
         empty = run(&["inbox", "list"]);
     }
     assert_eq!((empty.0, empty.1.trim()), (0, "no open questions"), "{empty:?}");
+    assert_eq!(run(&["inbox", "answer", "last", "x"]).0, 7, "no question is open");
 
     let mut watch = turnfold(folder.path());
     let watch = watch.args(["--url", &url, "inbox", "list", "--watch", "--kind", "choice", "-o", "jsonl"]);
@@ -54,6 +55,10 @@ fn a_question_is_listed_shown_and_answered() {
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["thread_id"]), (1, &open.clone().into()));
     assert_eq!(run(&["inbox", "list", "--kind", "riddle"]).0, 2);
+
+    run(&["turn", "send", "-g", "probe", "echo newer", "--wait"]);
+    let last = run(&["inbox", "show", "last"]);
+    assert!(last.1.contains("Which colour?"), "the newest question, not the newest thread: {last:?}");
 
     let shown = run(&["inbox", "show", &choice]);
     assert_eq!(shown.0, 0, "showing does not wait: {shown:?}");

@@ -97,6 +97,13 @@ fn one_engine_at_a_time_works_on_a_file() {
         let quoted = at(&["batch", "quote", "lines.jsonl", "--local"], file);
         assert!(quoted.0 == 0 && quoted.1.contains("3 lines to run"), "{quoted:?}");
     }
+    // Through a hard link, SQLite would keep another write-ahead log.
+    fs::hard_link(folder.join("a b/t.db"), folder.join("hard.db")).unwrap();
+    for args in [&local[..], &["dev", "--listen", "127.0.0.1:0"], &["thread", "list"]] {
+        let output = at(args, "sqlite:hard.db");
+        assert!(output.0 == 9 && output.2.contains("has 2 names (hard links)"), "{args:?}: {output:?}");
+    }
+    fs::remove_file(folder.join("hard.db")).unwrap();
     let on_server = run(folder, &["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--url", &url]);
     assert_eq!(on_server.0, 0, "{on_server:?}");
     let (_other, _) = dev(folder, "sqlite:other.db");

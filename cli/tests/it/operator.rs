@@ -153,6 +153,29 @@ fn doctor(folder: &Path, config: &[String]) -> (i32, BTreeMap<String, Value>) {
     (output.status.code().unwrap(), by_check.collect())
 }
 
+/// A fresh installation without a model is in order. A key that was configured and is missing is not.
+#[test]
+fn doctor_is_green_without_a_key_that_nobody_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(turnfold(folder.path()).args(["migrate"]).output().unwrap().status.code(), Some(0));
+    let doctor = |config: &[&str]| {
+        let mut command = turnfold(folder.path());
+        let output = command.arg("doctor").args(config).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (exit, found) = doctor(&[]);
+    assert!(
+        exit == Some(0) && !found.contains("FAIL") && !found.contains("OPENAI_API_KEY; hint: set it"),
+        "{found}"
+    );
+    assert!(
+        found.contains("ok    provider openai: not configured") && found.contains("OPENAI_API_KEY"),
+        "{found}"
+    );
+    let (exit, found) = doctor(&["--set", "providers.openai.api_key=env:MY_KEY"]);
+    assert!(exit == Some(1) && found.contains("MY_KEY"), "{found}");
+}
+
 #[test]
 fn doctor_names_what_is_wrong_and_what_to_do() {
     let folder = tempfile::tempdir().unwrap();

@@ -30,8 +30,14 @@ async fn command(engine: &Engine, args: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_engine_a_turn_that_kills_three_workers_fails_and_all_others_complete() {
     let engine = Engine::start("[worker]\nslots = 64\n").await;
-    let observer =
-        RedisQueue::connect(&engine.redis.url(), Duration::from_secs(2), "observer").await.unwrap();
+    let observer = RedisQueue::connect(
+        &queue::Prefix::default(),
+        &engine.redis.url(),
+        Duration::from_secs(2),
+        "observer",
+    )
+    .await
+    .unwrap();
     let submit =
         async |input: &str| engine.post("/v1/turns", &json!({"strategy": "probe", "input": input})).await;
     let poison = submit(POISON).await;

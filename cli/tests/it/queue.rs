@@ -23,7 +23,7 @@ pub(crate) struct Dev {
 impl Dev {
     pub(crate) fn start(redis: &Redis, config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let queue = format!("[queue]\nurl = '{}'\nsweep_seconds = 1\n", redis.url());
+        let queue = format!("[queue]\nurl = '{}'\nsweep_seconds = 1\nprefix = 'test'\n", redis.url());
         fs::write(folder.path().join("turnfold.toml"), queue + config).unwrap();
         let listen = format!("127.0.0.1:{}", free_port());
         let mut command = turnfold(folder.path());
@@ -109,7 +109,7 @@ fn paused_work_waits_until_it_is_resumed() {
 
     let began = Instant::now();
     let turn = dev.send("probe", "echo end");
-    while redis.ask("ZCARD turnfold:{jobs}:v1:delayed") != "1" {
+    while redis.ask("ZCARD turnfold:{test:jobs}:v1:delayed") != "1" {
         assert!(began.elapsed() < TIMEOUT, "it is not held");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -141,7 +141,7 @@ fn a_request_over_the_rate_limit_waits() {
     let other = dev.send("probe", "echo end");
     dev.until(&other, "completed");
     assert_eq!(dev.status(&second), "running", "it waits, and has not failed");
-    assert_eq!(redis.ask("ZCARD turnfold:{limits}:v1:minute:server:commands"), "1");
+    assert_eq!(redis.ask("ZCARD turnfold:{test:limits}:v1:minute:server:commands"), "1");
     redis.flush_all();
     dev.until(&second, "completed");
 }

@@ -16,5 +16,5 @@ pub use self::{
     memory::MemoryNotifications,
     notification::{ALL_APIS, ALL_WORKERS, Delta, MAX_LAG, Notification, Notifications},
     redis::RedisNotifications,
-    subscriber::THREAD_CHANNEL,
+    subscriber::Channels,
 };

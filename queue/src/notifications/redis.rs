@@ -2,8 +2,8 @@
 //!
 //! | channel | messages, in JSON |
 //! |---|---|
-//! | `turnfold:v1:appended` | the logs that grew, with the seq of their next event, and whether a turn is over: `[["<thread>", <seq>, <bool>], …]` |
-//! | [`THREAD_CHANNEL`] followed by a thread's id | every other [`Notification`] of the thread |
+//! | `turnfold:PREFIX:v1:appended` | the logs that grew, with the seq of their next event, and whether a turn is over: `[["<thread>", <seq>, <bool>], …]` |
+//! | `turnfold:PREFIX:v1:thread:ID` | every other [`Notification`] of the thread |
 //!
 //! Redis stores none of it.
 //!
@@ -33,11 +33,11 @@ use uuid::Uuid;
 use super::{
     notification::{Notification, Notifications},
     registry::Registry,
-    subscriber::{self, APPENDED_CHANNEL, THREAD_CHANNEL},
+    subscriber::{self, Channels},
 };
 use crate::{
     error::QueueError,
-    redis::{connection::Connection, server::RedisServer},
+    redis::{Prefix, connection::Connection, server::RedisServer},
 };
 
 /// Notifications that can wait to be sent; further ones are dropped.
@@ -62,14 +62,16 @@ impl RedisNotifications {
     /// # Errors
     ///
     /// [`QueueError::Address`], [`QueueError::Unavailable`] or [`QueueError::Refused`].
-    pub async fn connect(url: &str) -> Result<Self, QueueError> {
+    pub async fn connect(prefix: &Prefix, url: &str) -> Result<Self, QueueError> {
         let server = RedisServer::parse(url)?;
         // A cluster forwards messages to all its nodes, so any node will do.
         let connection = server.connect_single().await?;
         let registry = Arc::new(Registry::default());
+        let channels = Arc::new(Channels::new(prefix));
         let (outgoing, queued) = mpsc::channel(SEND_BUFFER);
-        let publisher = tokio::spawn(publish_batches(server.clone(), connection, queued));
-        let subscriber = tokio::spawn(subscriber::run(server, Arc::clone(&registry)));
+        let publisher =
+            tokio::spawn(publish_batches(server.clone(), connection, Arc::clone(&channels), queued));
+        let subscriber = tokio::spawn(subscriber::run(server, channels, Arc::clone(&registry)));
         Ok(Self { outgoing, registry, tasks: [publisher, subscriber] })
     }
 }
@@ -106,6 +108,7 @@ impl Notifications for RedisNotifications {
 async fn publish_batches(
     server: RedisServer,
     connection: Connection,
+    channels: Arc<Channels>,
     mut queued: mpsc::Receiver<(Uuid, Notification)>,
 ) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
@@ -126,15 +129,15 @@ async fn publish_batches(
                 | Notification::Delta(_) => {
                     // Keeps the order of one thread's notifications.
                     if appended.iter().any(|(other, ..)| *other == thread) {
-                        publish(APPENDED_CHANNEL, serde_json::to_string(&appended));
+                        publish(&channels.appended, serde_json::to_string(&appended));
                         appended.clear();
                     }
-                    publish(&format!("{THREAD_CHANNEL}{thread}"), serde_json::to_string(&notification));
+                    publish(&channels.of_thread(thread), serde_json::to_string(&notification));
                 }
             }
         }
         if !appended.is_empty() {
-            publish(APPENDED_CHANNEL, serde_json::to_string(&appended));
+            publish(&channels.appended, serde_json::to_string(&appended));
         }
         if let Err(error) = connection.query_pipeline(&commands).await {
             debug!(error = server.redact(&error), "cannot publish notifications; dropping them");

@@ -18,13 +18,34 @@ use super::{
     notification::{ALL_WORKERS, Notification},
     registry::Registry,
 };
-use crate::redis::server::{RESPONSE_TIMEOUT, RedisServer};
+use crate::redis::{
+    Prefix,
+    server::{RESPONSE_TIMEOUT, RedisServer},
+};
 
-/// Prefix of a thread's channel; the thread's id follows.
-pub const THREAD_CHANNEL: &str = "turnfold:v1:thread:";
+/// The channels of one deployment.
+pub struct Channels {
+    /// Channel on which all log growth is published.
+    pub appended: String,
+    /// Prefix of a thread's channel; the thread's id follows.
+    thread: String,
+}
 
-/// Channel on which all log growth is published.
-pub(super) const APPENDED_CHANNEL: &str = "turnfold:v1:appended";
+impl Channels {
+    /// The channels with this prefix.
+    pub fn new(prefix: &Prefix) -> Self {
+        Self { appended: prefix.channel("appended"), thread: prefix.channel("thread:") }
+    }
+
+    /// Returns the channel of one thread.
+    pub fn of_thread(&self, thread: Uuid) -> String {
+        format!("{}{thread}", self.thread)
+    }
+
+    fn of_threads(&self, threads: &[Uuid]) -> Vec<String> {
+        threads.iter().map(|thread| self.of_thread(*thread)).collect()
+    }
+}
 
 /// Interval between pings of an idle connection.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
@@ -34,7 +55,7 @@ const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(50);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(2);
 
 /// Receives notifications and delivers them to the registry, until the task is aborted.
-pub(super) async fn run(server: RedisServer, registry: Arc<Registry>) {
+pub(super) async fn run(server: RedisServer, channels: Arc<Channels>, registry: Arc<Registry>) {
     let mut delay = MIN_RECONNECT_DELAY;
     loop {
         // A process that only publishes needs no connection.
@@ -45,7 +66,7 @@ pub(super) async fn run(server: RedisServer, registry: Arc<Registry>) {
             Ok(connection) => {
                 delay = MIN_RECONNECT_DELAY;
                 let (sink, stream) = connection.split();
-                serve(&registry, sink, stream).await
+                serve(&registry, &channels, sink, stream).await
             }
             Err(error) => error,
         };
@@ -57,17 +78,22 @@ pub(super) async fn run(server: RedisServer, registry: Arc<Registry>) {
 }
 
 /// Serves one connection until it breaks; returns the error.
-async fn serve(registry: &Registry, mut sink: PubSubSink, mut stream: PubSubStream) -> RedisError {
+async fn serve(
+    registry: &Registry,
+    channels: &Channels,
+    mut sink: PubSubSink,
+    mut stream: PubSubStream,
+) -> RedisError {
     let mut subscribed = BTreeSet::new();
     let mut ping = interval(PING_INTERVAL);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        if let Err(error) = update_subscriptions(registry, &mut sink, &mut subscribed).await {
+        if let Err(error) = update_subscriptions(registry, channels, &mut sink, &mut subscribed).await {
             return error;
         }
         tokio::select! {
             message = stream.next() => match message {
-                Some(message) => deliver(registry, &message),
+                Some(message) => deliver(registry, channels, &message),
                 None => return std::io::Error::from(std::io::ErrorKind::ConnectionReset).into(),
             },
             () = registry.changed.notified() => {}
@@ -80,10 +106,11 @@ async fn serve(registry: &Registry, mut sink: PubSubSink, mut stream: PubSubStre
     }
 }
 
-/// Subscribes to added threads and unsubscribes from removed ones. Subscribes to [`APPENDED_CHANNEL`] only while a real
+/// Subscribes to added threads and unsubscribes from removed ones. Subscribes to [`Channels::appended`] only while a real
 /// thread is followed, so that a worker, which follows [`ALL_WORKERS`] alone, is spared that traffic.
 async fn update_subscriptions(
     registry: &Registry,
+    channels: &Channels,
     sink: &mut PubSubSink,
     subscribed: &mut BTreeSet<Uuid>,
 ) -> RedisResult<()> {
@@ -93,18 +120,18 @@ async fn update_subscriptions(
     let had_threads = follows_threads(subscribed);
     let new: Vec<Uuid> = added.iter().copied().filter(|thread| subscribed.insert(*thread)).collect();
     if !new.is_empty() {
-        with_timeout(sink.subscribe(channels(&new))).await?;
+        with_timeout(sink.subscribe(channels.of_threads(&new))).await?;
     }
     if !had_threads && follows_threads(subscribed) {
-        with_timeout(sink.subscribe(APPENDED_CHANNEL)).await?;
+        with_timeout(sink.subscribe(&channels.appended)).await?;
     }
     registry.mark_connected(&added);
     let gone: Vec<Uuid> =
         removed.into_iter().map(|(thread, _)| thread).filter(|thread| subscribed.remove(thread)).collect();
     if !gone.is_empty() {
-        with_timeout(sink.unsubscribe(channels(&gone))).await?;
+        with_timeout(sink.unsubscribe(channels.of_threads(&gone))).await?;
         if !follows_threads(subscribed) {
-            with_timeout(sink.unsubscribe(APPENDED_CHANNEL)).await?;
+            with_timeout(sink.unsubscribe(&channels.appended)).await?;
         }
     }
     Ok(())
@@ -114,12 +141,8 @@ fn follows_threads(subscribed: &BTreeSet<Uuid>) -> bool {
     subscribed.iter().any(|thread| *thread != ALL_WORKERS)
 }
 
-fn channels(threads: &[Uuid]) -> Vec<String> {
-    threads.iter().map(|thread| format!("{THREAD_CHANNEL}{thread}")).collect()
-}
-
-fn deliver(registry: &Registry, message: &Msg) {
-    if message.get_channel_name() == APPENDED_CHANNEL {
+fn deliver(registry: &Registry, channels: &Channels, message: &Msg) {
+    if message.get_channel_name() == channels.appended {
         return match serde_json::from_slice::<Vec<(Uuid, u64, bool)>>(message.get_payload_bytes()) {
             Ok(appended) => {
                 let deliver = |(thread, seq, turn_over)| {
@@ -130,7 +153,7 @@ fn deliver(registry: &Registry, message: &Msg) {
             Err(error) => debug!(%error, "dropping an unreadable notification of appended logs"),
         };
     }
-    let thread = message.get_channel_name().strip_prefix(THREAD_CHANNEL).and_then(|id| id.parse().ok());
+    let thread = message.get_channel_name().strip_prefix(&*channels.thread).and_then(|id| id.parse().ok());
     let Some(thread) = thread else { return };
     match serde_json::from_slice::<Notification>(message.get_payload_bytes()) {
         Ok(notification) => registry.deliver(thread, notification),

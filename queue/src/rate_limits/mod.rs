@@ -49,5 +49,5 @@ pub use self::{
         Timing,
     },
     memory::MemoryRateLimiter,
-    redis::{PREFIX, RedisRateLimiter},
+    redis::RedisRateLimiter,
 };

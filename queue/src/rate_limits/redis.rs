@@ -17,7 +17,8 @@
 //! | sorted set `refusing` | Names of these subjects, by the time at which each is forgotten. Lives as long as the last one. |
 //! | string `permit:ID` | Day on which a permit was granted. Lives as long as the permit can be settled. Empty if its request is gone. |
 //!
-//! Every key begins with [`PREFIX`]. The version lets two generations of workers share a Redis; the hash tag `{limits}` keeps the
+//! Every key begins with `turnfold:{PREFIX:limits}:v1:`. The [`Prefix`] keeps deployments apart, and the version generations of
+//! workers; the hash tag keeps the
 //! keys on one node of a cluster, as scripts require. Every key expires. Usage without a limit is not counted.
 //!
 //! Nothing here is a source of truth. After `FLUSHALL`, or when Redis restarts empty, **all counts restart at zero**: the usage of the
@@ -47,14 +48,15 @@ use super::{
 };
 use crate::{
     error::QueueError,
-    redis::{connection::Connection, entry::millis, server::RedisServer},
+    redis::{Prefix, connection::Connection, entry::millis, server::RedisServer},
 };
 
-/// Prefix of every key.
-pub const PREFIX: &str = "turnfold:{limits}:v1:";
+/// Hash tag of every key, after the prefix of the deployment.
+const TAG: &str = "limits";
 
 /// Rate limits of many processes.
 pub struct RedisRateLimiter {
+    prefix: Prefix,
     server: RedisServer,
     connection: Connection,
     timing: Timing,
@@ -69,10 +71,24 @@ impl RedisRateLimiter {
     /// # Errors
     ///
     /// [`QueueError::Address`], [`QueueError::TooOld`], [`QueueError::Unavailable`] or [`QueueError::Refused`].
-    pub async fn connect(url: &str, timing: Timing) -> Result<Self, QueueError> {
+    pub async fn connect(prefix: &Prefix, url: &str, timing: Timing) -> Result<Self, QueueError> {
         let server = RedisServer::parse(url)?;
         let connection = server.connect().await?;
-        Ok(Self { server, connection, timing, answers: RecentAnswers::new(), refusing: Arc::default() })
+        Ok(Self {
+            prefix: prefix.clone(),
+            server,
+            connection,
+            timing,
+            answers: RecentAnswers::new(),
+            refusing: Arc::default(),
+        })
+    }
+
+    /// Prepares a script with the keys of a permit, and its id as the first argument.
+    fn prepare<'a>(&self, script: &'a LazyLock<Script>, permit: &Permit) -> ScriptInvocation<'a> {
+        let mut script = script.prepare_invoke();
+        script.key(keys(&self.prefix, permit)).arg(permit.id.to_string());
+        script
     }
 
     fn known_refusing(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -87,7 +103,7 @@ impl RedisRateLimiter {
 #[async_trait]
 impl RateLimiter for RedisRateLimiter {
     async fn take(&self, requester: &str, permit: Permit) -> Result<Reservation, QueueError> {
-        let mut script = prepare(&scripts::RESERVE, &permit);
+        let mut script = self.prepare(&scripts::RESERVE, &permit);
         script.arg(requester);
         let (permit_ttl, minute) = (permit.ttl, self.timing.minute);
         let pauses = [CONCURRENCY_PAUSE, CROWD_PAUSE, MAX_PAUSE, CROWD_GRACE];
@@ -114,7 +130,7 @@ impl RateLimiter for RedisRateLimiter {
                 let error = self.error("reserve a permit")(error);
                 // The permit of a turn is asked for again by the same id, which is granted if it was reserved.
                 if !permit.is_of_turn() {
-                    tokio::spawn(abandon(self.connection.clone(), permit));
+                    tokio::spawn(abandon(self.connection.clone(), keys(&self.prefix, &permit), permit));
                 }
                 return Err(error);
             }
@@ -143,13 +159,13 @@ impl RateLimiter for RedisRateLimiter {
     }
 
     async fn renew(&self, permit: &Permit) -> Result<(), QueueError> {
-        let mut script = prepare(&scripts::RENEW, permit);
+        let mut script = self.prepare(&scripts::RENEW, permit);
         script.arg(millis(permit.ttl)).arg(millis(SETTLE_GRACE));
         self.connection.run_script(&script).await.map_err(self.error("renew a permit"))
     }
 
     async fn settle(&self, permit: &Permit, usage: ActualUsage) -> Result<(), QueueError> {
-        let mut script = prepare(&scripts::SETTLE, permit);
+        let mut script = self.prepare(&scripts::SETTLE, permit);
         script.arg(settle_arguments(permit, usage, Duration::ZERO));
         self.connection.run_script(&script).await.map_err(self.error("settle a permit"))
     }
@@ -157,7 +173,7 @@ impl RateLimiter for RedisRateLimiter {
     async fn refused(&self, refusal: &Refusal) -> Result<Standing, QueueError> {
         let (subject, name) = (&refusal.subject, refusal.subject.key());
         let mut script = availability_scripts::REFUSED.prepare_invoke();
-        script.key(&refusing_keys(&name)).arg(&name).arg(millis(refusal.sent_ago));
+        script.key(&refusing_keys(&self.prefix, &name)).arg(&name).arg(millis(refusal.sent_ago));
         script.arg(refusal.retry_after.map_or(-1, |retry_after| encode(millis(retry_after))));
         script.arg(millis(refusal.first_pause)).arg(millis(refusal.max_pause));
         script.arg(self.answers.rate(subject)).arg(refusal.short_reason().to_string());
@@ -184,9 +200,10 @@ impl RateLimiter for RedisRateLimiter {
         if !self.known_refusing().contains(&name) {
             return;
         }
+        let keys = refusing_keys(&self.prefix, &name);
         tokio::spawn(async move {
             let mut script = availability_scripts::ANSWERED.prepare_invoke();
-            script.key(&refusing_keys(&name)).arg(millis(sent_ago));
+            script.key(&keys).arg(millis(sent_ago));
             match connection.run_script::<i64>(&script).await {
                 Ok(out_for) => {
                     if let Ok(ms) = u64::try_from(out_for) {
@@ -205,7 +222,7 @@ impl RateLimiter for RedisRateLimiter {
 
     async fn refresh(&self) -> Result<(), QueueError> {
         let mut script = availability_scripts::REFUSING.prepare_invoke();
-        script.key(format!("{PREFIX}refusing"));
+        script.key(self.prefix.key(TAG, "refusing"));
         let names: Result<BTreeSet<String>, RedisError> = self.connection.run_script(&script).await;
         *self.known_refusing() = names.map_err(self.error("read who refuses requests"))?;
         Ok(())
@@ -220,32 +237,26 @@ impl RateLimiter for RedisRateLimiter {
 type ReserveAnswer = (usize, u8, u64, i64, i64, String);
 
 /// The keys of the scripts of the availability.
-fn refusing_keys(name: &str) -> [String; 2] {
-    [format!("{PREFIX}refusing:{name}"), format!("{PREFIX}refusing")]
+fn refusing_keys(prefix: &Prefix, name: &str) -> [String; 2] {
+    [prefix.key(TAG, &format!("refusing:{name}")), prefix.key(TAG, "refusing")]
 }
 
 /// The key of a permit, followed by the keys of each of its demands.
-fn keys(permit: &Permit) -> Vec<String> {
+fn keys(prefix: &Prefix, permit: &Permit) -> Vec<String> {
+    let prefix = prefix.key(TAG, "");
     let of_demand = |demand: &Demand| -> [String; scripts::KEYS_PER_DEMAND] {
         let (name, tenant) = (demand.subject.key(), &demand.tenant);
-        let of_subject = |key: &str| format!("{PREFIX}{key}:{name}");
-        let of_tenant = |key: &str| format!("{PREFIX}{key}:{name}:{tenant}");
+        let of_subject = |key: &str| format!("{prefix}{key}:{name}");
+        let of_tenant = |key: &str| format!("{prefix}{key}:{name}:{tenant}");
         let [in_use, minute, tokens, day] = ["in_use", "minute", "tokens", "day"].map(of_subject);
         let ([waiting, since], [tenants, first]) =
             (["waiting", "since"].map(of_tenant), ["tenants", "first"].map(of_subject));
         let owner = demand.part.as_ref().map_or("", |part| part.owner.as_str());
-        let part = format!("{PREFIX}part:{name}:{owner}");
+        let part = format!("{prefix}part:{name}:{owner}");
         [in_use, minute, tokens, day, part, waiting, since, tenants, first, of_subject("refusing")]
     };
-    let permit_key = format!("{PREFIX}permit:{}", permit.id);
+    let permit_key = format!("{prefix}permit:{}", permit.id);
     std::iter::once(permit_key).chain(permit.demands.iter().flat_map(of_demand)).collect()
-}
-
-/// Prepares a script with the keys of a permit, and its id as the first argument.
-fn prepare<'a>(script: &'a LazyLock<Script>, permit: &Permit) -> ScriptInvocation<'a> {
-    let mut script = script.prepare_invoke();
-    script.key(keys(permit)).arg(permit.id.to_string());
-    script
 }
 
 /// The size of the part of the demand's tenant, if the money per day is divided.
@@ -268,8 +279,7 @@ fn settle_arguments(permit: &Permit, usage: ActualUsage, block_for: Duration) ->
 ///
 /// A stalled Redis runs queued commands after their answers are no longer awaited, so this must not need an answer first, as a
 /// script by hash would. Over another connection it may run before the reservation, which then finds the permit's key taken.
-async fn abandon(connection: Connection, permit: Permit) {
-    let keys = keys(&permit);
+async fn abandon(connection: Connection, keys: Vec<String>, permit: Permit) {
     let mut script = redis::cmd("EVAL");
     script.arg(scripts::SETTLE_SOURCE).arg(keys.len()).arg(keys).arg(permit.id.to_string());
     script.arg(settle_arguments(&permit, ActualUsage::NONE, SETTLE_GRACE));

@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use redis::{Script, ScriptInvocation};
 
+use super::prefix::Prefix;
+
 /// Name of the consumer group on every stream.
 pub const GROUP: &str = "workers";
 
@@ -28,17 +30,17 @@ pub struct Keys {
 
 impl Keys {
     /// The keys of a queue with a single partition.
-    pub fn single() -> Self {
-        Self::tagged("jobs")
+    pub fn single(prefix: &Prefix) -> Self {
+        Self::tagged(prefix, "jobs")
     }
 
     /// The keys of one of several partitions. Each has its own hash tag, so Redis Cluster spreads them over its nodes.
-    pub fn partition(number: usize) -> Self {
-        Self::tagged(&format!("jobs:{number}"))
+    pub fn partition(prefix: &Prefix, number: usize) -> Self {
+        Self::tagged(prefix, &format!("jobs:{number}"))
     }
 
-    fn tagged(tag: &str) -> Self {
-        let key = |name: &str| format!("turnfold:{{{tag}}}:v1:{name}");
+    fn tagged(prefix: &Prefix, tag: &str) -> Self {
+        let key = |name: &str| prefix.key(tag, name);
         Self {
             claimed: key("claimed"),
             delayed: key("delayed"),

@@ -11,8 +11,9 @@
 //! | sorted set `delayed` | Delayed threads, by due time in milliseconds of Redis' clock. A thread is in it at most once. |
 //! | hash `delayed_details` | Lane and block reason of each delayed thread: `PRIORITY:TENANT REASON`. |
 //!
-//! Every key begins with `turnfold:{jobs}:v1:`. The version lets two generations of workers share a Redis; the hash tag keeps
-//! the keys of a partition on one node of a cluster, as scripts require.
+//! Every key begins with `turnfold:{PREFIX:jobs}:v1:`. The [`Prefix`] keeps deployments apart, and `turnfold:{PREFIX:jobs}:v1:store`
+//! names the store that it belongs to. The version lets two generations of workers share a Redis; the hash tag keeps the keys of a
+//! partition on one node of a cluster, as scripts require.
 //!
 //! In a Redis Cluster there are [`PARTITIONS`] partitions with hash tags of their own, which the cluster spreads over its nodes.
 //! A thread's id determines its partition. Each partition has its own round robin of tenants. Whether a server belongs to a
@@ -68,6 +69,7 @@ pub(crate) mod entry;
 mod inspect;
 mod keys;
 mod partition;
+mod prefix;
 mod quarantine;
 mod queue;
 mod scripts;
@@ -77,6 +79,7 @@ mod server_info;
 
 pub use self::{
     keys::{GROUP, Keys},
+    prefix::Prefix,
     queue::{PARTITIONS, RedisQueue},
     server_info::{RedisInfo, redis_info},
 };

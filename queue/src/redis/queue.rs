@@ -12,6 +12,7 @@ use super::{
     claims::{PartitionClaims, collect_answers},
     keys::Keys,
     partition::Partition,
+    prefix::Prefix,
     quarantine::Quarantine,
     server::RedisServer,
 };
@@ -40,12 +41,17 @@ impl RedisQueue {
     /// # Errors
     ///
     /// [`QueueError::Address`], [`QueueError::TooOld`], [`QueueError::Unavailable`] or [`QueueError::Refused`].
-    pub async fn connect(url: &str, lease: Duration, consumer: &str) -> Result<Self, QueueError> {
+    pub async fn connect(
+        prefix: &Prefix,
+        url: &str,
+        lease: Duration,
+        consumer: &str,
+    ) -> Result<Self, QueueError> {
         let server = RedisServer::parse(url)?;
         let connection = server.connect().await?;
         let keys = match connection.is_cluster() {
-            true => (0..PARTITIONS).map(Keys::partition).collect(),
-            false => vec![Keys::single()],
+            true => (0..PARTITIONS).map(|number| Keys::partition(prefix, number)).collect(),
+            false => vec![Keys::single(prefix)],
         };
         let quarantine = Quarantine::default();
         let open = |keys| {

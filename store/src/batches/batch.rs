@@ -10,7 +10,6 @@ use sea_orm::{
 };
 use serde_json::Value;
 use shared::CallerId;
-use uuid::Uuid;
 
 use super::{
     BatchId, BatchStatus, Counts, FileId, ItemState, StopReason,
@@ -250,7 +249,7 @@ async fn make(tx: &Transaction, new: NewBatch) -> Result<Option<(Batch, bool)>, 
         }
     };
     if is_readable(tx, new.input_file).await? {
-        let id = Uuid::now_v7();
+        let id = clock::new_id();
         let row = batches::ActiveModel { id: Set(id), ..row(new, key.clone()) };
         let insert = batches::Entity::insert(row).on_conflict_do_nothing_on([Column::IdempotencyKey]);
         if let TryInsertResult::Inserted(1..) = insert.exec_without_returning(tx).await? {

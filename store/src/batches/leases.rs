@@ -10,7 +10,6 @@ use sea_orm::{
     QuerySelect as _, QueryTrait as _,
     sea_query::{Condition, Expr, Func, Query},
 };
-use uuid::Uuid;
 
 use super::{
     Batch, BatchId, BatchStatus, FileId, ItemState, StopReason,
@@ -23,7 +22,7 @@ use super::{
 };
 use crate::{
     Error, Store,
-    log::{Transaction, plain, signed, tables::turns},
+    log::{Transaction, error_fingerprint::error_fingerprint, plain, signed, tables::turns},
 };
 use shared::TurnStatus;
 
@@ -97,8 +96,8 @@ impl Store {
             BatchStatus::InProgress => row.in_progress_at = now,
             BatchStatus::Finalizing => {
                 row.finalizing_at = now;
-                row.output_file = Set(Some(Uuid::now_v7()));
-                row.error_file = Set(Some(Uuid::now_v7()));
+                row.output_file = Set(Some(clock::new_id()));
+                row.error_file = Set(Some(clock::new_id()));
             }
             BatchStatus::Completed => row.completed_at = now,
             BatchStatus::Failed => {
@@ -264,8 +263,20 @@ impl Rerun {
     /// Builds the condition for the items.
     fn lines(&self, batch: BatchId) -> Condition {
         let start = |text: Expr| -> Expr { Func::cust("SUBSTR").arg(text).arg(1).arg(CAUSE_CHARS).into() };
-        let has =
-            |cause: &String| start(Expr::col(items::Column::Message)).eq(start(Expr::val(plain(cause))));
+        let turn = Expr::col((turns::Entity, turns::Column::Id));
+        let has = |cause: &String| {
+            let of_turn = Query::select()
+                .expr(Expr::val(1))
+                .from(turns::Entity)
+                .and_where(turn.equals((items::Entity, items::Column::TurnId)))
+                .and_where(
+                    start(Expr::col((turns::Entity, turns::Column::Cause)))
+                        .eq(start(Expr::val(error_fingerprint(&plain(cause))))),
+                )
+                .take();
+            let message = Expr::col((items::Entity, items::Column::Message));
+            Condition::any().add(start(message).eq(start(Expr::val(plain(cause))))).add(Expr::exists(of_turn))
+        };
         Condition::all()
             .add(items::Column::BatchId.eq(batch))
             .add(items::Column::State.eq(self.state.as_str()))

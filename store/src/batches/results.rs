@@ -7,7 +7,7 @@ use sea_orm::{EntityTrait as _, FromQueryResult};
 use super::{BatchId, ItemState, PAGE_BYTES};
 use crate::{
     Error, Store, Turn,
-    log::{at_most, signed, statement, tables::turns, unsigned},
+    log::{at_most, looked_up, signed, statement, tables::turns, unsigned},
 };
 use shared::TurnStatus;
 
@@ -174,7 +174,8 @@ impl Store {
         rows.into_iter().map(|row| Ok((row.name, unsigned(row.count)?))).collect()
     }
 
-    /// Returns at most `limit` causes of items without an answer in a batch, the most frequent first. At most ten thousand items of
+    /// Returns at most `limit` causes of items without an answer in a batch, the most frequent first. Items of a turn have the cause
+    /// by which turns are grouped. At most ten thousand items of
     /// each state are counted, which bounds the time of a query.
     ///
     /// # Errors
@@ -189,19 +190,22 @@ impl Store {
             count: i64,
             example: Option<String>,
         }
+        let pool = &self.database.pool;
         let some = ["failed", "invalid", "expired", "partial", "declined"].map(|state| {
             format!(
-                "SELECT * FROM (SELECT state, code, message, custom_id FROM batch_items \
+                "SELECT * FROM (SELECT state, code, message, custom_id, turn_id FROM batch_items \
                  WHERE batch_id = $1 AND state = '{state}' AND code IS NOT NULL LIMIT $3) AS {state}"
             )
         });
         let sql = format!(
-            "SELECT state, code, MIN(message) AS message, COUNT(*) AS count, MIN(custom_id) AS example \
-             FROM ({}) AS ended GROUP BY state, code, SUBSTR(message, 1, {CAUSE_CHARS}) \
+            "SELECT state, code, MIN(message) AS message, COUNT(*) AS count, MIN(custom_id) AS example FROM (\
+             SELECT ended.state, ended.code, ended.custom_id, coalesce(turns.cause, ended.message) AS message \
+             FROM ({}) AS ended LEFT JOIN turns ON {}) AS caused \
+             GROUP BY state, code, SUBSTR(message, 1, {CAUSE_CHARS}) \
              ORDER BY COUNT(*) DESC, code, MIN(message) LIMIT $2",
-            some.join(" UNION ALL ")
+            some.join(" UNION ALL "),
+            looked_up(pool, "turns.id", "ended.turn_id")
         );
-        let pool = &self.database.pool;
         let values = [batch.into(), signed(at_most(limit)).into(), COUNTED.into()];
         let rows = Row::find_by_statement(statement(pool, &sql, values)).all(pool).await?;
         let cause = |Row { state, code, message, count, example }: Row| {

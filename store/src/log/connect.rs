@@ -24,6 +24,7 @@ use crate::{
         pool::Pool,
         postgres_address, read_only,
         server_watch::{Reading, ServerWatch},
+        sqlite_file::SqliteFile,
     },
 };
 
@@ -107,7 +108,7 @@ impl Store {
     pub async fn pending(&self) -> Result<Vec<String>, Error> {
         let pool = &self.database.pool;
         let survey = match pool {
-            Pool::Direct(pool) => migrations::survey(pool).await?,
+            Pool::Direct(pool) | Pool::File(pool, _) => migrations::survey(pool).await?,
             Pool::Pooled { .. } => {
                 let tx = pool.begin_named().await?;
                 let survey = migrations::survey(&tx).await?;
@@ -156,6 +157,8 @@ impl Store {
 
 async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, Error> {
     if tx.get_database_backend() == DbBackend::Postgres {
+        // Another process may migrate for a long time, and so may this one.
+        tx.execute_unprepared("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0").await?;
         tx.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")).await?;
     }
     Ok(migrations::migrate(tx).await?)
@@ -195,20 +198,23 @@ async fn postgres(url: &str, settings: ConnectionSettings) -> Result<Store, Erro
     Ok(Store::over(Database { writer: pool.clone(), pool, hot, connections, watch }))
 }
 
-/// Settings of every PostgreSQL connection: compiling a plan takes longer than any query here.
-const SETTINGS: &str = "SET jit = off";
+/// Settings of every PostgreSQL connection: compiling a plan takes longer than any query here. A statement that waits for the
+/// lock of another session, or takes too long, fails as [`Error::Unavailable`] instead of waiting for ever. The timeouts are
+/// longer than any statement takes: that of `store prune` in a large database, and that of a step.
+const SETTINGS: &str = "SET jit = off; SET lock_timeout = '10s'; SET statement_timeout = '10min'";
 
 /// Settings of the connections for worker steps, batch items and sweeps. Their few statements find every row through
 /// a matching index and need no new plans. Statistics must not influence them: those of a young table, or of one
 /// whose turns had all ended, make the planner read the whole table at every step, or all items of a batch for every
 /// page.
-const HOT_SETTINGS: &str = "SET jit = off; SET plan_cache_mode = force_generic_plan; SET enable_bitmapscan = off; \
+const HOT_SETTINGS: &str = "SET jit = off; SET lock_timeout = '10s'; SET statement_timeout = '30s'; SET plan_cache_mode = force_generic_plan; SET enable_bitmapscan = off; \
                             SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
                             SET enable_material = off";
 
 /// The same settings for one transaction through a pooler.
-const BEGIN: &str = "BEGIN; SET LOCAL jit = off";
-const BEGIN_HOT: &str = "BEGIN; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan; \
+const BEGIN: &str =
+    "BEGIN; SET LOCAL jit = off; SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '10min'";
+const BEGIN_HOT: &str = "BEGIN; SET LOCAL jit = off; SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '30s'; SET LOCAL plan_cache_mode = force_generic_plan; \
                          SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; \
                          SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
                          SET LOCAL enable_material = off";
@@ -252,7 +258,8 @@ fn create_private(file: &Path) {
 async fn sqlite(url: &str) -> Result<Store, Error> {
     let options = SqliteConnectOptions::from_str(url)
         .map_err(|error| Error::Address(format!("the `sqlite:` address is malformed: {error}")))?
-        .create_if_missing(true)
+        // A connection that is made later must not create a file in the place of one that was deleted.
+        .create_if_missing(is_in_memory(url))
         .journal_mode(SqliteJournalMode::Wal)
         // Appended events survive a power failure.
         .synchronous(SqliteSynchronous::Full)
@@ -295,11 +302,12 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
             outcome => break outcome.map_err(|error| connect_error(&place, &error))?,
         }
     };
+    let opened = SqliteFile::opened(&file).map_err(|error| Error::Address(format!("{place}: {error}")))?;
     let readers = pool.max_connections(SQLITE_READERS).acquire_timeout(TIMEOUT);
     // A write on a reading connection is rejected.
     let readers = readers.connect_lazy_with(options.pragma("query_only", "1"));
-    let [writer, pool] =
-        [writer, readers].map(|pool| Pool::Direct(SqlxSqliteConnector::from_sqlx_sqlite_pool(pool)));
+    let [writer, pool] = [writer, readers].map(SqlxSqliteConnector::from_sqlx_sqlite_pool);
+    let (writer, pool) = (Pool::File(writer, opened), Pool::Direct(pool));
     let hot = pool.clone();
     Ok(Store::over(Database { writer, hot, pool, connections: SQLITE_READERS, watch: None }))
 }

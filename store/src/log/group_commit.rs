@@ -109,7 +109,10 @@ async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Opt
 
 async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) -> Result<(), Error> {
     let outcome = match database.writer.sqlite() {
-        Some(pool) => sqlite::write(pool, steps).await,
+        Some(pool) => {
+            database.writer.check_file()?;
+            sqlite::write(pool, steps).await
+        }
         None => postgres::write(&database.hot, steps).await,
     };
     let [(_, step)] = steps else { return outcome };

@@ -22,6 +22,8 @@ use sea_orm::{
 use sea_query_sqlx::SqlxValues;
 use tokio::sync::Mutex;
 
+use super::sqlite_file::SqliteFile;
+
 /// SQL that deletes all named statements of a connection.
 const FORGET_STATEMENTS: &str = "DEALLOCATE ALL";
 
@@ -30,6 +32,8 @@ const FORGET_STATEMENTS: &str = "DEALLOCATE ALL";
 pub(crate) enum Pool {
     /// Connections to the database itself. Each prepares a statement once.
     Direct(DatabaseConnection),
+    /// The connection that writes to a SQLite file.
+    File(DatabaseConnection, SqliteFile),
     /// Connections to a pooler in transaction mode.
     Pooled {
         /// Pool of these connections.
@@ -46,8 +50,23 @@ impl Pool {
             Self::Direct(pool) if pool.get_database_backend() == DbBackend::Sqlite => {
                 Some(pool.get_sqlite_connection_pool())
             }
+            Self::File(pool, _) => Some(pool.get_sqlite_connection_pool()),
             Self::Direct(_) | Self::Pooled { .. } => None,
         }
+    }
+
+    /// Returns the file if this pool writes to one.
+    pub(crate) fn file(&self) -> Option<&SqliteFile> {
+        match self {
+            Self::File(_, file) => Some(file),
+            Self::Direct(_) | Self::Pooled { .. } => None,
+        }
+    }
+
+    /// Refuses to write to a file that was deleted or replaced. Takes about a microsecond.
+    pub(crate) fn check_file(&self) -> Result<(), DbErr> {
+        let checked = self.file().map_or(Ok(()), SqliteFile::check);
+        checked.map_err(|message| DbErr::Conn(RuntimeErr::Internal(message)))
     }
 
     /// Returns the pool if this is PostgreSQL.
@@ -56,7 +75,7 @@ impl Pool {
             Self::Direct(pool) if pool.get_database_backend() == DbBackend::Postgres => {
                 Some(pool.get_postgres_connection_pool())
             }
-            Self::Direct(_) => None,
+            Self::Direct(_) | Self::File(..) => None,
             Self::Pooled { pool, .. } => Some(pool),
         }
     }
@@ -64,11 +83,13 @@ impl Pool {
     /// Returns the number of open connections, and of those that are idle.
     pub(crate) fn connections(&self) -> (u32, usize) {
         match self {
-            Self::Direct(connection) if connection.get_database_backend() == DbBackend::Sqlite => {
+            Self::Direct(connection) | Self::File(connection, _)
+                if connection.get_database_backend() == DbBackend::Sqlite =>
+            {
                 let pool = connection.get_sqlite_connection_pool();
                 (pool.size(), pool.num_idle())
             }
-            Self::Direct(connection) => {
+            Self::Direct(connection) | Self::File(connection, _) => {
                 let pool = connection.get_postgres_connection_pool();
                 (pool.size(), pool.num_idle())
             }
@@ -79,8 +100,9 @@ impl Pool {
     /// Begins a transaction that writes. In SQLite it takes the write lock at once, because a transaction that has read
     /// cannot take it later.
     pub(crate) async fn begin(&self) -> Result<Transaction, DbErr> {
+        self.check_file()?;
         match self {
-            Self::Direct(pool) => Ok(Transaction::Direct(begin_direct(pool).await?)),
+            Self::Direct(pool) | Self::File(pool, _) => Ok(Transaction::Direct(begin_direct(pool).await?)),
             Self::Pooled { pool, begin } => {
                 let tx = pool.begin_with(*begin).await.map_err(failed)?;
                 Ok(Transaction::Pooled(Mutex::new(tx)))
@@ -91,8 +113,9 @@ impl Pool {
     /// Begins a transaction of sea-orm itself, for the migrations. Its statements have names, and a pooler may lend it a
     /// connection on which another client has left the same ones.
     pub(crate) async fn begin_named(&self) -> Result<DatabaseTransaction, DbErr> {
+        self.check_file()?;
         match self {
-            Self::Direct(pool) => begin_direct(pool).await,
+            Self::Direct(pool) | Self::File(pool, _) => begin_direct(pool).await,
             Self::Pooled { pool, .. } => {
                 let tx = begin_direct(&SqlxPostgresConnector::from_sqlx_postgres_pool(pool.clone())).await?;
                 tx.execute_unprepared(FORGET_STATEMENTS).await?;
@@ -112,7 +135,9 @@ impl Pool {
     /// Executes a statement of the PostgreSQL driver itself.
     pub(crate) async fn execute(&self, query: Query<'_, Postgres, PgArguments>) -> Result<(), sqlx::Error> {
         match self {
-            Self::Direct(pool) => query.execute(pool.get_postgres_connection_pool()).await.map(drop),
+            Self::Direct(pool) | Self::File(pool, _) => {
+                query.execute(pool.get_postgres_connection_pool()).await.map(drop)
+            }
             Self::Pooled { pool, begin } => {
                 let mut tx = pool.begin_with(*begin).await?;
                 query.persistent(false).execute(&mut *tx).await?;
@@ -128,7 +153,7 @@ impl Pool {
         mut each: impl FnMut(&PgRow) -> Result<(), sqlx::Error>,
     ) -> Result<(), sqlx::Error> {
         match self {
-            Self::Direct(pool) => {
+            Self::Direct(pool) | Self::File(pool, _) => {
                 let mut rows = query.fetch(pool.get_postgres_connection_pool());
                 while let Some(row) = rows.next().await {
                     each(&row?)?;
@@ -227,13 +252,14 @@ impl ConnectionTrait for Transaction {
 impl ConnectionTrait for Pool {
     fn get_database_backend(&self) -> DbBackend {
         match self {
-            Self::Direct(pool) => pool.get_database_backend(),
+            Self::Direct(pool) | Self::File(pool, _) => pool.get_database_backend(),
             Self::Pooled { .. } => DbBackend::Postgres,
         }
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        if let Self::Direct(pool) = self {
+        self.check_file()?;
+        if let Self::Direct(pool) | Self::File(pool, _) = self {
             return pool.execute_raw(statement).await;
         }
         let tx = self.begin().await?;
@@ -242,7 +268,8 @@ impl ConnectionTrait for Pool {
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
-        if let Self::Direct(pool) = self {
+        self.check_file()?;
+        if let Self::Direct(pool) | Self::File(pool, _) = self {
             return pool.execute_unprepared(sql).await;
         }
         let tx = self.begin().await?;
@@ -251,7 +278,8 @@ impl ConnectionTrait for Pool {
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        if let Self::Direct(pool) = self {
+        self.check_file()?;
+        if let Self::Direct(pool) | Self::File(pool, _) = self {
             return pool.query_one_raw(statement).await;
         }
         let tx = self.begin().await?;
@@ -260,7 +288,8 @@ impl ConnectionTrait for Pool {
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
-        if let Self::Direct(pool) = self {
+        self.check_file()?;
+        if let Self::Direct(pool) | Self::File(pool, _) = self {
             return pool.query_all_raw(statement).await;
         }
         let tx = self.begin().await?;

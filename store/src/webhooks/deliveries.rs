@@ -7,7 +7,6 @@ use sea_orm::{
     QuerySelect as _, QueryTrait as _, sea_query::Query,
 };
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::{
     DeliveryId, DeliveryState, EventType, Webhook, WebhookId,
@@ -103,7 +102,7 @@ pub(crate) async fn announce(
         if !webhook.types.contains(&event) {
             continue;
         }
-        let id = Uuid::now_v7();
+        let id = clock::new_id();
         let payload = json!({
             "object": "event",
             "id": name(id),

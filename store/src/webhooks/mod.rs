@@ -86,7 +86,7 @@ impl Webhook {
     /// Creates a webhook with a new id.
     pub fn new(tenant: Option<&str>, url: &str, types: Vec<EventType>, secret: SecretString) -> Self {
         Self {
-            id: Uuid::now_v7(),
+            id: clock::new_id(),
             tenant: tenant.map(plain),
             url: plain(url),
             types,

@@ -281,3 +281,89 @@ fn decided() -> Event {
     }
     .into()
 }
+
+/// The writes of a process whose file was deleted would succeed, and be gone when it ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_file_that_was_deleted_or_replaced_is_not_written() {
+    for replaced in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, url) = sqlite(&folder).await;
+        let turn = store.submit(new_turn()).await.unwrap().into_turn();
+        store.check_writable().await.unwrap();
+        let file = Store::sqlite_file(&url).unwrap();
+        let away = folder.path().join("away");
+        std::fs::rename(&file, &away).unwrap();
+        if replaced {
+            std::fs::copy(&away, &file).unwrap();
+        }
+        let head = store.head(turn.thread).await.unwrap();
+        let refusals = [
+            store.submit(new_turn()).await.map(drop),
+            store.append(&head, &[decided()], None).await.map(drop),
+            store.check_writable().await,
+        ];
+        for refused in refusals {
+            let Err(Error::Unavailable(message)) = refused else { panic!("it is written: {refused:?}") };
+            assert!(message.contains("so nothing is written any more; hint:"), "{message}");
+        }
+        std::fs::rename(&away, &file).unwrap();
+        store.submit(new_turn()).await.unwrap();
+        std::fs::remove_file(folder.path().join(format!("{}-wal", file.display()))).unwrap();
+        store.check_writable().await.unwrap_err();
+        let lost = store.submit(new_turn()).await.unwrap_err().to_string();
+        assert!(lost.contains("lost its -wal"), "{lost}");
+    }
+}
+
+/// SQLite would write the pages of the old log over the restored file.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_backup_beside_an_old_log_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, url) = sqlite(&folder).await;
+    let file = Store::sqlite_file(&url).unwrap();
+    let of = |name: &str| folder.path().join(name);
+    let backup = format!("VACUUM INTO '{}'", of("backup").display());
+    SqliteConnection::connect(&url).await.unwrap().execute(sqlx::AssertSqlSafe(backup)).await.unwrap();
+    for _ in 0..20 {
+        store.submit(new_turn()).await.unwrap();
+    }
+    // The files as a crash leaves them.
+    let (crashed, wal) = (of("crashed.db"), of("crashed.db-wal"));
+    std::fs::copy(&file, &crashed).unwrap();
+    std::fs::copy(file.with_extension("db-wal"), &wal).unwrap();
+    Store::check_write_ahead_log(&crashed).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::fs::copy(of("backup"), &crashed).unwrap();
+    let refused = Store::check_write_ahead_log(&crashed).unwrap_err().to_string();
+    assert!(refused.contains("hint: to use the restored file, delete"), "{refused}");
+    std::fs::remove_file(&wal).unwrap();
+    Store::check_write_ahead_log(&crashed).unwrap();
+
+    // A crash after a checkpoint: the file is newer than its log, and belongs to it.
+    std::fs::copy(file.with_extension("db-wal"), &wal).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let mut db = SqliteConnection::connect(&url).await.unwrap();
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)").await.unwrap();
+    std::fs::copy(&file, &crashed).unwrap();
+    Store::check_write_ahead_log(&crashed).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_locked_table_is_seen_and_ends_a_write() {
+    let postgres = test_servers::Postgres::prepared("migrated", store::testing::migrate);
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    store.check_writable().await.unwrap();
+    let identity = store.identity().await.unwrap();
+    assert_eq!(Store::connect(&postgres.url()).await.unwrap().identity().await.unwrap(), identity);
+    let mut other = PgConnection::connect(&postgres.url()).await.unwrap();
+    other.execute("BEGIN; LOCK TABLE turns").await.unwrap();
+    let (ready, submitted) = tokio::join!(store.check_writable(), store.submit(new_turn()));
+    let Err(Error::Unavailable(message)) = ready else { panic!("ready: {ready:?}") };
+    assert!(
+        message.contains("another session may lock a table") && message.contains("pg_locks"),
+        "{message}"
+    );
+    assert!(matches!(submitted, Err(Error::Unavailable(_))), "{submitted:?}");
+    other.execute("COMMIT").await.unwrap();
+    store.check_writable().await.unwrap();
+}

@@ -101,7 +101,7 @@ async fn a_flood_keeps_nobody_waiting_in_process() {
 async fn real_redis_a_flood_keeps_nobody_waiting() {
     let redis = Redis::start();
     a_flood_keeps_nobody_waiting(Arc::new(
-        RedisQueue::connect(&redis.url(), CONFIG.lease, "w").await.unwrap(),
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), CONFIG.lease, "w").await.unwrap(),
     ))
     .await;
 }

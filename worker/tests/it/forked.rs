@@ -118,8 +118,11 @@ async fn real_after_some_decisions() {
         let paths = without_attachments(graph);
         let apart = paths.len().div_ceil(2);
         for path in paths.iter().step_by(apart) {
-            let queue = RedisQueue::connect(&redis.url(), CONFIG.lease, "forked").await.unwrap();
-            let notifications = RedisNotifications::connect(&redis.url()).await.unwrap();
+            let queue = RedisQueue::connect(&queue::Prefix::default(), &redis.url(), CONFIG.lease, "forked")
+                .await
+                .unwrap();
+            let notifications =
+                RedisNotifications::connect(&queue::Prefix::default(), &redis.url()).await.unwrap();
             let backends = Backends {
                 store: store.clone(),
                 queue: Arc::new(queue),

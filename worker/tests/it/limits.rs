@@ -98,10 +98,12 @@ async fn in_memory() -> TwoWorkers {
 async fn over_redis(redis: &Redis) -> TwoWorkers {
     let (store, url) = (backends().await.store, redis.url());
     let connect = async |name: &str| {
-        let queue: Arc<dyn Queue> = Arc::new(RedisQueue::connect(&url, LEASE, name).await.unwrap());
+        let queue: Arc<dyn Queue> =
+            Arc::new(RedisQueue::connect(&queue::Prefix::default(), &url, LEASE, name).await.unwrap());
         let notifications: Arc<dyn Notifications> =
-            Arc::new(RedisNotifications::connect(&url).await.unwrap());
-        let limiter: Arc<dyn RateLimiter> = Arc::new(RedisRateLimiter::connect(&url, PACE).await.unwrap());
+            Arc::new(RedisNotifications::connect(&queue::Prefix::default(), &url).await.unwrap());
+        let limiter: Arc<dyn RateLimiter> =
+            Arc::new(RedisRateLimiter::connect(&queue::Prefix::default(), &url, PACE).await.unwrap());
         (Backends { store: store.clone(), queue, notifications }, limiter)
     };
     let (one, other) = (connect("w0").await, connect("w1").await);

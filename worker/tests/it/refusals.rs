@@ -131,9 +131,15 @@ async fn two_workers_over_redis_share_a_pause() {
     let (all, model) = (backends().await, Arc::<Refusing>::default());
     let stop = Shutdown::default();
     let start_worker = async |by: &'static str| {
-        let queue = RedisQueue::connect(&redis.url(), LEASE, by).await.unwrap();
+        let queue = RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LEASE, by).await.unwrap();
         let backends = Backends { queue: Arc::new(queue), ..all.clone() };
-        let limits = RedisRateLimiter::connect(&redis.url(), Timing::with_permit_ttl(MINUTE)).await.unwrap();
+        let limits = RedisRateLimiter::connect(
+            &queue::Prefix::default(),
+            &redis.url(),
+            Timing::with_permit_ttl(MINUTE),
+        )
+        .await
+        .unwrap();
         let steps =
             steps(&backends, Arc::new(ModelOfWorker { by, model: model.clone() }), Arc::new(limits), by);
         let config = WorkerConfig { lease: LEASE, sweep_interval: Duration::from_millis(200), ..CONFIG };

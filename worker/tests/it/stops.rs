@@ -50,7 +50,9 @@ async fn two_workers(lease: Duration) -> TwoWorkers {
 async fn two_workers_over(redis: &test_servers::Redis, lease: Duration) -> TwoWorkers {
     let mut workers = two_workers(lease).await;
     for (backends, name) in workers.backends.iter_mut().zip(["w1", "w2"]) {
-        backends.queue = Arc::new(RedisQueue::connect(&redis.url(), lease, name).await.unwrap());
+        backends.queue = Arc::new(
+            RedisQueue::connect(&queue::Prefix::default(), &redis.url(), lease, name).await.unwrap(),
+        );
     }
     workers
 }

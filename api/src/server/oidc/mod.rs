@@ -26,6 +26,9 @@ const TOKEN_MAX: usize = 8 << 10;
 /// Maximum length of a subject in characters.
 const SUBJECT_MAX: usize = 200;
 
+/// Id of the key of every token.
+pub(super) const KEY: &str = "oidc";
+
 /// Seconds by which the clock of the issuer may differ.
 const LEEWAY: i64 = 30;
 
@@ -98,7 +101,8 @@ impl Tokens {
 
     fn caller_of(&self, claims: &Claims) -> Option<Caller> {
         let now = clock::now().div_euclid(1_000_000);
-        if claims.exp.saturating_add(LEEWAY) <= now || now + LEEWAY < claims.nbf {
+        let expires_at = claims.exp.saturating_mul(1_000_000);
+        if !is_unexpired(expires_at) || now + LEEWAY < claims.nbf {
             return None;
         }
         let is_subject = (1..=SUBJECT_MAX).contains(&claims.sub.chars().count());
@@ -108,14 +112,18 @@ impl Tokens {
         let tenant = claims.others.get(&self.config.tenant_claim)?.as_str();
         let tenant = tenant.filter(|tenant| is_valid_tenant(tenant))?;
         Some(Caller {
-            key: Some("oidc".into()),
+            key: Some(KEY.into()),
             subject: Some(claims.sub.as_str().into()),
             tenant: Some(tenant.into()),
             scopes: claims.others.get(&self.config.scope_claim).map(scopes).unwrap_or_default(),
-            // The owner of a token gets another one from the issuer. What it creates may outlive it.
-            expires_at: None,
+            expires_at: Some(expires_at),
         })
     }
+}
+
+/// Reports whether a token that expires at this time, in microseconds, is still accepted.
+pub(super) fn is_unexpired(expires_at: i64) -> bool {
+    clock::now() < expires_at.saturating_add(LEEWAY * 1_000_000)
 }
 
 /// Reads a list of scopes. Scopes of other services are skipped.

@@ -252,3 +252,23 @@ async fn the_lines_of_one_cause_run_again() {
     let causes = ended["turnfold"]["top_causes"].as_array().unwrap();
     assert_eq!(causes.iter().map(|cause| &cause["message"]).collect::<Vec<_>>(), [paper, ink]);
 }
+
+/// A batch has the causes of the list of turns: numbers and ids do not make one cause many.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_groups_by_the_cause_of_its_turns() {
+    let test = BatchTest::new().await;
+    let lines: String = (0..4)
+        .map(|nth| line(&format!("c-{nth}"), &format!("fail no paper in tray {}", 1_000 + nth)))
+        .collect();
+    let batch = test.batch(&test.upload(&lines).await, json!({})).await;
+    let ended = test.wait_for_status(&batch, "completed").await;
+    let cause = &ended["turnfold"]["top_causes"][0];
+    let of_turns = test.api.get("/v1/turns/causes").await.json()["data"][0].clone();
+    assert_eq!((&cause["count"], &cause["message"]), (&json!(4), &of_turns["cause"]), "{ended} {of_turns}");
+    for (named, lines) in [(&cause["message"], 4), (&json!("no paper in tray 1002"), 4)] {
+        let resumed = test.act(&batch, "resume", json!({"only": "failed", "cause": named})).await;
+        assert_eq!(resumed.status, 200, "{named}: {resumed:?}");
+        let ended = test.wait_for_status(&batch, "completed").await;
+        assert_eq!(ended["turnfold"]["top_causes"][0]["count"], lines, "{ended}");
+    }
+}

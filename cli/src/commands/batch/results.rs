@@ -89,6 +89,13 @@ impl Destination {
 
 /// Returns the requested file format, or the one of the file's extension. Fails if both are given and differ.
 fn format_of(requested: Option<ResultFormat>, out: Option<&Path>) -> anyhow::Result<ResultFormat> {
+    if let Some(extension) = out.and_then(unwritten_extension) {
+        let message = format!(
+            "--out: no file is written as .{extension}\nhint: name it .jsonl, .csv or .parquet; \
+             compress it afterwards"
+        );
+        return Err(CliError::with_exit(Exit::Usage, message));
+    }
     let extension = out.and_then(Path::extension).map(|extension| extension.to_string_lossy().to_lowercase());
     let formats = [ResultFormat::Jsonl, ResultFormat::Csv, ResultFormat::Parquet];
     let named = formats.into_iter().find(|format| extension.as_deref() == Some(format_name(*format)));
@@ -103,6 +110,15 @@ fn format_of(requested: Option<ResultFormat>, out: Option<&Path>) -> anyhow::Res
         }
         (requested, named) => Ok(requested.or(named).unwrap_or_default()),
     }
+}
+
+/// Extensions of tables and of compressed files, which a reader would trust.
+const UNWRITTEN: [&str; 11] = ["gz", "zst", "zip", "bz2", "xz", "lz4", "br", "tsv", "xlsx", "xls", "ods"];
+
+/// Returns the extension of a file name if it promises a form that is not written.
+fn unwritten_extension(out: &Path) -> Option<&'static str> {
+    let extension = out.extension()?.to_string_lossy().to_lowercase();
+    UNWRITTEN.into_iter().find(|unwritten| extension == *unwritten)
 }
 
 impl Target {

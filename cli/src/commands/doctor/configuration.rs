@@ -3,7 +3,7 @@
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::Finding;
-use crate::config::{SecretRef, Settings};
+use crate::config::{Origins, SecretRef, Settings};
 
 /// Minimum length of a key: 128 bits in Base64.
 const KEY_MIN: usize = 22;
@@ -11,10 +11,13 @@ const KEY_MIN: usize = 22;
 /// Minimum number of different characters of a key.
 const DIFFERENT_MIN: usize = 8;
 
-pub(super) fn check(settings: &Settings) -> Vec<Finding> {
+pub(super) fn check(settings: &Settings, origins: &Origins) -> Vec<Finding> {
     let mut findings = vec![Finding::ok("version", format!("turnfold {}", env!("CARGO_PKG_VERSION")))];
     for reference in &settings.references {
-        if let Err(error) = reference.resolve() {
+        // A key that only the defaults name is reported with its provider.
+        if let Err(error) = reference.resolve()
+            && !origins.is_default(reference.setting())
+        {
             findings.push(Finding::warn("secrets", format!("{error}; hint: set it, or remove the setting")));
         }
     }

@@ -83,12 +83,12 @@ impl<'a> Check<'a> {
 }
 
 pub(crate) async fn run(ctx: Context, asks_models: bool) -> anyhow::Result<Exit> {
-    let mut findings = configuration::check(&ctx.settings);
+    let mut findings = configuration::check(&ctx.settings, &ctx.origins);
     findings.extend(machine::check(&ctx.settings));
     let (servers, models) = (crate::engine::servers(&ctx.settings), crate::engine::models(&ctx.settings));
     let mut checks = engine::checks(&ctx.settings);
     match &models {
-        Ok(models) => checks.extend(world::models(&ctx.settings, models, asks_models)),
+        Ok(models) => checks.extend(world::models(&ctx.settings, &ctx.origins, models, asks_models)),
         Err(error) => findings.push(Finding::fail("providers", format!("{error:#}"))),
     }
     match &servers {

@@ -6,7 +6,7 @@ use ::world::{CapabilityVerdict, Models, ProviderAnswer, Servers};
 
 use super::{Check, Finding};
 use crate::{
-    config::{ProviderSettings, Settings},
+    config::{Origins, ProviderSettings, Settings},
     output::counted,
 };
 
@@ -20,11 +20,22 @@ const REPLY_LIMIT: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Checks of the providers that a strategy uses and, if `asks`, of their models.
-pub(super) fn models<'a>(settings: &'a Settings, models: &'a Models, asks: bool) -> Vec<Check<'a>> {
+pub(super) fn models<'a>(
+    settings: &'a Settings,
+    origins: &Origins,
+    models: &'a Models,
+    asks: bool,
+) -> Vec<Check<'a>> {
     let mut checks = Vec::new();
     for (name, provider) in &settings.providers {
         let is_used = settings.strategies_of(name).next().is_some();
         let check = format!("provider {name}");
+        // Nobody has configured it yet. A key that was configured and cannot be read is a failure.
+        if let Some(error) = provider.missing_secret().filter(|_| is_unconfigured(origins, name)) {
+            let text = format!("not configured: no key for {error}; its models cannot be used until then");
+            checks.push(Check::new(check.clone(), async move { vec![Finding::ok(&check, text)] }));
+            continue;
+        }
         checks.push(Check::new(check.clone(), async move {
             vec![provider_of(models, name, &check, is_used).await]
         }));
@@ -37,6 +48,11 @@ pub(super) fn models<'a>(settings: &'a Settings, models: &'a Models, asks: bool)
         }
     }
     checks
+}
+
+/// Reports whether address and key of a provider are those of the defaults.
+fn is_unconfigured(origins: &Origins, name: &str) -> bool {
+    ["api_key", "base_url"].iter().all(|key| origins.is_default(&format!("providers.{name}.{key}")))
 }
 
 async fn provider_of(models: &Models, name: &str, check: &str, is_used: bool) -> Finding {

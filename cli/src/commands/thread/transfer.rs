@@ -14,7 +14,6 @@ use store::{AttachmentContent, Store, ThreadId, integrity::hash_chain};
 use threads::{ImportedEvent, rename_turns};
 use tokio::io::AsyncBufReadExt as _;
 use tokio_util::io::StreamReader;
-use uuid::Uuid;
 
 use crate::{
     client::{Client, path},
@@ -66,12 +65,12 @@ pub(super) async fn import(
     let (mut id, mut log) = if exported {
         chained(&lines).map_err(usage)?
     } else {
-        (Uuid::now_v7(), replayed(ctx, &text).map_err(usage)?)
+        (clock::new_id(), replayed(ctx, &text).map_err(usage)?)
     };
     let mut events = decoded(&log).map_err(usage)?;
     let attachments = attachments(&contents, &events, exported).map_err(usage)?;
     if options.as_new && exported {
-        id = Uuid::now_v7();
+        id = clock::new_id();
         rename_turns(&mut events);
         log = foreign(&events, |nth| log[nth].at)?;
     }

@@ -40,7 +40,11 @@ impl Backend {
         match self {
             Self::Memory(notifications) => [Arc::new(notifications.clone()), Arc::new(notifications.clone())],
             Self::Redis(redis) => {
-                let connect = async || Arc::new(RedisNotifications::connect(&redis.url()).await.unwrap());
+                let connect = async || {
+                    Arc::new(
+                        RedisNotifications::connect(&queue::Prefix::default(), &redis.url()).await.unwrap(),
+                    )
+                };
                 [connect().await, connect().await]
             }
         }

@@ -63,8 +63,13 @@ impl Backend {
         match self {
             Self::Memory(limiter) => [Arc::new(limiter.clone()), Arc::new(limiter.clone())],
             Self::Redis(redis) => {
-                let connect =
-                    async || Arc::new(RedisRateLimiter::connect(&redis.url(), TIMING).await.unwrap());
+                let connect = async || {
+                    Arc::new(
+                        RedisRateLimiter::connect(&queue::Prefix::default(), &redis.url(), TIMING)
+                            .await
+                            .unwrap(),
+                    )
+                };
                 [connect().await, connect().await]
             }
         }

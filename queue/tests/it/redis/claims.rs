@@ -19,7 +19,8 @@ use super::{LONG_LEASE, SHORT_LEASE, TIMEOUT, assert_all_enqueued, claim_one, wa
 #[tokio::test]
 async fn slots_are_counted_at_the_hand_over() {
     let redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "ada").await.unwrap();
     let threads: Vec<Uuid> = (0..4).map(|_| Uuid::now_v7()).collect();
     queue.enqueue_many(&threads, &Lane::default()).await.unwrap();
     let slots = Slots::from(4);
@@ -34,7 +35,8 @@ async fn slots_are_counted_at_the_hand_over() {
 #[tokio::test]
 async fn the_script_that_acknowledges_a_job_claims_another() {
     let redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "ada").await.unwrap();
     let [first, second] = [Uuid::now_v7(), Uuid::now_v7()];
     queue.enqueue_many(&[first, second], &Lane::default()).await.unwrap();
     let slots = Slots::from(1);
@@ -58,7 +60,8 @@ async fn the_script_that_acknowledges_a_job_claims_another() {
 #[tokio::test]
 async fn a_claim_ends_when_its_slots_are_closed() {
     let redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "ada").await.unwrap();
     queue.enqueue(Uuid::now_v7(), &Lane::default(), Schedule::Now).await.unwrap();
     let slots = Slots::from(1);
     let mut claim = pin!(queue.claim(slots.clone()));
@@ -72,7 +75,9 @@ async fn a_claim_ends_when_its_slots_are_closed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_gives_the_jobs_of_a_dead_waiting_worker_to_another() {
     let redis = Redis::start();
-    let dead = Arc::new(RedisQueue::connect(&redis.url(), LONG_LEASE, "dead").await.unwrap());
+    let dead = Arc::new(
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "dead").await.unwrap(),
+    );
     let claim = tokio::spawn({
         let dead = Arc::clone(&dead);
         async move { dead.claim(1.into()).await }
@@ -81,7 +86,8 @@ async fn real_redis_gives_the_jobs_of_a_dead_waiting_worker_to_another() {
     claim.abort();
     drop(dead);
     wait_until(|| redis.ask("INFO clients").contains("blocked_clients:0")).await;
-    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "ada").await.unwrap();
     let threads = [Uuid::now_v7(), Uuid::now_v7()];
     for thread in threads {
         queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
@@ -93,7 +99,8 @@ async fn real_redis_gives_the_jobs_of_a_dead_waiting_worker_to_another() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_handles_more_jobs_than_one_page() {
     let redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "ada").await.unwrap();
     let threads: Vec<Uuid> = (0..2_500).map(|_| Uuid::now_v7()).collect();
     for (nth, thread) in threads.iter().enumerate() {
         let schedule = if nth % 2 == 0 { Schedule::Now } else { Schedule::After(Duration::from_millis(1)) };
@@ -115,15 +122,16 @@ async fn real_redis_handles_more_jobs_than_one_page() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_drops_entries_that_name_no_thread() {
     let redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), SHORT_LEASE, "ada").await.unwrap();
-    redis.ask(&format!("XADD {} * thread nobody", Keys::single().claimed));
-    redis.ask(&format!("XADD {} * else 1", Keys::single().claimed));
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), SHORT_LEASE, "ada").await.unwrap();
+    redis.ask(&format!("XADD {} * thread nobody", Keys::single(&queue::Prefix::default()).claimed));
+    redis.ask(&format!("XADD {} * else 1", Keys::single(&queue::Prefix::default()).claimed));
     let thread = Uuid::now_v7();
     queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
     let job = claim_one(&queue).await;
     assert_eq!(job.thread, thread);
     queue.ack(&job, None).await.unwrap();
-    assert_eq!(redis.ask(&format!("XLEN {}", Keys::single().claimed)), "0");
+    assert_eq!(redis.ask(&format!("XLEN {}", Keys::single(&queue::Prefix::default()).claimed)), "0");
     assert_eq!(queue.depth().await.unwrap(), Depth::default());
 }
 
@@ -131,7 +139,8 @@ async fn real_redis_drops_entries_that_name_no_thread() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_that_is_full_loses_no_successor() {
     let redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "ada").await.unwrap();
     let [thread, other] = [(); 2].map(|()| Uuid::now_v7());
     for thread in [thread, other] {
         queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
@@ -153,10 +162,12 @@ async fn real_redis_that_is_full_loses_no_successor() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_removes_only_consumers_without_jobs() {
     let redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "ada").await.unwrap();
     queue.enqueue(Uuid::now_v7(), &Lane::default(), Schedule::Now).await.unwrap();
     let held = claim_one(&queue).await;
-    let idle = RedisQueue::connect(&redis.url(), LONG_LEASE, "idle").await.unwrap();
+    let idle =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "idle").await.unwrap();
     idle.enqueue(Uuid::now_v7(), &Lane::default(), Schedule::Now).await.unwrap();
     let job = claim_one(&idle).await;
     idle.ack(&job, None).await.unwrap();
@@ -175,12 +186,14 @@ async fn real_redis_serves_delayed_jobs_of_dead_processes_in_time() {
     let redis = Redis::start();
     let mut waited = Duration::ZERO;
     for _ in 0..ROUNDS {
-        let gone = RedisQueue::connect(&redis.url(), LONG_LEASE, "gone").await.unwrap();
+        let gone =
+            RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "gone").await.unwrap();
         gone.enqueue(Uuid::now_v7(), &Lane::default(), Schedule::After(Duration::from_millis(100)))
             .await
             .unwrap();
         drop(gone);
-        let fresh = RedisQueue::connect(&redis.url(), LONG_LEASE, "fresh").await.unwrap();
+        let fresh =
+            RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "fresh").await.unwrap();
         let began = Instant::now();
         let job = claim_one(&fresh).await;
         waited += began.elapsed();

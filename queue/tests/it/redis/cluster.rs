@@ -18,8 +18,11 @@ use super::{LONG_LEASE, TIMEOUT, assert_all_enqueued};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_cluster() {
     let mut cluster = RedisCluster::start();
-    let ada = Arc::new(RedisQueue::connect(&cluster.url(0), LONG_LEASE, "ada").await.unwrap());
-    let bob = RedisQueue::connect(&cluster.url(2), LONG_LEASE, "bob").await.unwrap();
+    let ada = Arc::new(
+        RedisQueue::connect(&queue::Prefix::default(), &cluster.url(0), LONG_LEASE, "ada").await.unwrap(),
+    );
+    let bob =
+        RedisQueue::connect(&queue::Prefix::default(), &cluster.url(2), LONG_LEASE, "bob").await.unwrap();
     for node in cluster.nodes() {
         assert_ne!(node.ask("DBSIZE"), "0", "a node has no partition");
     }
@@ -67,7 +70,8 @@ async fn real_redis_cluster() {
     }
     drop(bob);
     tokio::time::sleep(MAX_CLAIM_WAIT).await;
-    let bob = RedisQueue::connect(&cluster.url(2), LONG_LEASE, "bob").await.unwrap();
+    let bob =
+        RedisQueue::connect(&queue::Prefix::default(), &cluster.url(2), LONG_LEASE, "bob").await.unwrap();
 
     // A successor stays in its partition, and no job is left at the end.
     for (nth, (_, job)) in of_ada.iter().enumerate() {
@@ -144,7 +148,12 @@ async fn real_redis_cluster() {
         "every enqueued thread is listed"
     );
     assert!(bob.enqueue_many(&before, &lane).await.is_err());
-    let depth = RedisQueue::connect(&cluster.url(0), LONG_LEASE, "eve").await.unwrap().depth().await.unwrap();
+    let depth = RedisQueue::connect(&queue::Prefix::default(), &cluster.url(0), LONG_LEASE, "eve")
+        .await
+        .unwrap()
+        .depth()
+        .await
+        .unwrap();
     let living = |all: &[Uuid]| all.iter().filter(|thread| known.contains(**thread).is_some()).count() as u64;
     // Threads of `before` have two jobs: one is in flight, and one waits or was handed to the consumer that claimed last.
     assert_eq!(depth.waiting + depth.in_flight, living(&threads) + 2 * living(&before));

@@ -58,7 +58,8 @@ async fn an_old_redis_is_rejected_with_the_missing_command() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_demoted_to_a_replica_is_disconnected() {
     let redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), SHORT_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), SHORT_LEASE, "ada").await.unwrap();
     let enqueue = async || queue.enqueue(Uuid::now_v7(), &Lane::default(), Schedule::Now).await;
     let clients = || -> BTreeSet<String> {
         let list = redis.ask("CLIENT LIST TYPE normal");
@@ -110,5 +111,5 @@ fn read_number(stream: &mut impl BufRead, mark: char) -> Option<usize> {
 }
 
 async fn connect(url: &str) -> Result<(), QueueError> {
-    RedisQueue::connect(url, SHORT_LEASE, "ada").await.map(drop)
+    RedisQueue::connect(&queue::Prefix::default(), url, SHORT_LEASE, "ada").await.map(drop)
 }

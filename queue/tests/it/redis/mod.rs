@@ -5,6 +5,7 @@ mod cluster;
 mod connect;
 mod notifications;
 mod outage;
+mod prefix;
 mod rate_limits;
 mod sentinel;
 

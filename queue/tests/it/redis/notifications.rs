@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, future::join_all};
-use queue::notifications::{Notification, Notifications, RedisNotifications, THREAD_CHANNEL};
+use queue::notifications::{Channels, Notification, Notifications, RedisNotifications};
 use test_servers::Redis;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -79,15 +79,16 @@ async fn real_redis_that_is_unreachable_rejects_subscriptions() {
 }
 
 async fn connect(redis: &Redis) -> RedisNotifications {
-    RedisNotifications::connect(&redis.url()).await.unwrap()
+    RedisNotifications::connect(&queue::Prefix::default(), &redis.url()).await.unwrap()
 }
 
 /// Counts Redis' subscriptions to these threads.
 async fn subscribed(redis: &Redis, threads: &[Uuid]) -> u64 {
     let mut command = redis::cmd("PUBSUB");
     command.arg("NUMSUB");
+    let channels = Channels::new(&queue::Prefix::default());
     for thread in threads {
-        command.arg(format!("{THREAD_CHANNEL}{thread}"));
+        command.arg(channels.of_thread(*thread));
     }
     let counts: Vec<(String, u64)> = ask(redis, &command).await;
     counts.into_iter().map(|(_, count)| count).sum()

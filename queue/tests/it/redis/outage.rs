@@ -18,7 +18,10 @@ use super::{LONG_LEASE, SHORT_LEASE, TIMEOUT, claim_one, wait_until};
 async fn real_redis_emptied_with_jobs_in_every_state_is_used_again() {
     let redis = Redis::start();
     let weights = Weights::new([("acme".to_owned(), 5)]);
-    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap().with_weights(weights);
+    let queue = RedisQueue::connect(&queue::Prefix::default(), &redis.url(), LONG_LEASE, "ada")
+        .await
+        .unwrap()
+        .with_weights(weights);
     for _ in 0..3 {
         for tenant in ["acme", "bell"] {
             for priority in Priority::ALL {
@@ -48,7 +51,9 @@ async fn real_redis_emptied_with_jobs_in_every_state_is_used_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_emptied_during_a_waiting_claim_is_used_again() {
     let redis = Redis::start();
-    let queue = Arc::new(RedisQueue::connect(&redis.url(), SHORT_LEASE, "ada").await.unwrap());
+    let queue = Arc::new(
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), SHORT_LEASE, "ada").await.unwrap(),
+    );
     queue.enqueue(Uuid::now_v7(), &Lane::default(), Schedule::Now).await.unwrap();
     let before = claim_one(&*queue).await;
     let consumer = Arc::clone(&queue);
@@ -68,7 +73,8 @@ async fn real_redis_emptied_during_a_waiting_claim_is_used_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_without_its_group_counts_renews_and_acknowledges() {
     let redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), SHORT_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), SHORT_LEASE, "ada").await.unwrap();
     queue.enqueue(Uuid::now_v7(), &Lane::default(), Schedule::Now).await.unwrap();
     let job = claim_one(&queue).await;
     redis.flush_all();
@@ -82,7 +88,9 @@ async fn real_redis_without_its_group_counts_renews_and_acknowledges() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_killed_and_started_again_is_used_again() {
     let mut redis = Redis::start();
-    let queue = Arc::new(RedisQueue::connect(&redis.url(), SHORT_LEASE, "ada").await.unwrap());
+    let queue = Arc::new(
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), SHORT_LEASE, "ada").await.unwrap(),
+    );
     let consumer = Arc::clone(&queue);
     // Like a worker, which tries again while Redis is unreachable.
     let claim = tokio::spawn(async move {
@@ -153,7 +161,8 @@ async fn assert_nothing_is_taken_over_at_once(disturb: impl AsyncFn(&mut Redis, 
     let mut redis = Redis::durable();
     let lease = Duration::from_secs(3);
     let url = redis.url();
-    let consumer = async |name| RedisQueue::connect(&url, lease, name).await.unwrap();
+    let consumer =
+        async |name| RedisQueue::connect(&queue::Prefix::default(), &url, lease, name).await.unwrap();
     let (ada, bob) = (consumer("ada").await, consumer("bob").await);
     ada.enqueue(Uuid::now_v7(), &Lane::default(), Schedule::Now).await.unwrap();
     let job = claim_one(&ada).await;
@@ -173,7 +182,8 @@ async fn assert_nothing_is_taken_over_at_once(disturb: impl AsyncFn(&mut Redis, 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_restarted_while_idle_causes_no_error() {
     let mut redis = Redis::start();
-    let queue = RedisQueue::connect(&redis.url(), SHORT_LEASE, "ada").await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), SHORT_LEASE, "ada").await.unwrap();
     assert_eq!(queue.claim(1.into()).await.unwrap(), []);
     redis.restart();
     let thread = Uuid::now_v7();

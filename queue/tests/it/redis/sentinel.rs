@@ -18,9 +18,16 @@ const FOLLOWED_WITHIN: Duration = Duration::from_secs(5);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_sentinel_leads_to_the_primary_that_takes_over() {
     let mut redis = RedisSentinel::start();
-    let queue = RedisQueue::connect(&redis.url(), SHORT_LEASE, "ada").await.unwrap();
-    let limits = RedisRateLimiter::connect(&redis.url(), Timing::with_permit_ttl(SHORT_LEASE)).await.unwrap();
-    let notifications = RedisNotifications::connect(&redis.url()).await.unwrap();
+    let queue =
+        RedisQueue::connect(&queue::Prefix::default(), &redis.url(), SHORT_LEASE, "ada").await.unwrap();
+    let limits = RedisRateLimiter::connect(
+        &queue::Prefix::default(),
+        &redis.url(),
+        Timing::with_permit_ttl(SHORT_LEASE),
+    )
+    .await
+    .unwrap();
+    let notifications = RedisNotifications::connect(&queue::Prefix::default(), &redis.url()).await.unwrap();
     let followed = Uuid::now_v7();
     let mut received = notifications.subscribe(followed).await.unwrap();
     works(&queue).await;
@@ -63,7 +70,10 @@ async fn real_redis_sentinel_errors_name_the_sentinels_and_no_password() {
         ("redis+sentinel://ada:hunter2@127.0.0.1:1", "lacks the name".to_owned()),
         ("redis+sentinel://ada:hunter2@127.0.0.1:1/x?password=hunter2", "unknown parameter".to_owned()),
     ] {
-        let error = RedisQueue::connect(url, SHORT_LEASE, "ada").await.map(drop).expect_err(url);
+        let error = RedisQueue::connect(&queue::Prefix::default(), url, SHORT_LEASE, "ada")
+            .await
+            .map(drop)
+            .expect_err(url);
         let is_transient = matches!(error, QueueError::Unavailable { .. });
         assert!(is_transient || matches!(error, QueueError::Address { .. }), "{error:?}");
         let message = format!("{error} {error:?}");

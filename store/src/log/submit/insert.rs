@@ -9,7 +9,6 @@ use sea_orm::{
     QuerySelect as _,
 };
 use shared::{Opened, Policy, ThreadStatus, TurnStatus};
-use uuid::Uuid;
 
 use crate::{
     Error,
@@ -56,7 +55,7 @@ async fn insert_many(tx: &Transaction, new: Vec<NewTurn>) -> Result<Outcomes, Er
     for (nth, new) in new.into_iter().enumerate() {
         match new.thread.clone() {
             Opening::New(opened) => {
-                entries.push(Entry::new(new, Uuid::now_v7(), plain(&opened.tenant), now));
+                entries.push(Entry::new(new, clock::new_id(), plain(&opened.tenant), now));
                 openings.push(opened);
                 nths.push(nth);
             }
@@ -151,7 +150,7 @@ impl Entry {
         };
         let turn = Turn {
             position: 0,
-            id: Uuid::now_v7(),
+            id: clock::new_id(),
             thread,
             status: TurnStatus::Queued,
             tenant,

@@ -54,7 +54,8 @@ impl Backend {
                 Arc::new(queue.consumer(name))
             }
             Self::Redis(redis) => {
-                let queue = RedisQueue::connect(&redis.url(), lease, name).await.unwrap();
+                let queue =
+                    RedisQueue::connect(&queue::Prefix::default(), &redis.url(), lease, name).await.unwrap();
                 Arc::new(queue.with_weights(weights))
             }
         }
@@ -71,7 +72,7 @@ impl Backend {
     /// Asserts that a check has left nothing in Redis but the stream with its group. Registrations of waiting consumers expire.
     async fn assert_clean(&self) {
         let Self::Redis(redis) = self else { return };
-        let stream = format!("EXISTS {}", Keys::single().claimed);
+        let stream = format!("EXISTS {}", Keys::single(&queue::Prefix::default()).claimed);
         let began = Instant::now();
         while redis.ask("DBSIZE") != "1" || redis.ask(&stream) != "1" {
             assert!(began.elapsed() < TIMEOUT, "{} keys are left behind", redis.ask("DBSIZE"));
