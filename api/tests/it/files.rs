@@ -116,15 +116,19 @@ fn endless(begin: &'static str, read: &Arc<AtomicUsize>) -> Request<Body> {
 #[tokio::test]
 async fn no_more_of_a_form_is_read_than_is_consumed() {
     let test = BatchTest::idle(|_| ()).await;
-    for begin in [
-        "",
-        "--x-x\r\nX: ",
-        "--x-x\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\n",
-        "--x-x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nlines\r\n--x-x\r\nX: ",
+    let too_large = (413, "too_large", "256 KiB other than the file");
+    for (begin, (status, code, detail)) in [
+        ("", too_large),
+        ("--x-x\r\nX: ", too_large),
+        (
+            "--x-x\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\n",
+            (400, "invalid", "other: the form has no such field"),
+        ),
+        ("--x-x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nlines\r\n--x-x\r\nX: ", too_large),
     ] {
         let read = Arc::default();
-        let message = test.api.send(endless(begin, &read)).await.openai_error(413, "too_large");
-        assert!(message.contains("256 KiB other than the file"), "{message}");
+        let message = test.api.send(endless(begin, &read)).await.openai_error(status, code);
+        assert!(message.contains(detail), "{message}");
         let read = read.load(Ordering::Relaxed);
         assert!(read < 1 << 20, "{read} bytes were read of {begin:?}");
     }

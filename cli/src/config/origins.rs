@@ -40,7 +40,8 @@ impl Origins {
 
     /// Reports whether the value at `key` is that of the defaults.
     pub(crate) fn is_default(&self, key: &str) -> bool {
-        self.of_either(key, "_file") == DEFAULT
+        let is_known = self.0.contains_key(key);
+        is_known && self.of_either(key, "_file") == DEFAULT
     }
 
     /// The origin of the value at `key`, or of the values below it. Defaults are omitted if another origin exists.

@@ -265,7 +265,9 @@ async fn a_batch_groups_by_the_cause_of_its_turns() {
     let cause = &ended["turnfold"]["top_causes"][0];
     let of_turns = test.api.get("/v1/turns/causes").await.json()["data"][0].clone();
     assert_eq!((&cause["count"], &cause["message"]), (&json!(4), &of_turns["cause"]), "{ended} {of_turns}");
-    for (named, lines) in [(&cause["message"], 4), (&json!("no paper in tray 1002"), 4)] {
+    let error = test.api.get("/v1/turns?status=failed&limit=1").await.json()["data"][0]["error"].clone();
+    assert!(error.as_str().unwrap().contains("no paper in tray 100"), "{error}");
+    for (named, lines) in [(&cause["message"], 4), (&error, 4)] {
         let resumed = test.act(&batch, "resume", json!({"only": "failed", "cause": named})).await;
         assert_eq!(resumed.status, 200, "{named}: {resumed:?}");
         let ended = test.wait_for_status(&batch, "completed").await;
