@@ -135,7 +135,7 @@ test("forms of tools and calls in doubt send what the API expects", options, asy
     table: {
       type: "string",
       oneOf: [
-        { const: "2", title: "Window" },
+        { const: "2", title: "Terrace" },
         { const: "1", title: "Door" },
       ],
     },
