@@ -1,12 +1,12 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BPGP0nXr.js",
+        path: "/assets/index-BBArASrw.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "0b4b41f360d11d9af48d1337618e8d1e",
-        content: include_bytes!("assets/index-BPGP0nXr.js"),
-        brotli: include_bytes!("assets/index-BPGP0nXr.js.br"),
+        hash: "1b6745139b4a122cc5c6d1600ea785a9",
+        content: include_bytes!("assets/index-BBArASrw.js"),
+        brotli: include_bytes!("assets/index-BBArASrw.js.br"),
     },
     Asset {
         path: "/assets/index-DVMvQahQ.css",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "37acacdc01c3a876720087fa3a59c63c",
+        hash: "0299647d36c8f01a013c0882cbc8fc16",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -132,7 +132,13 @@ test("forms of tools and calls in doubt send what the API expects", options, asy
     name: { type: "string", default: "Ada" },
     window: { type: "boolean" },
     room: { type: "string", enum: ["blue", "red"] },
-    table: { type: "string", oneOf: [{ const: "2", title: "Window" }, { const: "1", title: "Door" }] },
+    table: {
+      type: "string",
+      oneOf: [
+        { const: "2", title: "Terrace" },
+        { const: "1", title: "Door" },
+      ],
+    },
     extras: { type: "array", items: { enum: ["3", "2", "1"] } },
   };
   const items = [
@@ -173,7 +179,12 @@ test("forms of tools and calls in doubt send what the API expects", options, asy
   await page.button("It did not happen").click();
   await page.sees("Recorded: it did not happen");
   assert.deepEqual(sent, [
-    { type: "edit", args: { name: "Ada", guests: 4, window: true, room: "red", table: "1", extras: ["2"] }, turn_id: null, seq: 7 },
+    {
+      type: "edit",
+      args: { name: "Ada", guests: 4, window: true, room: "red", table: "1", extras: ["2"] },
+      turn_id: null,
+      seq: 7,
+    },
     { type: "respond", args: { slot: 2, verdict: "did_not_happen" }, turn_id: null, seq: 8 },
   ]);
   await page.close();

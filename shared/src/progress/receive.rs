@@ -186,11 +186,13 @@ impl<S: Strategy> Progress<S> {
         slot: Option<&Slot>,
         response: &Response,
     ) -> Result<(), String> {
-        self.check(place, response).map_err(|refused| match response {
-            Response::Reply(reply) if !reply.tool_calls.is_empty() => {
-                UnexpectedResponse::Schema(unoffered::stray(reply)).to_string()
+        self.check(place, response).map_err(|refused| {
+            if let Response::Reply(reply) = response
+                && !reply.tool_calls.is_empty()
+            {
+                return UnexpectedResponse::Schema(unoffered::stray(reply)).to_string();
             }
-            _ => refused.to_string(),
+            refused.to_string()
         })?;
         let may_repeat = slot.is_some_and(|slot| slot.attempts + 1 < slot.attempts_max);
         match (place, response) {

@@ -53,6 +53,7 @@ const ENDS: [(&str, &[&str]); 7] = [
             "declined: no valid plan",
             "declined: person declined",
             "partial: rounds",
+            "partial: task failed",
         ],
     ),
     (

@@ -152,7 +152,10 @@ impl Strategy for Planner {
                 Edge::Ask(NodeName::Plan),
             ],
         ),
-        (NodeName::Equip, &[Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Respond)]),
+        (
+            NodeName::Equip,
+            &[Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Equip), Edge::To(NodeName::Respond)],
+        ),
         (
             NodeName::Orchestrate,
             &[
@@ -169,7 +172,10 @@ impl Strategy for Planner {
             NodeName::Assess,
             &[Edge::To(NodeName::Advance), Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Respond)],
         ),
-        (NodeName::Advance, &[Edge::To(NodeName::Equip), Edge::To(NodeName::Respond)]),
+        (
+            NodeName::Advance,
+            &[Edge::To(NodeName::Equip), Edge::To(NodeName::Respond), Edge::Ask(NodeName::Plan)],
+        ),
         (NodeName::Respond, &[Edge::End]),
     ];
     const ENTRANCES: &'static [NodeName] = &[NodeName::Plan];

@@ -34,6 +34,9 @@ pub struct Plan {
     /// Task of each call of the last message that requests any, if several tasks are worked on side by side.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<usize>,
+    /// Question to the person that waits until the tasks that need no answer are done. Until then nothing is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
 }
 
 /// Something for one expert to do.
@@ -46,6 +49,9 @@ pub struct Task {
     /// Indexes of the earlier tasks whose results the task needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<usize>,
+    /// True if the task needs the answer to the plan's question.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_answer: bool,
     /// Progress of the work.
     #[serde(default, skip_serializing_if = "Progress::is_open")]
     pub progress: Progress,
@@ -164,11 +170,13 @@ impl Plan {
     }
 
     /// Returns the tasks to work on next, in order and at most `width`: the first open task from `from` on, and those whose
-    /// dependencies are over. Empty if no task is open.
+    /// dependencies are over. Empty if no task can be worked on: none is open, or all of them need an answer or a task that
+    /// failed.
     ///
-    /// A task depends on earlier ones only, so the first open task can always be worked on.
+    /// A task depends on earlier ones only, so the first of these tasks can always be worked on.
     pub fn next(tasks: &[Task], from: usize, width: usize) -> Vec<usize> {
-        let is_open = |nth: &usize| tasks[*nth].progress.is_open();
+        let held = Self::held(tasks);
+        let is_open = |nth: &usize| tasks[*nth].progress.is_open() && !held[*nth];
         let mut open = (from..tasks.len()).filter(is_open);
         let Some(first) = open.next() else { return Vec::new() };
         let is_ready = |n: &usize| {
@@ -179,6 +187,19 @@ impl Plan {
                 .all(|other| tasks[*other].progress.is_over())
         };
         std::iter::once(first).chain(open.filter(is_ready)).take(width.max(1)).collect()
+    }
+}
+
+impl Plan {
+    /// Returns for each task whether it waits for an answer or for a task that failed, directly or through another task.
+    fn held(tasks: &[Task]) -> Vec<bool> {
+        let mut held: Vec<bool> = Vec::with_capacity(tasks.len());
+        for (nth, task) in tasks.iter().enumerate() {
+            let is_failed = |other: usize| matches!(tasks[other].progress, Progress::Failed { .. });
+            let mut earlier = task.depends_on.iter().copied().filter(|other| *other < nth);
+            held.push(task.needs_answer || earlier.any(|other| held[other] || is_failed(other)));
+        }
+        held
     }
 }
 
@@ -226,7 +247,10 @@ impl State {
                 }
             }
             Fact::Advanced { since, to } => {
-                self.set_progress(Progress::Done);
+                // A task that failed stays so.
+                if self.plan.is_some() && self.task().progress.is_open() {
+                    self.set_progress(Progress::Done);
+                }
                 if let Some(plan) = &mut self.plan {
                     (plan.current, plan.beside) = match to.split_first() {
                         Some((current, beside)) => (*current, beside.to_vec()),

@@ -194,7 +194,14 @@ impl Strategy for PlannerWithPrompts {
             ],
         ),
         (NodeName::FetchPrompt, &[Edge::To(NodeName::Equip)]),
-        (NodeName::Equip, &[Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Respond)]),
+        (
+            NodeName::Equip,
+            &[
+                Edge::To(NodeName::Orchestrate),
+                Edge::To(NodeName::DiscoverPrompts),
+                Edge::To(NodeName::Respond),
+            ],
+        ),
         (
             NodeName::Orchestrate,
             &[
@@ -211,7 +218,10 @@ impl Strategy for PlannerWithPrompts {
             NodeName::Assess,
             &[Edge::To(NodeName::Advance), Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Respond)],
         ),
-        (NodeName::Advance, &[Edge::To(NodeName::DiscoverPrompts), Edge::To(NodeName::Respond)]),
+        (
+            NodeName::Advance,
+            &[Edge::To(NodeName::DiscoverPrompts), Edge::To(NodeName::Respond), Edge::Ask(NodeName::Plan)],
+        ),
         (NodeName::Respond, &[Edge::End]),
     ];
     const ENTRANCES: &'static [NodeName] = &[NodeName::Plan];

@@ -22,7 +22,7 @@ async fn a_message_answers_only_a_question_that_was_open_when_it_was_submitted()
 
     let asks = start_turn(&backends, Opening::Existing(asks.thread), "ask One? | yes; ask Two? | yes").await;
     run_until(&backends, &asks, TurnStatus::Interrupted).await;
-    // Both see the first question. The first of them answers it, and nobody has seen the second question.
+    // Both see the first question. The first of them answers it, and no person has seen the second question.
     let answer = start_turn(&backends, Opening::Existing(asks.thread), "yes").await;
     let late = start_turn(&backends, Opening::Existing(asks.thread), "echo late").await;
     run_until(&backends, &late, TurnStatus::Completed).await;

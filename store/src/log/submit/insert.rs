@@ -112,7 +112,7 @@ async fn follow(tx: &Transaction, new: NewTurn, thread: ThreadId, now: i64) -> R
 /// Binds a turn of an existing thread to the question that is open now. `is_asked` is true if one is.
 ///
 /// **Invariant:** a message never answers a question that was asked after it was submitted, unless it names the question.
-/// Nobody can agree to what they have not seen.
+/// No person agrees to what they have not seen.
 async fn bound(tx: &Transaction, new: NewTurn, is_asked: bool) -> Result<NewTurn, Error> {
     match (new.thread.clone(), new.policy) {
         (Opening::Existing(_), Policy::Auto) if !is_asked => Ok(NewTurn { policy: Policy::Replan, ..new }),

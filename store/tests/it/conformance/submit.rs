@@ -32,10 +32,15 @@ pub(super) async fn opens_a_thread_or_finds_one(store: &Store) -> Result<(), Err
     let Opening::New(opened) = new.thread else { panic!("it opens a thread") };
     assert_eq!(log_of(store, turn.thread).await?, [Event::Opened(opened)]);
 
-    for policy in [Policy::Replan, Policy::Answer, Policy::Auto] {
+    // Nothing is asked, so a message starts something new, and an answer is bound to the log as it is.
+    for (policy, stored, answers_seq) in [
+        (Policy::Replan, Policy::Replan, None),
+        (Policy::Answer, Policy::Answer, Some(1)),
+        (Policy::Auto, Policy::Replan, None),
+    ] {
         let more = NewTurn { thread: Opening::Existing(turn.thread), policy, ..new_turn("more") };
         let more = store.submit(more).await?.into_turn();
-        assert_eq!((more.thread, more.policy), (turn.thread, policy));
+        assert_eq!((more.thread, more.policy, more.answers_seq), (turn.thread, stored, answers_seq));
     }
     assert_eq!(store.head(turn.thread).await?.seq, 1, "a queued turn is in no log");
 

@@ -1,7 +1,7 @@
 //! Moves on to the next task, or to the summary.
 
-use crate::planner::{Ending, Fact, NodeName, Plan, Planning, Progress};
-use shared::{Node, Thread, Transition};
+use crate::planner::{Ending, Fact, NodeName, Plan, Planning, Progress, nodes::side_by_side::over};
+use shared::{InterruptKind, Node, Question, Thread, Transition};
 
 pub(crate) struct Advance;
 
@@ -13,7 +13,7 @@ impl<S: Planning> Node<S> for Advance {
     fn learn(&self, thread: &Thread<S>, (): ()) -> Transition<S> {
         let to = next(thread);
         if to.is_empty() {
-            return Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Finished));
+            return end(thread);
         }
         let current = S::planned(thread).plan.as_ref().map_or(0, |plan| plan.current);
         let to = if to == [current + 1] { Vec::new() } else { to };
@@ -28,6 +28,22 @@ impl<S: Planning> Node<S> for Advance {
         }
         Transition::to(S::begins()).learn(next)
     }
+}
+
+/// Asks the question of the plan, or ends the work.
+fn end<S: Planning>(thread: &Thread<S>) -> Transition<S> {
+    let Some(plan) = &S::planned(thread).plan else {
+        return Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Finished));
+    };
+    let done = Fact::Settled { task: plan.current, progress: Progress::Done };
+    if let Some(question) = &plan.question {
+        return Transition::ask(Question::open(InterruptKind::Clarification, question), NodeName::Plan)
+            .learn(done);
+    }
+    if plan.tasks.iter().any(|task| matches!(task.progress, Progress::Failed { .. })) {
+        return Transition::to(NodeName::Respond).learn(done).learn(over()).partial("task failed");
+    }
+    Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Finished))
 }
 
 /// Returns the tasks to work on next, given that those in work are done.

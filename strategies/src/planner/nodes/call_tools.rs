@@ -4,7 +4,7 @@ use crate::{
     loop_guard::RequestedCalls,
     planner::{NodeName, Planning, of_the_task},
 };
-use shared::{CallTool, Node, Thread, Tool, ToolCall, ToolOutput, Transition};
+use shared::{CallTool, Node, Safety, Thread, Tool, ToolCall, ToolOutput, Transition};
 
 pub(crate) struct CallTools;
 
@@ -13,14 +13,29 @@ impl<S: Planning> Node<S> for CallTools {
 
     fn ask(&self, thread: &Thread<S>) -> Self::Effect {
         let call = |call: &ToolCall| CallTool { server: expert(thread, call).to_owned(), call: call.clone() };
-        wanted(thread).fresh().map(call).collect()
+        wanted(thread).fresh().filter(|call| !is_held(thread, call)).map(call).collect()
     }
 
     fn learn(&self, thread: &Thread<S>, outputs: Vec<ToolOutput>) -> Transition<S> {
         let mut outputs = outputs.into_iter();
-        let answered = wanted(thread).answered(|_| outputs.next());
+        let answered = wanted(thread).answered(|call| match is_held(thread, call) {
+            true => Some(ToolOutput::Refused(HELD.to_owned())),
+            false => outputs.next(),
+        });
         answered.into_iter().fold(Transition::to(NodeName::Assess), Transition::say)
     }
+}
+
+/// Refusal of a call that may change something before the question of the plan is asked.
+const HELD: &str = "as the person is asked a question first: until then, only look things up";
+
+/// Returns true if the call may change something, and the person has not answered the question of the plan.
+fn is_held<S: Planning>(thread: &Thread<S>, call: &ToolCall) -> bool {
+    let asks = S::planned(thread).plan.as_ref().is_some_and(|plan| plan.question.is_some());
+    let reads = || {
+        thread.tool_called(expert(thread, call), &call.name).is_some_and(|tool| tool.safety == Safety::Read)
+    };
+    asks && !reads()
 }
 
 fn wanted<'a, S: Planning>(

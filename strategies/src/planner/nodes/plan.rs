@@ -43,11 +43,18 @@ struct PlannedTask {
     /// The indexes of the earlier tasks whose results it needs; empty if it needs none.
     #[serde(default)]
     depends_on: Vec<usize>,
+    #[serde(default = "needs_answer")]
+    needs_answer: bool,
+}
+
+/// A task waits for the answer unless the model says otherwise.
+fn needs_answer() -> bool {
+    true
 }
 
 impl From<PlannedTask> for Task {
-    fn from(PlannedTask { expert, task, depends_on }: PlannedTask) -> Self {
-        Self { expert, task, depends_on, progress: Progress::Open }
+    fn from(PlannedTask { expert, task, depends_on, needs_answer }: PlannedTask) -> Self {
+        Self { expert, task, depends_on, needs_answer, progress: Progress::Open }
     }
 }
 
@@ -84,9 +91,17 @@ impl<S: Planning> Node<S> for Plan {
     }
 
     fn learn(&self, thread: &Thread<S>, reply: PlanReply) -> Transition<S> {
-        if let Some(question) = reply.clarification.filter(|question| !question.trim().is_empty()) {
-            return Transition::ask(Question::open(InterruptKind::Clarification, question), NodeName::Plan);
-        }
+        let question = reply.clarification.filter(|question| !question.trim().is_empty());
+        let can_begin = reply.decision != Decision::Drop && reply.plan.iter().any(|task| !task.needs_answer);
+        let question = match question {
+            Some(question) if !can_begin => {
+                return Transition::ask(
+                    Question::open(InterruptKind::Clarification, question),
+                    NodeName::Plan,
+                );
+            }
+            question => question,
+        };
         if reply.decision == Decision::Drop {
             let why = "the person no longer wants it";
             return Transition::to(NodeName::Respond)
@@ -101,6 +116,9 @@ impl<S: Planning> Node<S> for Plan {
                 (reply.plan.into_iter().map(Task::from).collect(), 0)
             }
         };
+        if question.is_none() {
+            tasks.iter_mut().for_each(|task| task.needs_answer = false);
+        }
         if tasks.is_empty() {
             return Transition::to(NodeName::Respond)
                 .learn(Fact::Ended(Ending::Unsuited))
@@ -114,10 +132,20 @@ impl<S: Planning> Node<S> for Plan {
             let ended = Fact::Ended(Ending::Stuck { reason: problem });
             return Transition::to(NodeName::Respond).learn(ended).declined("no valid plan");
         }
-        let (current, why) = position(&mut tasks, first, reply.next_task, reply.skip_reason);
-        let beside = planner::Plan::next(&tasks, current, S::side_by_side(thread)).split_off(1);
+        let (mut current, mut why) = position(&mut tasks, first, reply.next_task, reply.skip_reason);
+        let mut next = planner::Plan::next(&tasks, current, S::side_by_side(thread));
+        if let Some(question) = &question {
+            next = planner::Plan::next(&tasks, 0, S::side_by_side(thread));
+            let Some(first) = next.first() else {
+                let question = Question::open(InterruptKind::Clarification, question);
+                return Transition::ask(question, NodeName::Plan);
+            };
+            current = *first;
+            why = Some("tasks that need no answer are done before the question is asked".to_owned());
+        }
+        let beside = next.into_iter().skip(1).collect();
         let since = thread.messages.len();
-        let plan = planner::Plan { tasks, current, since, rounds: 0, beside, calls: Vec::new() };
+        let plan = planner::Plan { tasks, current, since, rounds: 0, beside, calls: Vec::new(), question };
         let next = Transition::to(S::begins()).learn(Fact::Planned(plan));
         if let Some(why) = why { next.because(why) } else { next }
     }

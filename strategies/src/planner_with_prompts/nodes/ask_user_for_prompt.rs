@@ -12,9 +12,14 @@ impl Node<PlannerWithPrompts> for AskUserForPrompt {
 
     fn learn(&self, thread: &Thread<PlannerWithPrompts>, (): ()) -> Transition<PlannerWithPrompts> {
         let task = thread.state.planned.task();
-        let line = |(n, candidate): (usize, &Candidate)| match &*candidate.reason {
-            "" => format!("{}. {}", n + 1, candidate.prompt),
-            reason => format!("{}. {}: {reason}", n + 1, candidate.prompt),
+        let offers = thread.state.offers.get(&task.expert).map_or(&[][..], Vec::as_slice);
+        let line = |(n, candidate): (usize, &Candidate)| {
+            let offered = offers.iter().find(|prompt| prompt.name == candidate.prompt);
+            let about = offered.map_or(String::new(), |prompt| about(&prompt.description));
+            let texts: Vec<&str> =
+                [about.as_str(), &candidate.reason].into_iter().filter(|text| !text.is_empty()).collect();
+            let colon = if texts.is_empty() { "" } else { ": " };
+            format!("{}. {}{colon}{}", n + 1, candidate.prompt, texts.join(" — "))
         };
         let suggested: Vec<String> = suggested(thread).into_iter().enumerate().map(line).collect();
         let again = match &thread.state.guide.unknown_choice {
@@ -29,6 +34,18 @@ impl Node<PlannerWithPrompts> for AskUserForPrompt {
             suggested.join("\n")
         );
         Transition::ask(Question::choice(question, options(thread)).open_ended(), NodeName::ReceiveChoice)
+    }
+}
+
+/// Maximum length of a description in the question, in characters.
+const DESCRIPTION_MAX: usize = 200;
+
+/// Returns the server's own description of a prompt on one line.
+fn about(description: &str) -> String {
+    let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(DESCRIPTION_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
     }
 }
 
