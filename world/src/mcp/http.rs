@@ -37,10 +37,7 @@ use rmcp::{
 use secrecy::{ExposeSecret, SecretString};
 use sse_stream::Sse;
 
-use self::{
-    body::read_json,
-    events::Events,
-};
+use self::{body::read_json, events::Events};
 use super::{notifications::Changes, wire::Payload};
 use crate::retry_after::delay_ms;
 
@@ -185,7 +182,9 @@ async fn answer_or_refusal(
     let mut is_unnamed = false;
     for answer in refused.answers {
         is_unnamed |= answer.id.is_none();
-        let Some(request) = request.filter(|request| answer.id.as_ref() == Some(&request.id)) else { continue };
+        let Some(request) = request.filter(|request| answer.id.as_ref() == Some(&request.id)) else {
+            continue;
+        };
         // Anything but a call is repeated without harm, so a 404 may still mean the session.
         let is_refusal = matches!(answer.payload, Payload::Error(_))
             && (NOT_ITS_ANSWER.contains(&status) || in_session && status == 404 && !is_call(request));
