@@ -48,6 +48,8 @@ pub struct InputResponses {
     pub request_state: Option<String>,
     /// Answers so far, by the server's names for its questions.
     pub responses: BTreeMap<String, InputResponse>,
+    /// The questions, as the person saw them.
+    pub questions: BTreeMap<String, Elicitation>,
 }
 
 /// Error of an answer that does not fit its form.

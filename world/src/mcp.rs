@@ -7,6 +7,7 @@ mod confinement;
 mod connect;
 mod connection;
 mod convert;
+mod doubt;
 mod elicitation;
 mod failure;
 mod handshake;

@@ -183,6 +183,7 @@ impl Slot {
                 self.input_responses = Some(InputResponses {
                     request_state: required.request_state.clone(),
                     responses: BTreeMap::new(),
+                    questions: required.input_requests.clone(),
                 });
                 Some(awaiting(required.input_requests.clone()))
             }

@@ -1,17 +1,32 @@
 //! Calls of one tool: sent at most once, whatever happens to the connection.
 
+use std::{sync::Arc, time::Duration};
+
 use futures::FutureExt as _;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, RequestMetaObject,
     ServerResult,
 };
-use shared::{DynThread, Fault, FaultKind, Response, Safety, Tool, ToolCall, ToolOutput};
+use shared::{
+    DynThread, Fault, FaultKind, InputResponses, Response, Safety, Tool, ToolCall, ToolOutput,
+};
 
 use super::{
-    ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers, connection::Connection, convert, elicitation, failure::Failure,
-    resources::read_request, sessions::InUse, tasks, tool_filter,
+    ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers, connection::Connection, convert, doubt, elicitation,
+    failure::Failure, resources::read_request, sessions::InUse, single_flight::SingleFlight, tasks,
+    tool_filter,
 };
 use crate::world::{Outcome, RequestContext};
+
+/// Destination of a request, and the bounds of sending it.
+#[derive(Clone, Copy)]
+struct Destination<'a> {
+    name: &'a str,
+    pool: &'a Pool,
+    slot: &'a SingleFlight<Arc<Connection>>,
+    timeout: Duration,
+    may_repeat: bool,
+}
 
 impl Servers {
     /// Calls a tool of a server.
@@ -40,28 +55,70 @@ impl Servers {
         }
         let session = pool.sessions.get(name, ask.thread, &pool.server, timeout).await?;
         let slot = session.as_ref().map_or(&pool.connection, InUse::connection);
+        let supplied = ask.due.input_responses.as_ref();
         let request = match self.reads_resource(name, call).await? {
             true => read_request(call, ask),
-            false => request(call, ask),
+            false => request(call, ask, supplied),
         };
-        let _permits = pool.concurrency.acquire(&call.name).await;
+        let _permits = pool.concurrency.acquire(&call.name, ask.due.safety).await;
         let may_repeat = ask.due.safety == Safety::Read;
+        let to = Destination { name, pool, slot, timeout, may_repeat };
+        let mut sent = self.send(&to, request).await;
+        if let (Err(Failure::Refused(_)), Some(supplied)) = (&sent, supplied)
+            && supplied.request_state.is_some()
+        {
+            sent = self.ask_anew(&to, call, ask, supplied).await;
+        }
+        let (result, connection) = match sent {
+            Ok(answered) => answered,
+            Err(failure) => return outcome(name, &call.name, failure, ask.due.safety),
+        };
+        if ask.due.safety == Safety::Write
+            && let Some(why) = doubt::of_result(&result)
+        {
+            return Err(in_doubt(name, &call.name, &why));
+        }
+        Ok((response(&call.name, result, session.as_ref().map(|_| connection)), None))
+    }
+
+    /// Calls a tool whose server has refused the state of its question: the state ends with the process, or after some
+    /// minutes, and a person may answer later. The call begins again without it. If the server asks the same, the recorded
+    /// answer is given; otherwise the person is asked again.
+    async fn ask_anew(
+        &self,
+        to: &Destination<'_>,
+        call: &ToolCall,
+        ask: &RequestContext<'_>,
+        supplied: &InputResponses,
+    ) -> Result<(ServerResult, String), Failure> {
+        let first = self.send(to, request(call, ask, None)).await?;
+        let ServerResult::InputRequiredResult(required) = &first.0 else { return Ok(first) };
+        match elicitation::same_questions(required, supplied) {
+            Some(supplied) => self.send(to, request(call, ask, Some(&supplied))).await,
+            None => Ok(first),
+        }
+    }
+
+    /// Sends a request, and once more if it is known that it was not sent. Returns the result and the id of the connection.
+    async fn send(
+        &self,
+        to: &Destination<'_>,
+        request: ClientRequest,
+    ) -> Result<(ServerResult, String), Failure> {
+        let Destination { name, pool, slot, timeout, may_repeat } = *to;
         let mut last_failure = Failure::Unsent("it closed the connection".to_owned());
         for attempt in 1..=ATTEMPTS {
-            let connection = pool.connected_at(slot, name).await?;
+            let connection = pool.connected_at(slot, name).await.map_err(Failure::Fault)?;
             if let Err(failure) = self.prepare(name, pool, &connection, may_repeat).await {
                 pool.drop_if_lost(slot, &connection, &failure).await;
                 // Whatever happened to the preparation, no call was sent.
                 if attempt == ATTEMPTS || !failure.is_of_connection() {
-                    return Err(failure.of_query(name));
+                    return Err(Failure::Fault(failure.of_query(name)));
                 }
                 continue;
             }
             match connection.request_within(timeout, &pool.server, request.clone()).await {
-                Ok(result) => {
-                    let session = session.as_ref().map(|_| connection.id());
-                    return Ok((response(&call.name, result, session), None));
-                }
+                Ok(result) => return Ok((result, connection.id())),
                 Err(failure) => {
                     pool.drop_if_lost(slot, &connection, &failure).await;
                     let is_last = attempt == ATTEMPTS || !failure.is_for_new_connection(may_repeat);
@@ -72,7 +129,7 @@ impl Servers {
                 }
             }
         }
-        outcome(name, &call.name, last_failure, may_repeat)
+        Err(last_failure)
     }
 
     /// Reads the server's list again, and returns it if the called tool is not the one that the thread knows.
@@ -133,10 +190,12 @@ pub(super) fn response(tool: &str, result: ServerResult, session: Option<String>
 }
 
 /// Decides what a failed call means.
-fn outcome(name: &str, tool: &str, failure: Failure, may_repeat: bool) -> Outcome {
+fn outcome(name: &str, tool: &str, failure: Failure, safety: Safety) -> Outcome {
+    let may_repeat = safety == Safety::Read;
     let failure = failure.without_status(name);
     match failure {
-        Failure::Refused(message) => Ok((error(message), None)),
+        Failure::Unclear(message) if safety == Safety::Write => Err(in_doubt(name, tool, &message)),
+        Failure::Refused(message) | Failure::Unclear(message) => Ok((error(message), None)),
         Failure::Unreadable(reply) if reply.has_result || may_repeat => {
             let made = if reply.has_result { "; the call was carried out" } else { "" };
             Ok((error(format!("{name} answered {tool}, but its answer {}{made}", reply.why)), None))
@@ -156,14 +215,21 @@ fn outcome(name: &str, tool: &str, failure: Failure, may_repeat: bool) -> Outcom
     }
 }
 
+/// The fault of a write whose answer is an error that does not say whether it was made.
+fn in_doubt(name: &str, tool: &str, why: &str) -> Fault {
+    Fault::in_doubt(format!(
+        "MCP server {name} answered {tool} with an error that does not say whether it was made: {why}"
+    ))
+}
+
 /// Arguments that are not an object were already rejected by the schema check.
-fn request(call: &ToolCall, ask: &RequestContext<'_>) -> ClientRequest {
+fn request(call: &ToolCall, ask: &RequestContext<'_>, supplied: Option<&InputResponses>) -> ClientRequest {
     let arguments = call.arguments.as_object().cloned().unwrap_or_default();
     let mut params = CallToolRequestParams::new(call.name.clone()).with_arguments(arguments);
     let meta = JsonObject::from_iter([(IDEMPOTENCY_KEY.to_owned(), ask.key.into())]);
     params.meta = Some(RequestMetaObject::from(meta));
-    if let Some(supplies) = &ask.due.input_responses {
-        let (answers, state) = elicitation::responses(supplies);
+    if let Some(supplied) = supplied {
+        let (answers, state) = elicitation::responses(supplied);
         (params.input_responses, params.request_state) = (Some(answers), state);
     }
     ClientRequest::CallToolRequest(CallToolRequest::new(params))

@@ -106,7 +106,7 @@ async fn read_catalog(connection: &Connection, server: &Server) -> Result<Catalo
     let tools = match connection.tools(server).await {
         Ok(tools) => Some(tools),
         // A server with prompts only may not support tools.
-        Err(Failure::Refused(_)) if !connection.offers_tools() => None,
+        Err(Failure::Refused(_) | Failure::Unclear(_)) if !connection.offers_tools() => None,
         Err(failure) => return Err(failure),
     };
     let (prompts, resources) = (connection.prompts(server).await?, connection.resources(server).await?);
@@ -117,7 +117,7 @@ impl Failure {
     /// Maps the failure of a prompt query: a rejected query would be rejected again.
     fn of_prompt_query(self, name: &str) -> Fault {
         let failure = self.without_status(name);
-        if let Failure::Refused(message) = failure {
+        if let Failure::Refused(message) | Failure::Unclear(message) = failure {
             return Fault::permanent(format!("MCP server {name} rejected the request: {message}"));
         }
         failure.of_query(name)

@@ -116,7 +116,8 @@ impl Confinement {
         if self.sandbox.is_some() {
             command.envs([("HOME", "/tmp"), ("TMPDIR", "/tmp")]);
         }
-        command.envs(config.env);
+        // The lists of some servers in Python depend on the order of a set, and would differ from their pin at every start.
+        command.env("PYTHONHASHSEED", "0").envs(config.env);
         if let Some(cwd) = config.cwd {
             command.current_dir(cwd);
         }

@@ -6,7 +6,7 @@ use rmcp::model::{
 };
 use shared::{Content, Message, Prompt, PromptArgument, Response, ResponseExtras, Safety, Tool, ToolOutput};
 
-use super::{Server, resources::READ_RESOURCE};
+use super::{Server, doubt, resources::READ_RESOURCE};
 use crate::text::truncate;
 
 /// Maximum characters of an output; more than any model can use.
@@ -93,7 +93,11 @@ pub(super) fn output(result: CallToolResult, session: Option<String>) -> Respons
     let structured = result.structured_content.iter().filter(|_| !has_text).map(ToString::to_string);
     let blocks: Vec<String> = result.content.iter().map(block).chain(structured).collect();
     let text = truncate(&blocks.join("\n"), MAX_OUTPUT_CHARS);
-    let output = if result.is_error == Some(true) { ToolOutput::Error(text) } else { ToolOutput::Ok(text) };
+    let output = match result.is_error == Some(true) {
+        true if doubt::is_of_output(&text) => ToolOutput::Error(format!("{text}; the call was carried out")),
+        true => ToolOutput::Error(text),
+        false => ToolOutput::Ok(text),
+    };
     let structured = result.structured_content.map(|value| Content::Structured { value });
     let content = limit_size(result.content.into_iter().filter_map(extra_content).chain(structured));
     if content.is_empty() && session.is_none() {

@@ -65,6 +65,21 @@ pub(super) fn input_required(what: &str, result: InputRequiredResult) -> Result<
     Ok(Response::InputRequired { input_requests: forms, request_state: state })
 }
 
+/// Returns the recorded answers for a server that asks again, if it asks the same questions as before, with the state that it
+/// wants returned now.
+pub(super) fn same_questions(
+    again: &InputRequiredResult,
+    recorded: &shared::InputResponses,
+) -> Option<shared::InputResponses> {
+    let Ok(Response::InputRequired { input_requests, request_state }) = input_required("", again.clone())
+    else {
+        return None;
+    };
+    let is_same = input_requests == recorded.questions
+        && input_requests.keys().all(|name| recorded.responses.contains_key(name));
+    is_same.then(|| shared::InputResponses { request_state, ..recorded.clone() })
+}
+
 fn form(request: InputRequest) -> Result<Elicitation, String> {
     let only =
         |method: &str| format!("the server requires {method}, and only elicitation/create is supported");

@@ -4,13 +4,23 @@ use std::time::Duration;
 
 use rmcp::{
     ServiceError,
+    model::ErrorCode,
     service::ClientInitializeError,
     transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
 };
 use shared::Fault;
 
-use super::{http::HttpError, wire::Unreadable};
+use super::{doubt, http::HttpError, wire::Unreadable};
 use crate::text::error_chain;
+
+/// Codes of errors that a server reports before it carries a request out: parse error, no such method, invalid parameters, no
+/// such resource, and those of protocol 2026-07-28 for the headers, the capabilities and the version of a request, and for a URL
+/// that a person must visit first.
+///
+/// ## Why all others leave a doubt
+///
+/// Bridges report a connection that closed in the middle of a write as -32603, -32000 or -32600.
+const NOT_MADE: [i32; 8] = [-32700, -32601, -32602, -32002, -32020, -32021, -32022, -32042];
 
 /// Failure of a request.
 pub(super) enum Failure {
@@ -18,6 +28,8 @@ pub(super) enum Failure {
     Unsent(String),
     /// The server rejected the request with this message.
     Refused(String),
+    /// The server answered with an error that does not say whether it carried the request out.
+    Unclear(String),
     /// The server refused the request by HTTP.
     Status {
         /// Status code of the response.
@@ -50,7 +62,7 @@ impl Failure {
         match error {
             ServiceError::McpError(error) => match Unreadable::of(&error) {
                 Some(reply) => Failure::Unreadable(Unreadable { why: redact(&reply.why), ..reply }),
-                None => Failure::Refused(redact(&error.message)),
+                None => Self::of_error(error.code, redact(&error.message)),
             },
             ServiceError::TransportSend(error) => Self::of_send_error(&error, redact),
             ServiceError::Timeout { timeout } => Failure::Silent(timeout),
@@ -60,6 +72,18 @@ impl Failure {
             | ServiceError::Cancelled { .. }
             | ServiceError::InputRequiredRoundsExceeded { .. }
             | _) => Self::lost(redact(&error_chain(&error))),
+        }
+    }
+
+    /// Decides what an error of JSON-RPC says about a request.
+    fn of_error(code: ErrorCode, message: String) -> Self {
+        // SDKs check the output of a tool after it has run, and report a misfit as invalid parameters.
+        match NOT_MADE.contains(&code.0) {
+            true if doubt::is_of_output(&message) => {
+                Failure::Unreadable(Unreadable { why: format!("was withheld: {message}"), has_result: true })
+            }
+            true => Failure::Refused(message),
+            false => Failure::Unclear(message),
         }
     }
 
@@ -98,6 +122,7 @@ impl Failure {
             Failure::Status { status: 500.., is_session_lost, .. } => *is_session_lost && may_repeat,
             Failure::Status { is_session_lost, .. } => *is_session_lost,
             Failure::Refused(_)
+            | Failure::Unclear(_)
             | Failure::Unreadable(_)
             | Failure::Fault(_)
             | Failure::Lost { .. }
@@ -110,7 +135,11 @@ impl Failure {
         match self {
             Failure::Unsent(_) | Failure::Lost { .. } => true,
             Failure::Status { is_session_lost, .. } => *is_session_lost,
-            Failure::Refused(_) | Failure::Unreadable(_) | Failure::Fault(_) | Failure::Silent(_) => false,
+            Failure::Refused(_)
+            | Failure::Unclear(_)
+            | Failure::Unreadable(_)
+            | Failure::Fault(_)
+            | Failure::Silent(_) => false,
         }
     }
 
@@ -134,7 +163,7 @@ impl Failure {
             Failure::Fault(fault) => fault,
             Failure::Unsent(why) => unreachable(name, &why, None),
             Failure::Lost { why, retry_after_ms } => unreachable(name, &why, retry_after_ms),
-            Failure::Refused(message) => {
+            Failure::Refused(message) | Failure::Unclear(message) => {
                 Fault::transient(format!("MCP server {name} refuses to answer: {message}"))
             }
             Failure::Unreadable(reply) => {

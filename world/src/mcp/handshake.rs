@@ -33,6 +33,16 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const DISCOVER: &str = "discover";
 const INITIALIZE: &str = "initialize";
 
+/// Returns true if a message answers a request that was sent before rmcp's, whose ids are numbers.
+pub(super) fn is_of_negotiation(message: &ServerJsonRpcMessage) -> bool {
+    let id = match message {
+        ServerJsonRpcMessage::Response(response) => Some(&response.id),
+        ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+        ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
+    };
+    [DISCOVER, INITIALIZE].iter().any(|own| id == Some(&RequestId::String((*own).into())))
+}
+
 /// Protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {

@@ -96,7 +96,7 @@ impl Connection {
         match self.resource_templates(server).await {
             Ok(templates) => all.extend(templates),
             // A server may have resources and no templates.
-            Err(Failure::Refused(_)) => (),
+            Err(Failure::Refused(_) | Failure::Unclear(_)) => (),
             Err(failure) => return Err(failure),
         }
         *self.resources.lock().await = Some((all.clone(), Instant::now()));

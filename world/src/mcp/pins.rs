@@ -32,6 +32,11 @@ impl Servers {
     /// Compares tools with the pin; the first set becomes the pin.
     pub(super) async fn check(&self, name: &str, pool: &Pool, tools: &[Tool]) -> Result<(), Fault> {
         let Some(pins) = &self.pins else { return Ok(()) };
+        if tools.is_empty() && pool.server.tool_filter.allow.is_none() {
+            // A proxy in front of a server that is away lists nothing. Pinned, that would refuse the tools that come back.
+            warn!(server = name, "MCP server lists no tools; it is not pinned to none");
+            return Ok(());
+        }
         let definitions = encode_tools(tools)?;
         let (pins, new) = (pins.clone(), Pin::new(name, &definitions, FIRST_USE));
         // **Invariant:** the store is awaited in a separate task. The requests of a node run concurrently within one

@@ -131,7 +131,7 @@ async fn offer(
     let tools = match connection.listed(server).await {
         Ok(tools) => tools,
         // A server with prompts only may not support tools.
-        Err(Failure::Refused(_)) if !connection.offers_tools() => Vec::new(),
+        Err(Failure::Refused(_) | Failure::Unclear(_)) if !connection.offers_tools() => Vec::new(),
         Err(failure) => return Err(failure),
     };
     let definitions = definitions(&tools, redactor);

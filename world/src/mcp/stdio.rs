@@ -27,6 +27,7 @@ use tokio::{
 
 use self::reader::Reader;
 use super::{
+    handshake,
     notifications::Changes,
     process_group::ProcessGroup,
     stderr::StderrTail,
@@ -195,7 +196,13 @@ impl Transport<RoleClient> for ChildTransport {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        self.next().await
+        loop {
+            let message = self.next().await?;
+            // rmcp would take a late answer to the question for the protocol for a wrong one to its own handshake.
+            if !handshake::is_of_negotiation(&message) {
+                return Some(message);
+            }
+        }
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {

@@ -72,7 +72,7 @@ impl Servers {
         let session = session.as_ref().map(|_| connection.id());
         match poll.result(session).await {
             Ok(response) => Ok((response, None)),
-            Err(Failure::Refused(message)) => Err(poll.forgotten(&message)),
+            Err(Failure::Refused(message) | Failure::Unclear(message)) => Err(poll.forgotten(&message)),
             Err(failure) => {
                 pool.drop_if_lost(slot, &connection, &failure).await;
                 Err(wait(failure.of_query(name)))

@@ -144,7 +144,7 @@ async fn a_child_sees_only_what_it_is_given() {
     assert_eq!(seen.get("PATH"), std::env::var("PATH").ok().as_ref());
     // Cargo sets this variable for the test, so it serves as a secret of the parent process.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    let ours = ["PATH", "HOME", "LANG", "TMPDIR", "GIVEN", "TURNFOLD_TEST_MCP_SERVER"];
+    let ours = ["PATH", "HOME", "LANG", "TMPDIR", "PYTHONHASHSEED", "GIVEN", "TURNFOLD_TEST_MCP_SERVER"];
     let others: Vec<_> = seen.keys().filter(|name| !ours.contains(&name.as_str())).collect();
     assert!(others.is_empty(), "{others:?}");
 }

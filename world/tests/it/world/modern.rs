@@ -16,7 +16,8 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use shared::{
-    Elicitation, InputResponse, InputResponses, PendingRequest, Request, Response, ToolCall, ToolOutput,
+    Elicitation, InputResponse, InputResponses, PendingRequest, Request, Response, Safety, ToolCall,
+    ToolOutput,
 };
 use tokio::sync::Notify;
 use world::{IDEMPOTENCY_KEY, LiveWorld, Server, ToolRule};
@@ -120,6 +121,16 @@ impl ServerHandler for ModernServer {
                     hung.to_string(),
                 )])))
             }
+            "mortal" => match request.request_state.as_deref() {
+                None => wanting(&json!({ "method": "elicitation/create", "params": {
+                    "message": "Order?", "requestedSchema": { "type": "object", "properties": {} } } })),
+                Some("s") => {
+                    Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(
+                        json!(request.input_responses).to_string(),
+                    )])))
+                }
+                Some(_) => Err(ErrorData::invalid_params("Invalid or expired requestState", None)),
+            },
             "visit" => wanting(&json!({ "method": "elicitation/create", "params": {
                 "mode": "url", "message": "Sign in", "url": "https://example.org/in" } })),
             "think" => wanting(
@@ -199,7 +210,11 @@ async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_alo
         (InputResponse::Cancel, json!({ "action": "cancel" })),
     ] {
         let answers = [("confirm".to_owned(), answer)].into();
-        let supplies = InputResponses { request_state: Some("s".to_owned()), responses: answers };
+        let supplies = InputResponses {
+            request_state: Some("s".to_owned()),
+            responses: answers,
+            ..InputResponses::default()
+        };
         let response = call(&world, "sure", Some(supplies)).await;
         assert_eq!(response, output(&json!([{ "confirm": expected }, "s"]).to_string()));
     }
@@ -211,17 +226,45 @@ async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_alo
     }
 }
 
+/// A state that the server refuses, because it was restarted or because time has passed, does not cost the answer of a person.
+#[tokio::test]
+async fn an_answer_survives_the_state_of_its_question() {
+    let world =
+        live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
+    let Response::InputRequired { input_requests: questions, .. } = call(&world, "mortal", None).await else {
+        panic!("it asks nothing")
+    };
+    let supplied = InputResponses {
+        request_state: Some("of a server that is gone".to_owned()),
+        responses: [("confirm".to_owned(), InputResponse::Accept(Value::Null))].into(),
+        questions,
+    };
+    let answered = output(&json!({ "confirm": { "action": "accept" } }).to_string());
+    assert_eq!(call(&world, "mortal", Some(supplied.clone())).await, answered);
+
+    let mut other = supplied;
+    other.questions.get_mut("confirm").unwrap().question = "Order two?".to_owned();
+    let asked = call(&world, "mortal", Some(other)).await;
+    assert!(matches!(asked, Response::InputRequired { .. }), "another question is asked: {asked:?}");
+}
+
 /// The timeout of a call is shorter than the total time of all calls run one after the other: waiting for a free place
 /// does not count.
 #[tokio::test]
 async fn a_call_without_a_place_waits_and_loses_no_time() {
-    let most = async |change: &dyn Fn(&mut Server)| {
+    let most = async |safety: Safety, change: &dyn Fn(&mut Server)| {
         let mut server = child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]);
         server.call_timeout = Duration::from_millis(900);
         change(&mut server);
         let world = live([], servers([("desk", server)]));
         world.servers().tools("desk").await.unwrap();
-        let calls = (0..5).map(|_| call(&world, "meet", None));
+        let calls = (0..5).map(|_| {
+            let call = ToolCall { id: "c1".to_owned(), name: "meet".to_owned(), arguments: json!({}) };
+            let request = Request::CallTool { server: "desk".to_owned(), call };
+            let due = PendingRequest { safety, ..due(request) };
+            let world = &world;
+            async move { perform(world, &Stage::default(), &due).await.0.unwrap().0 }
+        });
         let met = futures::future::join_all(calls).await;
         let most = |response| match response {
             Response::Output(ToolOutput::Ok(most)) => most,
@@ -229,10 +272,14 @@ async fn a_call_without_a_place_waits_and_loses_no_time() {
         };
         met.into_iter().map(most).max().unwrap()
     };
-    assert_eq!(most(&|_| ()).await, "5", "nobody says how many");
-    assert_eq!(most(&|server| server.concurrency = Some(2)).await, "2");
+    assert_eq!(most(Safety::Read, &|_| ()).await, "5", "reads go side by side");
+    assert_eq!(most(Safety::Read, &|server| server.concurrency = Some(2)).await, "2");
     let alone = ToolRule { concurrency: Some(1), ..ToolRule::default() };
-    assert_eq!(most(&|server| server.tools = [("meet".to_owned(), alone)].into()).await, "1");
+    assert_eq!(most(Safety::Read, &|server| server.tools = [("meet".to_owned(), alone)].into()).await, "1");
+    for safety in [Safety::Write, Safety::Idempotent] {
+        assert_eq!(most(safety, &|_| ()).await, "1", "a server may keep one of several writes at once");
+        assert_eq!(most(safety, &|server| server.concurrency = Some(2)).await, "2", "the operator decides");
+    }
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ async fn a_task_is_asked_for_its_result_until_it_ends() {
     };
     assert_eq!(input_requests["sure"].question, "Sure?");
     let responses = [("sure".to_owned(), InputResponse::Accept(Value::Null))].into();
-    let supplied = InputResponses { request_state: None, responses };
+    let supplied = InputResponses { responses, ..InputResponses::default() };
     let poll = PendingRequest { input_responses: Some(supplied), ..poll };
     assert_eq!(send(&poll).await, Ok((working, None)));
     let passed_on = std::fs::read_to_string(folder.join("responses")).unwrap();

@@ -27,9 +27,23 @@ fn rows() -> Vec<Row> {
         write("line_over_16_mib", Error("is larger than 16777216 bytes; the call was carried out")),
         write("line_without_end", Error("is larger than 16777216 bytes; the call was carried out")),
         write("id_after_the_result", Error("its answer is not valid JSON")),
-        write("error_without_message", Error(r#"an error without a message: {"code":-32000}"#)),
-        write("error_as_text", Error("no such room")),
-        write("error_and_null_result", Error("no such room")),
+        write("error_without_message", InDoubt(r#"an error without a message: {"code":-32000}"#)),
+        write("error_as_text", InDoubt("does not say whether it was made: no such room")),
+        write("error_and_null_result", InDoubt("no such room")),
+        // Errors of bridges, which do not say whether the call was made.
+        write("code_-32603", InDoubt("does not say whether it was made: no such room")),
+        write("code_-32000", InDoubt("no such room")),
+        write("code_-32600", InDoubt("no such room")),
+        write("code_-32001", InDoubt("no such room")),
+        write("code_-32602", Error("no such room")),
+        write("code_-32601", Error("no such room")),
+        read("code_-32603", Error("no such room")),
+        write("failed: MCP error -32000: Connection closed", InDoubt("Connection closed")),
+        write("failed: read ECONNRESET", InDoubt("ECONNRESET")),
+        write("failed: ", InDoubt("an error without a message")),
+        write("failed: no such room", Error("no such room")),
+        read("failed: read ECONNRESET", Error("read ECONNRESET")),
+        write("failed: MCP error -32602: Output validation error: x", Error(CARRIED_OUT)),
         write("null_error_and_result", Text("fine")),
         write("not_a_number", Error(CARRIED_OUT)),
         write("broken_error", InDoubt("its answer is not valid JSON")),
@@ -170,6 +184,15 @@ fn called(misbehaviour: &str, id: &Value) {
     let error = |error: Value| json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string();
     let raw = |rest: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#);
     let block = |block: Value| result(json!({ "content": [{ "type": "text", "text": "kept" }, block] }));
+    let code = misbehaviour.strip_prefix("code_").and_then(|code| code.parse::<i32>().ok());
+    if let Some(code) = code {
+        return child::say_raw(&error(json!({ "code": code, "message": "no such room" })));
+    }
+    if let Some(failed) = misbehaviour.strip_prefix("failed: ") {
+        let mut content = text(failed);
+        content["isError"] = true.into();
+        return child::say_raw(&result(content));
+    }
     let line = match misbehaviour {
         "refusal_without_id" => {
             json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32700, "message": "cannot parse that" } }).to_string()
