@@ -58,6 +58,8 @@ pub(super) fn failure(thread: &Thread<ActionPlan>) -> (String, Cause) {
     let words = step.map_or(String::new(), |step| format!("{} ({})", step.description, step.command()));
     match step.and_then(|step| thread.state.outcomes.get(&step.id)) {
         Some(StepResult::Failed { reason, cause }) => (format!("{words}: {}", cause.words(reason)), *cause),
-        Some(StepResult::Done { .. } | StepResult::Skipped { .. }) | None => (words, Cause::Error),
+        Some(StepResult::Done { .. } | StepResult::Skipped { .. } | StepResult::LeftOut { .. }) | None => {
+            (words, Cause::Error)
+        }
     }
 }
