@@ -77,7 +77,7 @@ pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use pending::{BlockReason, BlockedBy, PendingCause};
 pub use progress::{
     ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask, PendingRequest,
-    Progress, RunStatus, SKIPPED, SUMMARISE_NODE, SUMMARISE_PROMPT,
+    Progress, RunStatus, SKIPPED, SUMMARISE_NODE, SUMMARISE_PROMPT, says_stop,
 };
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};

@@ -63,6 +63,7 @@ impl<S: Strategy> Progress<S> {
                     self.abandon_tasks();
                     self.settle("the turn was cancelled");
                     self.window.end_node();
+                    self.is_cancelled = true;
                     self.at = Phase::Idle;
                 }
             },
@@ -133,12 +134,15 @@ impl<S: Strategy> Progress<S> {
 
     fn fold_turn_started(&mut self, started: &TurnStarted) -> bool {
         let resume = match (&self.at, started.kind) {
+            (Phase::Idle, TurnKind::Stop) => None,
+            (_, TurnKind::Stop) => return false,
             (Phase::AwaitingResponses(..), TurnKind::New) if self.is_awaiting_input() => None,
             (Phase::Ready(_) | Phase::AwaitingResponses(..), _) => return false,
             (Phase::Idle | Phase::Failed(..), TurnKind::Answer) => return false,
             (Phase::AwaitingAnswer(_, place), TurnKind::Answer) => Some(*place),
             (Phase::Idle | Phase::Failed(..) | Phase::AwaitingAnswer(..), TurnKind::New) => None,
         };
+        self.is_cancelled = false;
         self.abandon_tasks();
         self.settle(if self.is_awaiting_input() {
             "the input that it required was not provided"
@@ -160,8 +164,14 @@ impl<S: Strategy> Progress<S> {
         self.turn = Some(started.turn);
         if resume.is_none() {
             S::begin_turn(&mut self.thread.state);
+            self.writes.clear();
         }
-        self.at = Phase::Ready(resume.unwrap_or_else(|| S::enter(&self.thread)));
+        self.at = match started.kind {
+            TurnKind::Stop => Phase::Idle,
+            TurnKind::New | TurnKind::Answer => {
+                Phase::Ready(resume.unwrap_or_else(|| S::enter(&self.thread)))
+            }
+        };
         true
     }
 
@@ -265,6 +275,7 @@ impl<S: Strategy> Progress<S> {
     }
 
     fn fold_slot(&mut self, event: &Event) -> bool {
+        self.note_write(event);
         let exceeded = if let Event::Abandoned(_) = event { self.budget_exceeded() } else { None };
         let Phase::AwaitingResponses(_, _, slots) = &mut self.at else { return false };
         let Some(slot) = event.slot().and_then(|slot| slots.get_mut(slot)) else { return false };

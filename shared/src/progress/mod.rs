@@ -6,6 +6,7 @@ mod fold;
 mod receive;
 mod slot;
 mod status;
+mod stop;
 mod window;
 
 use std::{borrow::Cow, collections::BTreeMap};
@@ -18,9 +19,11 @@ pub use self::{
     fit::{SUMMARISE_NODE, SUMMARISE_PROMPT},
     receive::{ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX},
     status::RunStatus,
+    stop::says_stop,
 };
 use self::{
     slot::{Slot, SlotState},
+    stop::Writes,
     window::Window,
 };
 
@@ -108,6 +111,10 @@ pub struct Progress<S: Strategy> {
     window: Window,
     /// Tasks whose results are not needed any more, since the last requests.
     abandoned_tasks: Vec<OpenTask>,
+    /// Calls of the current request that may have changed something.
+    writes: Writes,
+    /// True if the last turn was cancelled.
+    is_cancelled: bool,
     seq: usize,
     at: Phase<S::NodeName>,
 }
@@ -199,6 +206,8 @@ impl<S: Strategy> Clone for Progress<S> {
             seq: self.seq,
             at: self.at.clone(),
             abandoned_tasks: self.abandoned_tasks.clone(),
+            writes: self.writes.clone(),
+            is_cancelled: self.is_cancelled,
         }
     }
 }
@@ -214,6 +223,8 @@ impl<S: Strategy> Progress<S> {
             engine: EngineConfig::default(),
             window: Window::default(),
             abandoned_tasks: Vec::new(),
+            writes: Writes::new(),
+            is_cancelled: false,
             seq: 0,
             at: Phase::Idle,
         }
@@ -338,7 +349,7 @@ impl<S: Strategy> Progress<S> {
         actor: &str,
         time: &str,
         policy: Policy,
-        messages: Vec<Message>,
+        mut messages: Vec<Message>,
     ) -> Result<Event, MessageRejected> {
         if let (Some(input), Policy::Auto | Policy::Answer) = (self.pending_input(), policy) {
             let words = messages
@@ -354,10 +365,14 @@ impl<S: Strategy> Progress<S> {
         let kind = match (&self.at, policy) {
             (Phase::AwaitingResponses(..), Policy::Replan) if self.is_awaiting_input() => TurnKind::New,
             (Phase::Ready(_) | Phase::AwaitingResponses(..), _) => return Err(MessageRejected::Busy),
+            (Phase::Idle, _) if self.is_cancelled && says_stop(&messages) => TurnKind::Stop,
             (Phase::AwaitingAnswer(..), Policy::Auto | Policy::Answer) => TurnKind::Answer,
             (Phase::Idle | Phase::Failed(..), Policy::Answer) => return Err(MessageRejected::NothingAsked),
             (Phase::Idle | Phase::Failed(..), Policy::Auto) | (_, Policy::Replan) => TurnKind::New,
         };
+        if kind == TurnKind::Stop {
+            messages.push(self.stop_report());
+        }
         Ok(TurnStarted { turn, actor: actor.to_owned(), time: time.to_owned(), kind, messages, caller: None }
             .into())
     }

@@ -26,6 +26,7 @@
 mod approval;
 mod commands;
 mod condition;
+mod failure_answer;
 mod nodes;
 mod plan;
 mod route;
@@ -153,6 +154,7 @@ impl Strategy for ActionPlan {
         include_str!("prompts/confirm_plan.md"),
         include_str!("prompts/gather_facts.md"),
         include_str!("prompts/next_payload.md"),
+        include_str!("prompts/read_failure_answer.md"),
         include_str!("prompts/report.md"),
         ReadAnswer::PROMPT,
     ];
@@ -237,6 +239,7 @@ impl Strategy for ActionPlan {
                 Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::Report),
                 Edge::Ask(NodeName::ReceiveApproval),
+                Edge::Ask(NodeName::ReceiveFailureChoice),
             ],
         ),
         (NodeName::Report, &[Edge::End]),

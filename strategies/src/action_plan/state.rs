@@ -302,6 +302,7 @@ impl State {
                 let failures = self.attempt.failures + 1;
                 self.fail(reason, *cause);
                 self.attempt.failures = failures;
+                self.unclear = 0;
             }
             Fact::Withheld => self.attempt.payload = None,
             Fact::Again => self.attempt.refusals = 0,

@@ -1,14 +1,13 @@
 //! Decides what to do about a failed command, as configured.
 
-use crate::action_plan::{ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Step, StepResult, route};
+use crate::action_plan::{
+    ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Step, StepResult,
+    failure_answer::{RETRY, SKIP, STOP},
+    route,
+};
 use shared::{Node, Question, Thread, Transition};
 
 pub(in crate::action_plan) struct AssessFailure;
-
-/// Options of a person for a failed command.
-pub(super) const RETRY: &str = "retry";
-pub(super) const SKIP: &str = "skip";
-pub(super) const STOP: &str = "stop";
 
 impl Node<ActionPlan> for AssessFailure {
     type Effect = ();
