@@ -79,7 +79,7 @@ pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use pending::{BlockReason, BlockedBy, PendingCause};
 pub use progress::{
     ATTEMPTS_MAX, Attempt, EMPTY_REPLY, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask,
-    PendingRequest, Progress, RunStatus, SKIPPED, STRAY_CALLS, SUMMARISE_NODE, SUMMARISE_PROMPT,
+    PendingRequest, Progress, RunStatus, SKIPPED, STRAY_CALLS, SUMMARISE_NODE, SUMMARISE_PROMPT, says_stop,
 };
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};

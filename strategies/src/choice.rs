@@ -108,7 +108,7 @@ fn place(word: &str, names: &[String]) -> Choice {
 }
 
 /// Returns the lower-case words of a text. `gift_ideas` and `giftIdeas` are two words.
-fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     let mut split = String::with_capacity(text.len());
     let mut was_small = false;
     for letter in text.chars() {

@@ -102,9 +102,13 @@ fn started(recorded: &Recorded) -> ExpectedTurn {
         (turn.author, turn.caller) = (plain(&begun.actor), begun.caller.clone());
         turn.created_at = clock::parse_rfc3339(&begun.time).unwrap_or(recorded.at);
         turn.policy = match begun.kind {
-            TurnKind::New => Policy::Auto,
+            TurnKind::New | TurnKind::Stop => Policy::Auto,
             TurnKind::Answer => Policy::Answer,
         };
+        if begun.kind == TurnKind::Stop {
+            // The last message is the report.
+            turn.messages.pop();
+        }
     }
     if let Event::InputProvided(provided) = &recorded.event {
         turn.messages = vec![Message::user(words(&provided.response))];

@@ -8,8 +8,8 @@ use queue::{
     rate_limits::{Demand, MAX_PAUSE, Refusal, Reservation, Standing, Subject},
 };
 use shared::PauseKind;
-use shared::{Attempted, Event, Fault, FaultKind, PendingRequest, Request, Response};
-use store::{Error, Head, ThreadId};
+use shared::{Attempted, Cancelled, Event, Fault, FaultKind, PendingRequest, Request, Response, says_stop};
+use store::{Error, Head, Queued, ThreadId};
 use threads::{Log, ThreadLog};
 use tokio::{sync::Notify, time::Instant};
 use tracing::warn;
@@ -95,6 +95,9 @@ impl<L: Log> StepRunner<L> {
         if let Some(outcome) = self.retry_wait(log) {
             return Ok(Some(outcome));
         }
+        if due.iter().any(PendingRequest::is_write) && self.obey_stop(log).await? {
+            return self.outcome_after(log).await.map(Some);
+        }
         // **Invariant:** a write has its permit before it is attempted, so waiting for a permit never leaves it in
         // doubt.
         let Admitted { requests, events, blocked } = self.admit(log, due, priority).await;
@@ -116,6 +119,18 @@ impl<L: Log> StepRunner<L> {
         // Otherwise the refused requests come up again, and their model or server is paused by then.
         let blocked = blocked.filter(|_| nothing_recorded);
         Ok(blocked.map(|(after, why)| StepOutcome::Blocked { after, why }))
+    }
+
+    /// Cancels the turn if the next message of the thread says stop.
+    ///
+    /// **Invariant:** no write is sent after such a message was stored, whatever became of the process that stored it.
+    async fn obey_stop(&self, log: &mut ThreadLog) -> Result<bool, Error> {
+        let queued = self.parts.store.next_queued(log.id()).await?;
+        let is_stop = |turn: &Queued| turn.answers_seq.is_none() && says_stop(&turn.messages);
+        let Some(stop) = queued.filter(is_stop) else { return Ok(false) };
+        log.push(Cancelled { actor: stop.author, caller: stop.caller }.into())?;
+        log.flush(&self.parts).await?;
+        Ok(true)
     }
 
     /// Divides the requests of a node by what may be done with them now.

@@ -47,6 +47,7 @@ golden! {
     "v1/probe__least.jsonl",
     "v1/probe__partial_and_declined.jsonl",
     "v1/probe__retried_with_a_key.jsonl",
+    "v1/probe__stopped_by_a_message.jsonl",
     "v1/probe__time_of_a_turn_is_spent.jsonl",
     "v1/probe__waits_for_a_provider.jsonl",
     "v1/research__a_provider_cites_what_it_read.jsonl",

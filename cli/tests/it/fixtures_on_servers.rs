@@ -129,8 +129,9 @@ async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Gra
         }
         match event {
             Event::TurnStarted(started) => {
-                let messages: Vec<Value> = started
-                    .messages
+                // The last message of a stop is the engine's report.
+                let theirs = started.messages.len() - usize::from(started.kind == TurnKind::Stop);
+                let messages: Vec<Value> = started.messages[..theirs]
                     .iter()
                     .map(|message| json!({"role": message.role, "content": message.content}))
                     .collect();

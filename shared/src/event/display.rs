@@ -109,7 +109,12 @@ fn fmt_opened(opened: &Opened, f: &mut Formatter<'_>) -> fmt::Result {
 
 fn fmt_turn_started(started: &TurnStarted, f: &mut Formatter<'_>) -> fmt::Result {
     let full = f.alternate();
-    write!(f, "{}", if started.kind == TurnKind::Answer { "answer · " } else { "" })?;
+    let kind = match started.kind {
+        TurnKind::New => "",
+        TurnKind::Answer => "answer · ",
+        TurnKind::Stop => "stop · ",
+    };
+    f.write_str(kind)?;
     write!(f, "{}", started.messages.iter().map(|shown| message(shown, full)).collect::<Vec<_>>().join(" "))
 }
 

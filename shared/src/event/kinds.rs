@@ -114,6 +114,8 @@ pub enum TurnKind {
     New,
     /// Answer to a question. The turn resumes at the node that the question names.
     Answer,
+    /// Stop. The turn before was cancelled for it; the last message is the engine's report, and the turn ends with it.
+    Stop,
 }
 
 /// A node issued requests.

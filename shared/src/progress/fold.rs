@@ -66,6 +66,7 @@ impl<S: Strategy> Progress<S> {
                     self.abandon_tasks();
                     self.settle("the turn was cancelled");
                     self.window.end_node();
+                    self.is_cancelled = true;
                     self.at = Phase::Idle;
                 }
             },
@@ -136,6 +137,8 @@ impl<S: Strategy> Progress<S> {
 
     fn fold_turn_started(&mut self, started: &TurnStarted) -> bool {
         let resume = match (&self.at, started.kind) {
+            (Phase::Idle, TurnKind::Stop) => None,
+            (_, TurnKind::Stop) => return false,
             (Phase::AwaitingResponses(..), TurnKind::New) if self.is_awaiting_input() => None,
             (Phase::Ready(_) | Phase::AwaitingResponses(..), _) => return false,
             (Phase::Idle | Phase::Failed(..), TurnKind::Answer) => return false,
@@ -145,6 +148,7 @@ impl<S: Strategy> Progress<S> {
         let is_approval =
             matches!(&self.at, Phase::AwaitingAnswer(asked, _) if asked.kind == InterruptKind::Approval);
         self.written_since_approval = (resume.is_some() && is_approval).then(BTreeSet::new);
+        self.is_cancelled = false;
         self.abandon_tasks();
         self.settle(if self.is_awaiting_input() {
             "the input that it required was not provided"
@@ -166,8 +170,14 @@ impl<S: Strategy> Progress<S> {
         self.turn = Some(started.turn);
         if resume.is_none() {
             S::begin_turn(&mut self.thread.state);
+            self.writes.clear();
         }
-        self.at = Phase::Ready(resume.unwrap_or_else(|| S::enter(&self.thread)));
+        self.at = match started.kind {
+            TurnKind::Stop => Phase::Idle,
+            TurnKind::New | TurnKind::Answer => {
+                Phase::Ready(resume.unwrap_or_else(|| S::enter(&self.thread)))
+            }
+        };
         true
     }
 
@@ -271,6 +281,7 @@ impl<S: Strategy> Progress<S> {
     }
 
     fn fold_slot(&mut self, event: &Event) -> bool {
+        self.note_write(event);
         let exceeded = if let Event::Abandoned(_) = event { self.budget_exceeded() } else { None };
         let Phase::AwaitingResponses(_, asked, slots) = &mut self.at else { return false };
         let Some(slot) = event.slot().and_then(|slot| slots.get_mut(slot)) else { return false };

@@ -9,6 +9,7 @@ mod oversize;
 mod receive;
 mod slot;
 mod status;
+mod stop;
 mod unoffered;
 mod window;
 
@@ -26,11 +27,13 @@ pub use self::{
     fit::{SUMMARISE_NODE, SUMMARISE_PROMPT},
     receive::{ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX},
     status::RunStatus,
+    stop::says_stop,
     unoffered::STRAY_CALLS,
 };
 use self::{
     empty_reply::NO_REPLY,
     slot::{Slot, SlotState},
+    stop::Writes,
     window::Window,
 };
 
@@ -120,6 +123,10 @@ pub struct Progress<S: Strategy> {
     abandoned_tasks: Vec<OpenTask>,
     /// Servers that carried out a write since the approval with which the turn began; `None` if it began otherwise.
     written_since_approval: Option<BTreeSet<String>>,
+    /// Calls of the current request that may have changed something.
+    writes: Writes,
+    /// True if the last turn was cancelled.
+    is_cancelled: bool,
     seq: usize,
     at: Phase<S::NodeName>,
 }
@@ -212,6 +219,8 @@ impl<S: Strategy> Clone for Progress<S> {
             at: self.at.clone(),
             abandoned_tasks: self.abandoned_tasks.clone(),
             written_since_approval: self.written_since_approval.clone(),
+            writes: self.writes.clone(),
+            is_cancelled: self.is_cancelled,
         }
     }
 }
@@ -228,6 +237,8 @@ impl<S: Strategy> Progress<S> {
             window: Window::default(),
             abandoned_tasks: Vec::new(),
             written_since_approval: None,
+            writes: Writes::new(),
+            is_cancelled: false,
             seq: 0,
             at: Phase::Idle,
         }
@@ -360,7 +371,7 @@ impl<S: Strategy> Progress<S> {
         actor: &str,
         time: &str,
         policy: Policy,
-        messages: Vec<Message>,
+        mut messages: Vec<Message>,
     ) -> Result<Event, MessageRejected> {
         if let (Some(input), Policy::Auto | Policy::Answer) = (self.pending_input(), policy) {
             let words = messages
@@ -376,10 +387,14 @@ impl<S: Strategy> Progress<S> {
         let kind = match (&self.at, policy) {
             (Phase::AwaitingResponses(..), Policy::Replan) if self.is_awaiting_input() => TurnKind::New,
             (Phase::Ready(_) | Phase::AwaitingResponses(..), _) => return Err(MessageRejected::Busy),
+            (Phase::Idle, _) if self.is_cancelled && says_stop(&messages) => TurnKind::Stop,
             (Phase::AwaitingAnswer(..), Policy::Auto | Policy::Answer) => TurnKind::Answer,
             (Phase::Idle | Phase::Failed(..), Policy::Answer) => return Err(MessageRejected::NothingAsked),
             (Phase::Idle | Phase::Failed(..), Policy::Auto) | (_, Policy::Replan) => TurnKind::New,
         };
+        if kind == TurnKind::Stop {
+            messages.push(self.stop_report());
+        }
         Ok(TurnStarted { turn, actor: actor.to_owned(), time: time.to_owned(), kind, messages, caller: None }
             .into())
     }

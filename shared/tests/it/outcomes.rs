@@ -25,6 +25,7 @@ const ENDS: [(&str, &[&str]); 7] = [
             "partial: person declined",
             "partial: step skipped",
             "partial: steps_max",
+            "partial: stopped by a result",
         ],
     ),
     ("index_builder", &["partial: servers not indexed"]),

@@ -126,7 +126,12 @@ fn unapproved(thread: &Thread<ActionPlan>, state: &State) -> Vec<u32> {
 fn plan_question(thread: &Thread<ActionPlan>, plan: &Plan, words: &str) -> Question {
     let line = |(nth, step): (usize, &Step)| {
         let outcome = thread.state.outcomes.get(&step.id);
-        step.shown(nth, outcome, if thread.state.is_settled(step.id) { "" } else { later(thread, step) })
+        step.shown(
+            plan,
+            nth,
+            outcome,
+            if thread.state.is_settled(step.id) { "" } else { later(thread, step) },
+        )
     };
     let lines: Vec<String> = plan.steps.iter().enumerate().map(line).collect();
     let extent = match thread.config.approve {
@@ -134,7 +139,8 @@ fn plan_question(thread: &Thread<ActionPlan>, plan: &Plan, words: &str) -> Quest
         Approve::Writes | Approve::Plan => "",
     };
     let hash = plan.hash();
-    question(words, &format!("The plan {hash}:\n{}{extent}", lines.join("\n")), "it")
+    let results = plan.results(&thread.state.outcomes);
+    question(words, &format!("The plan {hash}:\n{}{results}{extent}", lines.join("\n")), "it")
 }
 
 /// Describes what becomes of a payload that is not known yet.
@@ -150,13 +156,14 @@ fn later(thread: &Thread<ActionPlan>, step: &Step) -> &'static str {
 fn payload_question(state: &State, plan: &Plan, steps: &[u32]) -> Question {
     let mut text = format!("Of the plan {}, with payloads that were not approved yet:", plan.hash());
     for (nth, step) in plan.steps.iter().enumerate().filter(|(_, step)| steps.contains(&step.id)) {
-        let _ = write!(text, "\n{}", step.shown(nth, None, ""));
+        let _ = write!(text, "\n{}", step.shown(plan, nth, None, ""));
         let before =
             state.approved_calls.get(&step.id).filter(|call| Some(&call.payload) != step.payload.as_ref());
         if let Some(before) = before {
             let _ = write!(text, "\n   instead of {}", visible_line(&super::plan::json(&before.payload)));
         }
     }
+    text.push_str(&plan.results(&state.outcomes));
     question("", &text, if steps.len() == 1 { "it" } else { "them" })
 }
 

@@ -18,10 +18,15 @@
 //! `run_command` sends a payload that was shown only if it equals the approved one. [`Approve`] says which payloads must
 //! be shown.
 //!
+//! **Invariant:** no command that writes follows the results of others unseen: `next_payload` looks at them first, or the
+//! person is asked with the results in view. A [`Condition`] is checked by the engine, whatever a model says.
+//!
 //! **Invariant:** a step that succeeded never runs again, however often the rest is planned again.
 
 mod approval;
 mod commands;
+mod condition;
+mod failure_answer;
 mod nodes;
 mod plan;
 mod route;
@@ -33,6 +38,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Edge, Edges, PartialResult, ProposedCall, ReadAnswer, Strategy, Thread};
 
+pub use condition::{Comparison, Condition};
 pub use plan::{Payload, Plan, Step};
 pub use state::{ApprovedCall, Attempt, Cause, Ending, Fact, Shown, State, StepResult};
 
@@ -148,6 +154,7 @@ impl Strategy for ActionPlan {
         include_str!("prompts/confirm_plan.md"),
         include_str!("prompts/gather_facts.md"),
         include_str!("prompts/next_payload.md"),
+        include_str!("prompts/read_failure_answer.md"),
         include_str!("prompts/report.md"),
         ReadAnswer::PROMPT,
     ];
@@ -232,6 +239,7 @@ impl Strategy for ActionPlan {
                 Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::Report),
                 Edge::Ask(NodeName::ReceiveApproval),
+                Edge::Ask(NodeName::ReceiveFailureChoice),
             ],
         ),
         (NodeName::Report, &[Edge::End]),

@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared::{Thread, visible_line};
 
+#[cfg(test)]
+use super::condition::Comparison;
 use super::{
     ActionPlan, commands,
+    condition::{Condition, Cut},
     state::{State, StepResult},
 };
 
@@ -36,6 +39,9 @@ pub struct Step {
     /// Arguments, if they are known before any step has run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
+    /// Condition under which the step runs. It is part of what a person approves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_if: Option<Condition>,
 }
 
 /// Step as proposed by a model.
@@ -45,7 +51,11 @@ pub(super) struct Proposed {
     pub(super) command: String,
     pub(super) description: String,
     pub(super) payload: Option<Payload>,
+    pub(super) only_if: Option<Condition>,
 }
+
+/// Maximum length of a result in a question, in characters.
+const RESULT_MAX: usize = 200;
 
 impl Step {
     /// Returns the command's full name.
@@ -53,19 +63,21 @@ impl Step {
         format!("{}.{}", self.server, self.tool)
     }
 
-    /// Formats the step for a person, on one line. `nth` is its position in the plan, and `note` stands in place of an
-    /// unknown payload.
+    /// Formats the step of `plan` for a person, on one line. `nth` is its position, and `note` stands in place of an unknown
+    /// payload.
     ///
     /// **Invariant:** every character can be seen, and no description or payload can imitate another line.
-    pub(super) fn shown(&self, nth: usize, outcome: Option<&StepResult>, note: &str) -> String {
+    pub(super) fn shown(&self, plan: &Plan, nth: usize, outcome: Option<&StepResult>, note: &str) -> String {
         let payload = self.payload.as_ref().map_or(note.to_owned(), |payload| format!(" {}", json(payload)));
         let (mark, text) = match outcome {
             None => ("", String::new()),
             Some(StepResult::Done { .. }) => ("[done] ", String::new()),
             Some(StepResult::Skipped { .. }) => ("[skipped] ", String::new()),
+            Some(StepResult::LeftOut { .. }) => ("[left out] ", String::new()),
             Some(StepResult::Failed { reason, cause }) => ("", format!("; {}", cause.words(reason))),
         };
-        let line = format!("{mark}{} ({}{payload}){text}", self.description, self.command());
+        let only_if = self.only_if.as_ref().map_or(String::new(), |it| format!(", {}", it.shown_in(plan)));
+        let line = format!("{mark}{} ({}{payload}){only_if}{text}", self.description, self.command());
         format!("{}. {}", nth + 1, visible_line(&line))
     }
 }
@@ -88,8 +100,20 @@ impl Plan {
 
     /// Formats the plan for a person.
     pub(super) fn shown(&self, outcomes: &BTreeMap<u32, StepResult>) -> String {
-        let line = |(n, step): (usize, &Step)| step.shown(n, outcomes.get(&step.id), "");
+        let line = |(n, step): (usize, &Step)| step.shown(self, n, outcomes.get(&step.id), "");
         self.steps.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Formats the results so far for a person who approves what follows, each on one line of its own.
+    pub(super) fn results(&self, outcomes: &BTreeMap<u32, StepResult>) -> String {
+        let line = |(nth, step): (usize, &Step)| match outcomes.get(&step.id)? {
+            StepResult::Done { result, .. } => {
+                Some(format!("\n   {}: {}", nth + 1, Cut(&visible_line(result.trim()), RESULT_MAX)))
+            }
+            StepResult::Skipped { .. } | StepResult::LeftOut { .. } | StepResult::Failed { .. } => None,
+        };
+        let lines: String = self.steps.iter().enumerate().filter_map(line).collect();
+        if lines.is_empty() { lines } else { format!("\nResults so far, by step:{lines}") }
     }
 
     /// Formats the plan for a model, with the outcome of each step.
@@ -105,9 +129,12 @@ impl Plan {
                 Some(StepResult::Skipped { reason }) => {
                     format!("skipped by the person after it failed: {reason}")
                 }
+                Some(StepResult::LeftOut { reason }) => format!("left out: {reason}"),
                 Some(StepResult::Failed { reason, cause }) => format!("open; {}", cause.words(reason)),
             };
-            format!("- step {} {}: {}{payload} [{text}]", step.id, step.command(), step.description)
+            let only_if =
+                step.only_if.as_ref().map_or(String::new(), |it| format!(", {}", it.shown(it.step)));
+            format!("- step {} {}: {}{payload}{only_if} [{text}]", step.id, step.command(), step.description)
         };
         self.steps.iter().map(line).collect::<Vec<_>>().join("\n")
     }
@@ -126,7 +153,7 @@ pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Re
     let again: Vec<u32> = proposal.iter().filter_map(|proposed| proposed.step).collect();
     let is_past = |step: &&Step| match outcomes.get(&step.id) {
         Some(StepResult::Done { .. }) => true,
-        Some(StepResult::Skipped { .. }) => !again.contains(&step.id),
+        Some(StepResult::Skipped { .. } | StepResult::LeftOut { .. }) => !again.contains(&step.id),
         Some(StepResult::Failed { .. }) | None => false,
     };
     let mut steps: Vec<Step> = old.iter().filter(is_past).cloned().collect();
@@ -142,6 +169,7 @@ pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Re
             tool: command.tool.name.clone(),
             description: proposed.description,
             payload: proposed.payload,
+            only_if: proposed.only_if,
         };
         if old.iter().any(|known| is_same(known, outcomes.get(&known.id), proposed.step, &step)) {
             continue;
@@ -154,6 +182,14 @@ pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Re
         match kept {
             Some(id) => step.id = id,
             None => fresh += 1,
+        }
+        if let Some(only_if) = &step.only_if
+            && steps.iter().all(|earlier| earlier.id != only_if.step)
+        {
+            let (id, of) = (step.id, only_if.step);
+            return Err(format!(
+                "the condition of step {id} is about step {of}, which does not come before it"
+            ));
         }
         steps.push(step);
     }
@@ -196,11 +232,15 @@ fn the_hash_of_a_plan_covers_all_of_its_fields() {
         tool: "book".to_owned(),
         description: description.to_owned(),
         payload: None,
+        only_if: None,
     };
     assert_eq!(fnv(b"a"), "af63dc4c8601ec8c", "as its authors publish it");
     let one = Plan { steps: vec![step("lunch")] };
     let other = Plan { steps: vec![Step { payload: Some(Payload::new()), ..step("lunch") }] };
-    let hashes = [one.hash(), other.hash(), Plan { steps: vec![step("dinner")] }.hash()];
+    let only_if =
+        Condition { step: 0, field: "free".to_owned(), is: Comparison::Equal, value: "true".to_owned() };
+    let third = Plan { steps: vec![Step { only_if: Some(only_if), ..step("lunch") }] };
+    let hashes = [one.hash(), other.hash(), third.hash(), Plan { steps: vec![step("dinner")] }.hash()];
     assert!(hashes.iter().enumerate().all(|(n, hash)| !hashes[..n].contains(hash)), "{hashes:?}");
     assert_eq!(one.hash(), Plan { steps: vec![step("lunch")] }.hash());
 }

@@ -3,13 +3,18 @@
 use super::{
     ActionPlan, NodeName,
     approval::{may_run, propose_payloads},
+    commands,
+    condition::{Verdict, verdict},
     plan::{Payload, Step},
     state::{Ending, Fact, State},
 };
-use shared::{Message, Thread, ToolCall, Transition};
+use shared::{Message, Safety, Thread, ToolCall, Transition};
 
 /// Moves to the next step after `said` and `fact` are applied, or to the report if no step is open or a limit is
-/// reached.
+/// reached. A step whose condition is not met is left out; the plan is opened again if the result does not tell.
+///
+/// **Invariant:** no command that writes follows the results of others unseen: a model looks at them first, or a person is asked
+/// with the results in view.
 pub(super) fn onward(
     thread: &Thread<ActionPlan>,
     said: Option<Message>,
@@ -17,15 +22,34 @@ pub(super) fn onward(
 ) -> Transition<ActionPlan> {
     let mut after = thread.state.clone();
     after.evolve(&fact);
+    let mut facts = vec![fact];
+    while let Some(Verdict::Unmet(reason)) = after.step().map(|step| verdict(&after, step)) {
+        let fact = Fact::LeftOut { reason };
+        after.evolve(&fact);
+        facts.push(fact);
+    }
     let next = match (after.step(), exhausted(thread, &after)) {
         (None, _) => Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Finished)),
         (Some(_), Some(limit)) => stuck(Transition::to(NodeName::Report), limit),
-        (Some(step), None) => match &step.payload {
-            Some(payload) => begin_or_ask(thread, &after, step, payload),
-            None => Transition::to(NodeName::NextPayload),
+        (Some(step), None) => match (verdict(&after, step), &step.payload) {
+            (Verdict::Unknown(reason), _) => {
+                Transition::to(NodeName::ConfirmPlan).learn(Fact::Reopened { reason })
+            }
+            (Verdict::Met | Verdict::Unmet(_), Some(payload))
+                if !needs_look(thread, &after, step, payload) =>
+            {
+                begin_or_ask(thread, &after, step, payload)
+            }
+            (Verdict::Met | Verdict::Unmet(_), _) => Transition::to(NodeName::NextPayload),
         },
     };
-    next.preceded_by(said, [fact])
+    next.preceded_by(said, facts)
+}
+
+/// Returns whether a model looks at the results before `step` runs: it writes, there are results that were not seen, and no
+/// person is asked with the results in view.
+fn needs_look(thread: &Thread<ActionPlan>, state: &State, step: &Step, payload: &Payload) -> bool {
+    state.unseen && commands::safety(thread, step) != Safety::Read && may_run(thread, state, step, payload)
 }
 
 /// Runs `step` with `payload` if a person approved that, and asks for approval otherwise.

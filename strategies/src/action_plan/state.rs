@@ -26,6 +26,9 @@ pub struct State {
     pub approved: Option<String>,
     /// Calls that the person approved with their payloads, by step id. Belongs to the turn.
     pub approved_calls: BTreeMap<u32, ApprovedCall>,
+    /// True if a step was settled since a model or a person last saw the results. Belongs to the turn.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
     /// Attempts at the current step. Belongs to the turn.
     pub attempt: Attempt,
     /// Number of commands begun. Belongs to the turn.
@@ -89,6 +92,11 @@ pub enum StepResult {
     /// The step failed, and a person skipped it.
     Skipped {
         /// Description of the failure.
+        reason: String,
+    },
+    /// The condition of the step was not met.
+    LeftOut {
+        /// The condition, and what was found.
         reason: String,
     },
     /// The step failed and may be tried again.
@@ -193,6 +201,11 @@ pub enum Fact {
     Again,
     /// A person skipped the current step.
     Skipped,
+    /// The condition of the current step is not met.
+    LeftOut {
+        /// The condition, and what was found.
+        reason: String,
+    },
     /// The work of the turn ended.
     Ended(Ending),
     /// The plan was closed.
@@ -230,7 +243,10 @@ impl State {
     }
 
     pub(super) fn is_settled(&self, id: u32) -> bool {
-        matches!(self.outcomes.get(&id), Some(StepResult::Done { .. } | StepResult::Skipped { .. }))
+        match self.outcomes.get(&id) {
+            Some(StepResult::Done { .. } | StepResult::Skipped { .. } | StepResult::LeftOut { .. }) => true,
+            Some(StepResult::Failed { .. }) | None => false,
+        }
     }
 
     /// Resets the part of the state that belongs to a turn.
@@ -286,6 +302,7 @@ impl State {
                 let failures = self.attempt.failures + 1;
                 self.fail(reason, *cause);
                 self.attempt.failures = failures;
+                self.unclear = 0;
             }
             Fact::Withheld => self.attempt.payload = None,
             Fact::Again => self.attempt.refusals = 0,
@@ -293,6 +310,7 @@ impl State {
                 let reason = self.attempt.problem.take().unwrap_or_default();
                 self.settle(StepResult::Skipped { reason });
             }
+            Fact::LeftOut { reason } => self.settle(StepResult::LeftOut { reason: reason.clone() }),
             Fact::Ended(ending) => self.ending = Some(ending.clone()),
             Fact::Closed => {
                 self.plan = None;
@@ -328,6 +346,7 @@ impl State {
         let shown =
             self.shown.take().filter(|shown| shown.plan == plan).map_or(Vec::new(), |shown| shown.steps);
         self.approved.get_or_insert_with(|| plan.to_owned());
+        self.unseen = false;
         for step in self.plan.iter().flat_map(|plan| &plan.steps).filter(|step| shown.contains(&step.id)) {
             let Some(payload) = step.payload.clone() else { continue };
             let call = ApprovedCall { server: step.server.clone(), tool: step.tool.clone(), payload };
@@ -346,11 +365,13 @@ impl State {
         self.shown = None;
         self.approved = None;
         self.approved_calls.clear();
+        self.unseen = false;
         self.attempt = Attempt::default();
     }
 
     /// Records the outcome of the current step and resets the attempt for the next one.
     fn settle(&mut self, outcome: StepResult) {
+        self.unseen |= matches!(outcome, StepResult::Done { .. } | StepResult::Skipped { .. });
         if let Some(id) = self.step().map(|step| step.id) {
             self.outcomes.insert(id, outcome);
         }

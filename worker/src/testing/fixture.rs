@@ -136,10 +136,14 @@ async fn submit_all(backends: &Backends, recording: &[Event]) -> ThreadId {
         let opening = thread.map_or_else(|| Opening::New(opened.clone()), Opening::Existing);
         if let Event::TurnStarted(started) = event {
             let policy = match started.kind {
-                TurnKind::New => Policy::Replan,
+                TurnKind::New | TurnKind::Stop => Policy::Replan,
                 TurnKind::Answer => Policy::Answer,
             };
-            thread = Some(submit(backends, opening, started.messages.clone(), policy).await);
+            let mut messages = started.messages.clone();
+            if started.kind == TurnKind::Stop {
+                messages.pop();
+            }
+            thread = Some(submit(backends, opening, messages, policy).await);
         } else if let Event::InputProvided(provided) = event {
             let answer = vec![Message::user(answer(&provided.response))];
             submit(backends, opening, answer, Policy::Answer).await;

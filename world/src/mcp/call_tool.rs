@@ -7,9 +7,7 @@ use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, RequestMetaObject,
     ServerResult,
 };
-use shared::{
-    DynThread, Fault, FaultKind, InputResponses, Response, Safety, Tool, ToolCall, ToolOutput,
-};
+use shared::{DynThread, Fault, FaultKind, InputResponses, Response, Safety, Tool, ToolCall, ToolOutput};
 
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers, connection::Connection, convert, doubt, elicitation,

@@ -1,14 +1,13 @@
 //! Decides what to do about a failed command, as configured.
 
-use crate::action_plan::{ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Step, StepResult, route};
+use crate::action_plan::{
+    ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Step, StepResult,
+    failure_answer::{RETRY, SKIP, STOP},
+    route,
+};
 use shared::{Node, Question, Thread, Transition};
 
 pub(in crate::action_plan) struct AssessFailure;
-
-/// Options of a person for a failed command.
-pub(super) const RETRY: &str = "retry";
-pub(super) const SKIP: &str = "skip";
-pub(super) const STOP: &str = "stop";
 
 impl Node<ActionPlan> for AssessFailure {
     type Effect = ();
@@ -58,6 +57,8 @@ pub(super) fn failure(thread: &Thread<ActionPlan>) -> (String, Cause) {
     let words = step.map_or(String::new(), |step| format!("{} ({})", step.description, step.command()));
     match step.and_then(|step| thread.state.outcomes.get(&step.id)) {
         Some(StepResult::Failed { reason, cause }) => (format!("{words}: {}", cause.words(reason)), *cause),
-        Some(StepResult::Done { .. } | StepResult::Skipped { .. }) | None => (words, Cause::Error),
+        Some(StepResult::Done { .. } | StepResult::Skipped { .. } | StepResult::LeftOut { .. }) | None => {
+            (words, Cause::Error)
+        }
     }
 }

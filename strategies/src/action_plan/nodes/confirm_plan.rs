@@ -7,7 +7,7 @@ use shared::{Extract, InterruptKind, Node, Question, Thread, Transition};
 use super::gather_facts::{asked, misplanned};
 use crate::{
     action_plan::{
-        ActionPlan, Ending, Fact, NodeName, Payload, Plan,
+        ActionPlan, Condition, Ending, Fact, NodeName, Payload, Plan,
         approval::propose,
         commands,
         plan::{Proposed, merged},
@@ -47,6 +47,9 @@ struct Detailed {
     /// What the command takes, if all of it is known by now; null if it depends on an earlier result.
     #[serde(default)]
     payload: Option<Payload>,
+    /// The condition over the result of an earlier step under which it is done; null if it is done in any case.
+    #[serde(default)]
+    only_if: Option<Condition>,
 }
 
 impl Node<ActionPlan> for ConfirmPlan {
@@ -63,6 +66,7 @@ impl Node<ActionPlan> for ConfirmPlan {
         let blanks = [
             ("commands", &*names),
             ("details", &details),
+            ("next", &state.steps_planned.to_string()),
             ("plan", &told),
             ("problem", &problem),
             ("time", &thread.turn.time),
@@ -129,8 +133,8 @@ fn propose_valid(thread: &Thread<ActionPlan>, mut plan: Plan, words: &str) -> Tr
 
 impl Detailed {
     fn proposed(self) -> Proposed {
-        let Detailed { step, command, description, payload } = self;
-        Proposed { step, command, description, payload }
+        let Detailed { step, command, description, payload, only_if } = self;
+        Proposed { step, command, description, payload, only_if }
     }
 }
 

@@ -53,8 +53,13 @@ impl Node<ActionPlan> for GatherFacts {
     fn learn(&self, thread: &Thread<ActionPlan>, reply: Gathered) -> Transition<ActionPlan> {
         let Gathered { action_plan, missing_information } = reply;
         let question = asked(&missing_information);
-        let propose =
-            |Sketch { command, description }| Proposed { step: None, command, description, payload: None };
+        let propose = |Sketch { command, description }| Proposed {
+            step: None,
+            command,
+            description,
+            payload: None,
+            only_if: None,
+        };
         match (action_plan.is_empty(), question) {
             (true, None) => {
                 let why = "no command is suited to the request";

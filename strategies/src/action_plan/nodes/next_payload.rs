@@ -1,5 +1,5 @@
-//! Fills in the payload of the next command from the results of the earlier ones, and those of later commands that are
-//! known by then.
+//! Looks at the results so far before the next command runs: fills in or confirms its payload, and fills in those of later
+//! commands that are known by then.
 
 use std::collections::BTreeMap;
 
@@ -30,6 +30,9 @@ pub(in crate::action_plan) struct Prepared {
     /// Why the step cannot be done as planned, or what is missing; null if it can.
     #[serde(default)]
     obstacle: Option<String>,
+    /// Why neither the step nor the rest of the plan must be done, after what came so far; null if it goes on.
+    #[serde(default)]
+    stop: Option<String>,
     /// The payloads of later steps, for each whose values are all known now as well.
     #[serde(default)]
     later: Vec<Later>,
@@ -72,7 +75,14 @@ impl Node<ActionPlan> for NextPayload {
 
     /// A payload that the person has not approved is shown before it runs.
     fn learn(&self, thread: &Thread<ActionPlan>, reply: Prepared) -> Transition<ActionPlan> {
-        let Prepared { payload, obstacle, later } = reply;
+        let Prepared { payload, obstacle, stop, later } = reply;
+        if let Some(reason) = stop.filter(|text| !text.trim().is_empty()) {
+            let ended = Fact::Ended(Ending::Stuck { reason: reason.clone() });
+            return Transition::to(NodeName::Report)
+                .learn(ended)
+                .because(reason)
+                .partial("stopped by a result");
+        }
         if let Some(reason) = obstacle.filter(|text| !text.trim().is_empty()) {
             return consult(thread, NodeName::ConfirmPlan, Fact::Reopened { reason });
         }
@@ -164,7 +174,9 @@ fn done_before(thread: &Thread<ActionPlan>, step: &Step, payload: &Payload) -> O
         Some(StepResult::Done { payload: done, under, .. }) => {
             other.command() == step.command() && done == payload && state.approved.as_ref() != Some(under)
         }
-        Some(StepResult::Skipped { .. } | StepResult::Failed { .. }) | None => false,
+        Some(StepResult::Skipped { .. } | StepResult::LeftOut { .. } | StepResult::Failed { .. }) | None => {
+            false
+        }
     };
     steps.iter().find(same).map(|step| step.id)
 }

@@ -1,39 +1,64 @@
 //! Reads the person's decision about a failed command.
 
-use super::assess_failure::{RETRY, SKIP, STOP, failure, options};
+use super::assess_failure::{failure, options};
 use crate::action_plan::{
     ActionPlan, Ending, Fact, NodeName,
-    route::{consult, onward},
+    failure_answer::{Meaning, PROMPT, RETRY, ReadFailureAnswer, Reading, meaning},
+    route::{consult, exhausted, onward},
 };
-use shared::{Answer, Node, Question, Thread, Transition};
+use shared::{Node, Question, Thread, Transition, visible_line};
 
 pub(in crate::action_plan) struct ReceiveFailureChoice;
 
+/// Maximum number of times that the question is repeated after answers that could not be read.
+const REPEATS_MAX: u32 = 2;
+
 impl Node<ActionPlan> for ReceiveFailureChoice {
-    type Effect = ();
+    type Effect = ReadFailureAnswer;
 
-    fn ask(&self, _: &Thread<ActionPlan>) {}
+    /// The table of phrases reads most answers. A model reads the others.
+    fn ask(&self, thread: &Thread<ActionPlan>) -> ReadFailureAnswer {
+        let options = options(failure(thread).1);
+        ReadFailureAnswer::new(thread, &options, exhausted(thread, &thread.state).is_none())
+    }
 
-    /// Any answer other than the options reopens the plan, which then needs a new approval.
-    fn learn(&self, thread: &Thread<ActionPlan>, (): ()) -> Transition<ActionPlan> {
+    /// A change reopens the plan, which then needs a new approval. A command whose outcome is unknown is not retried.
+    fn learn(&self, thread: &Thread<ActionPlan>, reading: Option<Reading>) -> Transition<ActionPlan> {
         let (reason, cause) = failure(thread);
         let (options, text) = (options(cause), thread.user_message());
-        let stop = || (Answer::of(text) == Answer::Stop).then_some(STOP);
-        let named = Question::chosen(&options, text).or_else(|| Answer::option(&options, text));
-        match named.or_else(stop) {
-            Some(RETRY) => consult(thread, NodeName::NextPayload, Fact::Again),
-            Some(SKIP) => onward(thread, None, Fact::Skipped),
-            Some(STOP) => Transition::to(NodeName::Report)
+        let may_retry = options.iter().any(|option| option == RETRY);
+        match meaning(&options, text, reading) {
+            Meaning::Retry if may_retry => consult(thread, NodeName::NextPayload, Fact::Again),
+            Meaning::Skip => onward(thread, None, Fact::Skipped),
+            Meaning::Stop => Transition::to(NodeName::Report)
                 .learn(Fact::Ended(Ending::Stuck { reason }))
                 .partial("command failed"),
-            Some(_) | None => {
-                let reason = format!("{reason}; the person said to that: {}", thread.user_message());
-                let why = format!(
-                    "{:?} is not among the options, so it is read as a change",
-                    thread.user_message()
-                );
+            Meaning::Change => {
+                let why = format!("{text:?} asks for a change or for something else");
+                let reason = format!("{reason}; the person said to that: {text}");
                 Transition::to(NodeName::ConfirmPlan).learn(Fact::Reopened { reason }).because(why)
             }
+            Meaning::Retry | Meaning::Unclear => ask_again(thread, &reason, options),
         }
     }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
+    }
+}
+
+/// Repeats the question about the one step, or ends the turn after too many answers that could not be read. The plan stays
+/// for a later turn then.
+fn ask_again(thread: &Thread<ActionPlan>, reason: &str, options: Vec<String>) -> Transition<ActionPlan> {
+    let answer = visible_line(thread.user_message().trim());
+    let why = format!("“{answer}” is not among the options");
+    if thread.state.unclear < REPEATS_MAX {
+        let question = format!("{why}. Please answer {}.\n\n{reason}", options.join(", "));
+        let question = Question::choice(question, options).open_ended();
+        return Transition::ask(question, NodeName::ReceiveFailureChoice).learn(Fact::Unclear).because(why);
+    }
+    Transition::to(NodeName::Report)
+        .learn(Fact::Ended(Ending::Stuck { reason: reason.to_owned() }))
+        .because(why)
+        .declined("no clear answer")
 }

@@ -3,6 +3,7 @@
 use crate::action_plan::{
     ActionPlan, Cause, Fact, NodeName, Step,
     approval::{may_run, show_changed},
+    condition::{Verdict, verdict},
     route::{consult, onward},
 };
 use shared::{CallTool, Message, Node, TOOL_CHANGED, Thread, ToolCall, ToolOutput, Transition};
@@ -41,7 +42,7 @@ impl Node<ActionPlan> for RunCommand {
     }
 }
 
-/// Returns whether the call in the conversation is exactly what the person approved for `step`.
+/// Returns whether the call in the conversation is exactly what the person approved for `step`, and its condition is met.
 ///
 /// ## Why here again
 ///
@@ -49,7 +50,8 @@ impl Node<ActionPlan> for RunCommand {
 fn is_approved(thread: &Thread<ActionPlan>, step: &Step) -> bool {
     let ToolCall { name, arguments, .. } = call(thread);
     let payload = thread.state.attempt.payload.as_ref().filter(|it| arguments.as_object() == Some(*it));
-    name == step.tool && payload.is_some_and(|it| may_run(thread, &thread.state, step, it))
+    let may_run_now = verdict(&thread.state, step) == Verdict::Met;
+    may_run_now && name == step.tool && payload.is_some_and(|it| may_run(thread, &thread.state, step, it))
 }
 
 /// Returns the call that the previous decision added to the conversation.
