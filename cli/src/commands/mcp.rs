@@ -26,14 +26,20 @@ pub(crate) async fn run(ctx: Context, command: Mcp) -> anyhow::Result<Exit> {
 async fn list(ctx: &Context, servers: &world::Servers) -> anyhow::Result<Exit> {
     let mut rows = Vec::new();
     for (name, settings) in &ctx.settings.mcp {
-        rows.push((name, &settings.description, servers.tools(name).await.map_err(|fault| fault.error)));
+        let tools = servers.tools(name).await.map_err(|fault| fault.error);
+        let is_changed = match &tools {
+            Ok(tools) => pins::differs(ctx, name, tools).await,
+            Err(_) => false,
+        };
+        rows.push(Row { name, description: &settings.description, tools, is_changed });
     }
     let things: Vec<_> = rows
         .iter()
-        .map(|(name, description, tools)| {
+        .map(|Row { name, description, tools, is_changed }| {
             let (count, error) = (tools.as_ref().ok().map(Vec::len), tools.as_ref().err());
             json!({
                 "name": name, "description": description, "reachable": tools.is_ok(), "tools": count, "error": error,
+                "tool_tokens": tools.as_ref().ok().map(|tools| tokens(tools)), "pin_changed": is_changed,
             })
         })
         .collect();
@@ -41,17 +47,57 @@ async fn list(ctx: &Context, servers: &world::Servers) -> anyhow::Result<Exit> {
         if rows.is_empty() {
             return "no MCP server is configured\nhint: add [mcp.NAME] to turnfold.toml; see turnfold config default".into();
         }
-        let state = |tools: &Result<Vec<shared::Tool>, String>| match tools {
-            Ok(tools) => output::counted(tools.len(), "tool"),
-            Err(error) => error.clone(),
-        };
-        let rows = rows
-            .iter()
-            .map(|(name, description, tools)| vec![(*name).clone(), state(tools), (*description).clone()]);
+        let rows = rows.iter().map(|row| vec![row.name.clone(), row.state(), row.description.clone()]);
         output::table(&["name", "state", "description"], rows)
     })?;
-    let all = rows.iter().all(|(_, _, tools)| tools.is_ok());
+    let all = rows.iter().all(|row| row.tools.is_ok() && !row.is_changed);
     Ok(if all { Exit::Ok } else { Exit::Partial })
+}
+
+/// A server in the list.
+struct Row<'a> {
+    name: &'a String,
+    description: &'a String,
+    tools: Result<Vec<shared::Tool>, String>,
+    /// True if the tools differ from the approved ones.
+    is_changed: bool,
+}
+
+impl Row<'_> {
+    fn state(&self) -> String {
+        let tools = match &self.tools {
+            Ok(tools) => tools,
+            Err(error) => return error.clone(),
+        };
+        let mut state = summary(tools);
+        if self.is_changed {
+            let diff = format!(
+                "they differ from the approved ones, so no turn uses them: turnfold mcp pins diff {}",
+                self.name
+            );
+            state = format!("{state}; {diff}");
+        }
+        state
+    }
+}
+
+/// Tokens of a server's tools above which they are named as large: they are part of every request that offers them.
+const MANY_TOKENS: u64 = 20_000;
+
+/// The number of tools and, if there are many, the tokens that they take in each request.
+pub(super) fn summary(tools: &[shared::Tool]) -> String {
+    let count = output::counted(tools.len(), "tool");
+    match tokens(tools) {
+        _ if tools.is_empty() => format!("{count}: it lists none"),
+        tokens @ MANY_TOKENS.. => format!(
+            "{count}, about {tokens} tokens in each request; hint: name the tools that you need in `allow`"
+        ),
+        _ => count,
+    }
+}
+
+fn tokens(tools: &[shared::Tool]) -> u64 {
+    shared::estimated_tokens(&json!(tools).to_string())
 }
 
 /// Fails if the configuration does not name a server.

@@ -24,19 +24,24 @@ pub(crate) async fn run(ctx: &Context, servers: &Servers, command: Option<Pins>)
     }
 }
 
-/// Notes if a server's tools differ from the approved ones. Does nothing if there is no database: listing tools does not
-/// need one.
+/// Notes if a server's tools differ from the approved ones.
 pub(super) async fn note_changes(ctx: &Context, name: &str, tools: &[Tool]) {
+    if differs(ctx, name, tools).await {
+        output::note(&format!(
+            "these tools differ from the approved ones, so no turn uses {name}\nhint: turnfold mcp pins diff {name}"
+        ));
+    }
+}
+
+/// Returns true if a server's tools differ from the approved ones. False if there is no database: listing tools does not need
+/// one.
+pub(super) async fn differs(ctx: &Context, name: &str, tools: &[Tool]) -> bool {
     let pin = match engine::store(&ctx.settings).await {
         Ok(store) => store.pin(name).await.ok().flatten(),
         Err(_) => None,
     };
     let differs = |pin: Pin| decode_pin(&pin).map_or(true, |pinned| !diff_tools(&pinned, tools).is_empty());
-    if pin.is_some_and(differs) {
-        output::note(&format!(
-            "these tools differ from the approved ones, so no turn uses {name}\nhint: turnfold mcp pins diff {name}"
-        ));
-    }
+    pin.is_some_and(differs)
 }
 
 async fn list(ctx: &Context, store: &Store) -> anyhow::Result<Exit> {

@@ -26,6 +26,7 @@ mod models;
 mod named;
 mod node_prompts;
 mod origins;
+mod placeholders;
 mod schema;
 mod secret;
 mod servers;

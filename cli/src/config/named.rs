@@ -23,7 +23,7 @@ pub(super) fn named(value: Value, shape: Shape<'_>, key: &str, references: &mut 
             ValueKind::Array(items.into_iter().enumerate().map(item).collect())
         }
         ValueKind::String(text) if shape.format().is_some() => {
-            references.extend(SecretRef::parse(key, &text));
+            references.extend(SecretRef::all_in(key, &text));
             ValueKind::Table(Map::from([
                 ("setting".to_owned(), Value::from(key)),
                 ("text".to_owned(), Value::from(text)),

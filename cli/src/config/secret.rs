@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::format::Format;
+use super::{format::Format, placeholders};
 
 /// A string with the name of its setting. Secrets are deserialized from it.
 ///
@@ -20,7 +20,7 @@ pub(super) struct Named {
     pub(super) text: String,
 }
 
-/// A reference to a secret: `env:NAME` or `file:PATH`.
+/// A reference to a secret: `env:NAME`, `file:PATH`, or `template:TEXT` with `${NAME}` and `${NAME:-default}` in the text.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Named")]
 pub struct SecretRef {
@@ -32,6 +32,8 @@ pub struct SecretRef {
 enum Place {
     Env(String),
     File(PathBuf),
+    /// A text with placeholders of environment variables.
+    Template(String),
 }
 
 /// A literal string or a reference to a secret. Neither is ever displayed.
@@ -92,9 +94,23 @@ impl SecretRef {
             Some(("env", _)) => return Err("needs the name of an environment variable after env:"),
             Some(("file", "")) => return Err("needs the path of a file after file:"),
             Some(("file", path)) => Place::File(path.into()),
+            Some(("template", text)) => {
+                placeholders::check(text)
+                    .map_err(|_| "has a placeholder that is not ${NAME} or ${NAME:-default}")?;
+                Place::Template(text.to_owned())
+            }
             Some(_) | None => return Err(PLAIN),
         };
         Ok(Self { setting: setting.to_owned(), place })
+    }
+
+    /// Parses a text, and returns all secrets that it refers to: those in a text with placeholders count on their own, since a
+    /// server may repeat one without the text around it.
+    pub(super) fn all_in(setting: &str, text: &str) -> Vec<Self> {
+        let Ok(whole) = Self::parse(setting, text) else { return Vec::new() };
+        let Place::Template(template) = &whole.place else { return vec![whole] };
+        let single = |name: &str| Self { setting: setting.to_owned(), place: Place::Env(name.to_owned()) };
+        placeholders::required(template).into_iter().map(single).collect()
     }
 
     /// Name of the setting that refers to the secret.
@@ -123,6 +139,9 @@ impl SecretRef {
                 .filter(|text| !text.is_empty())
                 .map(SecretString::from)
                 .ok_or_else(|| SecretError::Unset { setting: setting(), name: name.clone() }),
+            Place::Template(text) => placeholders::fill(text, variable)
+                .map(SecretString::from)
+                .map_err(|name| SecretError::Unset { setting: setting(), name }),
             Place::File(path) => {
                 let text = fs::read_to_string(path)
                     .map(SecretString::from)
@@ -172,7 +191,7 @@ const PLAIN: &str = "must be env:NAME or file:PATH; a secret itself must not be 
 
 /// True if `text` has the form of a reference to a secret.
 pub(super) fn is_reference(text: &str) -> bool {
-    text.starts_with("env:") || text.starts_with("file:")
+    ["env:", "file:", "template:"].iter().any(|kind| text.starts_with(kind))
 }
 
 /// Checks that `text` is valid for this format.
@@ -209,6 +228,7 @@ impl fmt::Display for SecretRef {
         match &self.place {
             Place::Env(name) => write!(f, "env:{name}"),
             Place::File(path) => write!(f, "file:{}", path.display()),
+            Place::Template(text) => write!(f, "template:{text}"),
         }
     }
 }

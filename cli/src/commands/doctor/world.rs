@@ -6,8 +6,8 @@ use ::world::{CapabilityVerdict, Models, ProviderAnswer, Servers};
 
 use super::{Check, Finding};
 use crate::{
+    commands::mcp,
     config::{Origins, ProviderSettings, Settings},
-    output::counted,
 };
 
 /// Maximum time for the list of a provider's models.
@@ -95,7 +95,8 @@ pub(super) fn servers<'a>(settings: &'a Settings, servers: &'a Servers) -> Vec<C
         let label = check.clone();
         let listed = async move {
             vec![match servers.tools(name).await {
-                Ok(tools) => Finding::ok(&label, counted(tools.len(), "tool")),
+                Ok(tools) if tools.is_empty() => Finding::warn(&label, "it lists no tools"),
+                Ok(tools) => Finding::ok(&label, mcp::summary(&tools)),
                 Err(fault) => Finding::fail(&label, fault.error),
             }]
         };

@@ -124,6 +124,30 @@ fn mcp_servers_are_read_from_a_file_of_another_program() {
     assert_eq!(shown(&origins, "mcp.calendar.env.TOKEN").0, r#""env:CAL""#);
     assert_eq!(shown(&origins, "mcp.calendar.description").1, "turnfold.toml");
 
+    let foreign = r#"{"mcpServers": {"calendar": {
+        "command": "${NO_SUCH_VARIABLE:-cal}", "args": ["--to=${NO_SUCH_VARIABLE:-here}"], "autoApprove": [], "timeout": 5,
+        "alwaysAllow": ["x"], "disabledTools": ["y"], "env": {"A": "Bearer ${CAL}", "B": "${CAL:-x}"}}}}"#;
+    fs::write(sources.folder.join("mcp.json"), format!("\u{FEFF}{foreign}")).unwrap();
+    fs::write(
+        sources.folder.join("turnfold.toml"),
+        "mcp_file = 'mcp.json'\nmcp.calendar.description = 'days'",
+    )
+    .unwrap();
+    let (_, origins) = Settings::load(sources.clone()).unwrap();
+    assert_eq!(shown(&origins, "mcp.calendar.command").0, r#""cal""#);
+    assert_eq!(shown(&origins, "mcp.calendar.args").0, r#"["--to=here"]"#);
+    assert_eq!(shown(&origins, "mcp.calendar.env.A").0, r#""template:Bearer ${CAL}""#);
+    for (text, why) in [
+        ("${NO_SUCH_VARIABLE}", "needs the environment variable NO_SUCH_VARIABLE, which is not set"),
+        ("${input:key}", "has ${input:key}, which is not ${NAME} or ${NAME:-default}, in command"),
+    ] {
+        let file = json!({"calendar": {"command": text}}).to_string();
+        fs::write(sources.folder.join("mcp.json"), file).unwrap();
+        let refused = refusal(sources.clone());
+        assert!(refused.starts_with("mcp.calendar in mcp.json ") && refused.contains(why), "{refused}");
+    }
+    fs::write(sources.folder.join("turnfold.toml"), toml).unwrap();
+
     let flat = r#"{"calendar": {"comand": "cal"}}"#;
     fs::write(sources.folder.join("mcp.json"), flat).unwrap();
     assert_eq!(
