@@ -14,19 +14,23 @@ use queue::{Lane, MAX_DELAY, Schedule, clock, rate_limits::MAX_PAUSE};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shared::ThreadStatus;
-use shared::{Message, Opened, Policy, Role};
+use shared::{InterruptKind, Message, Opened, Policy, Priority, Role, RunStatus, says_stop};
 use store::{Idempotency, Opening, Submitted, ThreadId};
 
 use super::{
+    cancel_retry::cancel_turn,
     content::Messages,
     lookup::{WaitParams, show, wait_until_ended},
     opening::{Overrides, continued, opened},
 };
-use crate::server::{
-    extract::{Body, IdempotencyKey, Query, TraceContext},
-    principal::{Actor, Principal},
-    problem::{ApiError, Kind},
-    state::{AppState, SharedState},
+use crate::{
+    logs::folded::Folded,
+    server::{
+        extract::{Body, IdempotencyKey, Query, TraceContext},
+        principal::{Actor, Principal},
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
 };
 
 /// Header of a response to a repeated request.
@@ -164,7 +168,7 @@ pub(crate) async fn enqueue(app: &AppState, turn: store::NewTurn) -> Result<(sto
 /// Does the same for a turn that is a child of the client's span.
 async fn enqueue_traced(
     app: &AppState,
-    turn: store::NewTurn,
+    mut turn: store::NewTurn,
     parent: Option<TraceParent>,
 ) -> Result<(store::Turn, bool), ApiError> {
     let tenant = match &turn.thread {
@@ -179,6 +183,10 @@ async fn enqueue_traced(
         let Some(idempotency) = &turn.idempotency else { return Err(full) };
         let known = app.backends.store.submitted(&tenant, idempotency).await?;
         return known.map(|turn| (turn, true)).ok_or(full);
+    }
+    let stopped = turn_to_stop(app, &turn).await;
+    if stopped.is_some() {
+        turn.priority = Priority::High;
     }
     let submitted = app.backends.store.submit(turn).await?;
     let (known, is_next) = match &submitted {
@@ -195,6 +203,13 @@ async fn enqueue_traced(
         }
     }
     tracing::info!(thread = %turn.thread, turn = %turn.id, known, "turn submitted");
+    if let Some(stopped) = stopped.filter(|_| !known) {
+        let by = Actor { name: turn.author.clone(), caller: turn.caller.clone() };
+        match cancel_turn(app, stopped, &by).await {
+            Err(error) if error.kind != Kind::Ended => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
     let early = turn.due_at.map_or(0, |due_at| due_at.saturating_sub(clock::now()));
     let early = Duration::from_micros(u64::try_from(early).unwrap_or_default());
     // A turn that is due much later is left to the sweeper. A delayed job would hide from the sweeper, for all that time,
@@ -204,6 +219,24 @@ async fn enqueue_traced(
         app.enqueue_in(turn.thread, &Lane::new(&turn.tenant, turn.priority), when).await;
     }
     Ok((turn, known))
+}
+
+/// Returns the turn that a message stops: the one under way in its thread, also during a doubt, if the message says nothing
+/// but stop. The answer to a question of a strategy goes to the strategy.
+///
+/// The message is stored before the turn is cancelled. If the API dies in between, the worker obeys it before its next write.
+async fn turn_to_stop(app: &AppState, new: &store::NewTurn) -> Option<store::TurnId> {
+    let Opening::Existing(thread) = new.thread else { return None };
+    if new.due_at.is_some() || !says_stop(&new.messages) {
+        return None;
+    }
+    let folded = Folded::load(app, thread, None).await.ok()?;
+    let is_under_way = match folded.thread.status() {
+        RunStatus::Busy => true,
+        RunStatus::Waiting(interrupt) => interrupt.kind == InterruptKind::InDoubt,
+        RunStatus::Idle | RunStatus::Failed { .. } => false,
+    };
+    folded.thread.turn().filter(|_| is_under_way)
 }
 
 /// Returns the response to an earlier request with the same key, if there was one. Requests that can only succeed once call

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use shared::Event;
+use shared::{Event, TurnKind, TurnStarted};
 use store::ThreadId;
 
 use crate::test_api::{TestApi, id_of, thread_of};
@@ -249,4 +249,96 @@ async fn concurrent_verdicts_are_all_recorded() {
         api.post(&path, json!({"slot": 1, "verdict": "skip"}))
     );
     assert_eq!((one.status, two.status), (StatusCode::OK, StatusCode::OK), "the second one tries again");
+}
+
+/// Returns the kinds of a log's turns, and the reply of its last one.
+fn stops(log: &[Event]) -> (Vec<TurnKind>, String) {
+    let started = log.iter().filter_map(|event| match event {
+        Event::TurnStarted(started) => Some(started),
+        _ => None,
+    });
+    let started: Vec<_> = started.collect();
+    let reply = |stop: &&&TurnStarted| stop.kind == TurnKind::Stop;
+    let reply = started.iter().find(reply).and_then(|stop| stop.messages.last()).map(|it| it.content.clone());
+    (started.iter().map(|turn| turn.kind).collect(), reply.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_message_that_says_stop_cancels_the_turn_under_way_and_comes_next() {
+    for (text, policy) in [("Stop, please!", "auto"), ("vergiss es", "replan"), ("arrête", "answer")] {
+        let api = TestApi::new().await;
+        let turn = api.submit("stream a b; echo c").await;
+        let thread = thread_of(&turn);
+        api.start_turn(thread).await;
+        let send = async |text: &str, policy: &str| {
+            api.post("/v1/turns", json!({"thread_id": thread, "input": text, "policy": policy})).await.json()
+        };
+        send("echo later", "auto").await;
+        send("do not stop", "auto").await;
+        let status = async |turn: &Value| api.get(&format!("/v1/turns/{}", id_of(turn))).await.json();
+        assert_eq!(status(&turn).await["status"], "running");
+        let stop = send(text, policy).await;
+        assert_eq!(status(&turn).await["status"], "cancelled", "{text}");
+        api.run_until_idle(thread).await;
+        let stop = status(&stop).await;
+        assert_eq!(stop["output"]["reply"], "Stopped. Nothing more is carried out. Nothing was changed.");
+        assert_eq!((&stop["status"], &stop["outcome"]), (&json!("completed"), &json!("answered")));
+        let (kinds, _) = stops(&api.log_of(thread).await);
+        assert_eq!(kinds, [TurnKind::New, TurnKind::Stop, TurnKind::New, TurnKind::New]);
+    }
+}
+
+#[tokio::test]
+async fn stop_during_a_doubt_ends_the_turn_and_names_the_call() {
+    let api = TestApi::new().await;
+    let turn = api.post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await.json();
+    let thread = thread_of(&turn);
+    api.run_until_idle(thread).await;
+    assert!(matches!(api.log(thread).await.thread().status(), shared::RunStatus::Waiting(_)));
+    let stop = api.post("/v1/turns", json!({"thread_id": thread, "input": "forget that"})).await.json();
+    api.run_until_idle(thread).await;
+    let stop = api.get(&format!("/v1/turns/{}", id_of(&stop))).await.json();
+    let reply = stop["output"]["reply"].as_str().unwrap();
+    assert!(reply.contains("Not known whether it happened, or still happens:\n- post.send"), "{reply}");
+}
+
+struct NoWorld;
+
+#[async_trait::async_trait]
+impl world::World for NoWorld {
+    async fn perform(
+        &self,
+        _: &dyn shared::DynThread,
+        context: &world::RequestContext<'_>,
+    ) -> world::Outcome {
+        panic!("{} is sent after the stop", context.due.request)
+    }
+}
+
+/// The API stored the message and died before it cancelled the turn.
+#[tokio::test]
+async fn no_write_is_sent_after_a_stop_was_stored() {
+    let api = TestApi::new().await;
+    let turn = api.post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await.json();
+    let thread = thread_of(&turn);
+    api.start_turn(thread).await;
+    let messages = vec![shared::Message::user("stop")];
+    let stop = store::NewTurn::of(store::Opening::Existing(thread), messages, "Ada".to_owned());
+    api.backends.store.submit(stop).await.unwrap();
+    let worker = worker::StepRunner {
+        parts: api.backends.clone(),
+        strategies: crate::test_api::known_strategies(),
+        world: std::sync::Arc::new(NoWorld),
+        backoff: worker::Backoff::default(),
+        admission: worker::RequestAdmission::default(),
+        name: "w".to_owned(),
+    };
+    for _ in 0..3 {
+        worker.run_job(thread, &tokio::sync::Notify::new()).await.unwrap();
+    }
+    let log = api.log_of(thread).await;
+    let (kinds, reply) = stops(&log);
+    assert_eq!(kinds, [TurnKind::New, TurnKind::Stop]);
+    assert_eq!(reply, "Stopped. Nothing more is carried out. Nothing was changed.");
+    assert!(!log.iter().any(|event| matches!(event, Event::Attempted(_))), "{log:?}");
 }
