@@ -47,7 +47,7 @@ pub enum QueueError {
          queue.prefix, or leave it out. If the other deployment is gone, or its store moved here, delete the key {key} in Redis"
     )]
     Foreign {
-        /// The prefix.
+        /// Prefix that both deployments use.
         prefix: String,
         /// The key that names the store.
         key: String,

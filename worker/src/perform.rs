@@ -123,7 +123,7 @@ impl<L: Log> StepRunner<L> {
 
     /// Cancels the turn if the next message of the thread says stop.
     ///
-    /// **Invariant:** no write is sent after such a message was stored, whatever became of the process that stored it.
+    /// **Invariant:** no write is sent after a message of this kind was stored, whatever became of the process that stored it.
     async fn obey_stop(&self, log: &mut ThreadLog) -> Result<bool, Error> {
         let queued = self.parts.store.next_queued(log.id()).await?;
         let is_stop = |turn: &Queued| turn.answers_seq.is_none() && says_stop(&turn.messages);

@@ -66,7 +66,7 @@ async fn an_invalid_value_is_reported_with_its_field() {
         turn
     };
     for (body, message) in [
-        (json!([]), "the body: invalid length 2, expected struct NewTurn"),
+        (json!([]), "the body: it must be an object, but is an array"),
         (json!("x"), "the body: invalid type: string \"x\", expected struct NewTurn"),
         (turn("thread_id", json!("abc")), "thread_id: UUID parsing failed"),
         (turn("delay_seconds", json!(-1)), "delay_seconds: invalid value: integer `-1`, expected u64"),

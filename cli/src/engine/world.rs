@@ -82,7 +82,9 @@ pub(crate) fn priced_models(settings: &Settings) -> Vec<String> {
     let of_provider = |(name, settings): (&String, &ProviderSettings)| -> Vec<String> {
         match settings {
             ProviderSettings::Http(http) => {
-                http.prices.keys().map(|model| format!("{name}/{model}")).collect()
+                // A price is that of one model, so its name is no pattern.
+                let names = http.prices.keys().filter(|model| !model.contains('*'));
+                names.map(|model| format!("{name}/{model}")).collect()
             }
             ProviderSettings::Script { .. } => vec![format!("{name}/*")],
         }

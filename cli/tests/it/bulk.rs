@@ -52,11 +52,11 @@ fn workers(engine: &Engine) -> [Process; 2] {
     ["w1", "w2"].map(|name| engine.worker(name))
 }
 
-/// Waits until the newest batch satisfies a condition.
+/// Waits until the newest batch satisfies a condition, also while the database restarts.
 async fn until(engine: &Engine, is_so: impl Fn(&Value) -> bool) -> Value {
     let began = Instant::now();
     loop {
-        let page = engine.get("/v1/batches?limit=1").await;
+        let page = engine.get_when_available("/v1/batches?limit=1").await;
         if page["data"].get(0).is_some_and(&is_so) {
             return page["data"][0].clone();
         }

@@ -180,6 +180,18 @@ impl Engine {
         serde_json::from_str(&body).unwrap()
     }
 
+    /// Gets a resource; `null` if the database is not available at this moment.
+    pub(crate) async fn get_when_available(&self, path: &str) -> Value {
+        let response = self.http.get(format!("{}{path}", self.url)).send().await.unwrap();
+        let status = response.status();
+        let body = response.text().await.unwrap();
+        assert!(
+            status.is_success() || status == reqwest::StatusCode::SERVICE_UNAVAILABLE,
+            "GET {path}: {status} {body}"
+        );
+        if status.is_success() { serde_json::from_str(&body).unwrap() } else { Value::Null }
+    }
+
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
         let response = self.http.post(format!("{}{path}", self.url)).json(body).send().await.unwrap();
         let status = response.status();

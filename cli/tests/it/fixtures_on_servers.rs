@@ -79,11 +79,15 @@ fn config(opened: &Opened) -> String {
     let summary = context.summary_model.as_ref().map(|model| format!("summary_model = {}\n", json!(model)));
     let servers: String = opened.servers.iter().map(server).collect();
     let (result, summary) = (result.unwrap_or_default(), summary.unwrap_or_default());
-    // A model of a provider that is not configured is refused. The worker answers from the recordings.
-    let providers: String = ["deep", "fast", "search"]
-        .iter()
-        .map(|name| format!("[providers.{name}]\nbase_url = \"http://127.0.0.1:1/v1\"\n"))
-        .collect();
+    // A model of a provider that is not configured is refused, and so is a budget in dollars for one without a price. The
+    // worker answers from the recordings.
+    let provider = |name: &str| {
+        format!(
+            "[providers.{name}]\nbase_url = \"http://127.0.0.1:1/v1\"\n\
+             prices = {{ \"gpt-4o\" = {{ input = 1.0, output = 1.0 }} }}\n"
+        )
+    };
+    let providers: String = ["openai", "deep", "fast", "search"].map(provider).concat();
     format!("{servers}{providers}[context]\ncontext_tokens = {{ {} }}\n{result}{summary}", windows.join(", "))
 }
 

@@ -19,7 +19,7 @@ pub struct Condition {
     /// The part of its result, as `stock` or `items.0.price`; empty for the whole result.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
-    /// The comparison.
+    /// Comparison of the two values.
     pub is: Comparison,
     /// The value to compare with, as text: `1`, `true`, `open`.
     pub value: String,

@@ -168,7 +168,7 @@ const NOT_ITS_ANSWER: [u16; 6] = [401, 403, 429, 502, 503, 504];
 ///
 /// ## Why the body decides
 ///
-/// Servers answer with 400, 404, 409, 422 and 500 what they have carried out. Such a call was answered: sent again, in a
+/// Servers answer with 400, 404, 409, 422 and 500 what they have carried out. The call was answered then: sent again, in a
 /// new session or the same, it would be made twice.
 async fn answer_or_refusal(
     response: Response,

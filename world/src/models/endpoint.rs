@@ -214,7 +214,7 @@ impl Endpoint {
         }
         let meter = self.meter(model, &reply, form.mode);
         if let Err(failed) = read {
-            // What a broken reply reported is billed all the same, so it is an attempt.
+            // What a broken reply reported is billed anyway, so it is an attempt.
             let is_reported = 0 < meter.tokens();
             let fault = if is_reported { failed.fault.as_attempt() } else { failed.fault };
             let usage = is_reported.then(|| Box::new(meter));

@@ -30,7 +30,7 @@ pub(super) fn models<'a>(
     for (name, provider) in &settings.providers {
         let is_used = settings.strategies_of(name).next().is_some();
         let check = format!("provider {name}");
-        // Nobody has configured it yet. A key that was configured and cannot be read is a failure.
+        // No one has configured it yet. A key that was configured and cannot be read is a failure.
         if let Some(error) = provider.missing_secret().filter(|_| is_unconfigured(origins, name)) {
             let text = format!("not configured: no key for {error}; its models cannot be used until then");
             checks.push(Check::new(check.clone(), async move { vec![Finding::ok(&check, text)] }));

@@ -17,7 +17,7 @@ fn two() -> [Prefix; 2] {
     ["production", "staging"].map(|name| Prefix::parse(name).unwrap())
 }
 
-/// None takes the jobs of another, hears its notifications, or waits because a model refused another.
+/// None takes the jobs of another, receives its notifications, or waits because a model refused another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_keeps_two_deployments_apart() {
     let redis = Redis::start();

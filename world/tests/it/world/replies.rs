@@ -609,7 +609,7 @@ async fn an_error_anywhere_in_a_stream_is_a_failure() {
     }
 }
 
-/// The server of llama-cpp-python answers null content beside calls with 500. It is told an empty text from then on.
+/// The server of llama-cpp-python answers null content beside calls with 500. It gets an empty text from then on.
 #[tokio::test]
 async fn content_that_may_not_be_null_is_learned() {
     let refused = "7 validation errors: ('body', 'messages', 2, 'ChatCompletionRequestAssistantMessage', 'content') \
