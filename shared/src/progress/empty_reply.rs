@@ -17,9 +17,8 @@ impl<S: Strategy> Progress<S> {
     /// Returns true if the node that decides now has received an empty reply.
     pub(super) fn has_empty_reply(&self) -> bool {
         let Phase::AwaitingResponses(Place::Node(_), _, slots) = &self.at else { return false };
-        slots.iter().any(|slot| match &slot.state {
-            SlotState::Answered(Response::Reply(reply)) => is_empty(&slot.request, reply),
-            _ => false,
+        slots.iter().any(|slot| {
+            matches!(&slot.state, SlotState::Answered(Response::Reply(reply)) if is_empty(&slot.request, reply))
         })
     }
 }

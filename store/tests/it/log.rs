@@ -332,7 +332,7 @@ async fn sqlite_backup_beside_an_old_log_is_refused() {
     std::fs::copy(&file, &crashed).unwrap();
     std::fs::copy(file.with_extension("db-wal"), &wal).unwrap();
     Store::check_write_ahead_log(&crashed).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     std::fs::copy(of("backup"), &crashed).unwrap();
     let refused = Store::check_write_ahead_log(&crashed).unwrap_err().to_string();
     assert!(refused.contains("hint: to use the restored file, delete"), "{refused}");
@@ -341,7 +341,7 @@ async fn sqlite_backup_beside_an_old_log_is_refused() {
 
     // A crash after a checkpoint: the file is newer than its log, and belongs to it.
     std::fs::copy(file.with_extension("db-wal"), &wal).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     let mut db = SqliteConnection::connect(&url).await.unwrap();
     db.execute("PRAGMA wal_checkpoint(PASSIVE)").await.unwrap();
     std::fs::copy(&file, &crashed).unwrap();

@@ -141,14 +141,18 @@ pub(super) fn verdict(state: &State, step: &Step) -> Verdict {
 fn part<'a>(whole: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').filter(|name| !name.is_empty()).try_fold(whole, |value, name| match value {
         Value::Array(all) => all.get(name.parse::<usize>().ok()?),
-        other => other.get(name),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
+            other.get(name)
+        }
     })
 }
 
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.trim().to_owned(),
-        other => other.to_string(),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            other.to_string()
+        }
     }
 }
 
