@@ -1,4 +1,4 @@
-//! Prints the measures and offending lines of the paths given as arguments; without any, of the current folder.
+//! Prints the circles, measures and offending lines of the paths given as arguments; without any, of the current folder.
 
 use std::{
     env,
@@ -12,6 +12,8 @@ fn main() -> io::Result<()> {
         paths.push(".".to_owned());
     }
     for path in paths {
+        let circles = prose::Circle::read(Path::new(&path))?;
+        circles.iter().try_for_each(|circle| write!(io::stdout(), "{circle}"))?;
         let report = prose::Report::read(Path::new(&path))?;
         write!(io::stdout(), "{report}")?;
     }

@@ -69,10 +69,7 @@ impl Report {
 
     fn visit(&mut self, path: &Path) -> io::Result<()> {
         if path.is_dir() {
-            let mut entries: Vec<_> =
-                fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
-            entries.sort();
-            return entries.iter().filter(|path| !is_skipped(path)).try_for_each(|path| self.visit(path));
+            return entries(path)?.iter().try_for_each(|entry| self.visit(entry));
         }
         if path.extension().is_some_and(|extension| extension == "rs") {
             let source = fs::read_to_string(path)?;
@@ -113,6 +110,15 @@ impl Report {
         self.files += usize::from(comment.kind == Kind::File);
         self.findings.extend(findings(comment).into_iter().map(|finding| (path.to_owned(), finding)));
     }
+}
+
+/// Entries of a folder in order, without `target` and those that are hidden.
+pub(crate) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
+    entries.retain(|entry| !is_skipped(entry));
+    entries.sort();
+    Ok(entries)
 }
 
 fn is_skipped(path: &Path) -> bool {

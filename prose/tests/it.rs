@@ -1,11 +1,11 @@
-//! Holds the comments and identifiers of the whole workspace to the limits.
+//! Holds the comments, identifiers and imports of the whole workspace to the limits.
 
 use std::{
     io::{self, Write},
     path::Path,
 };
 
-use prose::{Report, Rule};
+use prose::{Circle, Report, Rule};
 
 /// Limit in per mille for each rule. They are only ever lowered.
 const LIMITS: [(Rule, usize); 6] = [
@@ -35,4 +35,19 @@ fn the_workspace_keeps_the_limits() {
             offenders()
         );
     }
+}
+
+#[test]
+fn no_circle_of_imports_is_too_large() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let circles = Circle::read(workspace).unwrap();
+    let largest = circles.first().map_or(0, |circle| circle.files.len());
+    writeln!(io::stdout(), "largest circle: {largest} files, at most {}", Circle::MAX_FILES).unwrap();
+    let too_large: Vec<_> = circles.iter().filter(|circle| circle.is_too_large()).collect();
+    let printed = too_large.iter().map(ToString::to_string).collect::<String>();
+    assert!(
+        too_large.is_empty(),
+        "circles of more than {} files; hint: move what two files share to a file of its own\n{printed}",
+        Circle::MAX_FILES
+    );
 }
