@@ -411,8 +411,9 @@ export interface paths {
         /**
          * Upload a file
          * @description Takes a form with `purpose`, which is `batch`, and `file`, which contains one JSON object a line. With
-         *     `expires_after[anchor]` (`created_at`) and `expires_after[seconds]`, the file is deleted after that time. If a batch still
-         *     reads the file then, it is deleted when the batch has ended.
+         *     `expires_after[anchor]` (`created_at`) and `expires_after[seconds]`, or `expires_after` with both as one JSON object, the file is
+         *     deleted after that time. If a batch still reads the file then, it is deleted when the batch has ended. A second file and any
+         *     other field are refused.
          */
         post: operations["upload_file"];
         delete?: never;
@@ -1345,7 +1346,7 @@ export interface paths {
          *     [Standard Webhooks](https://www.standardwebhooks.com) 1.0.0: a `POST` with `webhook-id`, `webhook-timestamp` and
          *     `webhook-signature`. The request is retried on a schedule until the response is 2xx; a 410 disables the webhook. An event
          *     may arrive more than once, always with the same `webhook-id`. The response contains the secret, which is never returned
-         *     again. A tenant's webhook receives events of that tenant's batches, an operator's webhook those of all tenants.
+         *     again, and a `warning` if the host has no public address at the moment. A tenant's webhook receives events of that tenant's batches, an operator's webhook those of all tenants.
          */
         post: operations["add_webhook"];
         delete?: never;
@@ -1427,7 +1428,8 @@ export interface components {
         /** @description Request to answer a thread's open question. */
         AnswerRequest: {
             /**
-             * @description The answer. If the question has options: the text of one of them, or its number, counted from 1.
+             * @description The answer. If the question has options: the text of one of them, or its number, counted from 1. A number that is
+             *     the text of an option chooses that option.
              * @example green
              */
             text: string;
@@ -2438,7 +2440,10 @@ export interface components {
             kind: components["schemas"]["InterruptKind"];
             /** @description True if any text is accepted in addition to the options. */
             open_ended?: boolean;
-            /** @description Accepted answers, by text or, except for an approval, by number counted from 1. Empty if any text is accepted. */
+            /**
+             * @description Accepted answers, by text or, except for an approval, by number counted from 1. The text comes first: 2 means the
+             *     option `2` if there is one. Empty if any text is accepted.
+             */
             options: string[];
             /**
              * @description Text of the question.
@@ -2900,7 +2905,10 @@ export interface components {
              * @example 2026-12-24T18:00:00Z
              */
             not_before?: string | null;
-            /** @description Treatment of the input if the thread is waiting for an answer. Default: `auto`. */
+            /**
+             * @description Treatment of the input if the thread is waiting for an answer. Default: `auto`. An input that was submitted before a
+             *     question was asked never answers it.
+             */
             policy?: components["schemas"]["Policy"];
             priority?: components["schemas"]["Priority"] | null;
             /**
@@ -3229,7 +3237,10 @@ export interface components {
                 kind: components["schemas"]["InterruptKind"];
                 /** @description True if any text is accepted in addition to the options. */
                 open_ended?: boolean;
-                /** @description Accepted answers, by text or, except for an approval, by number counted from 1. Empty if any text is accepted. */
+                /**
+                 * @description Accepted answers, by text or, except for an approval, by number counted from 1. The text comes first: 2 means the
+                 *     option `2` if there is one. Empty if any text is accepted.
+                 */
                 options: string[];
                 /**
                  * @description Text of the question.
@@ -3523,6 +3534,8 @@ export interface components {
                 types: string[];
                 /** @description URL that receives the events. */
                 url: string;
+                /** @description Reason why deliveries are expected to fail. Returned only when the webhook is created. */
+                warning?: string | null;
             }[];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
@@ -4495,6 +4508,8 @@ export interface components {
             types: string[];
             /** @description URL that receives the events. */
             url: string;
+            /** @description Reason why deliveries are expected to fail. Returned only when the webhook is created. */
+            warning?: string | null;
         };
         /**
          * @description A worker, as it last reported. A worker reports every ten seconds, and is removed when it stops in order. One that does

@@ -253,9 +253,9 @@ async fn concurrent_verdicts_are_all_recorded() {
 
 /// Returns the kinds of a log's turns, and the reply of its last one.
 fn stops(log: &[Event]) -> (Vec<TurnKind>, String) {
-    let started = log.iter().filter_map(|event| {
-        if let Event::TurnStarted(started) = event { Some(started) } else { None }
-    });
+    let started = log
+        .iter()
+        .filter_map(|event| if let Event::TurnStarted(started) = event { Some(started) } else { None });
     let started: Vec<_> = started.collect();
     let reply = |stop: &&&TurnStarted| stop.kind == TurnKind::Stop;
     let reply = started.iter().find(reply).and_then(|stop| stop.messages.last()).map(|it| it.content.clone());
