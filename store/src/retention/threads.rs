@@ -7,7 +7,7 @@
 //! may be deleted. Submitting a turn, placing a hold and updating the read model lock the same row: they either come
 //! first, and the thread stays, or find it deleted. An append without a read model update locks no row. It belongs to a
 //! running turn whose first append did update the row, and a thread that is not idle is never deleted
-//! ([`append`](super::append)).
+//! ([`append`](crate::Store::append)).
 
 use futures::FutureExt as _;
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Value};

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Maximum useful number of turns per [`Store::submit_many`]: larger calls save nothing per turn and block other
+/// Maximum useful number of turns per [`Store::submit_many`](crate::Store::submit_many): larger calls save nothing per turn and block other
 /// writers longer.
 pub const MOST_SUBMITTED: usize = 500;
 
