@@ -182,6 +182,24 @@ impl<T: JsonSchema + DeserializeOwned> Effect for Extract<T> {
     }
 }
 
+/// Request that is made only if it is needed. The answer is `None` if none was made, and if the model is unavailable.
+impl<T: JsonSchema + DeserializeOwned> Effect for Option<Extract<T>> {
+    type Answer = Option<T>;
+    const ASKS_MODEL: bool = true;
+    fn requests(self, node: &NodeConfig) -> Vec<Request> {
+        self.map_or(Vec::new(), |effect| effect.requests(node))
+    }
+    fn answer(responses: &[Response]) -> Result<Option<T>, UnexpectedResponse> {
+        match responses {
+            [] | [Response::Unavailable { .. }] => Ok(None),
+            _ => Extract::answer(responses).map(Some),
+        }
+    }
+    fn schema() -> Option<Value> {
+        Extract::<T>::schema()
+    }
+}
+
 /// Request for the tools of an MCP server. The thread keeps them; the answer is an error if the server is unavailable.
 pub struct ListTools {
     /// Name of the server.

@@ -147,9 +147,7 @@ pub trait DynThread: Send + Sync {
     /// Returns the number of the next event.
     fn seq(&self) -> usize;
     /// Returns true if the next write of `server` is its first one after a person's approval.
-    fn is_first_approved_write(&self, _server: &str) -> bool {
-        false
-    }
+    fn is_first_approved_write(&self, server: &str) -> bool;
     /// Returns the state of the strategy.
     ///
     /// # Errors

@@ -103,4 +103,4 @@ pub use tool_content::{Content, ResponseExtras};
 pub use tool_names::{OfferedTool, offered_tools};
 pub use usage::{Usage, UsageTotal, usd};
 pub use value_diff::{ValueDifference, diff_values};
-pub use visible::{printable, visible, visible_line};
+pub use visible::{printable, visible, visible_line, visible_start};

@@ -1,7 +1,5 @@
 //! A model's reading of an answer that the table does not know.
 
-use std::ops::Range;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -57,14 +55,9 @@ impl ReadAnswer {
     pub fn new<S: Strategy>(thread: &Thread<S>, model: &str, may_ask: bool) -> Self {
         let text = thread.user_message();
         let unknown = !text.trim().is_empty() && Answer::of(text) == Answer::Unclear;
-        let request = || Extract::new(model, Self::PROMPT.trim_end(), question_and_answer(thread));
+        let request = || Extract::new(model, Self::PROMPT.trim_end(), thread.question_and_answer());
         Self((may_ask && unknown).then(request))
     }
-}
-
-/// Returns the range of the question and the answer.
-fn question_and_answer<S: Strategy>(thread: &Thread<S>) -> Range<usize> {
-    thread.turn.from.saturating_sub(1)..thread.messages.len()
 }
 
 /// Meaning of an answer that the table does not know, as a model reads it.
@@ -77,14 +70,11 @@ impl Effect for ReadAnswer {
     const ASKS_MODEL: bool = true;
 
     fn requests(self, node: &NodeConfig) -> Vec<Request> {
-        self.0.map_or(Vec::new(), |effect| effect.requests(node))
+        self.0.requests(node)
     }
 
     fn answer(responses: &[Response]) -> Result<ModelReading, UnexpectedResponse> {
-        match responses {
-            [] | [Response::Unavailable { .. }] => Ok(ModelReading(None)),
-            _ => Extract::answer(responses).map(|answer| ModelReading(Some(answer))),
-        }
+        Option::<Extract<Reading>>::answer(responses).map(ModelReading)
     }
 
     fn schema() -> Option<Value> {

@@ -228,6 +228,11 @@ impl<S: Strategy> Thread<S> {
         all[all.len().saturating_sub(RESULTS_MAX)..].join("\n")
     }
 
+    /// Returns the range of a person's answer and of the question before it.
+    pub fn question_and_answer(&self) -> Range<usize> {
+        self.turn.from.saturating_sub(1)..self.messages.len()
+    }
+
     /// Returns the last message of a person in this turn, or an empty text if there is none.
     ///
     /// ## Why messages before the turn do not count

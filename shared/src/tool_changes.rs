@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::Value;
 
-use crate::{Tool, visible_line};
+use crate::{Tool, visible_start};
 
 /// Maximum characters shown of a name, so that a server cannot fill the screen.
 const MAX_NAME_CHARS: usize = 80;
@@ -84,11 +84,7 @@ pub fn join_few(items: &[String]) -> String {
 
 /// Escapes a name chosen by the server, which may contain terminal control characters.
 fn escape(name: &str) -> String {
-    let name = visible_line(name);
-    match name.char_indices().nth(MAX_NAME_CHARS) {
-        None => name,
-        Some((end, _)) => format!("{}…", &name[..end]),
-    }
+    visible_start(name, MAX_NAME_CHARS)
 }
 
 fn changed_fields(before: &Tool, after: &Tool) -> Vec<FieldChange> {

@@ -83,7 +83,17 @@ impl UsageTotal {
 
     /// Adds the usage of one response.
     pub fn add(&mut self, usage: &Usage) {
-        let Usage { input_tokens, output_tokens, micro_usd, duration_ms, .. } = usage;
+        // Cached tokens are a part of the input tokens.
+        let Usage {
+            model: _,
+            input_tokens,
+            output_tokens,
+            cached_input_tokens: _,
+            cache_write_tokens: _,
+            micro_usd,
+            duration_ms,
+            response_format: _,
+        } = usage;
         self.add_total(&Self {
             input_tokens: *input_tokens,
             output_tokens: *output_tokens,

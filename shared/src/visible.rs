@@ -21,6 +21,16 @@ pub fn visible_line(text: &str) -> String {
     escaped(text, |letters, nth| is_hidden(letters[nth]) || imitates(letters, nth)).into_owned()
 }
 
+/// Returns at most `max` characters of `text` on one line, as [`visible_line`] does. `…` stands for the rest.
+pub fn visible_start(text: &str, max: usize) -> String {
+    let mut line = visible_line(text);
+    if let Some((end, _)) = line.char_indices().nth(max) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
 /// Returns `text` as a terminal may print it: every character that a terminal obeys, that changes the order of a line or
 /// that has no shape is a JSON escape. Unlike [`visible`], it keeps wide and narrow spaces and letters that look alike,
 /// which people use in ordinary text.

@@ -9,7 +9,11 @@ use axum::{
 };
 
 use super::{
-    access_log::Authenticated, ongoing::Ongoing, principal::Principal, problem::ApiError, state::AppState,
+    access_log::Authenticated,
+    ongoing::{CHAT, Ongoing},
+    principal::Principal,
+    problem::ApiError,
+    state::AppState,
 };
 
 /// Middleware that rejects requests without a valid key and sets the [`Principal`] of all others.
@@ -25,6 +29,6 @@ pub(crate) async fn authenticate(
         place.set(&principal);
     }
     request.extensions_mut().insert(principal);
-    let path = request.uri().path().to_owned();
-    Ongoing { app, caller }.answer(&path, next.run(request)).await
+    let is_chat = request.uri().path().starts_with(CHAT);
+    Ongoing { app, caller }.answer(is_chat, next.run(request)).await
 }

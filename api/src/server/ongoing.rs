@@ -18,7 +18,7 @@ use super::{api_keys::no_valid_key, caller::Caller, problem::ApiError, state::Ap
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// Path below which responses have the form of OpenAI's API.
-const CHAT: &str = "/v1/chat/";
+pub(super) const CHAT: &str = "/v1/chat/";
 
 /// A request in progress and its caller.
 pub(crate) struct Ongoing {
@@ -35,7 +35,7 @@ impl Ongoing {
     /// [`Kind::Unauthorized`](super::problem::Kind::Unauthorized) if the key expired or was revoked meanwhile.
     pub(crate) async fn answer(
         self,
-        path: &str,
+        is_chat: bool,
         response: impl Future<Output = Response>,
     ) -> Result<Response, ApiError> {
         let answered = tokio::select! {
@@ -50,7 +50,7 @@ impl Ongoing {
         if !is_stream {
             return Ok(answered);
         }
-        let last = match path.starts_with(CHAT) {
+        let last = match is_chat {
             true => format!("data: {}\n\ndata: [DONE]\n\n", json!({"error": chat_error()})),
             false => format!("event: problem\ndata: {}\n\n", json!(no_valid_key().body())),
         };

@@ -105,6 +105,9 @@ impl DynThread for Thread {
     fn seq(&self) -> usize {
         self.0.seq()
     }
+    fn is_first_approved_write(&self, server: &str) -> bool {
+        self.0.is_first_approved_write(server)
+    }
     fn state(&self) -> Result<Value, serde_json::Error> {
         self.0.state()
     }

@@ -13,10 +13,10 @@ use crate::{
     message::{Message, Role, ToolOutput},
     request::{Request, Response},
     strategy::Strategy,
-    visible::visible_line,
+    visible::visible_start,
 };
 
-/// Maximum number of calls that the report names.
+/// Maximum number of calls of one kind that the report names.
 const CALLS_MAX: usize = 50;
 
 /// Maximum length of a call in the report, in characters.
@@ -82,13 +82,8 @@ impl<S: Strategy> Progress<S> {
         // Only calls that may change something are attempted.
         if let (Event::Attempted(_), Some(Slot { request: Request::CallTool { server, call }, .. })) =
             (event, slots.get(nth))
-            && self.writes.len() < CALLS_MAX
         {
-            let mut text = visible_line(&format!("{server}.{} {}", call.name, call.arguments));
-            if let Some((end, _)) = text.char_indices().nth(CALL_MAX) {
-                text.truncate(end);
-                text.push('…');
-            }
+            let text = visible_start(&format!("{server}.{} {}", call.name, call.arguments), CALL_MAX);
             self.writes.insert((*asked, nth), Call { text, fate });
         }
     }
@@ -105,12 +100,15 @@ impl<S: Strategy> Progress<S> {
             ("Failed before that:", Fate::Failed),
             ("Not known whether it happened, or still happens:", Fate::Unknown),
         ] {
-            let mut calls = self.writes.values().filter(|call| call.fate == fate).peekable();
-            if calls.peek().is_some() {
+            let calls: Vec<&Call> = self.writes.values().filter(|call| call.fate == fate).collect();
+            if !calls.is_empty() {
                 let _ = write!(text, "\n\n{title}");
             }
-            for call in calls {
+            for call in calls.iter().take(CALLS_MAX) {
                 let _ = write!(text, "\n- {}", call.text);
+            }
+            if CALLS_MAX < calls.len() {
+                let _ = write!(text, "\n- and {} more", calls.len() - CALLS_MAX);
             }
         }
         Message::assistant(text)

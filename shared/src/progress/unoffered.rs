@@ -11,7 +11,7 @@ use crate::{
     request::{Request, Response},
     strategy::Strategy,
     tool_changes::join_few,
-    visible::visible_line,
+    visible::{visible_line, visible_start},
 };
 
 /// Beginning of the error of a reply that calls tools where there are none.
@@ -34,7 +34,7 @@ impl<S: Strategy> Progress<S> {
         let known = if offered.is_empty() { "none".to_owned() } else { join_few(&offered) };
         let reason = format!(
             "not called: {server} has no tool called {:?}; there are: {known}",
-            visible_line(&call.name).chars().take(NAME_CHARS).collect::<String>()
+            visible_start(&call.name, NAME_CHARS)
         );
         let unavailable = Response::Unavailable { reason: reason.clone() };
         self.check(place, &unavailable).is_ok().then(|| Abandoned { slot: nth, reason }.into())
@@ -67,7 +67,7 @@ pub(super) fn useless(slot: &Slot, reply: &Reply) -> Option<String> {
 
 /// Names the calls of a reply that no tool answers.
 pub(super) fn stray(reply: &Reply) -> String {
-    let name = |name: &str| visible_line(name).chars().take(NAME_CHARS).collect::<String>();
-    let names: Vec<String> = reply.tool_calls.iter().map(|call| name(&call.name)).collect();
+    let names: Vec<String> =
+        reply.tool_calls.iter().map(|call| visible_start(&call.name, NAME_CHARS)).collect();
     format!("{STRAY_CALLS}; not made: {}", join_few(&names))
 }

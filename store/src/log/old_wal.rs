@@ -126,7 +126,7 @@ impl Checksum {
 
 /// Reads a big-endian word.
 fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, u32::from_be_bytes)
+    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
 fn hash(page: &[u8]) -> u64 {

@@ -7,7 +7,9 @@ use super::{
     plan::{Payload, Plan, Step},
     state::{Fact, State},
 };
-use shared::{InterruptKind, ProposedCall, Question, Safety, Thread, Transition, visible_line};
+use shared::{
+    InterruptKind, ProposedCall, Question, Safety, Thread, Transition, visible_line, visible_start,
+};
 
 /// Options for the answer to a plan. Other words are read too, see [`Answer`](shared::Answer).
 pub(super) const OPTIONS: [&str; 3] = ["yes", "no", "change"];
@@ -52,8 +54,7 @@ pub(super) fn show_changed(thread: &Thread<ActionPlan>) -> Transition<ActionPlan
     let misfit = payload.and_then(|payload| commands::mismatch(thread, step, payload));
     match (command, misfit) {
         (Some(command), None) => {
-            let says: String =
-                visible_line(&command.tool.description).chars().take(DESCRIPTION_MAX).collect();
+            let says = visible_start(&command.tool.description, DESCRIPTION_MAX);
             let words = format!("{reason}. It now says: “{says}” Please look at the plan once more.");
             propose(thread, plan, &words).preceded_by([], [Fact::Reopened { reason }])
         }

@@ -1,6 +1,6 @@
 //! Conditions of steps over the results of earlier ones. The engine checks them, and no model can answer for it.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -152,18 +152,6 @@ fn text(value: &Value) -> String {
         Value::String(text) => text.trim().to_owned(),
         other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
             other.to_string()
-        }
-    }
-}
-
-/// Cuts a text that stands in one line.
-pub(super) struct Cut<'a>(pub(super) &'a str, pub(super) usize);
-
-impl Display for Cut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.char_indices().nth(self.1) {
-            Some((end, _)) => write!(f, "{}…", &self.0[..end]),
-            None => f.write_str(self.0),
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use shared::{Answer, Effect, Extract, NodeConfig, Question, Request, Response, Thread, UnexpectedResponse};
+use shared::{Answer, Extract, Question, Thread};
 
-use super::ActionPlan;
+use super::{
+    ActionPlan,
+    failure_phrases::{FILLERS, PHRASES},
+};
 use crate::choice::words;
 
 /// Prompt of the model's reading.
@@ -37,198 +39,6 @@ pub(super) enum Meaning {
     /// The meaning is not clear.
     Unclear,
 }
-
-/// Phrases that stand for a decision, without accents that people leave out.
-const PHRASES: [(Meaning, &[&str]); 2] = [
-    (
-        Meaning::Retry,
-        &[
-            "retry",
-            "retry it",
-            "try again",
-            "try it again",
-            "try once more",
-            "try it once more",
-            "again",
-            "once more",
-            "once again",
-            "one more time",
-            "repeat",
-            "repeat it",
-            "do it again",
-            "redo",
-            "redo it",
-            "give it another try",
-            "give it another go",
-            "have another go",
-            "another try",
-            "noch einmal",
-            "nochmal",
-            "noch mal",
-            "erneut",
-            "wiederholen",
-            "wiederhole es",
-            "wiederhole das",
-            "noch ein versuch",
-            "noch einen versuch",
-            "versuch es noch einmal",
-            "versuch es nochmal",
-            "versuche es noch einmal",
-            "versuche es erneut",
-            "versuchen sie es noch einmal",
-            "neu versuchen",
-            "erneut versuchen",
-            "noch einmal versuchen",
-            "probier es nochmal",
-            "réessayer",
-            "réessaie",
-            "réessayez",
-            "reessayer",
-            "reessaie",
-            "reessayez",
-            "essaie encore",
-            "essayez encore",
-            "encore une fois",
-            "encore",
-            "de nouveau",
-            "à nouveau",
-            "recommence",
-            "recommencez",
-            "recommencer",
-            "otra vez",
-            "de nuevo",
-            "nuevamente",
-            "inténtalo de nuevo",
-            "intentalo de nuevo",
-            "inténtalo otra vez",
-            "intentalo otra vez",
-            "inténtelo de nuevo",
-            "inténtelo otra vez",
-            "intentar de nuevo",
-            "vuelve a intentarlo",
-            "vuelva a intentarlo",
-            "reintentar",
-            "reintenta",
-            "reintente",
-            "repetir",
-            "repite",
-            "repítelo",
-            "una vez más",
-        ],
-    ),
-    (
-        Meaning::Skip,
-        &[
-            "skip",
-            "skip it",
-            "skip this",
-            "skip that",
-            "skip this one",
-            "skip that one",
-            "skip this step",
-            "skip the step",
-            "leave it out",
-            "leave that out",
-            "leave this out",
-            "leave this one out",
-            "leave that one out",
-            "omit",
-            "omit it",
-            "go on without it",
-            "go on without that",
-            "go on without",
-            "go on without this one",
-            "carry on without it",
-            "continue without it",
-            "continue without",
-            "proceed without it",
-            "do without it",
-            "without it",
-            "ignore it",
-            "ignore that",
-            "ignore this",
-            "pass over it",
-            "move on",
-            "next",
-            "next one",
-            "überspringen",
-            "ueberspringen",
-            "überspring es",
-            "überspring das",
-            "überspringe es",
-            "überspringe das",
-            "überspringen sie es",
-            "auslassen",
-            "lass es aus",
-            "lass das aus",
-            "lass es weg",
-            "lass das weg",
-            "weglassen",
-            "ohne",
-            "ohne das",
-            "ohne es",
-            "mach ohne das weiter",
-            "mach ohne weiter",
-            "weiter ohne",
-            "weiter ohne das",
-            "ohne das weiter",
-            "ohne weitermachen",
-            "ignorieren",
-            "ignoriere es",
-            "nächster",
-            "passer",
-            "passe",
-            "passez",
-            "saute",
-            "sautez",
-            "sauter",
-            "saute le",
-            "saute ça",
-            "ignore le",
-            "ignore ça",
-            "ignorer",
-            "ignorez",
-            "continue sans",
-            "continue sans ça",
-            "continuez sans",
-            "continuez sans ça",
-            "continuer sans",
-            "sans",
-            "sans ça",
-            "suivant",
-            "omets le",
-            "omettre",
-            "saltar",
-            "salta",
-            "sáltalo",
-            "saltalo",
-            "sáltelo",
-            "sáltatelo",
-            "saltárselo",
-            "omitir",
-            "omite",
-            "omítelo",
-            "omitelo",
-            "omítalo",
-            "ignóralo",
-            "ignoralo",
-            "ignorar",
-            "continúa sin eso",
-            "continua sin eso",
-            "continúa sin él",
-            "sigue sin eso",
-            "sigue sin él",
-            "sin eso",
-            "siguiente",
-        ],
-    ),
-];
-
-/// Words of politeness that change no decision.
-const FILLERS: &[&str] = &[
-    "please", "pls", "thanks", "ok", "okay", "just", "then", "now", "bitte", "danke", "einfach", "dann",
-    "merci", "svp", "stp", "alors", "por", "favor", "gracias", "entonces", "well", "let", "s", "und", "and",
-];
 
 /// Reads `text` by the options and the table. Returns `None` if any of it is in neither.
 pub(super) fn read(options: &[String], text: &str) -> Option<Meaning> {
@@ -282,43 +92,22 @@ pub(super) struct Reading {
     confidence: f64,
 }
 
-/// Request for a model's reading, if the table does not know the answer.
-pub(super) struct ReadFailureAnswer(Option<Extract<Reading>>);
-
-impl ReadFailureAnswer {
-    pub(super) fn new(thread: &Thread<ActionPlan>, options: &[String], may_ask: bool) -> Self {
-        let text = thread.user_message();
-        let is_unknown = !text.trim().is_empty() && read(options, text).is_none();
-        let range = thread.turn.from.saturating_sub(1)..thread.messages.len();
-        let request = || Extract::new(&thread.config.model, PROMPT.trim_end(), range);
-        Self((may_ask && is_unknown).then(request))
-    }
-}
-
-impl Effect for ReadFailureAnswer {
-    type Answer = Option<Reading>;
-
-    const ASKS_MODEL: bool = true;
-
-    fn requests(self, node: &NodeConfig) -> Vec<Request> {
-        self.0.map_or(Vec::new(), |effect| effect.requests(node))
-    }
-
-    fn answer(responses: &[Response]) -> Result<Option<Reading>, UnexpectedResponse> {
-        match responses {
-            [] | [Response::Unavailable { .. }] => Ok(None),
-            _ => Extract::answer(responses).map(Some),
-        }
-    }
-
-    fn schema() -> Option<Value> {
-        Extract::<Reading>::schema()
-    }
+/// Requests a model's reading, if the table does not know the answer and `may_ask` allows a model call.
+pub(super) fn reading(
+    thread: &Thread<ActionPlan>,
+    options: &[String],
+    may_ask: bool,
+) -> Option<Extract<Reading>> {
+    let text = thread.user_message();
+    let is_unknown = !text.trim().is_empty() && read(options, text).is_none();
+    let request = || Extract::new(&thread.config.model, PROMPT.trim_end(), thread.question_and_answer());
+    (may_ask && is_unknown).then(request)
 }
 
 /// Returns the decision in `text`: by the table, or by a model that is sure.
 pub(super) fn meaning(options: &[String], text: &str, reading: Option<Reading>) -> Meaning {
-    let by_model = || reading.filter(|it| CONFIDENCE <= it.confidence).map(|it| it.meaning);
+    let by_model =
+        || reading.filter(|reading| CONFIDENCE <= reading.confidence).map(|reading| reading.meaning);
     read(options, text).or_else(by_model).unwrap_or(Meaning::Unclear)
 }
 

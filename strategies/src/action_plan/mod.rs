@@ -27,6 +27,7 @@ mod approval;
 mod commands;
 mod condition;
 mod failure_answer;
+mod failure_phrases;
 mod nodes;
 mod plan;
 mod route;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shared::{Thread, visible_line};
+use shared::{Thread, visible_line, visible_start};
 
 #[cfg(test)]
 use super::condition::Comparison;
 use super::{
     ActionPlan, commands,
-    condition::{Condition, Cut},
+    condition::Condition,
     state::{State, StepResult},
 };
 
@@ -76,7 +76,10 @@ impl Step {
             Some(StepResult::LeftOut { .. }) => ("[left out] ", String::new()),
             Some(StepResult::Failed { reason, cause }) => ("", format!("; {}", cause.words(reason))),
         };
-        let only_if = self.only_if.as_ref().map_or(String::new(), |it| format!(", {}", it.shown_in(plan)));
+        let only_if = self
+            .only_if
+            .as_ref()
+            .map_or(String::new(), |condition| format!(", {}", condition.shown_in(plan)));
         let line = format!("{mark}{} ({}{payload}){only_if}{text}", self.description, self.command());
         format!("{}. {}", nth + 1, visible_line(&line))
     }
@@ -108,7 +111,7 @@ impl Plan {
     pub(super) fn results(&self, outcomes: &BTreeMap<u32, StepResult>) -> String {
         let line = |(nth, step): (usize, &Step)| match outcomes.get(&step.id)? {
             StepResult::Done { result, .. } => {
-                Some(format!("\n   {}: {}", nth + 1, Cut(&visible_line(result.trim()), RESULT_MAX)))
+                Some(format!("\n   {}: {}", nth + 1, visible_start(result.trim(), RESULT_MAX)))
             }
             StepResult::Skipped { .. } | StepResult::LeftOut { .. } | StepResult::Failed { .. } => None,
         };
@@ -132,8 +135,10 @@ impl Plan {
                 Some(StepResult::LeftOut { reason }) => format!("left out: {reason}"),
                 Some(StepResult::Failed { reason, cause }) => format!("open; {}", cause.words(reason)),
             };
-            let only_if =
-                step.only_if.as_ref().map_or(String::new(), |it| format!(", {}", it.shown(it.step)));
+            let only_if = step
+                .only_if
+                .as_ref()
+                .map_or(String::new(), |condition| format!(", {}", condition.shown(condition.step)));
             format!("- step {} {}: {}{payload}{only_if} [{text}]", step.id, step.command(), step.description)
         };
         self.steps.iter().map(line).collect::<Vec<_>>().join("\n")

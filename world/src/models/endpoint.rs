@@ -129,8 +129,10 @@ impl Endpoint {
                 continue;
             }
             tried.push(form);
-            let Some(next) =
-                failed.refusal.as_ref().and_then(|it| self.next_form(model, prompt, &tools, form, it))
+            let Some(next) = failed
+                .refusal
+                .as_ref()
+                .and_then(|refusal| self.next_form(model, prompt, &tools, form, refusal))
             else {
                 return Err(failed.fault);
             };

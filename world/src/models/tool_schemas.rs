@@ -160,8 +160,11 @@ impl ToolForms {
             let found = regex.captures_iter(message).filter_map(|found| {
                 let nth: usize = found.get(1)?.as_str().parse().ok()?;
                 // Members of a list are counted from one.
-                let nth =
-                    if found.get(2).is_some_and(|it| !it.is_empty()) { nth.checked_sub(1)? } else { nth };
+                let nth = if found.get(2).is_some_and(|member| !member.as_str().is_empty()) {
+                    nth.checked_sub(1)?
+                } else {
+                    nth
+                };
                 sent.get(nth).copied()
             });
             found.collect()

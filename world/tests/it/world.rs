@@ -113,6 +113,9 @@ impl DynThread for Stage {
     fn turn(&self) -> Option<Uuid> {
         None
     }
+    fn is_first_approved_write(&self, _: &str) -> bool {
+        false
+    }
     fn seq(&self) -> usize {
         3
     }

@@ -30,7 +30,7 @@ pub(in crate::action_plan) struct Prepared {
     /// Why the step cannot be done as planned, or what is missing; null if it can.
     #[serde(default)]
     obstacle: Option<String>,
-    /// Why neither the step nor the rest of the plan must be done, after what came so far; null if it goes on.
+    /// The reason to end the plan before this step, after what came so far; null if it goes on.
     #[serde(default)]
     stop: Option<String>,
     /// The payloads of later steps, for each whose values are all known now as well.

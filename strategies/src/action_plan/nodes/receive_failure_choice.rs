@@ -3,10 +3,10 @@
 use super::assess_failure::{failure, options};
 use crate::action_plan::{
     ActionPlan, Ending, Fact, NodeName,
-    failure_answer::{Meaning, PROMPT, RETRY, ReadFailureAnswer, Reading, meaning},
+    failure_answer::{Meaning, PROMPT, RETRY, Reading, meaning, reading},
     route::{consult, exhausted, onward},
 };
-use shared::{Node, Question, Thread, Transition, visible_line};
+use shared::{Extract, Node, Question, Thread, Transition, visible_line};
 
 pub(in crate::action_plan) struct ReceiveFailureChoice;
 
@@ -14,20 +14,20 @@ pub(in crate::action_plan) struct ReceiveFailureChoice;
 const REPEATS_MAX: u32 = 2;
 
 impl Node<ActionPlan> for ReceiveFailureChoice {
-    type Effect = ReadFailureAnswer;
+    type Effect = Option<Extract<Reading>>;
 
     /// The table of phrases reads most answers. A model reads the others.
-    fn ask(&self, thread: &Thread<ActionPlan>) -> ReadFailureAnswer {
+    fn ask(&self, thread: &Thread<ActionPlan>) -> Option<Extract<Reading>> {
         let options = options(failure(thread).1);
-        ReadFailureAnswer::new(thread, &options, exhausted(thread, &thread.state).is_none())
+        reading(thread, &options, exhausted(thread, &thread.state).is_none())
     }
 
     /// A change reopens the plan, which then needs a new approval. A command whose outcome is unknown is not retried.
-    fn learn(&self, thread: &Thread<ActionPlan>, reading: Option<Reading>) -> Transition<ActionPlan> {
+    fn learn(&self, thread: &Thread<ActionPlan>, read: Option<Reading>) -> Transition<ActionPlan> {
         let (reason, cause) = failure(thread);
         let (options, text) = (options(cause), thread.user_message());
         let may_retry = options.iter().any(|option| option == RETRY);
-        match meaning(&options, text, reading) {
+        match meaning(&options, text, read) {
             Meaning::Retry if may_retry => consult(thread, NodeName::NextPayload, Fact::Again),
             Meaning::Skip => onward(thread, None, Fact::Skipped),
             Meaning::Stop => Transition::to(NodeName::Report)

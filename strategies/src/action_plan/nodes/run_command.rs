@@ -51,7 +51,9 @@ fn is_approved(thread: &Thread<ActionPlan>, step: &Step) -> bool {
     let ToolCall { name, arguments, .. } = call(thread);
     let payload = thread.state.attempt.payload.as_ref().filter(|it| arguments.as_object() == Some(*it));
     let may_run_now = verdict(&thread.state, step) == Verdict::Met;
-    may_run_now && name == step.tool && payload.is_some_and(|it| may_run(thread, &thread.state, step, it))
+    may_run_now
+        && name == step.tool
+        && payload.is_some_and(|payload| may_run(thread, &thread.state, step, payload))
 }
 
 /// Returns the call that the previous decision added to the conversation.

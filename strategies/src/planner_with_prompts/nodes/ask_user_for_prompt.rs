@@ -1,7 +1,7 @@
 //! Asks the person to choose one of the prompts that may fit.
 
 use crate::planner_with_prompts::{Candidate, NodeName, PlannerWithPrompts, nodes::NONE};
-use shared::{Node, Question, Thread, Transition};
+use shared::{Node, Question, Thread, Transition, visible_start};
 
 pub(in super::super) struct AskUserForPrompt;
 
@@ -42,11 +42,7 @@ const DESCRIPTION_MAX: usize = 200;
 
 /// Returns the server's own description of a prompt on one line.
 fn about(description: &str) -> String {
-    let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(DESCRIPTION_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    visible_start(&description.split_whitespace().collect::<Vec<_>>().join(" "), DESCRIPTION_MAX)
 }
 
 /// Returns the prompts to offer to the person, best first.
