@@ -189,3 +189,11 @@ impl fmt::Display for Budget {
         write!(f, "{}", if all.is_empty() { "no limit".to_owned() } else { all.join(", ") })
     }
 }
+/// Returns the setting that gives a model, as `provider/model`, a price, for people.
+pub fn price_setting(model: &str) -> String {
+    let (provider, name) = model.split_once('/').unwrap_or(("NAME", model));
+    format!(
+        "providers.{provider}.prices.{name:?} = {{ input = …, output = … }} in US dollars per million tokens \
+         (0 for a model that costs nothing)"
+    )
+}

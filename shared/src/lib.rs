@@ -49,7 +49,7 @@ pub use answer::Answer;
 pub use arguments::mismatch as argument_mismatch;
 pub use attachment::{Accepts, Attachment, AttachmentKind, IMAGE_TYPES};
 pub use batch_result::{BatchResult, ResultError, ResultResponse};
-pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope};
+pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope, price_setting};
 pub use context::{
     CONTEXT_TOKENS_MIN, ContextSettings, READ_MORE, TOOL_RESULT_TOKENS, estimated_tokens,
     known_context_tokens,

@@ -132,6 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_start_is_cut_at_a_character_and_says_so() {
+        assert_eq!(visible_start("grün", 4), "grün");
+        assert_eq!(visible_start("grüne Tür", 4), "grün…");
+        assert_eq!(visible_start("a\nb", 2), "a\\…", "counted as it is shown");
+    }
+
+    #[test]
     fn invisible_characters_are_escaped() {
         for (text, shown) in [
             (

@@ -246,7 +246,7 @@ impl Models {
 
 fn unavailable(provider: &str, why: &str) -> Fault {
     Fault::permanent(format!(
-        "provider {provider:?} cannot be used: {why}; hint: set it, restart turnfold, which reads it when it starts, then run: turnfold turn retry"
+        "provider {provider:?} cannot be used: {why}; hint: set it, restart turnfold (it reads keys at its start), then run: turnfold turn retry"
     ))
 }
 

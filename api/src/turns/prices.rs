@@ -1,7 +1,7 @@
 //! Checks that a budget in dollars can hold: the cost of a model without a price is unknown.
 
 use serde_json::Value;
-use shared::{Budget, Graph, matches_pattern, models_of};
+use shared::{Budget, Graph, matches_pattern, models_of, price_setting};
 
 use super::opening::completed;
 use crate::server::{
@@ -25,11 +25,9 @@ pub(crate) fn check_prices(
     let Some((key, model)) = models_of(&config).chain(summary).find(|(_, model)| !is_priced(model)) else {
         return Ok(());
     };
-    let (provider, name) = model.split_once('/').unwrap_or(("NAME", model));
     let why =
         format!("budget.{scope}.usd: the model {model:?} of {key} has no price, so its cost is not known");
-    Err(Kind::Invalid.because(why).hint(format!(
-        "an operator can set providers.{provider}.prices.{name:?} = {{ input = …, output = … }} in US dollars per million tokens \
-         (0 for a model that costs nothing); or use `tokens` instead of `usd`"
-    )))
+    Err(Kind::Invalid
+        .because(why)
+        .hint(format!("an operator can set {}; or use `tokens` instead of `usd`", price_setting(model))))
 }

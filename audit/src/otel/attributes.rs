@@ -73,16 +73,25 @@ fn of_server(operation: &str, server: &str) -> (String, Vec<Attribute>) {
 
 /// The attributes of a response's usage.
 pub(super) fn of_usage(usage: &Usage) -> Vec<Attribute> {
-    let Usage { model, micro_usd, response_format, .. } = usage;
+    let Usage {
+        model,
+        input_tokens,
+        output_tokens,
+        cached_input_tokens,
+        cache_write_tokens,
+        micro_usd,
+        duration_ms: _,
+        response_format,
+    } = usage;
     let mut attributes = Vec::new();
     if !model.is_empty() {
         attributes.push(("gen_ai.response.model", model.as_str().into()));
     }
     for (name, tokens) in [
-        ("gen_ai.usage.input_tokens", usage.input_tokens),
-        ("gen_ai.usage.output_tokens", usage.output_tokens),
-        ("gen_ai.usage.cache_read.input_tokens", usage.cached_input_tokens),
-        ("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
+        ("gen_ai.usage.input_tokens", *input_tokens),
+        ("gen_ai.usage.output_tokens", *output_tokens),
+        ("gen_ai.usage.cache_read.input_tokens", *cached_input_tokens),
+        ("gen_ai.usage.cache_creation.input_tokens", *cache_write_tokens),
     ] {
         if 0 < tokens {
             attributes.push((name, tokens.into()));

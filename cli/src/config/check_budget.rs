@@ -1,6 +1,6 @@
 //! Checks that a budget in dollars can hold: the cost of a model without a price is unknown.
 
-use shared::models_of;
+use shared::{models_of, price_setting};
 
 use super::{
     check_limits::is_priced,
@@ -28,8 +28,8 @@ pub(super) fn check_budget(settings: &Settings, origins: &Origins) -> Result<(),
         .find(|(at, model)| origins.of_key(at) != DEFAULT && !has_cost(settings, model))
     {
         Some((at, model)) => refused(format!(
-            "is a limit in US dollars, but {model:?} of {at} has no price: {}",
-            how_to_set_a_price(model)
+            "is a limit in US dollars, but {model:?} of {at} has no price: set {}, or limit tokens",
+            price_setting(model)
         )),
         None => Ok(()),
     }
@@ -63,13 +63,4 @@ fn has_cost(settings: &Settings, model: &str) -> bool {
 /// A script calls no model, so nothing is billed.
 fn is_free(provider: &ProviderSettings) -> bool {
     matches!(provider, ProviderSettings::Script { .. })
-}
-
-/// Returns the setting that gives a model a price.
-fn how_to_set_a_price(model: &str) -> String {
-    let (provider, name) = model.split_once('/').unwrap_or(("NAME", model));
-    format!(
-        "set providers.{provider}.prices.{name:?} = {{ input = …, output = … }} in US dollars per million tokens \
-         (0 for a model that costs nothing), or limit tokens"
-    )
 }

@@ -90,27 +90,47 @@ impl<S: Strategy> Progress<S> {
 
     /// Returns the report of a stop.
     pub(super) fn stop_report(&self) -> Message {
-        let mut text = "Stopped. Nothing more is carried out.".to_owned();
-        let is_unchanged = self.writes.values().all(|call| call.fate == Fate::NotMade);
-        if is_unchanged {
-            text.push_str(" Nothing was changed.");
-        }
-        for (title, fate) in [
-            ("Done before that:", Fate::Done),
-            ("Failed before that:", Fate::Failed),
-            ("Not known whether it happened, or still happens:", Fate::Unknown),
-        ] {
-            let calls: Vec<&Call> = self.writes.values().filter(|call| call.fate == fate).collect();
-            if !calls.is_empty() {
-                let _ = write!(text, "\n\n{title}");
-            }
-            for call in calls.iter().take(CALLS_MAX) {
-                let _ = write!(text, "\n- {}", call.text);
-            }
-            if CALLS_MAX < calls.len() {
-                let _ = write!(text, "\n- and {} more", calls.len() - CALLS_MAX);
-            }
-        }
-        Message::assistant(text)
+        Message::assistant(report(&self.writes))
     }
+}
+
+/// Describes what became of the calls of a turn that was stopped.
+fn report(writes: &Writes) -> String {
+    let mut text = "Stopped. Nothing more is carried out.".to_owned();
+    if writes.values().all(|call| call.fate == Fate::NotMade) {
+        text.push_str(" Nothing was changed.");
+    }
+    for (title, fate) in [
+        ("Done before that:", Fate::Done),
+        ("Failed before that:", Fate::Failed),
+        ("Not known whether it happened, or still happens:", Fate::Unknown),
+    ] {
+        let calls: Vec<&Call> = writes.values().filter(|call| call.fate == fate).collect();
+        if !calls.is_empty() {
+            let _ = write!(text, "\n\n{title}");
+        }
+        for call in calls.iter().take(CALLS_MAX) {
+            let _ = write!(text, "\n- {}", call.text);
+        }
+        if CALLS_MAX < calls.len() {
+            let _ = write!(text, "\n- and {} more", calls.len() - CALLS_MAX);
+        }
+    }
+    text
+}
+
+#[test]
+fn a_report_leaves_no_call_out_unsaid() {
+    let of = |fates: &[Fate]| {
+        let call =
+            |(nth, fate): (usize, &Fate)| ((0, nth), Call { text: format!("call {nth}"), fate: *fate });
+        report(&fates.iter().enumerate().map(call).collect())
+    };
+    assert!(of(&[]).ends_with("Nothing was changed."));
+    assert!(of(&[Fate::NotMade]).ends_with("Nothing was changed."));
+    let mut fates = vec![Fate::NotMade; 2 * CALLS_MAX];
+    fates.push(Fate::Done);
+    assert!(of(&fates).ends_with("carried out.\n\nDone before that:\n- call 100"), "{}", of(&fates));
+    let many = of(&[Fate::Unknown; CALLS_MAX + 2]);
+    assert!(many.ends_with("- call 49\n- and 2 more"), "{many}");
 }

@@ -108,7 +108,7 @@ impl Store {
     pub async fn pending(&self) -> Result<Vec<String>, Error> {
         let pool = &self.database.pool;
         let survey = match pool {
-            Pool::Direct(pool) | Pool::File(pool, _) => migrations::survey(pool).await?,
+            Pool::Direct(pool, _) => migrations::survey(pool).await?,
             Pool::Pooled { .. } => {
                 let tx = pool.begin_named().await?;
                 let survey = migrations::survey(&tx).await?;
@@ -191,7 +191,7 @@ async fn postgres(url: &str, settings: ConnectionSettings) -> Result<Store, Erro
     let pool = pool.map_err(|error| connect_error(&place, &error))?;
     let watch = Some(Arc::new(first_look(&pool, &place).await?));
     let [pool, hot] = if prepared_statements {
-        [pool, hot].map(|pool| Pool::Direct(SqlxPostgresConnector::from_sqlx_postgres_pool(pool)))
+        [pool, hot].map(|pool| Pool::Direct(SqlxPostgresConnector::from_sqlx_postgres_pool(pool), None))
     } else {
         [Pool::Pooled { pool, begin: BEGIN }, Pool::Pooled { pool: hot, begin: BEGIN_HOT }]
     };
@@ -276,7 +276,7 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         // **Invariant:** a database in memory exists only in its one connection, so that connection is never closed.
         let only = writer.min_connections(1).idle_timeout(None).max_lifetime(None);
         let only = only.connect_with(options).await.map_err(|error| connect_error(&place, &error))?;
-        let pool = Pool::Direct(SqlxSqliteConnector::from_sqlx_sqlite_pool(only));
+        let pool = Pool::Direct(SqlxSqliteConnector::from_sqlx_sqlite_pool(only), None);
         let (writer, hot) = (pool.clone(), pool.clone());
         return Ok(Store::over(Database { writer, hot, pool, connections: 1, watch: None }));
     }
@@ -307,7 +307,7 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
     // A write on a reading connection is rejected.
     let readers = readers.connect_lazy_with(options.pragma("query_only", "1"));
     let [writer, pool] = [writer, readers].map(SqlxSqliteConnector::from_sqlx_sqlite_pool);
-    let (writer, pool) = (Pool::File(writer, opened), Pool::Direct(pool));
+    let (writer, pool) = (Pool::Direct(writer, Some(opened)), Pool::Direct(pool, None));
     let hot = pool.clone();
     Ok(Store::over(Database { writer, hot, pool, connections: SQLITE_READERS, watch: None }))
 }

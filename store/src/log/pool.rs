@@ -30,10 +30,8 @@ const FORGET_STATEMENTS: &str = "DEALLOCATE ALL";
 /// A pool of connections. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) enum Pool {
-    /// Connections to the database itself. Each prepares a statement once.
-    Direct(DatabaseConnection),
-    /// The connection that writes to a SQLite file.
-    File(DatabaseConnection, SqliteFile),
+    /// Connections to the database itself. Each prepares a statement once. With the file, if they write to a SQLite file.
+    Direct(DatabaseConnection, Option<SqliteFile>),
     /// Connections to a pooler in transaction mode.
     Pooled {
         /// Pool of these connections.
@@ -47,19 +45,18 @@ impl Pool {
     /// Returns the pool if this is SQLite.
     pub(crate) fn sqlite(&self) -> Option<&SqlitePool> {
         match self {
-            Self::Direct(pool) if pool.get_database_backend() == DbBackend::Sqlite => {
+            Self::Direct(pool, _) if pool.get_database_backend() == DbBackend::Sqlite => {
                 Some(pool.get_sqlite_connection_pool())
             }
-            Self::File(pool, _) => Some(pool.get_sqlite_connection_pool()),
-            Self::Direct(_) | Self::Pooled { .. } => None,
+            Self::Direct(..) | Self::Pooled { .. } => None,
         }
     }
 
     /// Returns the file if this pool writes to one.
     pub(crate) fn file(&self) -> Option<&SqliteFile> {
         match self {
-            Self::File(_, file) => Some(file),
-            Self::Direct(_) | Self::Pooled { .. } => None,
+            Self::Direct(_, file) => file.as_ref(),
+            Self::Pooled { .. } => None,
         }
     }
 
@@ -72,10 +69,10 @@ impl Pool {
     /// Returns the pool if this is PostgreSQL.
     pub(crate) fn postgres(&self) -> Option<&PgPool> {
         match self {
-            Self::Direct(pool) if pool.get_database_backend() == DbBackend::Postgres => {
+            Self::Direct(pool, _) if pool.get_database_backend() == DbBackend::Postgres => {
                 Some(pool.get_postgres_connection_pool())
             }
-            Self::Direct(_) | Self::File(..) => None,
+            Self::Direct(..) => None,
             Self::Pooled { pool, .. } => Some(pool),
         }
     }
@@ -83,13 +80,11 @@ impl Pool {
     /// Returns the number of open connections, and of those that are idle.
     pub(crate) fn connections(&self) -> (u32, usize) {
         match self {
-            Self::Direct(connection) | Self::File(connection, _)
-                if connection.get_database_backend() == DbBackend::Sqlite =>
-            {
+            Self::Direct(connection, _) if connection.get_database_backend() == DbBackend::Sqlite => {
                 let pool = connection.get_sqlite_connection_pool();
                 (pool.size(), pool.num_idle())
             }
-            Self::Direct(connection) | Self::File(connection, _) => {
+            Self::Direct(connection, _) => {
                 let pool = connection.get_postgres_connection_pool();
                 (pool.size(), pool.num_idle())
             }
@@ -102,7 +97,7 @@ impl Pool {
     pub(crate) async fn begin(&self) -> Result<Transaction, DbErr> {
         self.check_file()?;
         match self {
-            Self::Direct(pool) | Self::File(pool, _) => Ok(Transaction::Direct(begin_direct(pool).await?)),
+            Self::Direct(pool, _) => Ok(Transaction::Direct(begin_direct(pool).await?)),
             Self::Pooled { pool, begin } => {
                 let tx = pool.begin_with(*begin).await.map_err(failed)?;
                 Ok(Transaction::Pooled(Mutex::new(tx)))
@@ -115,7 +110,7 @@ impl Pool {
     pub(crate) async fn begin_named(&self) -> Result<DatabaseTransaction, DbErr> {
         self.check_file()?;
         match self {
-            Self::Direct(pool) | Self::File(pool, _) => begin_direct(pool).await,
+            Self::Direct(pool, _) => begin_direct(pool).await,
             Self::Pooled { pool, .. } => {
                 let tx = begin_direct(&SqlxPostgresConnector::from_sqlx_postgres_pool(pool.clone())).await?;
                 tx.execute_unprepared(FORGET_STATEMENTS).await?;
@@ -135,9 +130,7 @@ impl Pool {
     /// Executes a statement of the PostgreSQL driver itself.
     pub(crate) async fn execute(&self, query: Query<'_, Postgres, PgArguments>) -> Result<(), sqlx::Error> {
         match self {
-            Self::Direct(pool) | Self::File(pool, _) => {
-                query.execute(pool.get_postgres_connection_pool()).await.map(drop)
-            }
+            Self::Direct(pool, _) => query.execute(pool.get_postgres_connection_pool()).await.map(drop),
             Self::Pooled { pool, begin } => {
                 let mut tx = pool.begin_with(*begin).await?;
                 query.persistent(false).execute(&mut *tx).await?;
@@ -153,7 +146,7 @@ impl Pool {
         mut each: impl FnMut(&PgRow) -> Result<(), sqlx::Error>,
     ) -> Result<(), sqlx::Error> {
         match self {
-            Self::Direct(pool) | Self::File(pool, _) => {
+            Self::Direct(pool, _) => {
                 let mut rows = query.fetch(pool.get_postgres_connection_pool());
                 while let Some(row) = rows.next().await {
                     each(&row?)?;
@@ -252,14 +245,14 @@ impl ConnectionTrait for Transaction {
 impl ConnectionTrait for Pool {
     fn get_database_backend(&self) -> DbBackend {
         match self {
-            Self::Direct(pool) | Self::File(pool, _) => pool.get_database_backend(),
+            Self::Direct(pool, _) => pool.get_database_backend(),
             Self::Pooled { .. } => DbBackend::Postgres,
         }
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         self.check_file()?;
-        if let Self::Direct(pool) | Self::File(pool, _) = self {
+        if let Self::Direct(pool, _) = self {
             return pool.execute_raw(statement).await;
         }
         let tx = self.begin().await?;
@@ -269,7 +262,7 @@ impl ConnectionTrait for Pool {
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
         self.check_file()?;
-        if let Self::Direct(pool) | Self::File(pool, _) = self {
+        if let Self::Direct(pool, _) = self {
             return pool.execute_unprepared(sql).await;
         }
         let tx = self.begin().await?;
@@ -279,7 +272,7 @@ impl ConnectionTrait for Pool {
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
         self.check_file()?;
-        if let Self::Direct(pool) | Self::File(pool, _) = self {
+        if let Self::Direct(pool, _) = self {
             return pool.query_one_raw(statement).await;
         }
         let tx = self.begin().await?;
@@ -289,7 +282,7 @@ impl ConnectionTrait for Pool {
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         self.check_file()?;
-        if let Self::Direct(pool) | Self::File(pool, _) = self {
+        if let Self::Direct(pool, _) = self {
             return pool.query_all_raw(statement).await;
         }
         let tx = self.begin().await?;

@@ -188,9 +188,7 @@ impl Plan {
         };
         std::iter::once(first).chain(open.filter(is_ready)).take(width.max(1)).collect()
     }
-}
 
-impl Plan {
     /// Returns for each task whether it waits for an answer or for a task that failed, directly or through another task.
     fn held(tasks: &[Task]) -> Vec<bool> {
         let mut held: Vec<bool> = Vec::with_capacity(tasks.len());

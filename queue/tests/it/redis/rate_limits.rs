@@ -23,19 +23,18 @@ fn all_limits() -> Vec<Demand> {
         .to_vec()
 }
 
+/// Connects the limits of the default deployment.
+async fn limiter(redis: &Redis, timing: Timing) -> RedisRateLimiter {
+    RedisRateLimiter::connect(&queue::Prefix::default(), &redis.url(), timing).await.unwrap()
+}
+
 /// Prefix of every key of the default deployment.
 const PREFIX: &str = "turnfold:{turnfold:limits}:v1:";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_expires_every_key() {
     let redis = Redis::start();
-    let limits = RedisRateLimiter::connect(
-        &queue::Prefix::default(),
-        &redis.url(),
-        Timing::with_permit_ttl(Duration::from_secs(30)),
-    )
-    .await
-    .unwrap();
+    let limits = limiter(&redis, Timing::with_permit_ttl(Duration::from_secs(30))).await;
     let Reservation::Granted(permit) = limits.reserve("x", &all_limits()).await.unwrap() else {
         panic!("rejected although nothing is in use")
     };
@@ -66,13 +65,7 @@ async fn real_redis_expires_every_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_emptied_begins_anew() {
     let redis = Redis::start();
-    let limits = RedisRateLimiter::connect(
-        &queue::Prefix::default(),
-        &redis.url(),
-        Timing::with_permit_ttl(Duration::from_secs(30)),
-    )
-    .await
-    .unwrap();
+    let limits = limiter(&redis, Timing::with_permit_ttl(Duration::from_secs(30))).await;
     let Reservation::Granted(lost) = limits.reserve("x", &all_limits()).await.unwrap() else {
         panic!("rejected although nothing is in use")
     };
@@ -90,13 +83,7 @@ async fn real_redis_emptied_begins_anew() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_resets_the_money_of_a_day() {
     let redis = Redis::start();
-    let limits = RedisRateLimiter::connect(
-        &queue::Prefix::default(),
-        &redis.url(),
-        Timing::with_permit_ttl(Duration::from_secs(30)),
-    )
-    .await
-    .unwrap();
+    let limits = limiter(&redis, Timing::with_permit_ttl(Duration::from_secs(30))).await;
     let limit = RateLimit { micro_usd_per_day: Some(10), ..RateLimit::default() };
     let of = Subject::Model("a/b".into());
     let demand = [Demand { subject: of, tenant: "acme".into(), limit, tokens: 0, micro_usd: 10, part: None }];
@@ -109,13 +96,7 @@ async fn real_redis_resets_the_money_of_a_day() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_killed_and_started_again_is_used_again() {
     let mut redis = Redis::start();
-    let limits = RedisRateLimiter::connect(
-        &queue::Prefix::default(),
-        &redis.url(),
-        Timing::with_permit_ttl(Duration::from_secs(30)),
-    )
-    .await
-    .unwrap();
+    let limits = limiter(&redis, Timing::with_permit_ttl(Duration::from_secs(30))).await;
     assert!(matches!(limits.reserve("x", &all_limits()).await.unwrap(), Reservation::Granted(_)));
     redis.kill();
     assert!(limits.reserve("y", &all_limits()).await.is_err());
@@ -130,13 +111,7 @@ async fn real_redis_killed_and_started_again_is_used_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_that_stalls_reserves_nothing_for_callers_that_gave_up() {
     let redis = Redis::start();
-    let limits = RedisRateLimiter::connect(
-        &queue::Prefix::default(),
-        &redis.url(),
-        Timing::with_permit_ttl(Duration::from_secs(300)),
-    )
-    .await
-    .unwrap();
+    let limits = limiter(&redis, Timing::with_permit_ttl(Duration::from_secs(300))).await;
     let limit = RateLimit { concurrency: Some(1), ..RateLimit::default() };
     let other = Demand {
         subject: Subject::Server("other".into()),
@@ -167,7 +142,7 @@ async fn real_redis_that_stalls_reserves_nothing_for_callers_that_gave_up() {
 async fn real_redis_whose_clock_was_set_back_still_grants() {
     let redis = Redis::start();
     let timing = Timing { permit_ttl: Duration::from_secs(30), minute: Duration::from_secs(1) };
-    let limits = RedisRateLimiter::connect(&queue::Prefix::default(), &redis.url(), timing).await.unwrap();
+    let limits = limiter(&redis, timing).await;
     let limit =
         RateLimit { requests_per_minute: Some(1), tokens_per_minute: Some(5), ..RateLimit::default() };
     let demand = [Demand {
