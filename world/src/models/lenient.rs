@@ -11,8 +11,8 @@ use super::json_text::with_escaped_controls;
 ///
 /// ## Why nothing else is repaired
 ///
-/// Text around an object leaves no doubt about the answer, and neither does a raw line break in a string. Closing a brace or dropping a comma would be a guess. The
-/// model receives the error and can correct it reliably.
+/// Text around an object leaves no doubt about the answer, and neither does a raw line break in a string. Closing a
+/// brace or dropping a comma would be a guess. The model receives the error and can correct it reliably.
 pub(super) fn only_object(text: &str) -> Cow<'_, str> {
     if is_json(text) {
         return text.into();
