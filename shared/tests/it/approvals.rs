@@ -56,6 +56,28 @@ fn unapproved(log: &[Event], reads: bool) -> Vec<String> {
     found
 }
 
+/// The server's list is read again before its first write after a yes, and only then.
+#[test]
+fn only_the_first_write_of_a_server_follows_its_approval() {
+    let mut seen = Vec::new();
+    each_fixture(|graph, name, script| {
+        if (graph.name(), name) != ("action_plan", "several_writes_in_one_question") {
+            return;
+        }
+        let mut thread = graph.begin();
+        for event in rerun(graph, &script).unwrap().log {
+            if matches!(event, Event::Attempted(_)) {
+                seen.push((
+                    thread.is_first_approved_write("calendar"),
+                    thread.is_first_approved_write("contacts"),
+                ));
+            }
+            thread.apply(&event).unwrap();
+        }
+    });
+    assert_eq!(seen, [(true, true), (false, true)]);
+}
+
 /// Every fixture obeys the law, unless its configuration says that the plan's words are enough.
 #[test]
 fn only_shown_and_approved_calls_run() {

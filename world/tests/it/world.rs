@@ -59,6 +59,8 @@ struct Stage {
     tool_servers: BTreeMap<String, Vec<Tool>>,
     tools: Vec<Tool>,
     schema: Option<Value>,
+    /// True if a person has just approved a write.
+    is_approved: bool,
 }
 
 const ONLY_LOOKS: &str = "the world only looks at a thread";
@@ -114,7 +116,7 @@ impl DynThread for Stage {
         None
     }
     fn is_first_approved_write(&self, _: &str) -> bool {
-        false
+        self.is_approved
     }
     fn seq(&self) -> usize {
         3

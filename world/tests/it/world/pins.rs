@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shared::{FaultKind, Request, Response, Tool, ToolCall, ToolOutput};
+use shared::{FaultKind, PendingRequest, Request, Response, Safety, Tool, ToolCall, ToolOutput};
 use store::{Pin, Store};
 use tempfile::TempDir;
 use world::{LiveWorld, Server, ToolFilter, Transport, encode_tools};
@@ -128,6 +128,42 @@ async fn a_change_on_a_connection_is_noticed_before_the_next_call() {
     assert!(is_done(&call(&world, "change").await));
     let fault = fault(call(&world, "pid").await);
     assert!(fault.error.contains("change is gone, pid is changed (description)"), "{fault:?}");
+}
+
+/// A proxy in front of a server that is away lists nothing.
+#[tokio::test]
+async fn a_server_that_lists_nothing_is_not_pinned_to_that() {
+    let server = PinnedServer::of(&json!([])).await;
+    assert_eq!(listed(list(&server.world()).await), []);
+    assert_eq!(server.pins.pin("desk").await.unwrap(), None);
+    server.set_tools(&json!([tool("pid", "tells")]));
+    assert_eq!(listed(list(&server.world()).await).len(), 1);
+    assert!(server.pins.pin("desk").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_tool_that_changed_after_its_approval_is_shown_and_not_called() {
+    let server = PinnedServer::of(&json!([tool("pid", "tells")])).await;
+    let world = live([], servers([("desk", reads_tools(&server.file()))]));
+    let shown = listed(list(&world).await);
+    let write = async |is_approved, name: &str| {
+        let tool_servers = [("desk".to_owned(), shown.clone())].into();
+        let stage = Stage { tool_servers, is_approved, ..Stage::default() };
+        let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments: json!({}) };
+        let request = Request::CallTool { server: "desk".to_owned(), call };
+        perform(&world, &stage, &PendingRequest { safety: Safety::Write, ..due(request) }).await.0
+    };
+    assert!(is_done(&write(true, "pid").await));
+
+    server.set_tools(&json!([tool("pid", "tells everyone")]));
+    let now = listed(write(true, "pid").await);
+    assert_eq!((now.len(), &*now[0].description), (1, "tells everyone"));
+    assert!(is_done(&write(false, "pid").await), "its list was read after the approval");
+
+    server.set_tools(&json!([tool("pid", "tells"), tool("peek", "peeks")]));
+    assert!(is_done(&write(true, "pid").await), "changed back; other tools do not count");
+    server.set_tools(&json!([tool("peek", "peeks")]));
+    assert_eq!(listed(write(true, "pid").await).len(), 1, "it is gone");
 }
 
 #[tokio::test]
