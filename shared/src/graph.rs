@@ -20,7 +20,7 @@ use crate::{
     progress::{Attempt, InvalidLog, MessageRejected, Next, OpenTask, Progress, RunStatus, name},
     request::{Fault, Request, Response},
     status::Policy,
-    strategy::{Edge, ProposedCall, Strategy, own_tools},
+    strategy::{Edge, ProposedCall, ServerScope, Strategy, own_tools},
     tool_names::{OfferedTool, offered_tools},
     usage::{Usage, UsageTotal},
 };
@@ -72,8 +72,8 @@ pub trait Graph: Send + Sync {
     fn check_config(&self, config: &Value) -> Result<(), String>;
     /// Creates a thread with an empty log.
     fn begin(&self) -> Box<dyn DynThread>;
-    /// Returns true if the threads of this strategy work for all tenants.
-    fn serves_all_tenants(&self) -> bool;
+    /// Returns the MCP servers that the threads of this strategy may use.
+    fn server_scope(&self) -> ServerScope;
     /// Returns the entrances and edges.
     fn topology(&self) -> Topology;
     /// Returns the nodes, in the order of the graph.
@@ -247,9 +247,9 @@ impl<S: Strategy> Graph for S {
             schema["properties"]["nodes"] =
                 json!({ "type": "object", "properties": nodes, "additionalProperties": false });
         }
-        if !S::SERVES_ALL_TENANTS {
+        if let Some(default) = S::SERVERS.default() {
             schema["properties"]["servers"] = json!({
-                "description": "MCP servers that a thread may use. Default: all.",
+                "description": format!("MCP servers that a thread may use. Default: {default}."),
                 "type": "array",
                 "items": { "type": "string" },
             });
@@ -263,15 +263,15 @@ impl<S: Strategy> Graph for S {
         }
         node_config::check(config, self.nodes())?;
         let (engine, own) = EngineConfig::split(config).map_err(|err| err.to_string())?;
-        if S::SERVES_ALL_TENANTS && engine.servers.is_some() {
+        if S::SERVERS == ServerScope::AllTenants && engine.servers.is_some() {
             return Err("servers: a thread of this strategy needs every server".to_owned());
         }
         S::Config::deserialize(&*own).map_err(|err| err.to_string())?;
         in_range(&own, &schema_for!(S::Config).to_value())
     }
 
-    fn serves_all_tenants(&self) -> bool {
-        S::SERVES_ALL_TENANTS
+    fn server_scope(&self) -> ServerScope {
+        S::SERVERS
     }
 
     fn begin(&self) -> Box<dyn DynThread> {

@@ -93,8 +93,8 @@ pub use status::{
     UnknownStatus,
 };
 pub use strategy::{
-    Edge, Edges, Node, PartialResult, ProposedCall, Question, Step, Strategy, Thread, Transition, TurnSoFar,
-    verbatim,
+    Edge, Edges, Node, PartialResult, ProposedCall, Question, ServerScope, Step, Strategy, Thread,
+    Transition, TurnSoFar, verbatim,
 };
 pub use suggest::closest;
 pub use system_prompt::{SystemPrompt, placeholders};

@@ -39,6 +39,29 @@ pub enum Edge<P> {
 /// Every node with its outgoing edges.
 pub type Edges<P> = &'static [(P, &'static [Edge<P>])];
 
+/// MCP servers that the threads of a strategy may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerScope {
+    /// All that are available to the tenant, or those of them that the configuration names.
+    Available,
+    /// Those that the configuration names, and none if it names none.
+    Named,
+    /// Every one, for a thread that works for all tenants, such as one that builds the index. Only operators, and tenants
+    /// that they name, may run the strategy, with the operator's configuration.
+    AllTenants,
+}
+
+impl ServerScope {
+    /// Returns the servers of a thread whose configuration names none, in a word. `None` if it cannot name any.
+    pub(crate) fn default(self) -> Option<&'static str> {
+        match self {
+            Self::Available => Some("all"),
+            Self::Named => Some("none"),
+            Self::AllTenants => None,
+        }
+    }
+}
+
 /// A graph: its nodes, its facts, and the fold from facts to state.
 pub trait Strategy: Sized + Send + Sync + 'static {
     /// Name in the log, in the API and under `fixtures/`.
@@ -59,9 +82,8 @@ pub trait Strategy: Sized + Send + Sync + 'static {
     /// Names of the nodes.
     type NodeName: Copy + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// True if a thread of this strategy works for all tenants, such as one that builds the index. It must be able to use every MCP
-    /// server. Only operators, and tenants that they name, may run it, with the operator's configuration.
-    const SERVES_ALL_TENANTS: bool = false;
+    /// MCP servers that a thread of this strategy may use.
+    const SERVERS: ServerScope = ServerScope::Available;
 
     /// Every node with its outgoing edges.
     const EDGES: Edges<Self::NodeName>;

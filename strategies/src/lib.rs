@@ -2,6 +2,7 @@
 
 pub mod action_plan;
 mod answer_mark;
+pub mod chat;
 mod choice;
 mod control_tool;
 pub mod index_builder;
@@ -19,6 +20,7 @@ use shared::Graph;
 pub fn all() -> Vec<&'static dyn Graph> {
     vec![
         &action_plan::ActionPlan,
+        &chat::Chat,
         &planner::Planner,
         &planner_with_prompts::PlannerWithPrompts,
         &research::Research,

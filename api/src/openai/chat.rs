@@ -37,7 +37,8 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 
 /// Create a chat completion
 ///
-/// Works as `POST /v1/chat/completions` of OpenAI's API. The model is a strategy: `turnfold/planner`, or `planner`.
+/// Works as `POST /v1/chat/completions` of OpenAI's API. The model is a strategy: `turnfold/planner`, or `planner`; or a
+/// model of a provider, which the strategy `chat` asks: `openai/gpt-4o-mini`, or `gpt-4o-mini`.
 ///
 /// **Threads.** A request starts a thread with the whole conversation, including system messages. With
 /// `metadata.thread_id` or the header `X-Turnfold-Thread`, it continues that thread, and only the last user message is
@@ -62,9 +63,9 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// `api.chat_wait_seconds`.
 ///
 /// **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
-/// and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. Accepted without
-/// effect, because the strategy's configuration decides: `temperature`, `top_p`, `max_tokens`, `max_completion_tokens`,
-/// `seed`, `stop`, penalties and similar. Rejected: `n` above 1, `logprobs`, `tools`, `response_format` and unknown
+/// and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,
+/// `max_tokens`, `max_completion_tokens`, `seed`, `stop`, penalties and similar go to the model if the strategy is `chat`,
+/// when a thread starts; other strategies accept them without effect, because their configuration decides. Rejected: `n` above 1, `logprobs`, `tools`, `response_format` and unknown
 /// parameters.
 #[utoipa::path(
     post, path = "/v1/chat/completions", tag = "openai", operation_id = "create_chat_completion",
@@ -100,7 +101,7 @@ pub(crate) async fn create(
     Body { value, raw }: Body<Map<String, Value>>,
 ) -> Result<Response, ApiError> {
     let request = ChatRequest::parse(value, thread)?;
-    let (mode, model) = (request.mode, request.model());
+    let (mode, model) = (request.mode, request.model(&app));
     let permit = match mode {
         ResponseMode::Whole => None,
         ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),
@@ -115,7 +116,7 @@ pub(crate) async fn create(
             streamed(Arc::clone(&app), permit, turn.clone(), model, include_usage).await
         }
         (ResponseMode::Whole | ResponseMode::Streamed { .. }, _) => {
-            let ended = ended(&app, turn.clone()).await.map(Json);
+            let ended = ended(&app, turn.clone(), model).await.map(Json);
             ended.map_err(|error| retry_key.retry_elsewhere(&app, error)).into_response()
         }
     };

@@ -105,11 +105,15 @@ pub(super) fn id_of(turn: Uuid) -> String {
     format!("chatcmpl-{turn}")
 }
 
-/// Returns the completion for a turn once it has ended.
-pub(super) async fn ended(app: &AppState, turn: store::Turn) -> Result<ChatCompletion, ApiError> {
+/// Returns the completion for a turn once it has ended. `model` is the name that was requested.
+pub(super) async fn ended(
+    app: &AppState,
+    turn: store::Turn,
+    model: String,
+) -> Result<ChatCompletion, ApiError> {
     let created_at = turn.created_at;
     let turn = wait_until_ended(app, turn, Some(app.chat_wait)).await?;
-    completion(&show(app, turn).await?, created_at)
+    Ok(ChatCompletion { model, ..completion(&show(app, turn).await?, created_at)? })
 }
 
 /// Converts a turn submitted at `created_at` (microseconds since the Unix epoch). Fails if the turn has not ended, failed or

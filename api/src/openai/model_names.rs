@@ -1,6 +1,7 @@
-//! Names of strategies as models.
+//! Names of models: strategies, and the models of providers, which the strategy `chat` asks.
 
-use shared::Graph;
+use serde_json::{Map, Value, json};
+use shared::{Graph, closest};
 
 use crate::{
     server::{
@@ -8,11 +9,15 @@ use crate::{
         state::AppState,
         tenant_rules::Submitter,
     },
-    turns::opening::usable_strategies,
+    turns::opening::{completed, operator_config, usable_strategies},
 };
 
 /// Owner of all models, and prefix of their names. Clients may omit the prefix.
 pub(super) const OWNER: &str = "turnfold";
+
+/// Strategy that asks a model of a provider, and its node that does.
+const CHAT: &str = "chat";
+const REPLY: &str = "reply";
 
 /// Returns the strategy of a model.
 pub(super) fn strategy(model: &str) -> &str {
@@ -22,6 +27,66 @@ pub(super) fn strategy(model: &str) -> &str {
 /// Returns the model of a strategy.
 pub(super) fn model(strategy: &str) -> String {
     format!("{OWNER}/{strategy}")
+}
+
+/// The strategy that a request is for.
+pub(super) struct Target {
+    pub(super) graph: &'static dyn Graph,
+    /// Model of a provider that the strategy `chat` asks, as `provider/model`.
+    pub(super) asked: Option<String>,
+}
+
+impl Target {
+    /// Finds the strategy for a model: the strategy of that name, or `chat` for a model of a provider.
+    ///
+    /// A name without a provider is a model of the provider that `chat` is configured with. Names that look like a
+    /// mistyped strategy are refused.
+    pub(super) fn of(app: &AppState, submitter: Submitter<'_>, name: &str) -> Result<Self, ApiError> {
+        let unknown = match find_model(app, submitter, strategy(name)) {
+            Ok(graph) => return Ok(Self { graph, asked: None }),
+            Err(unknown) => unknown,
+        };
+        let graph = usable_strategies(app, submitter).find(|graph| graph.name() == CHAT);
+        let Some(graph) = graph else { return Err(unknown) };
+        let asked = match name.split_once('/') {
+            Some((OWNER, _)) => None,
+            Some(_) => Some(name.to_owned()),
+            None if closest(name, usable_strategies(app, submitter).map(|graph| graph.name())).is_some() => {
+                None
+            }
+            None => {
+                let config = completed(graph, &operator_config(app, submitter.tenant, graph.name()));
+                let provider = config["model"].as_str().and_then(|model| model.split_once('/'));
+                provider.map(|(provider, _)| format!("{provider}/{name}"))
+            }
+        };
+        let is_configured = |model: &String| {
+            let provider = model.split_once('/').map_or(model.as_str(), |parts| parts.0);
+            app.providers.as_ref().is_none_or(|providers| providers.contains(provider))
+        };
+        match asked.filter(is_configured) {
+            Some(asked) => Ok(Self { graph, asked: Some(asked) }),
+            None => Err(unknown),
+        }
+    }
+
+    /// Returns the configuration for the model and the parameters of a request. Only `chat` takes parameters.
+    pub(super) fn config(&self, parameters: Map<String, Value>) -> Map<String, Value> {
+        let mut config = self.parameters(parameters);
+        config.extend(self.asked.clone().map(|model| ("model".to_owned(), model.into())));
+        config
+    }
+
+    /// Returns the place of a parameter in the configuration.
+    pub(super) fn place_of(parameter: &str) -> String {
+        format!("nodes.{REPLY}.{parameter}")
+    }
+
+    /// Returns the configuration for the parameters of a request.
+    pub(super) fn parameters(&self, parameters: Map<String, Value>) -> Map<String, Value> {
+        let is_used = self.graph.name() == CHAT && !parameters.is_empty();
+        is_used.then(|| ("nodes".to_owned(), json!({ REPLY: parameters }))).into_iter().collect()
+    }
 }
 
 /// Returns the graph of a strategy. Fails if there is no such model, or the submitter may not use it.

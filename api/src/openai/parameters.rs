@@ -8,35 +8,61 @@ use crate::server::problem::{ApiError, Kind};
 const SUPPORTED: [&str; 7] =
     ["model", "messages", "stream", "stream_options", "metadata", "user", "turnfold"];
 
-/// Parameters that are accepted without effect: the strategy's configuration decides how models are called.
-const WITHOUT_EFFECT: [&str; 20] = [
+/// Parameters of the strategy `chat` that its configuration has as well, by their names there. Others are called as they are configured.
+const CONFIGURED: [(&str, &str); 4] = [
+    ("max_completion_tokens", "max_tokens"),
+    ("max_tokens", "max_tokens"),
+    ("reasoning_effort", "reasoning_effort"),
+    ("temperature", "temperature"),
+];
+
+/// Parameters that the strategy `chat` passes to the model's endpoint unchanged.
+const PASSED_ON: [&str; 10] = [
     "frequency_penalty",
     "logit_bias",
-    "max_completion_tokens",
-    "max_tokens",
     "parallel_tool_calls",
-    "prediction",
     "presence_penalty",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "reasoning_effort",
-    "safety_identifier",
     "seed",
     "service_tier",
     "stop",
-    "store",
-    "temperature",
     "top_k",
     "top_p",
     "verbosity",
 ];
 
+/// Parameters that are accepted without effect.
+const WITHOUT_EFFECT: [&str; 6] = [
+    "prediction",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "store",
+];
+
+/// Returns the parameters of the model in the names of the configuration.
+pub(super) fn configured(body: &Map<String, Value>) -> Map<String, Value> {
+    // The first name of a limit that is sent wins: `max_completion_tokens` is the newer one.
+    let mut named = Map::new();
+    for (name, key) in CONFIGURED {
+        if let Some(value) = body.get(name) {
+            named.entry(key).or_insert_with(|| value.clone());
+        }
+    }
+    named
+}
+
+/// Returns the parameters that are passed to the endpoint unchanged.
+pub(super) fn passed_on(body: &Map<String, Value>) -> Map<String, Value> {
+    PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), body.get(*name)?.clone()))).collect()
+}
+
 /// Rejects parameters that would be expected to have an effect and have none.
 pub(super) fn check(body: &Map<String, Value>) -> Result<(), ApiError> {
     for (name, value) in body {
         let (name, known) = (name.as_str(), |list: &[&str]| list.contains(&name.as_str()));
-        if known(&SUPPORTED) || known(&WITHOUT_EFFECT) {
+        let configured = CONFIGURED.iter().any(|(known, _)| *known == name);
+        if configured || known(&SUPPORTED) || known(&PASSED_ON) || known(&WITHOUT_EFFECT) {
             continue;
         }
         let Some((neutral, hint)) = unsupported(name) else {

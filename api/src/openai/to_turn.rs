@@ -3,13 +3,13 @@
 use api_types::Priority;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use shared::{Budget, Policy};
+use shared::{Budget, Opened, Policy};
 use store::{Idempotency, Opening, ThreadId};
 use uuid::Uuid;
 
 use super::{
     conversation,
-    model_names::{find_model, model, strategy},
+    model_names::{Target, model, strategy},
     parameters,
 };
 use crate::{
@@ -22,14 +22,15 @@ use crate::{
     },
     turns::{
         content::Messages,
-        opening::{Overrides, continued, opened},
+        opening::{Overrides, continued, opened, overlay},
         submit::{check_attachments, policy_for},
     },
 };
 
 /// A parsed chat completion request.
 pub(crate) struct ChatRequest {
-    strategy: String,
+    model: String,
+    parameters: Parameters,
     thread: Option<ThreadId>,
     messages: Messages,
     metadata: Map<String, Value>,
@@ -37,6 +38,13 @@ pub(crate) struct ChatRequest {
     extension: Extension,
     /// Form of the response: one object, or a stream.
     pub(crate) mode: ResponseMode,
+}
+
+/// Parameters for the model. Only the strategy `chat` uses them.
+#[derive(Debug, Default)]
+struct Parameters {
+    configured: Map<String, Value>,
+    passed_on: Map<String, Value>,
 }
 
 /// Form of the response.
@@ -93,7 +101,11 @@ impl ChatRequest {
             Some(false) | None => ResponseMode::Whole,
         };
         Ok(Self {
-            strategy: strategy(&name).to_owned(),
+            parameters: Parameters {
+                configured: parameters::configured(&body),
+                passed_on: parameters::passed_on(&body),
+            },
+            model: name,
             thread,
             messages,
             metadata,
@@ -109,9 +121,10 @@ impl ChatRequest {
         self
     }
 
-    /// Returns the name of the requested model.
-    pub(crate) fn model(&self) -> String {
-        model(&self.strategy)
+    /// Returns the name of the requested model, for the response.
+    pub(crate) fn model(&self, app: &AppState) -> String {
+        let named = strategy(&self.model);
+        if app.strategies.find(named).is_some() { model(named) } else { self.model.clone() }
     }
 
     /// Converts the request to a turn. The author is `by`, unless the request names its user.
@@ -140,16 +153,54 @@ impl ChatRequest {
             let detail = "metadata.thread_id: every line of a batch starts a new thread";
             return Err(Kind::Invalid.because(detail).hint("remove it").with_param("metadata.thread_id"));
         }
-        find_model(app, submitter, &self.strategy)?;
+        let target = Target::of(app, submitter, &self.model)?;
         let by = self.author(by);
-        let overrides =
-            Overrides { config: self.extension.config.clone(), budget: self.extension.budget.clone() };
-        let opened = opened(app, submitter, &self.strategy, overrides, &by);
-        let opened = opened.map_err(|error| error.with_param("turnfold.config"))?;
+        let opened = self.opened(app, submitter, &target, &by);
+        let opened = opened.map_err(|error| {
+            let param = self.wrong_param(&target, &error);
+            error.with_param(param)
+        })?;
         check_attachments(app, &opened, &self.messages.messages)
             .map_err(|error| error.with_param("messages"))?;
         let thread = Opening::New(opened);
         Ok(self.turn(thread, by))
+    }
+
+    /// Returns the parameter that an error in the configuration of a new thread is about.
+    fn wrong_param(&self, target: &Target, error: &ApiError) -> String {
+        let is_named = |name: &&String| error.detail().contains(&format!("{}: ", Target::place_of(name)));
+        match self.parameters.configured.keys().find(is_named) {
+            Some(name) => name.clone(),
+            None if target.asked.is_some() && self.extension.config.is_none() => "model".to_owned(),
+            None => "turnfold.config".to_owned(),
+        }
+    }
+
+    /// Returns the first event of the thread. What `turnfold.config` sets takes precedence over parameters.
+    ///
+    /// Parameters that are passed on are harmless, so they need not be among those that a tenant may set.
+    fn opened(
+        &self,
+        app: &AppState,
+        submitter: Submitter<'_>,
+        target: &Target,
+        by: &Actor,
+    ) -> Result<Opened, ApiError> {
+        let Parameters { configured, passed_on } = &self.parameters;
+        let mut config = Value::Object(target.config(configured.clone()));
+        overlay(&mut config, Value::Object(self.extension.config.clone().unwrap_or_default()));
+        let config = config.as_object().filter(|config| !config.is_empty()).cloned();
+        let overrides = Overrides { config, budget: self.extension.budget.clone() };
+        let mut opened = opened(app, submitter, target.graph.name(), overrides, by)?;
+        let extra = match passed_on.is_empty() {
+            true => Map::new(),
+            false => target.parameters(Map::from_iter([("extra".to_owned(), passed_on.clone().into())])),
+        };
+        if !extra.is_empty() {
+            overlay(&mut opened.config, extra.into());
+            target.graph.check_config(&opened.config).map_err(|why| Kind::Invalid.because(why))?;
+        }
+        Ok(opened)
     }
 
     async fn into_existing_thread(
@@ -166,7 +217,8 @@ impl ChatRequest {
         }
         let row =
             continued(app, principal, id).await.map_err(|error| error.with_param("metadata.thread_id"))?;
-        if row.strategy != self.strategy {
+        let target = Target::of(app, principal.into(), &self.model)?;
+        if row.strategy != target.graph.name() {
             let detail = format!("model: thread {id} uses the model {}", model(&row.strategy));
             return Err(Kind::Invalid.because(detail).hint("request that model").with_param("model"));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use shared::{DEFAULT_TENANT, Graph, matches_pattern};
+use shared::{DEFAULT_TENANT, Graph, ServerScope, matches_pattern};
 
 use super::principal::Principal;
 
@@ -48,7 +48,7 @@ impl TenantRule {
     pub(crate) fn may_run(&self, graph: &dyn Graph) -> bool {
         match &self.strategies {
             Some(names) => names.iter().any(|name| name == graph.name()),
-            None => !graph.serves_all_tenants(),
+            None => graph.server_scope() != ServerScope::AllTenants,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Opening of threads: the first event, from a request, the operator's configuration and the rule of the tenant.
 
 use serde_json::{Map, Value};
-use shared::{Budget, EngineConfig, FORMAT, Graph, Opened, models_of, unknown_server};
+use shared::{Budget, EngineConfig, FORMAT, Graph, Opened, ServerScope, models_of, unknown_server};
 use store::{Thread, ThreadId};
 
 use super::{
@@ -38,8 +38,8 @@ pub(crate) fn opened(
     let has_changes = overrides.config.as_ref().is_some_and(|config| !config.is_empty());
     let config = configure(graph, &operator, overrides.config)?;
     check_change(app, submitter, graph, &Change { has_changes, before: &Value::Null, after: &config })?;
-    let servers = usable_servers(app, submitter.tenant, &operator, chosen.then_some(&config))?;
-    if graph.serves_all_tenants() && servers.len() < app.experts.len() {
+    let servers = usable_servers(app, submitter.tenant, graph, &operator, chosen.then_some(&config))?;
+    if graph.server_scope() == ServerScope::AllTenants && servers.len() < app.experts.len() {
         let why =
             format!("strategy {name} needs every MCP server, and this tenant may use only some of them");
         return Err(Kind::Invalid.because(why).hint("run it as an operator, for a tenant without `servers`"));
@@ -157,7 +157,7 @@ pub(crate) fn check_change(
     if submitter.is_operator {
         return Ok(());
     }
-    if graph.serves_all_tenants() && change.has_changes {
+    if graph.server_scope() == ServerScope::AllTenants && change.has_changes {
         let why =
             format!("the configuration of {} is the operator's, because it serves all tenants", graph.name());
         return Err(invalid_config(&why).hint("remove it"));
@@ -216,6 +216,7 @@ fn configure(
 fn usable_servers<'a>(
     app: &'a AppState,
     tenant: &str,
+    graph: &dyn Graph,
     operator: &Value,
     chosen: Option<&Value>,
 ) -> Result<Vec<&'a str>, ApiError> {
@@ -232,6 +233,8 @@ fn usable_servers<'a>(
             return Err(invalid_config(&why));
         }
         usable.retain(|server| chosen.iter().any(|name| name == server));
+    } else if graph.server_scope() == ServerScope::Named && of_strategy.is_none() {
+        usable.clear();
     }
     Ok(usable)
 }

@@ -74,6 +74,47 @@ async fn every_strategy_is_a_model() {
     }
 }
 
+/// Returns the strategy and the configuration of a thread.
+async fn opened(api: &TestApi, reply: &Reply) -> (Value, Value) {
+    let thread = reply.headers["x-turnfold-thread"].to_str().unwrap();
+    let opened = &api.get(&format!("/v1/threads/{thread}/events")).await.json()["data"][0]["event"];
+    (opened["strategy"].clone(), opened["config"].clone())
+}
+
+#[tokio::test]
+async fn a_model_of_a_provider_is_asked_by_the_strategy_chat() {
+    let api = TestApi::with(|config| {
+        config.providers = Some(["openai".to_owned(), "local".to_owned()].into());
+        config.chat_wait = Duration::ZERO;
+    })
+    .await;
+    let ask = |model: &str, more: Value| {
+        let mut body = json!({"model": model, "messages": [{"role": "user", "content": "Hello"}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        api.post(CHAT, body)
+    };
+    let parameters = json!({
+        "temperature": 0.5, "max_tokens": 7, "max_completion_tokens": 9, "seed": 3, "stop": ["x"], "top_p": null,
+        "store": true,
+    });
+    let reply = ask("local/qwen3", parameters.clone()).await;
+    let asked = json!({"temperature": 0.5, "max_tokens": 9, "extra": {"seed": 3, "stop": ["x"]}});
+    let config = json!({"model": "local/qwen3", "nodes": {"reply": asked}});
+    assert_eq!(opened(&api, &reply).await, (json!("chat"), config));
+    let reply = ask("gpt-4o-mini", json!({})).await;
+    assert_eq!(opened(&api, &reply).await, (json!("chat"), json!({"model": "openai/gpt-4o-mini"})));
+    let reply = ask("turnfold/chat", json!({"temperature": 1})).await;
+    assert_eq!(opened(&api, &reply).await.1, json!({"nodes": {"reply": {"temperature": 1}}}));
+    let reply = ask("probe", parameters).await;
+    assert_eq!(opened(&api, &reply).await, (json!("probe"), Value::Null), "only chat takes parameters");
+    for model in ["opnai/gpt-4o", "plannr", "turnfold/gpt-4o"] {
+        error(&ask(model, json!({})).await, 404, "model_not_found", Some("model"));
+    }
+    let hot = ask("gpt-4o", json!({"temperature": 9})).await;
+    let message = error(&hot, 400, "invalid", Some("temperature"));
+    assert!(message.contains("temperature"), "{message}");
+}
+
 #[tokio::test]
 async fn a_conversation_starts_a_thread_and_the_response_names_it() {
     let api = TestApi::new().await;
@@ -235,7 +276,7 @@ async fn unsupported_parameters_are_rejected_by_name() {
         error(&chat(&api, body).await, 400, "unsupported_parameter", Some(param));
     }
     let mut unknown = say("echo hi");
-    unknown["model"] = json!("gpt-4o");
+    unknown["model"] = json!("turnfold/gpt-4o");
     error(&chat(&api, unknown).await, 404, "model_not_found", Some("model"));
     let text =
         Request::post(CHAT).header(header::CONTENT_TYPE, "application/json").body(Body::from("{")).unwrap();

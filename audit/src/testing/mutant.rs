@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 use shared::{
     Attempt, DynThread, Event, Fault, Goto, Graph, InvalidLog, Message, MessageRejected, Next, NodeInfo,
-    OpenTask, Policy, ProposedCall, Request, Response, RunStatus, Tool, Topology, Usage, UsageTotal,
+    OpenTask, Policy, ProposedCall, Request, Response, RunStatus, ServerScope, Tool, Topology, Usage,
+    UsageTotal,
 };
 use uuid::Uuid;
 
@@ -42,8 +43,8 @@ impl Graph for Mutant {
     fn topology(&self) -> Topology {
         self.0.topology()
     }
-    fn serves_all_tenants(&self) -> bool {
-        self.0.serves_all_tenants()
+    fn server_scope(&self) -> ServerScope {
+        self.0.server_scope()
     }
     fn nodes(&self) -> Vec<NodeInfo> {
         self.0.nodes()

@@ -31,7 +31,7 @@ fn no_request_is_made_after_a_budget_is_spent() {
             }
         }
     });
-    assert_eq!(seen.len(), 7 * 6, "every strategy comes to the end of every budget: {seen:#?}");
+    assert_eq!(seen.len(), 8 * 6, "every strategy comes to the end of every budget: {seen:#?}");
 }
 
 fn budgets() -> impl Iterator<Item = (Scope, Measure)> {

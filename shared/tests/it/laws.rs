@@ -93,6 +93,7 @@ fn every_preview_is_the_beginning_of_the_answer() {
     let previewed: Vec<&str> = previewed.iter().map(String::as_str).collect();
     let expected = [
         "action_plan.report",
+        "chat.reply",
         "planner.respond",
         "planner_with_prompts.respond",
         "probe.stream",

@@ -10,7 +10,7 @@ use crate::fixtures::each_fixture;
 const ENGINE_REASONS: [&str; 3] = ["index unreachable", "no reply", "reply cut off"];
 
 /// Every end of every strategy other than an answer, as its fixtures show it. Names of servers and tools are left out.
-const ENDS: [(&str, &[&str]); 7] = [
+const ENDS: [(&str, &[&str]); 8] = [
     (
         "action_plan",
         &[
@@ -81,6 +81,7 @@ const ENDS: [(&str, &[&str]); 7] = [
             "partial: person declined",
         ],
     ),
+    ("chat", &["partial: repeated calls", "partial: rounds"]),
     (
         "retriever",
         &[

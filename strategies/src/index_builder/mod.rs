@@ -14,7 +14,7 @@ mod state;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, Step, Strategy, Thread};
+use shared::{Edge, Edges, ServerScope, Step, Strategy, Thread};
 
 pub use state::{Fact, Offer, Report, State, Status};
 
@@ -55,7 +55,7 @@ impl Strategy for IndexBuilder {
     const ABOUT: &'static str =
         "asks every MCP server what it offers and brings the index up to date, for the retriever";
     /// The index removes every server that is not in an update, and all tenants search it.
-    const SERVES_ALL_TENANTS: bool = true;
+    const SERVERS: ServerScope = ServerScope::AllTenants;
     type Config = Config;
     type State = State;
     type Fact = Fact;
