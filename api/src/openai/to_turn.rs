@@ -3,7 +3,7 @@
 use api_types::Priority;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use shared::{Budget, Policy};
+use shared::{Budget, MultitaskStrategy, Policy};
 use store::{Idempotency, Opening, ThreadId};
 use uuid::Uuid;
 
@@ -22,6 +22,7 @@ use crate::{
     },
     turns::{
         content::Messages,
+        multitask::multitask_for,
         opening::{Overrides, continued, opened},
         submit::{check_attachments, policy_for},
     },
@@ -58,6 +59,7 @@ struct Extension {
     config: Option<Map<String, Value>>,
     budget: Option<Budget>,
     priority: Option<Priority>,
+    multitask_strategy: Option<MultitaskStrategy>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -172,7 +174,9 @@ impl ChatRequest {
         }
         let by = self.author(by);
         let policy = policy_for(app, principal, &row, Policy::Auto)?;
-        Ok(store::NewTurn { policy, ..self.turn(Opening::Existing(id), by) })
+        let asked = self.extension.multitask_strategy;
+        let multitask = multitask_for(app, asked, &row.tenant, &row.strategy, false)?;
+        Ok(store::NewTurn { policy, multitask, ..self.turn(Opening::Existing(id), by) })
     }
 
     /// Returns the author of the turn: the user that the body names, if any.
