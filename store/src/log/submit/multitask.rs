@@ -3,7 +3,7 @@
 //! ## Why everything happens in the transaction of the new turn
 //!
 //! A process may be killed at any time. Either the new turn is stored together with the request to cancel the running one, or
-//! neither is. Whoever appends next to the thread obeys the request.
+//! neither is. The next process that appends to the thread obeys the request.
 
 use queue::clock;
 use sea_orm::{ActiveValue::Set, ColumnTrait as _, EntityTrait as _, FromQueryResult, QueryFilter as _};
