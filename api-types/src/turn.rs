@@ -7,7 +7,7 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 use serde_json::{Map, Value};
-use shared::{Budget, OutcomeKind as Outcome, Policy, Priority, TurnStatus};
+use shared::{Budget, MultitaskStrategy, OutcomeKind as Outcome, Policy, Priority, TurnStatus};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -47,6 +47,11 @@ pub struct NewTurn {
     /// question was asked never answers it.
     #[serde(default)]
     pub policy: Policy,
+    /// Treatment of the turn while another one of the thread is running, in doubt or queued. Default: that of the tenant, or
+    /// else that of the strategy, or else `enqueue`. A turn that starts later can only be enqueued. A message that says nothing
+    /// but stop always interrupts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multitask_strategy: Option<MultitaskStrategy>,
     /// Priority among the turns of the same tenant. Default: `normal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,

@@ -20,7 +20,7 @@ use clap::{
     Parser, Subcommand, ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use shared::Priority;
+use shared::{MultitaskStrategy, Priority};
 
 pub(crate) use self::{
     audit::{Audit, AuditKey},
@@ -416,6 +416,12 @@ pub(crate) fn command() -> clap::Command {
 /// Parses the name of a priority.
 fn priority() -> impl TypedValueParser<Value = Priority> {
     PossibleValuesParser::new(Priority::ALL.map(Priority::as_str)).try_map(|name| name.parse::<Priority>())
+}
+
+/// Parses the name of a multitask strategy.
+fn multitask_strategy() -> impl TypedValueParser<Value = MultitaskStrategy> {
+    PossibleValuesParser::new(MultitaskStrategy::ALL.map(MultitaskStrategy::as_str))
+        .try_map(|name| name.parse::<MultitaskStrategy>())
 }
 
 /// Returns the name of an option's value, which is also its name in the API.

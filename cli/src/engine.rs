@@ -171,6 +171,7 @@ pub(crate) fn api_config(
         origins: Arc::new(move |key| origins.of_either(key, "_file")),
         fixture_secrets: fixture_secrets(settings)?,
         tuned,
+        multitask: settings.api.multitask_strategy.clone(),
         budget,
         context: settings.context.clone(),
         keys: api::KeyRing::new(&keys.operators, &keys.tenants),
@@ -224,6 +225,7 @@ fn tenant_rule(all: &ApiSettings, settings: &TenantSettings) -> api::TenantRule 
         max_waiting_turns: settings.max_waiting_turns,
         max_stored_bytes: settings.storage_mib.map(|mib| mib.saturating_mul(1 << 20)),
         require_other_approver: settings.require_other_approver.unwrap_or(all.require_other_approver),
+        multitask_strategy: settings.multitask_strategy,
     }
 }
 

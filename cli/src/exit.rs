@@ -112,6 +112,7 @@ pub(crate) fn of_store(error: &store::Error) -> Exit {
         Error::TooNew { .. } | Error::Unreadable { .. } => Exit::Unchecked,
         Error::Stale { .. }
         | Error::CancelRequested { .. }
+        | Error::ThreadBusy(_)
         | Error::ThreadExists(_)
         | Error::KeyReused
         | Error::BatchLost(_)

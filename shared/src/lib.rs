@@ -89,8 +89,8 @@ pub use request::{
 };
 pub use rerun::{Rerun, rerun, transcript};
 pub use status::{
-    BatchStatus, DeliveryState, PauseKind, Policy, Priority, StopReason, ThreadStatus, TurnEnd, TurnStatus,
-    UnknownStatus,
+    BatchStatus, DeliveryState, MultitaskStrategy, PauseKind, Policy, Priority, StopReason, ThreadStatus,
+    TurnEnd, TurnStatus, UnknownStatus,
 };
 pub use strategy::{
     Edge, Edges, Node, PartialResult, ProposedCall, Question, ServerScope, Step, Strategy, Thread,

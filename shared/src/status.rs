@@ -146,6 +146,23 @@ status! {
 }
 
 status! {
+    /// Treatment of a turn that is submitted while another one of its thread is running, in doubt or queued. The names are
+    /// LangGraph's.
+    #[derive(Default, ToSchema, schemars::JsonSchema)]
+    MultitaskStrategy {
+        /// The new turn is refused, and nothing is stored.
+        Reject = "reject",
+        /// The new turn starts after the others.
+        #[default]
+        Enqueue = "enqueue",
+        /// The running turn is cancelled before its next write, queued ones never start, and the new turn follows.
+        Interrupt = "interrupt",
+        /// The same, and the new turn does not see the messages of the cancelled one. Its writes are not undone, but named.
+        Rollback = "rollback",
+    }
+}
+
+status! {
     /// End of a turn other than an answer.
     #[derive(ToSchema)]
     TurnEnd {

@@ -34,6 +34,9 @@ pub enum Error {
     /// The thread does not exist.
     #[error("there is no thread {0}")]
     UnknownThread(ThreadId),
+    /// Another turn of the thread is running, in doubt or queued, and the submitted one is not to wait. Nothing was stored.
+    #[error("another turn of thread {0} is running or queued")]
+    ThreadBusy(ThreadId),
     /// The thread exists already; its log is not overwritten.
     #[error("thread {0} already exists")]
     ThreadExists(ThreadId),
@@ -133,6 +136,7 @@ impl Error {
             Error::Stale { .. }
             | Error::CancelRequested { .. }
             | Error::UnknownThread(_)
+            | Error::ThreadBusy(_)
             | Error::ThreadExists(_)
             | Error::UnknownTurn(_)
             | Error::KeyReused
@@ -159,6 +163,7 @@ impl Error {
             Error::Stale { .. }
             | Error::CancelRequested { .. }
             | Error::UnknownThread(_)
+            | Error::ThreadBusy(_)
             | Error::ThreadExists(_)
             | Error::UnknownTurn(_)
             | Error::KeyReused

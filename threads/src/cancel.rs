@@ -61,11 +61,11 @@ pub async fn cancel_requested_turn<L: Log>(
 async fn append_cancelled<L: Log>(
     parts: &Backends<L>,
     log: &ThreadLog,
-    CancelRequest { thread, turn, actor, caller }: &CancelRequest,
+    CancelRequest { thread, turn, actor, caller, rolled_back }: &CancelRequest,
 ) -> Result<(), Error> {
     let turn = TurnUpdate { turn: *turn, status: TurnStatus::Cancelled, error: None, outcome: None };
     let update = ReadModelUpdate { status: ThreadStatus::Idle, turn: Some(turn) };
-    let event = Cancelled { actor: actor.clone(), caller: caller.clone() }.into();
+    let event = Cancelled { actor: actor.clone(), caller: caller.clone(), rolled_back: *rolled_back }.into();
     let head = parts.store.append(log.head(), std::slice::from_ref(&event), Some(&update)).await?;
     let (last, update) = (Some(&event), Some(&update));
     let appended = Appended { head, thread: log.thread(), update, last, responses: Vec::new() };

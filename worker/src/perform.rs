@@ -128,7 +128,7 @@ impl<L: Log> StepRunner<L> {
         let queued = self.parts.store.next_queued(log.id()).await?;
         let is_stop = |turn: &Queued| turn.answers_seq.is_none() && says_stop(&turn.messages);
         let Some(stop) = queued.filter(is_stop) else { return Ok(false) };
-        log.push(Cancelled { actor: stop.author, caller: stop.caller }.into())?;
+        log.push(Cancelled { actor: stop.author, caller: stop.caller, rolled_back: false }.into())?;
         log.flush(&self.parts).await?;
         Ok(true)
     }

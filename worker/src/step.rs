@@ -212,6 +212,10 @@ impl<L: Log> StepRunner<L> {
                     debug!(turn = %turn.id, "turn started");
                     return Ok(None);
                 }
+                // The turn cancels one in doubt, and its API died before it could do so.
+                Err(MessageRejected::Busy) if self.parts.store.cancel_request(log.id()).await?.is_some() => {
+                    return Err(Error::CancelRequested { thread: log.id() });
+                }
                 Err(MessageRejected::Busy) => return Ok(Some(StepOutcome::Idle)),
                 Err(unheard @ (MessageRejected::NothingAsked | MessageRejected::InvalidAnswer(_))) => {
                     self.parts.store.refuse_queued(turn.id, &unheard.to_string()).await?;

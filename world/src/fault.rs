@@ -10,6 +10,7 @@ pub(crate) fn store_fault(what: &str, error: &store::Error) -> Fault {
         store::Error::Stale { .. }
         | store::Error::CancelRequested { .. }
         | store::Error::UnknownThread(_)
+        | store::Error::ThreadBusy(_)
         | store::Error::ThreadExists(_)
         | store::Error::UnknownTurn(_)
         | store::Error::KeyReused

@@ -40,7 +40,8 @@ impl Folded {
     /// Creates a fold that seems to end at event `seq`.
     #[cfg(test)]
     pub(super) fn at(seq: u64) -> std::sync::Arc<Self> {
-        let event = Event::Cancelled(shared::Cancelled { actor: String::new(), caller: None });
+        let event =
+            Event::Cancelled(shared::Cancelled { actor: String::new(), caller: None, rolled_back: false });
         std::sync::Arc::new(Self {
             last: Some(Recorded { seq, at: 0, event }),
             ..Self::new(&strategies::probe::Probe)

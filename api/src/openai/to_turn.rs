@@ -3,7 +3,7 @@
 use api_types::Priority;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use shared::{Budget, Opened, Policy};
+use shared::{Budget, MultitaskStrategy, Opened, Policy};
 use store::{Idempotency, Opening, ThreadId};
 use uuid::Uuid;
 
@@ -22,6 +22,7 @@ use crate::{
     },
     turns::{
         content::Messages,
+        multitask::multitask_for,
         opening::{Overrides, continued, opened, overlay},
         submit::{check_attachments, policy_for},
     },
@@ -66,6 +67,7 @@ struct Extension {
     config: Option<Map<String, Value>>,
     budget: Option<Budget>,
     priority: Option<Priority>,
+    multitask_strategy: Option<MultitaskStrategy>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -224,7 +226,9 @@ impl ChatRequest {
         }
         let by = self.author(by);
         let policy = policy_for(app, principal, &row, Policy::Auto)?;
-        Ok(store::NewTurn { policy, ..self.turn(Opening::Existing(id), by) })
+        let asked = self.extension.multitask_strategy;
+        let multitask = multitask_for(app, asked, &row.tenant, &row.strategy, false)?;
+        Ok(store::NewTurn { policy, multitask, ..self.turn(Opening::Existing(id), by) })
     }
 
     /// Returns the author of the turn: the user that the body names, if any.

@@ -9,7 +9,7 @@ use std::{
 use axum::http::HeaderValue;
 use queue::rate_limits::{RateLimit, Subject};
 use serde_json::Value;
-use shared::{Budget, ContextSettings};
+use shared::{Budget, ContextSettings, MultitaskStrategy};
 use threads::{Backends, StrategyRegistry};
 
 use super::{key_ring::KeyRing, listener::ConnectionLimits, oidc::OidcConfig, tenant_rules::TenantRules};
@@ -33,6 +33,8 @@ pub struct ApiConfig {
     pub fixture_secrets: strategy_tests::Secrets,
     /// Configuration overrides by strategy. Overrides in a request take precedence.
     pub tuned: BTreeMap<String, Value>,
+    /// Treatment of turns that are submitted while another one of the thread is in progress, by strategy.
+    pub multitask: BTreeMap<String, MultitaskStrategy>,
     /// Budget of a thread and of each of its turns. A thread keeps the budget that applies when it is created.
     pub budget: Budget,
     /// Settings by which requests are made to fit into context windows. A thread keeps those that apply when it is created.

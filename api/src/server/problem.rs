@@ -121,6 +121,8 @@ kinds! {
     TooManyWait = TOO_MANY_REQUESTS "too-many-wait" "too many queued turns",
     /// The key has too many open event streams.
     TooManyStreams = TOO_MANY_REQUESTS "too-many-streams" "too many event streams",
+    /// Another turn of the thread is running, in doubt or queued.
+    ThreadBusy = CONFLICT "thread-busy" "thread is busy",
     /// Another writer changed the thread at the same time.
     Stale = CONFLICT "stale" "concurrent change",
     /// A backend is temporarily unavailable.
@@ -238,6 +240,9 @@ impl From<Error> for ApiError {
         let mut answer = match error {
             Error::UnknownThread(_) => Kind::UnknownThread.because(detail),
             Error::UnknownTurn(_) => Kind::UnknownTurn.because(detail),
+            Error::ThreadBusy(_) => Kind::ThreadBusy.because(detail).hint(
+                "wait until it has ended, or send `multitask_strategy`: enqueue, interrupt or rollback",
+            ),
             Error::KeyReused => Kind::KeyReused.because(detail),
             Error::ThreadExists(_) | Error::BatchLost(_) => Kind::Stale.because(detail),
             Error::Stale { .. } | Error::CancelRequested { .. } => {

@@ -10,7 +10,7 @@ use axum::extract::State;
 use queue::{ALL_APIS, ALL_WORKERS, Lane, Notification, Schedule, clock};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use shared::{Budget, ContextSettings, SUMMARISE_PROMPT};
+use shared::{Budget, ContextSettings, MultitaskStrategy, SUMMARISE_PROMPT};
 use store::ThreadId;
 use threads::{Backends, StrategyRegistry};
 use tokio::{
@@ -55,6 +55,8 @@ pub(crate) struct AppState {
     /// Patterns of the models whose cost is known. `None`: unknown.
     pub(crate) priced_models: Option<Vec<String>>,
     pub(crate) strategy_configs: BTreeMap<String, Value>,
+    /// Treatment of turns that are submitted while another one of the thread is in progress, by strategy.
+    pub(crate) multitask: BTreeMap<String, MultitaskStrategy>,
     pub(crate) budget: Budget,
     pub(crate) context: ContextSettings,
     pub(crate) keys: ApiKeys,
@@ -105,6 +107,7 @@ impl AppState {
             origins,
             fixture_secrets,
             tuned: strategy_configs,
+            multitask,
             budget,
             context,
             keys,
@@ -144,6 +147,7 @@ impl AppState {
             providers,
             priced_models,
             strategy_configs,
+            multitask,
             budget,
             context: context.without_defaults(),
             keys,

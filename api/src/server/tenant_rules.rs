@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use shared::{DEFAULT_TENANT, Graph, ServerScope, matches_pattern};
+use shared::{DEFAULT_TENANT, Graph, MultitaskStrategy, ServerScope, matches_pattern};
 
 use super::principal::Principal;
 
@@ -34,6 +34,8 @@ pub struct TenantRule {
     pub max_stored_bytes: Option<u64>,
     /// Requires that an approval is answered with another key than the one that submitted the request.
     pub require_other_approver: bool,
+    /// Treatment of turns that its keys submit while another one of the thread is in progress. `None`: that of the strategy.
+    pub multitask_strategy: Option<MultitaskStrategy>,
 }
 
 impl TenantRules {

@@ -81,17 +81,23 @@ async fn try_cancel(app: &AppState, id: TurnId, by: &Actor) -> Result<Option<Thr
                 turn: id,
                 actor: by.name.clone(),
                 caller: by.caller.clone(),
+                rolled_back: false,
             };
             app.backends.store.request_cancel(&request).await?;
-            let obeyed = match Folded::open(app, turn.thread).await {
-                Ok(log) => threads::cancel_requested_turn(&app.backends, log, &request).await?,
-                // It may be impossible to fold; then the request is deleted.
-                Err(_) => threads::obey_cancel_request(&app.backends, &app.strategies, &request).await?,
-            };
+            let obeyed = obey(app, &request).await?;
             let is_cancelled = obeyed || load(app, id).await?.status == TurnStatus::Cancelled;
             if is_cancelled { Ok(Some(turn.thread)) } else { Err(ended()) }
         }
     }
+}
+
+/// Cancels the turn of a stored request. Returns false if the turn ended before, or another caller has cancelled it.
+pub(crate) async fn obey(app: &AppState, request: &CancelRequest) -> Result<bool, ApiError> {
+    Ok(match Folded::open(app, request.thread).await {
+        Ok(log) => threads::cancel_requested_turn(&app.backends, log, request).await?,
+        // It may be impossible to fold; then the request is deleted.
+        Err(_) => threads::obey_cancel_request(&app.backends, &app.strategies, request).await?,
+    })
 }
 
 /// Retry a failed turn

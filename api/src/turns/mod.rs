@@ -5,6 +5,7 @@ pub(crate) mod cancel_retry;
 pub(crate) mod content;
 pub(crate) mod failures;
 pub(crate) mod lookup;
+pub(crate) mod multitask;
 pub(crate) mod opening;
 pub(crate) mod pending;
 mod pending_reason;

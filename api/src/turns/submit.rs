@@ -14,23 +14,20 @@ use queue::{Lane, MAX_DELAY, Schedule, clock, rate_limits::MAX_PAUSE};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shared::ThreadStatus;
-use shared::{InterruptKind, Message, Opened, Policy, Priority, Role, RunStatus, says_stop};
+use shared::{Message, MultitaskStrategy, Opened, Policy, Priority, Role};
 use store::{Idempotency, Opening, Submitted, ThreadId};
 
 use super::{
-    cancel_retry::cancel_turn,
     content::Messages,
     lookup::{WaitParams, show, wait_until_ended},
+    multitask::{displace, multitask_for, prepare},
     opening::{Overrides, continued, opened},
 };
-use crate::{
-    logs::folded::Folded,
-    server::{
-        extract::{Body, IdempotencyKey, Query, TraceContext},
-        principal::{Actor, Principal},
-        problem::{ApiError, Kind},
-        state::{AppState, SharedState},
-    },
+use crate::server::{
+    extract::{Body, IdempotencyKey, Query, TraceContext},
+    principal::{Actor, Principal},
+    problem::{ApiError, Kind},
+    state::{AppState, SharedState},
 };
 
 /// Header of a response to a repeated request.
@@ -58,7 +55,7 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
                  ("Idempotency-Replayed" = Option<String>, description = "`true` if the turn was submitted before."))),
         (status = 200, description = "The turn ended within `wait`.", body = Turn),
         (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The idempotency key was used for another request.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The idempotency key was used for another request, or another turn of the thread is in progress and this one is to be rejected.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large.", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "The request is invalid; `detail` names the field.", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "Too many turns are queued; retry after `Retry-After`.", body = Problem, content_type = "application/problem+json"),
@@ -77,6 +74,8 @@ pub(crate) async fn submit(
     let wait = params.check()?;
     let messages = messages(new.input)?;
     let mut policy = new.policy;
+    let due_at = due(new.not_before.as_deref(), new.delay_seconds)?;
+    let mut multitask = new.multitask_strategy.unwrap_or_default();
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
             let overrides = Overrides { config: new.config, budget: new.budget };
@@ -97,13 +96,14 @@ pub(crate) async fn submit(
         (None, Some(thread)) => {
             let thread = continued(&app, &principal, thread).await?;
             policy = policy_for(&app, &principal, &thread, policy)?;
+            let (asked, is_later) = (new.multitask_strategy, due_at.is_some());
+            multitask = multitask_for(&app, asked, &thread.tenant, &thread.strategy, is_later)?;
             Opening::Existing(thread.id)
         }
         (Some(_), Some(_)) | (None, None) => {
             return Err(Kind::Invalid.because("exactly one of `strategy` and `thread_id` is required"));
         }
     };
-    let due_at = due(new.not_before.as_deref(), new.delay_seconds)?;
     let turn = store::NewTurn {
         thread,
         policy,
@@ -115,6 +115,8 @@ pub(crate) async fn submit(
         caller: actor.caller,
         idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) }),
         due_at,
+        multitask,
+        in_doubt: None,
     };
     let (turn, known) = enqueue_traced(&app, turn, parent).await?;
     if known { respond_replayed(&app, turn, wait).await } else { respond(&app, turn, wait).await }
@@ -171,12 +173,16 @@ async fn enqueue_traced(
     mut turn: store::NewTurn,
     parent: Option<TraceParent>,
 ) -> Result<(store::Turn, bool), ApiError> {
-    let tenant = match &turn.thread {
-        Opening::New(opened) => opened.tenant.clone(),
+    let existing = match &turn.thread {
+        Opening::New(_) => None,
         Opening::Existing(id) | Opening::Asking(id, _) => {
             let thread = app.backends.store.thread(*id).await?;
-            thread.ok_or(store::Error::UnknownThread(*id))?.tenant
+            Some(thread.ok_or(store::Error::UnknownThread(*id))?)
         }
+    };
+    let tenant = match (&turn.thread, &existing) {
+        (Opening::New(opened), _) => opened.tenant.clone(),
+        (_, thread) => thread.as_ref().map(|thread| thread.tenant.clone()).unwrap_or_default(),
     };
     if let Err(full) = app.admit(&tenant).await {
         // A repetition adds no turn.
@@ -184,10 +190,12 @@ async fn enqueue_traced(
         let known = app.backends.store.submitted(&tenant, idempotency).await?;
         return known.map(|turn| (turn, true)).ok_or(full);
     }
-    let stopped = turn_to_stop(app, &turn).await;
-    if stopped.is_some() {
+    if let Some(thread) = &existing
+        && prepare(app, &mut turn, thread).await
+    {
         turn.priority = Priority::High;
     }
+    let displaces = matches!(turn.multitask, MultitaskStrategy::Interrupt | MultitaskStrategy::Rollback);
     let submitted = app.backends.store.submit(turn).await?;
     let (known, is_next) = match &submitted {
         Submitted::New(_) => (false, true),
@@ -203,12 +211,8 @@ async fn enqueue_traced(
         }
     }
     tracing::info!(thread = %turn.thread, turn = %turn.id, known, "turn submitted");
-    if let Some(stopped) = stopped.filter(|_| !known) {
-        let by = Actor { name: turn.author.clone(), caller: turn.caller.clone() };
-        match cancel_turn(app, stopped, &by).await {
-            Err(error) if error.kind != Kind::Ended => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+    if displaces && existing.is_some() && !known {
+        displace(app, &turn).await;
     }
     let early = turn.due_at.map_or(0, |due_at| due_at.saturating_sub(clock::now()));
     let early = Duration::from_micros(u64::try_from(early).unwrap_or_default());
@@ -219,24 +223,6 @@ async fn enqueue_traced(
         app.enqueue_in(turn.thread, &Lane::new(&turn.tenant, turn.priority), when).await;
     }
     Ok((turn, known))
-}
-
-/// Returns the turn that a message stops: the one under way in its thread, also during a doubt, if the message says nothing
-/// but stop. The answer to a question of a strategy goes to the strategy.
-///
-/// The message is stored before the turn is cancelled. If the API dies in between, the worker obeys it before its next write.
-async fn turn_to_stop(app: &AppState, new: &store::NewTurn) -> Option<store::TurnId> {
-    let Opening::Existing(thread) = new.thread else { return None };
-    if new.due_at.is_some() || !says_stop(&new.messages) {
-        return None;
-    }
-    let folded = Folded::load(app, thread, None).await.ok()?;
-    let is_under_way = match folded.thread.status() {
-        RunStatus::Busy => true,
-        RunStatus::Waiting(interrupt) => interrupt.kind == InterruptKind::InDoubt,
-        RunStatus::Idle | RunStatus::Failed { .. } => false,
-    };
-    folded.thread.turn().filter(|_| is_under_way)
 }
 
 /// Returns the response to an earlier request with the same key, if there was one. Requests that can only succeed once call

@@ -74,7 +74,8 @@ async fn a_worker_carries_out_a_cancellation_whose_api_died() {
     let running = tokio::spawn(worker(&backends, 1).run(Shutdown::default()));
     let turn = api.submit(SCRIPT).await;
     let (thread, id) = (thread_of(&turn), id_of(&turn).parse().unwrap());
-    let request = CancelRequest { thread, turn: id, actor: "ada".to_owned(), caller: None };
+    let request =
+        CancelRequest { thread, turn: id, actor: "ada".to_owned(), caller: None, rolled_back: false };
     let is_cancelled = async {
         while api.backends.store.head(thread).await.unwrap().seq < 20 {
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -24,6 +24,7 @@ mod inbox;
 mod keys;
 mod mcp;
 mod metrics;
+mod multitask;
 mod oidc;
 mod openai;
 mod openapi;

@@ -67,6 +67,7 @@ pub(crate) fn config(backends: &Backends) -> ApiConfig {
         origins: Arc::new(|key| format!("origin of {key}")),
         fixture_secrets: strategy_tests::Secrets::and(Vec::new()),
         tuned: BTreeMap::new(),
+        multitask: BTreeMap::new(),
         budget: shared::Budget::default(),
         context: shared::ContextSettings::default(),
         keys: KeyRing::default(),

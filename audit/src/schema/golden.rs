@@ -38,6 +38,7 @@ golden! {
     "v1/probe__asks_openly.jsonl",
     "v1/probe__asks_openly_with_options.jsonl",
     "v1/probe__cancelled.jsonl",
+    "v1/probe__cancelled_and_rolled_back.jsonl",
     "v1/probe__cancelled_with_a_key.jsonl",
     "v1/probe__fails_and_is_retried.jsonl",
     "v1/probe__falters_then_goes_on.jsonl",

@@ -155,7 +155,9 @@ impl<'a> ThreadGenerator<'a> {
             match self.thread.next()? {
                 Next::Append(event) => self.append(event)?,
                 Next::Perform(_) if self.rng.u32(..CANCELS) == 0 => {
-                    self.append(Cancelled { actor: "corpus".to_owned(), caller: None }.into())?;
+                    self.append(
+                        Cancelled { actor: "corpus".to_owned(), caller: None, rolled_back: false }.into(),
+                    )?;
                 }
                 Next::Perform(due) => {
                     for due in due.iter().filter(|call| call.is_write()) {

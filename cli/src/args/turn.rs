@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use shared::Priority;
+use shared::{MultitaskStrategy, Priority};
 
-use super::{duration, priority};
+use super::{duration, multitask_strategy, priority};
 
 #[derive(Subcommand)]
 pub(crate) enum Turn {
@@ -110,6 +110,13 @@ pub(crate) struct Send {
     /// Start a new request, even if a question of the thread waits for an answer
     #[arg(long)]
     pub(crate) replan: bool,
+    /// While another turn of the thread is running or queued: reject, enqueue, interrupt or rollback
+    ///
+    /// reject refuses this turn and stores nothing. enqueue starts it after the others. interrupt cancels the running turn
+    /// before its next write; queued ones never start. rollback does the same, and the new turn does not see the messages of the
+    /// cancelled one; its writes are not undone, but named. Default: that of the tenant, or else of the strategy, or else enqueue.
+    #[arg(long, value_parser = multitask_strategy(), value_name = "NAME", hide_possible_values = true, requires = "thread")]
+    pub(crate) multitask_strategy: Option<MultitaskStrategy>,
     /// Return the existing turn if this key was used before
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,

@@ -209,6 +209,9 @@ fn body(args: &Send) -> anyhow::Result<Value> {
     if let Some(not_before) = &args.not_before {
         body["not_before"] = json!(not_before);
     }
+    if let Some(multitask) = args.multitask_strategy {
+        body["multitask_strategy"] = json!(multitask);
+    }
     if args.replan {
         body["policy"] = json!("replan");
     }

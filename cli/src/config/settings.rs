@@ -9,7 +9,7 @@ use std::{
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value as Json;
-use shared::{Budget, ContextSettings, Graph, models_of};
+use shared::{Budget, ContextSettings, Graph, MultitaskStrategy, models_of};
 
 use super::{
     commands::{CommandKeys, CommandSettings},
@@ -158,6 +158,9 @@ pub struct ApiSettings {
     pub oidc: Option<OidcSettings>,
     /// True if an approval must be answered with another key than the one that submitted the request.
     pub require_other_approver: bool,
+    /// Treatment of turns that are submitted while another one of the thread is in progress, by strategy.
+    #[serde(default)]
+    pub multitask_strategy: BTreeMap<String, MultitaskStrategy>,
     /// True if each request is logged.
     pub access_log: bool,
     /// Maximum size of a request body, in KiB.

@@ -6,7 +6,7 @@ use queue::{MAX_TENANT_LEN, is_valid_tenant};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use shared::Graph;
+use shared::{Graph, MultitaskStrategy};
 
 use super::{
     check_limits::is_priced, error::ConfigError, key::join, origins::Origins, secret::SecretRef,
@@ -45,6 +45,9 @@ pub struct TenantSettings {
     pub storage_mib: Option<u64>,
     /// True if an approval must be answered with another key. `None`: as `api.require_other_approver`.
     pub require_other_approver: Option<bool>,
+    /// Treatment of turns that its keys submit while another one of the thread is in progress. `None`: as
+    /// `api.multitask_strategy`.
+    pub multitask_strategy: Option<MultitaskStrategy>,
     /// Strategies that may be run. `None`: all but `index_builder`.
     pub strategies: Option<Vec<String>>,
     /// Models that threads may use, as patterns of `provider/model`. `None`: those that the configuration of the strategy names.
@@ -68,6 +71,7 @@ impl TenantSettings {
             max_running_turns: self.max_running_turns.or(every.max_running_turns),
             storage_mib: self.storage_mib.or(every.storage_mib),
             require_other_approver: self.require_other_approver.or(every.require_other_approver),
+            multitask_strategy: self.multitask_strategy.or(every.multitask_strategy),
             strategies: self.strategies.clone().or_else(|| every.strategies.clone()),
             models: self.models.clone().or_else(|| every.models.clone()),
             servers: self.servers.clone().or_else(|| every.servers.clone()),
@@ -107,6 +111,12 @@ pub(super) fn check_tenants(
 ) -> Result<(), ConfigError> {
     let refused =
         |key: String, why: String| Err(ConfigError::Refused { origin: origins.of_key(&key), key, why });
+    let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name()).collect();
+    if let Some(unknown) = settings.api.multitask_strategy.keys().find(|name| !names.contains(&name.as_str()))
+    {
+        let why = format!("names {unknown:?}, which is not a strategy (available: {})", names.join(", "));
+        return refused("api.multitask_strategy".to_owned(), why);
+    }
     for (name, tenant) in &settings.tenants {
         let section = join("tenants", name);
         if name == EVERY_TENANT {
@@ -126,7 +136,6 @@ pub(super) fn check_tenants(
             let why = "is a limit in US dollars, but no model has a price: set providers.NAME.prices";
             return refused(format!("{section}.usd_per_day"), why.to_owned());
         }
-        let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name()).collect();
         let unknown = |strategy: &&String| !names.contains(&strategy.as_str());
         if let Some(unknown) = tenant.strategies.iter().flatten().find(unknown) {
             let why = format!("names {unknown:?}, which is not a strategy (available: {})", names.join(", "));

@@ -47,6 +47,13 @@ impl Sizes {
         self.sums.push(self.before(self.sums.len()) + tokens);
     }
 
+    /// Forgets all messages but the first `count`.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.sums.truncate(count);
+        self.attached.retain(|(at, _)| *at < count);
+        self.long_results.retain(|(at, _)| *at < count);
+    }
+
     /// Returns the tokens of the messages in `range`, with tool results of at most `result_tokens`.
     pub(crate) fn of(&self, range: &Range<usize>, result_tokens: u64) -> u64 {
         let shortened: u64 =

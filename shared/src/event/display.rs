@@ -86,6 +86,7 @@ impl fmt::Display for Event {
             Event::Decided(_) => Ok(()),
             Event::Failed(failed) => write!(f, "{}: {}", failed.node, failed.reason),
             Event::Retried(_) => write!(f, "by an operator"),
+            Event::Cancelled(cancelled) if cancelled.rolled_back => write!(f, "on request · rolled back"),
             Event::Cancelled(_) => write!(f, "on request"),
             Event::Forked(forked) => fmt_forked(forked, f),
         }

@@ -468,6 +468,10 @@ pub struct Cancelled {
     /// Authenticated sender of the request that caused the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<CallerId>,
+    /// The thread continues as if the turn had not been. Calls that may have changed something are not undone: the
+    /// conversation names them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rolled_back: bool,
 }
 
 /// The events before this one were copied from another thread, and the log continues on its own from here.

@@ -57,14 +57,20 @@ impl<S: Strategy> Progress<S> {
                     false => Phase::AwaitingResponses(*place, *asked, std::mem::take(slots)),
                 };
             }
-            Event::Cancelled(_) => match &self.at {
+            Event::Cancelled(cancelled) => match &self.at {
                 Phase::Idle => return Ok(false),
                 Phase::AwaitingAnswer(..)
                 | Phase::Ready(_)
                 | Phase::AwaitingResponses(..)
                 | Phase::Failed(..) => {
                     self.abandon_tasks();
+                    if cancelled.rolled_back {
+                        self.rewind();
+                    }
                     self.settle("the turn was cancelled");
+                    if cancelled.rolled_back {
+                        self.name_writes();
+                    }
                     self.window.end_node();
                     self.is_cancelled = true;
                     self.at = Phase::Idle;
@@ -84,6 +90,7 @@ impl<S: Strategy> Progress<S> {
                 }
                 self.turn = Some(provided.turn);
                 self.thread.turn.from = self.thread.messages.len();
+                self.mark_turn_start();
             }
             Event::Forked(forked) if 0 < self.seq => self.fold_forked(forked)?,
             Event::Opened(_) | Event::Forked(_) => return Ok(false),
@@ -156,6 +163,7 @@ impl<S: Strategy> Progress<S> {
             "the turn failed before this call"
         });
         let from = self.thread.messages.len();
+        self.mark_turn_start();
         // An answer continues the request, so what it lacked so far is still missing, and what it did is done.
         let TurnSoFar { outcome, mut causes, tool_ran, .. } = match resume {
             Some(_) => std::mem::take(&mut self.thread.turn),

@@ -7,6 +7,7 @@ mod fold;
 mod limits;
 mod oversize;
 mod receive;
+mod rollback;
 mod slot;
 mod status;
 mod stop;
@@ -32,6 +33,7 @@ pub use self::{
 };
 use self::{
     empty_reply::NO_REPLY,
+    rollback::TurnStart,
     slot::{Slot, SlotState},
     stop::Writes,
     window::Window,
@@ -127,6 +129,8 @@ pub struct Progress<S: Strategy> {
     writes: Writes,
     /// True if the last turn was cancelled.
     is_cancelled: bool,
+    /// The thread as it was when the turn began; `None` before the first one.
+    turn_start: Option<Box<TurnStart<S::State>>>,
     seq: usize,
     at: Phase<S::NodeName>,
 }
@@ -221,6 +225,7 @@ impl<S: Strategy> Clone for Progress<S> {
             written_since_approval: self.written_since_approval.clone(),
             writes: self.writes.clone(),
             is_cancelled: self.is_cancelled,
+            turn_start: self.turn_start.clone(),
         }
     }
 }
@@ -239,6 +244,7 @@ impl<S: Strategy> Progress<S> {
             written_since_approval: None,
             writes: Writes::new(),
             is_cancelled: false,
+            turn_start: None,
             seq: 0,
             at: Phase::Idle,
         }

@@ -90,16 +90,22 @@ impl<S: Strategy> Progress<S> {
 
     /// Returns the report of a stop.
     pub(super) fn stop_report(&self) -> Message {
-        Message::assistant(report(&self.writes))
+        let mut text = "Stopped. Nothing more is carried out.".to_owned();
+        match may_have_changed(&self.writes) {
+            true => list(&mut text, &self.writes),
+            false => text.push_str(" Nothing was changed."),
+        }
+        Message::assistant(text)
     }
 }
 
-/// Describes what became of the calls of a turn that was stopped.
-fn report(writes: &Writes) -> String {
-    let mut text = "Stopped. Nothing more is carried out.".to_owned();
-    if writes.values().all(|call| call.fate == Fate::NotMade) {
-        text.push_str(" Nothing was changed.");
-    }
+/// Returns true if a call of a turn may have changed something.
+pub(super) fn may_have_changed(writes: &Writes) -> bool {
+    writes.values().any(|call| call.fate != Fate::NotMade)
+}
+
+/// Adds what became of the calls of a turn.
+pub(super) fn list(text: &mut String, writes: &Writes) {
     for (title, fate) in [
         ("Done before that:", Fate::Done),
         ("Failed before that:", Fate::Failed),
@@ -116,7 +122,6 @@ fn report(writes: &Writes) -> String {
             let _ = write!(text, "\n- and {} more", calls.len() - CALLS_MAX);
         }
     }
-    text
 }
 
 #[test]
@@ -124,13 +129,16 @@ fn a_report_leaves_no_call_out_unsaid() {
     let of = |fates: &[Fate]| {
         let call =
             |(nth, fate): (usize, &Fate)| ((0, nth), Call { text: format!("call {nth}"), fate: *fate });
-        report(&fates.iter().enumerate().map(call).collect())
+        let (mut text, writes) = (String::new(), fates.iter().enumerate().map(call).collect());
+        list(&mut text, &writes);
+        assert_eq!(text.is_empty(), !may_have_changed(&writes));
+        text
     };
-    assert!(of(&[]).ends_with("Nothing was changed."));
-    assert!(of(&[Fate::NotMade]).ends_with("Nothing was changed."));
+    assert_eq!(of(&[]), "");
+    assert_eq!(of(&[Fate::NotMade]), "");
     let mut fates = vec![Fate::NotMade; 2 * CALLS_MAX];
     fates.push(Fate::Done);
-    assert!(of(&fates).ends_with("carried out.\n\nDone before that:\n- call 100"), "{}", of(&fates));
+    assert!(of(&fates).ends_with("Done before that:\n- call 100"), "{}", of(&fates));
     let many = of(&[Fate::Unknown; CALLS_MAX + 2]);
     assert!(many.ends_with("- call 49\n- and 2 more"), "{many}");
 }

@@ -104,6 +104,14 @@ impl Window {
         self.summary.as_ref()
     }
 
+    /// Returns to the first `count` messages and this summary. Limits that were learned since remain.
+    pub(super) fn rewind(&mut self, count: usize, summary: Option<Summary>) {
+        self.sizes.truncate(count);
+        self.summary = summary;
+        self.shown_tokens = None;
+        self.kept.clear();
+    }
+
     pub(super) fn tools(&self, server: &str) -> u64 {
         self.tools.get(server).copied().unwrap_or_default()
     }

@@ -63,7 +63,7 @@ fn a_task_of_a_write_that_is_given_up_is_in_doubt() {
 fn a_task_is_abandoned_with_its_turn() {
     let mut thread = working();
     assert_eq!(thread.abandoned_tasks(), []);
-    thread.apply(&Cancelled { actor: String::new(), caller: None }.into()).unwrap();
+    thread.apply(&Cancelled { actor: String::new(), caller: None, rolled_back: false }.into()).unwrap();
     assert_eq!(thread.abandoned_tasks(), [task()]);
     let result = &thread.messages().last().unwrap().content;
     assert!(result.starts_with("it is unknown whether this call took effect"), "{result}");
@@ -82,6 +82,6 @@ fn a_fork_neither_polls_nor_cancels_a_task() {
     let json = serde_json::json!({"thread": uuid::Uuid::nil(), "seq": thread.seq() - 1, "hash": ""});
     thread.apply(&serde_json::from_value::<Forked>(json).unwrap().into()).unwrap();
     assert_eq!(thread.unresolved_writes(), [0]);
-    thread.apply(&Cancelled { actor: String::new(), caller: None }.into()).unwrap();
+    thread.apply(&Cancelled { actor: String::new(), caller: None, rolled_back: false }.into()).unwrap();
     assert_eq!(thread.abandoned_tasks(), []);
 }

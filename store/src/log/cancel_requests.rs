@@ -9,16 +9,11 @@
 
 pub(crate) mod rows;
 
-use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, sea_query::OnConflict};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 
 use crate::{
     Error,
-    log::{
-        Store,
-        caller_column::caller_text,
-        ids::{ThreadId, plain},
-        tables::cancel_requests,
-    },
+    log::{Store, ids::ThreadId, tables::cancel_requests},
 };
 
 pub use rows::CancelRequest;
@@ -30,20 +25,7 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn request_cancel(&self, request: &CancelRequest) -> Result<(), Error> {
-        let CancelRequest { thread, turn, actor, caller } = request;
-        let row = cancel_requests::ActiveModel {
-            thread_id: Set(*thread),
-            turn_id: Set(*turn),
-            actor: Set(plain(actor)),
-            caller: Set(caller.as_ref().map(caller_text)),
-        };
-        use cancel_requests::Column;
-        let replace = OnConflict::column(Column::ThreadId)
-            .update_columns([Column::TurnId, Column::Actor, Column::Caller])
-            .to_owned();
-        let insert = cancel_requests::Entity::insert_many([row]).on_conflict(replace);
-        insert.exec_without_returning(&self.database.writer).await?;
-        Ok(())
+        rows::put(&self.database.writer, request).await
     }
 
     /// Returns the request of a thread, if it has one.

@@ -2,10 +2,12 @@
 
 pub(crate) mod arrivals;
 mod insert;
+mod multitask;
 mod new_turn;
 
 use std::collections::BTreeMap;
 
+use futures::FutureExt as _;
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 
 use crate::{
@@ -13,10 +15,7 @@ use crate::{
     log::{
         Store,
         ids::{TurnId, plain},
-        submit::{
-            arrivals::write_one,
-            insert::{Outcomes, insert_all},
-        },
+        submit::insert::{Following, Outcomes, follow, insert_all},
         tables::turns,
         turns::Turn,
     },
@@ -36,11 +35,16 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::KeyReused`] if the key was used for another request, [`Error::UnknownThread`] if the thread does not
-    /// exist.
+    /// exist, [`Error::ThreadBusy`] if the turn is rejected because of another one.
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn submit(&self, new: NewTurn) -> Result<Submitted, Error> {
-        if let Opening::Existing(_) | Opening::Asking(..) = new.thread {
-            return write_one(&self.database, new).await;
+        if let Opening::Existing(thread) | Opening::Asking(thread, _) = new.thread {
+            let write = self.database.transact(move |tx| follow(tx, new, thread).boxed());
+            let Following { submitted, withdrawn } = write.await?;
+            for turn in withdrawn {
+                self.count_cancelled(turn).await;
+            }
+            return Ok(submitted);
         }
         let outcome = self.arrivals.submit(new).await;
         outcome.unwrap_or_else(|| Err(Error::Unavailable("this process is shutting down".to_owned())))

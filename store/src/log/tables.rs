@@ -139,6 +139,7 @@ pub(crate) mod cancel_requests {
         pub actor: String,
         #[sea_orm(column_type = "Text", nullable)]
         pub caller: Option<String>,
+        pub rolled_back: i32,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

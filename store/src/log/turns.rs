@@ -155,18 +155,27 @@ impl Store {
         let rows =
             self.database.transact(|tx| async move { Ok(update.exec(tx).await?.rows_affected) }.boxed());
         if rows.await? == 1 {
-            if let Err(problem) =
-                self.count_withdrawn(TurnUpdate { turn, status, error, outcome: None }).await
-            {
-                debug!(%turn, error = %problem, "cannot count a turn that never started");
-            }
+            self.count_withdrawn(TurnUpdate { turn, status, error, outcome: None }).await;
             return Ok(Withdrawal::Withdrawn);
         }
         let found = self.turn(turn).await?.ok_or(Error::UnknownTurn(turn))?;
         Ok(Withdrawal::TooLate(found.status))
     }
 
-    async fn count_withdrawn(&self, ended: TurnUpdate) -> Result<(), Error> {
+    /// Counts a turn that was cancelled before it started.
+    pub(crate) async fn count_cancelled(&self, turn: TurnId) {
+        let status = TurnStatus::Cancelled;
+        self.count_withdrawn(TurnUpdate { turn, status, error: None, outcome: None }).await;
+    }
+
+    async fn count_withdrawn(&self, ended: TurnUpdate) {
+        let turn = ended.turn;
+        if let Err(problem) = self.try_count_withdrawn(ended).await {
+            debug!(%turn, error = %problem, "cannot count a turn that never started");
+        }
+    }
+
+    async fn try_count_withdrawn(&self, ended: TurnUpdate) -> Result<(), Error> {
         let Some(turn) = self.turn(ended.turn).await? else { return Ok(()) };
         let Some(thread) = self.thread(turn.thread).await? else { return Ok(()) };
         self.count_recorded(&Counted {

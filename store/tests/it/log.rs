@@ -266,6 +266,8 @@ fn new_turn() -> NewTurn {
         idempotency: None,
         due_at: None,
         caller: None,
+        multitask: shared::MultitaskStrategy::Enqueue,
+        in_doubt: None,
     }
 }
 

@@ -56,6 +56,8 @@ fn turn(nth: u64) -> NewTurn {
         idempotency: None,
         due_at: None,
         caller: None,
+        multitask: shared::MultitaskStrategy::Enqueue,
+        in_doubt: None,
     }
 }
 

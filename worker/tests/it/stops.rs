@@ -269,7 +269,7 @@ async fn a_cancellation_reaches_a_call_in_flight() {
     let strategies = StrategyRegistry::new(strategies::all());
     let backends = &workers.backends[1];
     let mut log = ThreadLog::open(backends, &strategies, thread).await.unwrap();
-    log.push(Cancelled { actor: "test".to_owned(), caller: None }.into()).unwrap();
+    log.push(Cancelled { actor: "test".to_owned(), caller: None, rolled_back: false }.into()).unwrap();
     log.flush(backends).await.unwrap();
     let in_flight = || workers.world.in_flight.load(Ordering::SeqCst);
     assert_eq!(in_flight(), 1, "the worker is not notified yet");

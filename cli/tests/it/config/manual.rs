@@ -47,6 +47,10 @@ fn the_reference_names_every_key_and_its_examples_load() {
         if parts[0] == "context" {
             parts.truncate(2);
         }
+        // Names of strategies.
+        if parts[0] == "api" && parts[1] == "multitask_strategy" {
+            parts.truncate(2);
+        }
         if parts.get(2) == Some(&"on_failure_of") {
             parts.truncate(3);
         }

@@ -21,7 +21,10 @@ use crate::{
         ids::{ThreadId, TurnId, corrupt, plain, signed, unsigned},
         insert_events::insert_events,
         pool::Transaction,
-        submit::new_turn::{Idempotency, NewTurn, Opening, Submitted, key_of},
+        submit::{
+            multitask::make_way,
+            new_turn::{Idempotency, NewTurn, Opening, Submitted, key_of},
+        },
         tables::{events, threads, turns},
         turns::Turn,
     },
@@ -60,14 +63,10 @@ async fn insert_many(tx: &Transaction, new: Vec<NewTurn>) -> Result<Outcomes, Er
                 nths.push(nth);
             }
             // One at a time: each locks the row of its thread.
-            Opening::Existing(thread) | Opening::Asking(thread, _) => {
-                match follow(tx, new, thread, now).await {
-                    Err(error @ (Error::UnknownThread(_) | Error::KeyReused)) => {
-                        outcomes[nth] = Some(Err(error))
-                    }
-                    outcome => outcomes[nth] = Some(Ok(outcome?)),
-                }
-            }
+            Opening::Existing(thread) | Opening::Asking(thread, _) => match follow(tx, new, thread).await {
+                Err(error @ (Error::UnknownThread(_) | Error::KeyReused)) => outcomes[nth] = Some(Err(error)),
+                outcome => outcomes[nth] = Some(Ok(outcome?.submitted)),
+            },
         }
     }
     // The rows that may already exist come first.
@@ -92,21 +91,43 @@ fn lost() -> Error {
     Error::Database("a turn was neither inserted nor found".to_owned())
 }
 
+/// A turn of an existing thread, queued.
+pub(crate) struct Following {
+    pub(crate) submitted: Submitted,
+    /// Turns that were queued before it, and never start because of it.
+    pub(crate) withdrawn: Vec<TurnId>,
+}
+
+impl From<Submitted> for Following {
+    fn from(submitted: Submitted) -> Self {
+        Self { submitted, withdrawn: Vec::new() }
+    }
+}
+
 /// Queues a turn of an existing thread.
-async fn follow(tx: &Transaction, new: NewTurn, thread: ThreadId, now: i64) -> Result<Submitted, Error> {
+pub(crate) async fn follow(tx: &Transaction, new: NewTurn, thread: ThreadId) -> Result<Following, Error> {
+    let now = clock::now();
     // The lock keeps the thread from being deleted, and makes the next writer of its status see the queued turn.
     let row = threads::Entity::find_by_id(thread).lock_exclusive().one(tx).await?;
     let row = row.ok_or(Error::UnknownThread(thread))?;
     let under_way = row.status == ThreadStatus::Busy.as_str();
-    let new = bound(tx, new, row.status == ThreadStatus::Interrupted.as_str()).await?;
-    let entry = Entry::new(new, thread, row.tenant, now);
+    let is_asked = row.status == ThreadStatus::Interrupted.as_str();
+    let new = bound(tx, new, is_asked).await?;
+    let entry = Entry::new(new.clone(), thread, row.tenant, now);
+    // A repetition makes no way, and is not refused because of its own turn.
+    let known = by_key(tx, [&entry]).await?;
+    if !known.is_empty() {
+        return recognised(&entry, &known).map(Following::from);
+    }
+    let withdrawn = make_way(tx, &new, thread, is_asked).await?;
     let positions = queue(tx, [&entry], now).await?;
     let Some(position) = positions.get(&entry.turn.id) else {
-        return recognised(&entry, &by_key(tx, [&entry]).await?);
+        return recognised(&entry, &by_key(tx, [&entry]).await?).map(Following::from);
     };
     attachments::insert(tx, thread, &entry.attachments).await?;
     let turn = Turn { position: *position, ..entry.turn };
-    Ok(if under_way { Submitted::Behind(turn) } else { Submitted::New(turn) })
+    let submitted = if under_way { Submitted::Behind(turn) } else { Submitted::New(turn) };
+    Ok(Following { submitted, withdrawn })
 }
 
 /// Binds a turn of an existing thread to the question that is open now. `is_asked` is true if one is.
@@ -143,6 +164,8 @@ impl Entry {
             idempotency,
             due_at,
             attachments,
+            multitask: _,
+            in_doubt: _,
         } = new;
         let answers_seq = match opening {
             Opening::Asking(_, seq) => Some(seq),

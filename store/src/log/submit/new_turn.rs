@@ -2,11 +2,11 @@
 
 use queue::Priority;
 use serde_json::{Map, Value};
-use shared::{CallerId, DEFAULT_TENANT, Message, Opened, Policy};
+use shared::{CallerId, DEFAULT_TENANT, Message, MultitaskStrategy, Opened, Policy};
 
 use crate::log::{
     attachments::AttachmentContent,
-    ids::{ThreadId, plain},
+    ids::{ThreadId, TurnId, plain},
     turns::Turn,
 };
 
@@ -33,6 +33,10 @@ pub struct NewTurn {
     pub idempotency: Option<Idempotency>,
     /// Earliest start in microseconds since the Unix epoch; `None` starts at once.
     pub due_at: Option<i64>,
+    /// Treatment of the turn while another one of its thread is running, in doubt or queued.
+    pub multitask: MultitaskStrategy,
+    /// The turn of the thread that is in doubt, if there is one. Rows do not distinguish it from one that asked a question.
+    pub in_doubt: Option<TurnId>,
 }
 
 impl NewTurn {
@@ -49,6 +53,8 @@ impl NewTurn {
             caller: None,
             idempotency: None,
             due_at: None,
+            multitask: MultitaskStrategy::Enqueue,
+            in_doubt: None,
         }
     }
 }

@@ -32,7 +32,13 @@ fn update(status: ThreadStatus, turn: &Turn, turn_status: TurnStatus) -> ReadMod
 }
 
 fn request(turn: &Turn) -> CancelRequest {
-    CancelRequest { thread: turn.thread, turn: turn.id, actor: "Ada".to_owned(), caller: None }
+    CancelRequest {
+        thread: turn.thread,
+        turn: turn.id,
+        actor: "Ada".to_owned(),
+        caller: None,
+        rolled_back: false,
+    }
 }
 
 pub(super) async fn only_the_cancelling_append_is_accepted(store: &Store) -> Result<(), Error> {
@@ -59,7 +65,7 @@ pub(super) async fn only_the_cancelling_append_is_accepted(store: &Store) -> Res
     assert_eq!(store.turn(turn.id).await?.map(|turn| turn.status), Some(TurnStatus::Running));
 
     let cancelled = update(ThreadStatus::Idle, &turn, TurnStatus::Cancelled);
-    let event: Event = shared::Cancelled { actor: "Ada".to_owned(), caller: None }.into();
+    let event: Event = shared::Cancelled { actor: "Ada".to_owned(), caller: None, rolled_back: false }.into();
     let late =
         store.append(&store::Head { seq: 1, ..head }, std::slice::from_ref(&event), Some(&cancelled)).await;
     assert!(matches!(late, Err(Error::Stale { .. })), "{late:?}");

@@ -39,7 +39,7 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
         let mut log = ThreadLog::open(&parts, &StrategyRegistry::new(strategies::all()), head.thread).await?;
         let seconds = log.waits(queue::clock::now()).map_or(0, |(wait, _)| wait.as_secs());
         assert!(waits.contains(&seconds), "{behind} seconds behind it waits for {seconds}");
-        let over = Cancelled { actor: "eve".to_owned(), caller: None };
+        let over = Cancelled { actor: "eve".to_owned(), caller: None, rolled_back: false };
         log.push(over.clone().into())?;
         assert_eq!(log.waits(0), None, "also before that is stored");
         store.append(&head, &[over.into()], None).await?;

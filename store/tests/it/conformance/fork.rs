@@ -59,7 +59,7 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
 /// A turn that was cancelled in the source is cancelled in the fork.
 pub(super) async fn keeps_what_became_of_turns(store: &Store) -> Result<(), Error> {
     let (head, turn) = opened(store).await?;
-    let cancelled = Cancelled { actor: "eve".to_owned(), caller: None }.into();
+    let cancelled = Cancelled { actor: "eve".to_owned(), caller: None, rolled_back: false }.into();
     let status = TurnStatus::Cancelled;
     let mark = ReadModelUpdate {
         status: ThreadStatus::Idle,

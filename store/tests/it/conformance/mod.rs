@@ -16,6 +16,7 @@ mod fork;
 mod index;
 mod keys;
 mod mcp_servers;
+mod multitask;
 mod other_connections;
 mod pauses;
 mod pins;

@@ -310,7 +310,7 @@ async fn a_task_is_cancelled_with_its_turn() {
     let world = thread.world();
     thread.run(&world, is_blocked).await;
     let mut log = thread.log().await;
-    log.push(Cancelled { actor: "person".to_owned(), caller: None }.into()).unwrap();
+    log.push(Cancelled { actor: "person".to_owned(), caller: None, rolled_back: false }.into()).unwrap();
     log.flush(&thread.backends).await.unwrap();
     thread.run(&world, is_idle).await;
     let began = Instant::now();
