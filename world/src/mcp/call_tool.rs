@@ -52,7 +52,7 @@ impl Servers {
             return Ok((Response::Tools { tools }, None));
         }
         let session = pool.sessions.get(name, ask.thread, &pool.server, timeout).await?;
-        let slot = session.as_ref().map_or(&pool.connection, InUse::connection);
+        let slot = session.as_ref().map_or(&*pool.connection, InUse::connection);
         let supplied = ask.due.input_responses.as_ref();
         let request = match self.reads_resource(name, call).await? {
             true => read_request(call, ask),
@@ -76,7 +76,10 @@ impl Servers {
         {
             return Err(in_doubt(name, &call.name, &why));
         }
-        Ok((response(&call.name, result, session.as_ref().map(|_| connection)), None))
+        if let ServerResult::CreateTaskResult(created) = &result {
+            connection.task_began(&created.task.task_id);
+        }
+        Ok((response(&call.name, result, session.as_ref().map(|_| connection.id())), None))
     }
 
     /// Calls a tool whose server has refused the state of its question: the state ends with the process, or after some
@@ -88,7 +91,7 @@ impl Servers {
         call: &ToolCall,
         ask: &RequestContext<'_>,
         supplied: &InputResponses,
-    ) -> Result<(ServerResult, String), Failure> {
+    ) -> Result<(ServerResult, Arc<Connection>), Failure> {
         let first = self.send(to, request(call, ask, None)).await?;
         let ServerResult::InputRequiredResult(required) = &first.0 else { return Ok(first) };
         match elicitation::same_questions(required, supplied) {
@@ -97,12 +100,12 @@ impl Servers {
         }
     }
 
-    /// Sends a request, and once more if it is known that it was not sent. Returns the result and the id of the connection.
+    /// Sends a request, and once more if it is known that it was not sent. Returns the result and the connection.
     async fn send(
         &self,
         to: &Destination<'_>,
         request: ClientRequest,
-    ) -> Result<(ServerResult, String), Failure> {
+    ) -> Result<(ServerResult, Arc<Connection>), Failure> {
         let Destination { name, pool, slot, timeout, may_repeat } = *to;
         let mut last_failure = Failure::Unsent("it closed the connection".to_owned());
         for attempt in 1..=ATTEMPTS {
@@ -116,7 +119,7 @@ impl Servers {
                 continue;
             }
             match connection.request_within(timeout, &pool.server, request.clone()).await {
-                Ok(result) => return Ok((result, connection.id())),
+                Ok(result) => return Ok((result, connection)),
                 Err(failure) => {
                     pool.drop_if_lost(slot, &connection, &failure).await;
                     let is_last = attempt == ATTEMPTS || !failure.is_for_new_connection(may_repeat);

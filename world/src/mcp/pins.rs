@@ -5,7 +5,6 @@
 //! Tool descriptions go into a model's prompt. A server that was harmless when it was chosen may change its
 //! descriptions a month later, and only the model reads them.
 
-use futures::FutureExt as _;
 use shared::{Fault, Tool, diff_tools, join_few};
 use store::Pin;
 use tokio::sync::Mutex;
@@ -23,7 +22,7 @@ pub(super) type PinnedTools = Mutex<Option<Vec<Tool>>>;
 impl Servers {
     /// Lists a server's tools if they match its pin.
     pub(super) async fn pinned_tools(&self, name: &str) -> Result<Vec<Tool>, Failure> {
-        let tools = self.query(name, |connection, server| connection.tools(server).boxed()).await?;
+        let tools = self.listed_tools(name).await?;
         let pool = self.pool(name).map_err(Failure::Fault)?;
         self.check(name, pool, &tools).await.map_err(Failure::Fault)?;
         Ok(tools)
