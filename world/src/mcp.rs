@@ -26,6 +26,7 @@ mod sessions;
 mod single_flight;
 mod stderr;
 mod stdio;
+mod structured;
 mod tasks;
 mod tool_filter;
 mod wire;

@@ -254,6 +254,8 @@ fn dead(starts: &Path, hidden: bool) -> Servers {
         confinement: Default::default(),
         call_timeout: Duration::from_secs(1),
         connect_timeout: Duration::from_secs(1),
+        idle_timeout: Duration::from_secs(600),
+        protocol: None,
         session: Session::Shared,
         concurrency: None,
         tools: BTreeMap::new(),

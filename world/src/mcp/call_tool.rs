@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, RequestMetaObject,
-    ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ContentBlock, CustomResult,
+    JsonObject, RequestMetaObject, ServerResult,
 };
+use serde_json::Value;
 use shared::{DynThread, Fault, FaultKind, InputResponses, Response, Safety, Tool, ToolCall, ToolOutput};
 
 use super::{
@@ -186,6 +187,11 @@ pub(super) fn response(tool: &str, result: ServerResult, session: Option<String>
     // A result without content, as rmcp reads it.
     if matches!(result, ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_)) {
         return convert::output(CallToolResult::success(Vec::new()), session);
+    }
+    // A result of the tool's own, without the protocol's form.
+    if let ServerResult::CustomResult(CustomResult(value @ Value::Object(_))) = result {
+        let shown = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
+        return convert::output(shown, session);
     }
     error(convert::not_a_result(tool))
 }

@@ -17,6 +17,7 @@ mod mcp_misbehaviour;
 mod mcp_processes;
 mod mcp_protocol;
 mod mcp_restarts;
+mod mcp_results;
 mod model_floods;
 mod models;
 mod modern;

@@ -7,7 +7,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::super::notices;
+use super::{super::notices, blocks};
 use crate::text::truncate;
 
 /// Fields that an item can lose. What they say is for display, or a hint.
@@ -36,6 +36,7 @@ const UNNAMED_PROTOCOL: &str = "2025-03-26";
 
 /// Repairs the known parts of a result in place, and returns what was left out or changed.
 pub(super) fn repair(result: &mut Value) -> Vec<String> {
+    unwrap_tool_result(result);
     let Value::Object(result) = result else { return Vec::new() };
     let mut problems = Vec::new();
     if result.contains_key("protocolVersion") || result.contains_key("serverInfo") {
@@ -45,6 +46,9 @@ pub(super) fn repair(result: &mut Value) -> Vec<String> {
     problems.extend(list::<Prompt>(result, "prompts", "prompt"));
     problems.extend(list::<Resource>(result, "resources", "resource"));
     problems.extend(list::<ResourceTemplate>(result, "resourceTemplates", "resource template"));
+    if let Some(Value::Array(contents)) = result.get_mut("contents") {
+        contents.iter_mut().for_each(blocks::normalise_resource);
+    }
     problems.extend(list::<ResourceContents>(result, "contents", "content"));
     problems.extend(list::<PromptMessage>(result, "messages", "message"));
     problems.extend(content(result));
@@ -53,6 +57,20 @@ pub(super) fn repair(result: &mut Value) -> Vec<String> {
     problems.extend(drop_malformed::<bool>(result, "isError"));
     problems.extend(drop_malformed::<u64>(result, "ttlMs"));
     problems
+}
+
+/// Takes the result of a call out of `toolResult`, where the first version of the protocol had it.
+fn unwrap_tool_result(result: &mut Value) {
+    let Value::Object(fields) = result else { return };
+    if fields.contains_key("content") || fields.contains_key("structuredContent") {
+        return;
+    }
+    match fields.remove("toolResult") {
+        Some(Value::Object(inner)) if inner.contains_key("content") => fields.extend(inner),
+        Some(Value::String(text)) => drop(fields.insert("content".to_owned(), text.into())),
+        Some(other) => drop(fields.insert("structuredContent".to_owned(), other)),
+        None => (),
+    }
 }
 
 /// Logs repairs, once a minute for a server.
@@ -96,9 +114,10 @@ fn content(result: &mut Map<String, Value>) -> Vec<String> {
         // The role and content of a message that is no tool's result.
         Value::Bool(_) | Value::Number(_) => return Vec::new(),
     }
-    let Value::Array(blocks) = content else { return Vec::new() };
+    let Value::Array(all) = content else { return Vec::new() };
     let mut problems = Vec::new();
-    for (nth, block) in blocks.iter_mut().enumerate() {
+    for (nth, block) in all.iter_mut().enumerate() {
+        blocks::normalise(block);
         match repair_item::<ContentBlock>(block) {
             Ok(lost) => {
                 problems.extend(lost.map(|lost| format!("{} loses {lost}", name("block", nth + 1, block))))
