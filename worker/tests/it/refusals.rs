@@ -255,7 +255,8 @@ fn dead(starts: &Path, hidden: bool) -> Servers {
         call_timeout: Duration::from_secs(1),
         connect_timeout: Duration::from_secs(1),
         idle_timeout: Duration::from_secs(600),
-        protocol: None,
+        // Otherwise each attempt would start a second child, which is asked the older way.
+        protocol: Some(Protocol::Older),
         session: Session::Shared,
         concurrency: None,
         tools: BTreeMap::new(),
