@@ -28,8 +28,8 @@ use worker::{
     testing::{self, CONFIG, TIMEOUT, backends, start_turn, turn_over, until},
 };
 use world::{
-    Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers, Session,
-    ToolFilter, Transport, World,
+    Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, Protocol, RequestContext, Server, Servers,
+    Session, ToolFilter, Transport, World,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
