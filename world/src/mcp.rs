@@ -35,7 +35,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
-use shared::{DynThread, Fault, Response, Safety, Tool};
+use shared::{DynThread, Fault, Response, Safety, Tool, diff_tools};
 use store::Store;
 use tokio::sync::Semaphore;
 
@@ -267,7 +267,7 @@ impl Servers {
             }
         };
         let known = thread.server_tools(name);
-        let same = known == Some(tools.as_slice());
+        let same = known.is_some_and(|known| known == tools || diff_tools(known, &tools).is_empty());
         Ok((if same { Response::ToolsUnchanged } else { Response::Tools { tools } }, None))
     }
 

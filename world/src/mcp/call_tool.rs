@@ -8,7 +8,9 @@ use rmcp::model::{
     JsonObject, RequestMetaObject, ServerResult,
 };
 use serde_json::Value;
-use shared::{DynThread, Fault, FaultKind, InputResponses, Response, Safety, Tool, ToolCall, ToolOutput};
+use shared::{
+    DynThread, Fault, FaultKind, InputResponses, Response, Safety, Tool, ToolCall, ToolOutput, diff_tools,
+};
 
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers, connection::Connection, convert, doubt, elicitation,
@@ -151,8 +153,10 @@ impl Servers {
         let tools = queried.map_err(|failure| failure.of_query(name))?;
         let tools =
             self.visible_tools(&self.pool(name)?.server, thread, self.with_read_tool(name, tools).await?);
-        let find = |tools: &[Tool]| tools.iter().find(|tool| tool.name == call.name).cloned();
-        Ok((find(known) != find(&tools)).then_some(tools))
+        let find = |tools: &[Tool]| -> Vec<Tool> {
+            tools.iter().filter(|tool| tool.name == call.name).cloned().collect()
+        };
+        Ok((!diff_tools(&find(known), &find(&tools)).is_empty()).then_some(tools))
     }
 
     /// Makes sure that a call over this connection may be sent.
@@ -166,7 +170,7 @@ impl Servers {
         if !may_repeat && let Some(failure) = connection.lost_session(&pool.server).await {
             return Err(failure);
         }
-        self.admit(name, pool, connection).await
+        self.admit(name, pool, connection, may_repeat).await
     }
 }
 

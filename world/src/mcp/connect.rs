@@ -12,7 +12,7 @@ use std::{
 use futures::FutureExt as _;
 use rmcp::{
     RoleClient,
-    service::{ClientServiceExt as _, RunningService},
+    service::{ClientInitializeError, ClientServiceExt as _, RunningService},
     transport::{
         IntoTransport,
         streamable_http_client::{
@@ -36,8 +36,13 @@ use super::{
 /// Number of children that start together, by default.
 pub(super) const STARTS_AT_ONCE: usize = 4;
 
+/// The cause of a server that ended, or closed its output.
+const CLOSED: &str = "it closed the connection";
+
 /// Connects to one server, and remembers its protocol.
 pub(super) struct Connector {
+    /// The cause and the last output of a child that ended at its last start, without digits, which may be times or addresses.
+    ended: Mutex<Option<String>>,
     protocol: Mutex<Option<Protocol>>,
     /// True if the server lists its tools only by the older protocol.
     is_older: AtomicBool,
@@ -60,7 +65,7 @@ enum Refusal {
 
 impl Connector {
     pub(super) fn new(starts: Arc<Semaphore>) -> Self {
-        Self { protocol: Mutex::default(), is_older: AtomicBool::new(false), starts }
+        Self { ended: Mutex::default(), protocol: Mutex::default(), is_older: AtomicBool::new(false), starts }
     }
 
     /// Decides whether the server is always asked the older way.
@@ -85,14 +90,27 @@ impl Connector {
         *self.known() = opened.as_ref().ok().map(|parts| parts.2);
         match opened {
             Ok((running, http, _)) => {
+                *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 tracing::debug!(server = name, "connected to MCP server");
                 Ok(Connection::new(name, running, http))
             }
             Err(Refusal::Fault(fault)) => Err(fault),
+            Err(Refusal::Closed(why)) if self.ended_so_before(&why) => {
+                let why = format!("it ended twice in the same way: {}", server.transport.redact(&why));
+                Err(not_startable_fault(name, &why))
+            }
             Err(Refusal::Cause(why) | Refusal::Closed(why)) => {
                 Err(unreachable(name, &server.transport.redact(&why), None))
             }
         }
+    }
+
+    /// Records the last output of a child that ended, and returns true if it was the same at the last start. Nothing waits for such
+    /// a child: only another configuration or another package changes what it does.
+    fn ended_so_before(&self, why: &str) -> bool {
+        let words: String = why.chars().filter(|character| !character.is_ascii_digit()).collect();
+        let last = self.ended.lock().unwrap_or_else(PoisonError::into_inner).replace(words.clone());
+        why != CLOSED && last == Some(words)
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Protocol>> {
@@ -150,7 +168,7 @@ async fn start_once(
             Some(protocol) => protocol,
             None => handshake::negotiate(&mut child, &handler)
                 .await
-                .map_err(|_| Refusal::Closed("it closed the connection".to_owned()))?,
+                .map_err(|_| Refusal::Closed(CLOSED.to_owned()))?,
         };
         Ok((serve(name, handler, child, protocol).await?, None, protocol))
     };
@@ -182,9 +200,13 @@ fn not_started(config: &ChildConfig<'_>, error: &std::io::Error) -> Refusal {
 }
 
 fn not_startable(name: &str, why: &str) -> Refusal {
-    Refusal::Fault(Fault::permanent(format!(
+    Refusal::Fault(not_startable_fault(name, why))
+}
+
+fn not_startable_fault(name: &str, why: &str) -> Fault {
+    Fault::permanent(format!(
         "cannot start MCP server {name}: {why}; hint: fix [mcp.{name}] in turnfold.toml, then run: turnfold turn retry"
-    )))
+    ))
 }
 
 fn with_last_lines(refusal: Refusal, last_lines: &str) -> Refusal {
@@ -267,7 +289,14 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let serving = handler.serve_with_lifecycle(transport, protocol.lifecycle()).await;
-    serving.map_err(|error| refusal(connect_error(name, &error)))
+    serving.map_err(|error| match error {
+        ClientInitializeError::ConnectionClosed(_) => Refusal::Closed(CLOSED.to_owned()),
+        // A child that ended before it read its input.
+        ClientInitializeError::TransportError { error, .. } if error.error.is::<std::io::Error>() => {
+            Refusal::Closed(CLOSED.to_owned())
+        }
+        error => refusal(connect_error(name, &error)),
+    })
 }
 
 fn refusal(cause: Result<String, Fault>) -> Refusal {

@@ -208,9 +208,6 @@ pub(super) fn connect_error(name: &str, error: &ClientInitializeError) -> Result
     if let ClientInitializeError::ExpectedInitResult(_) = error {
         return Ok("its answer is not the result of a handshake".to_owned());
     }
-    if let ClientInitializeError::ConnectionClosed(_) = error {
-        return Ok("it closed the connection".to_owned());
-    }
     Ok(error_chain(error))
 }
 

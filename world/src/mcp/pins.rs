@@ -67,17 +67,22 @@ impl Servers {
         Ok(())
     }
 
-    /// Checks that a call may be sent: the tools were listed over this connection and match the pin.
+    /// Checks that a call may be sent: the tools were listed over this connection and match the pin. Before a write, a list that is
+    /// older than 30 s is read again: servers that declare to announce changes do not always do so.
     pub(super) async fn admit(
         &self,
         name: &str,
         pool: &Pool,
         connection: &Connection,
+        may_repeat: bool,
     ) -> Result<(), Failure> {
         if self.pins.is_none() {
             return Ok(());
         }
-        let tools = connection.listed(&pool.server).await?;
+        let tools = match may_repeat {
+            true => connection.listed(&pool.server).await?,
+            false => connection.tools(&pool.server).await?,
+        };
         if pool.pinned_tools.lock().await.as_ref() == Some(&tools) {
             return Ok(());
         }

@@ -42,6 +42,7 @@ pub(super) fn repair(result: &mut Value) -> Vec<String> {
     if result.contains_key("protocolVersion") || result.contains_key("serverInfo") {
         problems.extend(handshake(result));
     }
+    problems.extend(leave_out_tasks(result));
     problems.extend(list::<Tool>(result, "tools", "tool"));
     problems.extend(list::<Prompt>(result, "prompts", "prompt"));
     problems.extend(list::<Resource>(result, "resources", "resource"));
@@ -80,6 +81,25 @@ pub(super) fn report(server: &str, problems: &[String]) {
         let more = problems.len() - 1;
         tracing::warn!(server, more, "a part of an answer of an MCP server is malformed: {first}");
     }
+}
+
+/// Removes the tools that can be called only as tasks of protocol 2025-11-25, which are not supported: each call would fail.
+fn leave_out_tasks(result: &mut Map<String, Value>) -> Vec<String> {
+    let Some(Value::Array(tools)) = result.get_mut("tools") else { return Vec::new() };
+    let mut problems = Vec::new();
+    let mut nth = 0;
+    tools.retain(|tool| {
+        nth += 1;
+        let requires = tool["execution"]["taskSupport"] == "required";
+        if requires {
+            problems.push(format!(
+                "{} is left out: it can be called only as a task of protocol 2025-11-25",
+                name("tool", nth, tool)
+            ));
+        }
+        !requires
+    });
+    problems
 }
 
 /// Repairs the items of a list, and removes those that stay malformed.
@@ -279,6 +299,18 @@ mod tests {
                 "tool 5 (good) loses annotations, icons",
                 "tool 6 (worse) is left out: it is malformed",
             ]
+        );
+    }
+
+    #[test]
+    fn a_tool_that_requires_a_task_is_left_out() {
+        let tool = |name: &str, support: &str| json!({ "name": name, "inputSchema": { "type": "object" }, "execution": { "taskSupport": support } });
+        let tools = json!([tool("a", "forbidden"), tool("b", "required"), tool("c", "optional")]);
+        let (result, problems) = repaired(json!({ "tools": tools }));
+        assert_eq!(result, json!({ "tools": [tool("a", "forbidden"), tool("c", "optional")] }));
+        assert_eq!(
+            problems,
+            ["tool 2 (b) is left out: it can be called only as a task of protocol 2025-11-25"]
         );
     }
 

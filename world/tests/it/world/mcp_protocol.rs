@@ -1,10 +1,14 @@
 //! Which protocol a server is asked for, and the end of idle servers.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
-use shared::Safety;
-use world::{LiveWorld, Protocol, Server, Session};
+use shared::{FaultKind, Safety};
+use world::{LiveWorld, Protocol, Server, Session, Transport};
 
 use super::{
     Stage, live, mcp_misbehaviour::calling, perform, scripted_server, scripted_server::log_of, servers,
@@ -132,4 +136,30 @@ async fn a_call_or_a_task_keeps_an_idle_child_running() {
     let world = live([], servers([("desk", Server { idle_timeout: idle, call_timeout, ..server })]));
     assert!(text(&world, Safety::Write).await.contains("did not answer look within 1.5s"));
     world.close().await;
+}
+
+/// A child that ends in the same way at each start is not waited for; one whose last output differs is.
+#[tokio::test]
+async fn a_child_that_ends_twice_in_the_same_way_is_not_waited_for() {
+    for (script, kinds) in [
+        ("echo \"no module $$\" >&2; exit 1", ["unavailable", "permanent"]),
+        (
+            "echo \"$1\" >&2; head -c 9 /dev/urandom | od -An -tx1 | tr 0-9 g-p >&2; exit 1",
+            ["unavailable"; 2],
+        ),
+        ("exit 1", ["unavailable"; 2]),
+    ] {
+        let args = ["-c".to_owned(), script.to_owned()].into();
+        let transport = Transport::Stdio { command: "sh".to_owned(), args, env: BTreeMap::new(), cwd: None };
+        let servers = servers([("desk", super::child::command_of(transport))]);
+        for expected in kinds {
+            let fault = servers.tools("desk").await.unwrap_err();
+            let kind = match fault.kind {
+                FaultKind::Permanent => "permanent",
+                FaultKind::Unavailable { .. } => "unavailable",
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(kind, expected, "{script}: {}", fault.error);
+        }
+    }
 }
