@@ -289,14 +289,18 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let serving = handler.serve_with_lifecycle(transport, protocol.lifecycle()).await;
-    serving.map_err(|error| match error {
-        ClientInitializeError::ConnectionClosed(_) => Refusal::Closed(CLOSED.to_owned()),
-        // A child that ended before it read its input.
-        ClientInitializeError::TransportError { error, .. } if error.error.is::<std::io::Error>() => {
-            Refusal::Closed(CLOSED.to_owned())
-        }
-        error => refusal(connect_error(name, &error)),
+    serving.map_err(|error| match has_ended(&error) {
+        true => Refusal::Closed(CLOSED.to_owned()),
+        false => refusal(connect_error(name, &error)),
     })
+}
+
+/// Returns true if a child closed its output, or ended before it read its input.
+fn has_ended(error: &ClientInitializeError) -> bool {
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        return error.error.is::<std::io::Error>();
+    }
+    matches!(error, ClientInitializeError::ConnectionClosed(_))
 }
 
 fn refusal(cause: Result<String, Fault>) -> Refusal {
