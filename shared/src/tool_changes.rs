@@ -1,4 +1,6 @@
 //! Compares two versions of a server's tools: a pure diff, in words for a person.
+//!
+//! Schemas are compared by their meaning: some servers list what is a set to them in another order at every start.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -93,11 +95,42 @@ fn changed_fields(before: &Tool, after: &Tool) -> Vec<FieldChange> {
         compare_values(path, Some(before), Some(after), &mut fields);
     };
     compare("description", &before.description.as_str().into(), &after.description.as_str().into());
-    compare("parameters", &before.parameters, &after.parameters);
+    compare("parameters", &canonical(&before.parameters), &canonical(&after.parameters));
     let safety = |tool: &Tool| format!("{:?}", tool.safety).to_lowercase().into();
     compare("safety", &safety(before), &safety(after));
     compare("max_repeats", &before.max_repeats.into(), &after.max_repeats.into());
     fields
+}
+
+/// Returns a schema with its sets in one order: `required`, `enum`, lists of types and alternatives, and defaults that are lists, or
+/// texts of parts between commas.
+fn canonical(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| (key.clone(), canonical_field(key, value)))
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
+            .collect(),
+        Value::Array(items) => items.iter().map(canonical).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
+    }
+}
+
+fn canonical_field(key: &str, value: &Value) -> Value {
+    match (key, value) {
+        ("required" | "enum" | "type" | "anyOf" | "oneOf" | "allOf" | "default", Value::Array(items)) => {
+            let mut items: Vec<Value> = items.iter().map(canonical).collect();
+            items.sort_by_cached_key(Value::to_string);
+            items.into()
+        }
+        ("default", Value::String(text)) if text.contains(',') => {
+            let mut parts: Vec<&str> = text.split(',').map(str::trim).collect();
+            parts.sort_unstable();
+            parts.join(",").into()
+        }
+        _ => canonical(value),
+    }
 }
 
 /// Recurses where both values are objects; a list is compared as a whole.
@@ -143,6 +176,21 @@ mod tests {
     fn order_is_irrelevant() {
         let (a, b) = (tool("a", json!({"x": 1, "y": 2})), tool("b", json!(null)));
         assert_eq!(diff_tools(&[a.clone(), b.clone()], &[b, a]), []);
+    }
+
+    #[test]
+    fn sets_are_compared_by_their_meaning() {
+        let schema = |required: [&str; 2], kinds: [&str; 2], default: &str| {
+            json!({ "required": required, "anyOf": [{ "type": kinds }, { "enum": required }],
+                "properties": { "fields": { "default": default }, "days": { "default": kinds } } })
+        };
+        let old = tool("search", schema(["a", "b"], ["string", "null"], "summary,status, key"));
+        let same = tool("search", schema(["b", "a"], ["null", "string"], "key,summary,status"));
+        assert_eq!(diff_tools(std::slice::from_ref(&old), &[same]), []);
+        let other = tool("search", schema(["a", "b"], ["string", "null"], "summary,status,token"));
+        assert_eq!(rendered(&[old], &[other]), ["search is changed (parameters.properties.fields.default)"]);
+        let list = |items: [i32; 2]| tool("search", json!({ "prefixItems": items, "examples": [items] }));
+        assert_eq!(rendered(&[list([1, 2])], &[list([2, 1])]).len(), 1, "the order of other lists counts");
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub(crate) type Sent = (usize, Result<Event, Blocked>);
 /// Result of a reservation.
 enum Reserved {
     Permit(Option<PermitGuard>),
+    /// An earlier write of the node comes first.
+    Later,
     Blocked(Blocked),
     /// The model or server refuses requests, or takes fewer than are sent.
     Unavailable(Subject, Standing),
@@ -136,8 +138,10 @@ impl<L: Log> StepRunner<L> {
     /// Divides the requests of a node by what may be done with them now.
     async fn admit(&self, log: &ThreadLog, due: Vec<PendingRequest>, priority: Priority) -> Admitted {
         let mut admitted = Admitted::default();
+        let mut turns = BTreeSet::new();
         for due in due {
-            let (subject, standing) = match self.reserve(log, &due).await {
+            let (subject, standing) = match self.reserve(log, &due, &mut turns).await {
+                Reserved::Later => continue,
                 Reserved::Permit(permit) => {
                     admitted.requests.push((due, permit));
                     continue;
@@ -176,8 +180,14 @@ impl<L: Log> StepRunner<L> {
         }
     }
 
-    /// Reserves the permit of a request, if it needs one.
-    async fn reserve(&self, log: &ThreadLog, due: &PendingRequest) -> Reserved {
+    /// Reserves the permit of a request, if it needs one. Writes that take turns keep their order: `turns` has the subjects of the
+    /// earlier ones, which come first.
+    async fn reserve(
+        &self,
+        log: &ThreadLog,
+        due: &PendingRequest,
+        turns: &mut BTreeSet<Subject>,
+    ) -> Reserved {
         let (id, thread) = (log.id(), log.thread());
         if let Request::Chat { model, .. } = &due.request
             && let Some(why) = self.admission.pauses.block_reason(id, PauseKind::Model, model)
@@ -187,6 +197,10 @@ impl<L: Log> StepRunner<L> {
         let (key, node) = (idempotency_key(id, due), thread.node().unwrap_or_default());
         let context = RequestContext { thread: id, due, key: &key, node: &node, deltas: &DiscardDeltas };
         let mut demands = self.world.demands(thread, &context);
+        let turn = demands.iter().find(|demand| demand.is_turn_of_writes());
+        if turn.is_some_and(|turn| !turns.insert(turn.subject.clone())) {
+            return Reserved::Later;
+        }
         let limits = &self.admission.limits;
         let subject = self.world.subject(&due.request);
         if let Some(subject) = subject.as_ref().filter(|subject| limits.is_refusing(subject))
@@ -206,7 +220,10 @@ impl<L: Log> StepRunner<L> {
             }
             (Ok(Reservation::Unavailable(standing)), None) => Reserved::Blocked(blocked(standing)),
             (Ok(Reservation::Wait { after, reason: why }), _) => {
-                self.admission.limit_warnings.warn(thread.tenant(), &why);
+                // That writes take turns is no limit that an operator could raise.
+                if !demands.iter().all(Demand::is_turn_of_writes) {
+                    self.admission.limit_warnings.warn(thread.tenant(), &why);
+                }
                 Reserved::Blocked((with_jitter(after), BlockedBy::Limit.because(why)))
             }
             (Err(error), _) => {

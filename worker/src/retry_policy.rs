@@ -72,7 +72,7 @@ impl RetryPolicies {
             }
             Subject::Provider(name) => of_provider(name),
             // Tenants refuse no requests.
-            Subject::Server(name) | Subject::Tenant(name) | Subject::Turns(name) => {
+            Subject::Server(name) | Subject::Writes(name) | Subject::Tenant(name) | Subject::Turns(name) => {
                 self.servers.get(name).copied().unwrap_or(RetryPolicy::SERVER)
             }
         }

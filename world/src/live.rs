@@ -110,7 +110,13 @@ impl World for LiveWorld {
 
     fn demands(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Vec<Demand> {
         let mut demands = self.rate_limits.demands(&ask.due.request, thread.tenant());
-        if demands.is_empty() {
+        if let Request::CallTool { server, .. } = &ask.due.request
+            && ask.due.is_write()
+            && let Some(turn) = self.servers.turn_of_writes(server, ask.thread)
+        {
+            demands.push(Demand::turn_of_writes(&turn, thread.tenant()));
+        }
+        if demands.iter().all(Demand::is_turn_of_writes) {
             return demands;
         }
         let is_offered = |server: &str, tool: &str| self.servers.is_offered(thread, ask.node, server, tool);

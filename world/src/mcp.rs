@@ -9,9 +9,11 @@ mod connection;
 mod convert;
 mod doubt;
 mod elicitation;
+mod empty_list;
 mod failure;
 mod handshake;
 mod http;
+mod idle;
 mod lists;
 mod notices;
 mod notifications;
@@ -24,6 +26,7 @@ mod sessions;
 mod single_flight;
 mod stderr;
 mod stdio;
+mod structured;
 mod tasks;
 mod tool_filter;
 mod wire;
@@ -32,7 +35,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
-use shared::{DynThread, Fault, Response, Safety, Tool};
+use shared::{DynThread, Fault, Response, Safety, Tool, diff_tools};
 use store::Store;
 use tokio::sync::Semaphore;
 
@@ -47,6 +50,7 @@ use self::{
 };
 pub use self::{
     confinement::{Confinement, Sandbox},
+    handshake::Protocol,
     pins::{decode_pin, encode_tools},
     sessions::Session,
     tool_filter::{NodeToolFilters, ToolFilter},
@@ -71,6 +75,10 @@ pub struct Server {
     /// Maximum duration of starting and connecting. A child that ends when it is asked for the newest protocol is started
     /// once more, with as much time.
     pub connect_timeout: Duration,
+    /// Time without a call after which a shared child ends. The next call starts it again.
+    pub idle_timeout: Duration,
+    /// Protocol of the server; it is asked, if absent.
+    pub protocol: Option<Protocol>,
     /// Scope of a connection.
     pub session: Session,
     /// Maximum concurrent calls; unlimited if absent.
@@ -180,7 +188,8 @@ pub struct Servers {
 struct Pool {
     server: Server,
     connector: Connector,
-    connection: SingleFlight<Arc<Connection>>,
+    connection: Arc<SingleFlight<Arc<Connection>>>,
+    asked_older: empty_list::AskedOlder,
     pinned_tools: pins::PinnedTools,
     concurrency: ConcurrencyLimits,
     sessions: Sessions,
@@ -199,8 +208,9 @@ impl Servers {
             let (connector, concurrency) =
                 (Connector::new(Arc::clone(&starts)), ConcurrencyLimits::of(&server));
             let (connection, pinned_tools, sessions) =
-                (SingleFlight::default(), pins::PinnedTools::default(), Sessions::default());
-            (name, Pool { server, connector, connection, pinned_tools, concurrency, sessions })
+                (Arc::default(), pins::PinnedTools::default(), Sessions::default());
+            let asked_older = empty_list::AskedOlder::default();
+            (name, Pool { server, connector, connection, asked_older, pinned_tools, concurrency, sessions })
         };
         Self { pools: servers.into_iter().map(pool).collect(), pins: None }
     }
@@ -257,7 +267,7 @@ impl Servers {
             }
         };
         let known = thread.server_tools(name);
-        let same = known == Some(tools.as_slice());
+        let same = known.is_some_and(|known| known == tools || diff_tools(known, &tools).is_empty());
         Ok((if same { Response::ToolsUnchanged } else { Response::Tools { tools } }, None))
     }
 
@@ -286,8 +296,17 @@ impl Pool {
         at: &SingleFlight<Arc<Connection>>,
         name: &str,
     ) -> Result<Arc<Connection>, Fault> {
-        let open = async { self.connector.open(name, &self.server).await.map(Arc::new) };
-        at.get(|connection| !connection.is_lost(), open).await
+        let open = async {
+            let connection = self.connector.open(name, &self.server).await.map(Arc::new)?;
+            if std::ptr::eq(at, &*self.connection) && matches!(self.server.transport, Transport::Stdio { .. })
+            {
+                idle::end_when_idle(&self.connection, &connection, self.server.idle_timeout);
+            }
+            Ok(connection)
+        };
+        let connection = at.get(|connection| !connection.is_lost(), open).await?;
+        connection.touch();
+        Ok(connection)
     }
 
     /// Drops a lost connection, so that the next request reconnects. A connection that was already replaced stays.

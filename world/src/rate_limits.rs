@@ -27,6 +27,7 @@ pub(super) fn subject(request: &Request) -> Option<Subject> {
     let (Subject::Model(name)
     | Subject::Provider(name)
     | Subject::Server(name)
+    | Subject::Writes(name)
     | Subject::Tenant(name)
     | Subject::Turns(name)) = &subject;
     (name != COMMANDS && name.len() <= MAX_NAME_BYTES).then_some(subject)

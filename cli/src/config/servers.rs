@@ -116,6 +116,10 @@ pub struct McpSettings {
     pub connect_timeout_seconds: u64,
     /// Maximum time of a call without a progress notification, in seconds. Default: 60.
     pub call_timeout_seconds: u64,
+    /// Time without a call after which a child process, or a thread's connection, ends, in seconds. Default: 600.
+    pub idle_timeout_seconds: u64,
+    /// Protocol of the server. `None`: the newest that it answers to.
+    pub protocol: Option<ProtocolSettings>,
     /// Sharing of connections between threads.
     pub session: SessionSettings,
     /// Maximum number of calls in flight per worker. `None` means unlimited.
@@ -150,6 +154,16 @@ pub enum SessionSettings {
     Shared,
     /// One connection per thread, while a worker serves the thread.
     Thread,
+}
+
+/// Protocol of an MCP server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProtocolSettings {
+    /// 2026-07-28, in which every request is self-contained.
+    Newest,
+    /// 2025-11-25 and before, in which a session begins with `initialize`.
+    Older,
 }
 
 /// Overrides for one tool. They take precedence over the annotations of the server.
@@ -300,6 +314,9 @@ pub(super) struct McpKeys {
     connect_timeout_seconds: Option<u64>,
     #[schemars(range(min = 1))]
     call_timeout_seconds: Option<u64>,
+    #[schemars(range(min = 10, max = 2_592_000))]
+    idle_timeout_seconds: Option<u64>,
+    protocol: Option<ProtocolSettings>,
     session: Option<SessionSettings>,
     #[schemars(range(min = 1))]
     concurrency: Option<usize>,
@@ -400,6 +417,7 @@ fn is_header_name(name: &str) -> bool {
 
 const PROVIDER_TIMEOUT_SECONDS: u64 = 120;
 const CONNECT_TIMEOUT_SECONDS: u64 = 60;
+const IDLE_TIMEOUT_SECONDS: u64 = 600;
 const CALL_TIMEOUT_SECONDS: u64 = 60;
 
 impl TryFrom<ProviderKeys> for ProviderSettings {
@@ -500,6 +518,8 @@ impl TryFrom<McpKeys> for McpSettings {
             transport,
             connect_timeout_seconds: keys.connect_timeout_seconds.unwrap_or(CONNECT_TIMEOUT_SECONDS),
             call_timeout_seconds: keys.call_timeout_seconds.unwrap_or(CALL_TIMEOUT_SECONDS),
+            idle_timeout_seconds: keys.idle_timeout_seconds.unwrap_or(IDLE_TIMEOUT_SECONDS),
+            protocol: keys.protocol,
             session: keys.session.unwrap_or_default(),
             concurrency: keys.concurrency,
             tools: keys.tools,

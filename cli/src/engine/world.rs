@@ -8,16 +8,16 @@ use shared::Accepts;
 use store::{Store, VectorIndex};
 use worker::{Backoff, RetryPolicies, RetryPolicy};
 use world::{
-    COMMANDS, Command, Commands, Confinement, Index, LiveWorld, Models, OpenAi, Price, Provider, Providers,
-    RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, TenantLimit, TenantLimits,
-    ToolFilter, ToolRule, Transport, describe_commands,
+    COMMANDS, Command, Commands, Confinement, Index, LiveWorld, Models, OpenAi, Price, Protocol, Provider,
+    Providers, RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, TenantLimit,
+    TenantLimits, ToolFilter, ToolRule, Transport, describe_commands,
 };
 
 use crate::{
     config::{
         CommandSettings, HttpProviderSettings, MaybeSecret, McpSettings, McpTransport, ModelLimits,
-        PriceSettings, ProviderSettings, RetrySettings, SecretError, ServerLimits, SessionSettings, Settings,
-        SightSettings, TenantSettings, ToolSettings,
+        PriceSettings, ProtocolSettings, ProviderSettings, RetrySettings, SecretError, ServerLimits,
+        SessionSettings, Settings, SightSettings, TenantSettings, ToolSettings,
     },
     exit::{CliError, Exit},
 };
@@ -216,10 +216,9 @@ pub(crate) fn servers(settings: &Settings) -> anyhow::Result<Servers> {
 
 /// Maximum number of threads that have a session with one server at the same time.
 const SESSIONS_MAX: usize = 64;
-/// Time without a call after which a session ends.
-const SESSION_IDLE: Duration = Duration::from_secs(600);
 
 fn server(settings: &McpSettings) -> anyhow::Result<Server> {
+    let idle_timeout = Duration::from_secs(settings.idle_timeout_seconds);
     let transport = match &settings.transport {
         McpTransport::Child { command, args, env, cwd, .. } => {
             let env: BTreeMap<String, SecretString> =
@@ -239,11 +238,14 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
         confinement: confinement(settings),
         call_timeout: Duration::from_secs(settings.call_timeout_seconds),
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
+        idle_timeout,
+        protocol: settings.protocol.map(|protocol| match protocol {
+            ProtocolSettings::Newest => Protocol::Newest,
+            ProtocolSettings::Older => Protocol::Older,
+        }),
         session: match settings.session {
             SessionSettings::Shared => Session::Shared,
-            SessionSettings::Thread => {
-                Session::Thread { max_sessions: SESSIONS_MAX, idle_timeout: SESSION_IDLE }
-            }
+            SessionSettings::Thread => Session::Thread { max_sessions: SESSIONS_MAX, idle_timeout },
         },
         concurrency: settings.concurrency,
         tools: settings.tools.iter().map(|(name, settings)| (name.clone(), rule(settings))).collect(),

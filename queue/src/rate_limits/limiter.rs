@@ -38,6 +38,8 @@ pub enum Subject {
     Provider(String),
     /// An MCP server.
     Server(String),
+    /// The writes of an MCP server, of which one is made at a time.
+    Writes(String),
     /// The requests of a tenant to models and MCP servers.
     Tenant(String),
     /// The running turns of a tenant.
@@ -51,6 +53,7 @@ impl Subject {
             Subject::Model(name) => format!("model:{name}"),
             Subject::Provider(name) => format!("provider:{name}"),
             Subject::Server(name) => format!("server:{name}"),
+            Subject::Writes(name) => format!("writes:{name}"),
             Subject::Tenant(name) => format!("tenant:{name}"),
             Subject::Turns(name) => format!("turns:{name}"),
         }
@@ -62,7 +65,7 @@ impl fmt::Display for Subject {
         match self {
             Subject::Model(name) => write!(f, "model {name}"),
             Subject::Provider(name) => write!(f, "provider {name}"),
-            Subject::Server(name) => write!(f, "MCP server {name}"),
+            Subject::Server(name) | Subject::Writes(name) => write!(f, "MCP server {name}"),
             Subject::Tenant(name) | Subject::Turns(name) => write!(f, "tenant {name}"),
         }
     }
@@ -120,6 +123,17 @@ impl Demand {
     /// Creates a demand without estimates.
     pub fn of(subject: Subject, tenant: &str, limit: RateLimit) -> Self {
         Self { subject, tenant: tenant.to_owned(), limit, tokens: 0, micro_usd: 0, part: None }
+    }
+
+    /// Creates the demand of a write on a server that makes one write at a time.
+    pub fn turn_of_writes(server: &str, tenant: &str) -> Self {
+        let limit = RateLimit { concurrency: Some(1), ..RateLimit::default() };
+        Self::of(Subject::Writes(server.to_owned()), tenant, limit)
+    }
+
+    /// Returns true if the demand is on the turn of a write.
+    pub fn is_turn_of_writes(&self) -> bool {
+        matches!(self.subject, Subject::Writes(_))
     }
 
     /// The money per day that is not divided into parts.
@@ -300,6 +314,9 @@ impl Measure {
             usd.trim_end_matches('0').trim_end_matches('.').to_owned()
         };
         match self {
+            Measure::Concurrency if demand.is_turn_of_writes() => {
+                format!("{subject} makes one write at a time")
+            }
             Measure::Concurrency => {
                 let what = if matches!(subject, Subject::Turns(_)) {
                     "running turns"
@@ -353,6 +370,8 @@ fn a_rejected_request_learns_which_limit_was_reached() {
             "provider openai is near its limit of $40.5 per day, which is reset at 2023-11-15T00:00:00.000000Z",
         ]
     );
+    let write = Demand::turn_of_writes("files", "acme");
+    assert_eq!(explain(&write, Measure::Concurrency), "MCP server files makes one write at a time");
     assert_eq!((demand.capped().tokens, demand.capped().micro_usd), (4, 9));
     let part = Some(MoneyPart { owner: "acme".to_owned(), own: 5_000_000, all: 20_250_000 });
     assert_eq!(

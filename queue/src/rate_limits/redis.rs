@@ -1,6 +1,6 @@
 //! Rate limits of many processes, in Redis.
 //!
-//! `NAME` is `model:provider/model`, `provider:name`, `server:name`, `tenant:name` or `turns:tenant`.
+//! `NAME` is `model:provider/model`, `provider:name`, `server:name`, `writes:name`, `tenant:name` or `turns:tenant`.
 //!
 //! | key | contents and lifetime |
 //! |---|---|

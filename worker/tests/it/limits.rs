@@ -173,6 +173,55 @@ async fn a_server_is_given_no_more_at_once_by_two_workers_over_redis() {
     two_at_once(over_redis(&redis).await).await;
 }
 
+/// A world whose calls are writes of one server, which makes one at a time.
+#[derive(Default)]
+struct WritesInTurn {
+    echo: EchoWorld,
+    made: Mutex<BTreeMap<ThreadId, Vec<usize>>>,
+}
+
+#[async_trait]
+impl World for WritesInTurn {
+    async fn perform(&self, thread: &dyn DynThread, context: &RequestContext<'_>) -> Outcome {
+        self.made.lock().unwrap().entry(context.thread).or_default().push(context.due.slot);
+        self.echo.perform(thread, context).await
+    }
+
+    fn demands(&self, thread: &dyn DynThread, _: &RequestContext<'_>) -> Vec<Demand> {
+        vec![Demand::turn_of_writes("files", thread.tenant())]
+    }
+}
+
+/// One write at a time, whatever worker and thread makes it, and those of one node in their order.
+async fn one_write_at_a_time(workers: TwoWorkers) {
+    let world = Arc::new(WritesInTurn::default());
+    let stop = Shutdown::default();
+    let turns = [workers.start_turn("call 6").await, workers.start_turn("call 6").await];
+    let running = [0, 1].map(|nth| tokio::spawn(workers.worker(nth, world.clone()).run(stop.clone())));
+    for turn in turns {
+        turn_over(&workers.backends[0].store, &turn).await;
+    }
+    stop.drain();
+    for worker in running {
+        worker.await.unwrap();
+    }
+    assert_eq!(world.echo.most_in_flight.load(Ordering::SeqCst), 1);
+    for made in world.made.lock().unwrap().values() {
+        assert_eq!(*made, (0..6).collect::<Vec<_>>(), "in the order of the reply");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_take_turns_over_memory() {
+    one_write_at_a_time(in_memory().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_take_turns_over_redis() {
+    let redis = Redis::start();
+    one_write_at_a_time(over_redis(&redis).await).await;
+}
+
 async fn spread_over_time(workers: TwoWorkers) {
     const MOST: usize = 3;
     let world =

@@ -28,8 +28,8 @@ use worker::{
     testing::{self, CONFIG, TIMEOUT, backends, start_turn, turn_over, until},
 };
 use world::{
-    Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers, Session,
-    ToolFilter, Transport, World,
+    Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, Protocol, RequestContext, Server, Servers,
+    Session, ToolFilter, Transport, World,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -254,6 +254,9 @@ fn dead(starts: &Path, hidden: bool) -> Servers {
         confinement: Default::default(),
         call_timeout: Duration::from_secs(1),
         connect_timeout: Duration::from_secs(1),
+        idle_timeout: Duration::from_secs(600),
+        // Otherwise each attempt would start a second child, which is asked the older way.
+        protocol: Some(Protocol::Older),
         session: Session::Shared,
         concurrency: None,
         tools: BTreeMap::new(),

@@ -4,10 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, RequestMetaObject,
-    ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ContentBlock, CustomResult,
+    JsonObject, RequestMetaObject, ServerResult,
 };
-use shared::{DynThread, Fault, FaultKind, InputResponses, Response, Safety, Tool, ToolCall, ToolOutput};
+use serde_json::Value;
+use shared::{
+    DynThread, Fault, FaultKind, InputResponses, Response, Safety, Tool, ToolCall, ToolOutput, diff_tools,
+};
 
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers, connection::Connection, convert, doubt, elicitation,
@@ -52,7 +55,7 @@ impl Servers {
             return Ok((Response::Tools { tools }, None));
         }
         let session = pool.sessions.get(name, ask.thread, &pool.server, timeout).await?;
-        let slot = session.as_ref().map_or(&pool.connection, InUse::connection);
+        let slot = session.as_ref().map_or(&*pool.connection, InUse::connection);
         let supplied = ask.due.input_responses.as_ref();
         let request = match self.reads_resource(name, call).await? {
             true => read_request(call, ask),
@@ -76,7 +79,10 @@ impl Servers {
         {
             return Err(in_doubt(name, &call.name, &why));
         }
-        Ok((response(&call.name, result, session.as_ref().map(|_| connection)), None))
+        if let ServerResult::CreateTaskResult(created) = &result {
+            connection.task_began(&created.task.task_id);
+        }
+        Ok((response(&call.name, result, session.as_ref().map(|_| connection.id())), None))
     }
 
     /// Calls a tool whose server has refused the state of its question: the state ends with the process, or after some
@@ -88,7 +94,7 @@ impl Servers {
         call: &ToolCall,
         ask: &RequestContext<'_>,
         supplied: &InputResponses,
-    ) -> Result<(ServerResult, String), Failure> {
+    ) -> Result<(ServerResult, Arc<Connection>), Failure> {
         let first = self.send(to, request(call, ask, None)).await?;
         let ServerResult::InputRequiredResult(required) = &first.0 else { return Ok(first) };
         match elicitation::same_questions(required, supplied) {
@@ -97,12 +103,12 @@ impl Servers {
         }
     }
 
-    /// Sends a request, and once more if it is known that it was not sent. Returns the result and the id of the connection.
+    /// Sends a request, and once more if it is known that it was not sent. Returns the result and the connection.
     async fn send(
         &self,
         to: &Destination<'_>,
         request: ClientRequest,
-    ) -> Result<(ServerResult, String), Failure> {
+    ) -> Result<(ServerResult, Arc<Connection>), Failure> {
         let Destination { name, pool, slot, timeout, may_repeat } = *to;
         let mut last_failure = Failure::Unsent("it closed the connection".to_owned());
         for attempt in 1..=ATTEMPTS {
@@ -116,7 +122,7 @@ impl Servers {
                 continue;
             }
             match connection.request_within(timeout, &pool.server, request.clone()).await {
-                Ok(result) => return Ok((result, connection.id())),
+                Ok(result) => return Ok((result, connection)),
                 Err(failure) => {
                     pool.drop_if_lost(slot, &connection, &failure).await;
                     let is_last = attempt == ATTEMPTS || !failure.is_for_new_connection(may_repeat);
@@ -147,8 +153,10 @@ impl Servers {
         let tools = queried.map_err(|failure| failure.of_query(name))?;
         let tools =
             self.visible_tools(&self.pool(name)?.server, thread, self.with_read_tool(name, tools).await?);
-        let find = |tools: &[Tool]| tools.iter().find(|tool| tool.name == call.name).cloned();
-        Ok((find(known) != find(&tools)).then_some(tools))
+        let find = |tools: &[Tool]| -> Vec<Tool> {
+            tools.iter().filter(|tool| tool.name == call.name).cloned().collect()
+        };
+        Ok((!diff_tools(&find(known), &find(&tools)).is_empty()).then_some(tools))
     }
 
     /// Makes sure that a call over this connection may be sent.
@@ -162,7 +170,7 @@ impl Servers {
         if !may_repeat && let Some(failure) = connection.lost_session(&pool.server).await {
             return Err(failure);
         }
-        self.admit(name, pool, connection).await
+        self.admit(name, pool, connection, may_repeat).await
     }
 }
 
@@ -183,6 +191,11 @@ pub(super) fn response(tool: &str, result: ServerResult, session: Option<String>
     // A result without content, as rmcp reads it.
     if matches!(result, ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_)) {
         return convert::output(CallToolResult::success(Vec::new()), session);
+    }
+    // A result of the tool's own, without the protocol's form.
+    if let ServerResult::CustomResult(CustomResult(value @ Value::Object(_))) = result {
+        let shown = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
+        return convert::output(shown, session);
     }
     error(convert::not_a_result(tool))
 }

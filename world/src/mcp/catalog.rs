@@ -57,8 +57,11 @@ impl Servers {
     /// Describes everything a server offers in one text.
     pub(crate) async fn catalog(&self, name: &str) -> Outcome {
         let queried = self.query(name, |connection, server| read_catalog(connection, server).boxed()).await;
-        let Catalog { tools, prompts, resources } = queried.map_err(|failure| failure.of_query(name))?;
+        let Catalog { mut tools, prompts, resources } = queried.map_err(|failure| failure.of_query(name))?;
         let pool = self.pool(name)?;
+        if tools.as_ref().is_some_and(Vec::is_empty) {
+            tools = Some(self.listed_tools(name).await.map_err(|failure| failure.of_query(name))?);
+        }
         if let Some(tools) = &tools {
             self.check(name, pool, tools).await?;
         }

@@ -2,12 +2,17 @@
 
 use std::{
     io::ErrorKind,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
+use futures::FutureExt as _;
 use rmcp::{
     RoleClient,
-    service::{ClientServiceExt as _, RunningService},
+    service::{ClientInitializeError, ClientServiceExt as _, RunningService},
     transport::{
         IntoTransport,
         streamable_http_client::{
@@ -31,9 +36,16 @@ use super::{
 /// Number of children that start together, by default.
 pub(super) const STARTS_AT_ONCE: usize = 4;
 
+/// The cause of a server that ended, or closed its output.
+const CLOSED: &str = "it closed the connection";
+
 /// Connects to one server, and remembers its protocol.
 pub(super) struct Connector {
+    /// The cause and the last output of a child that ended at its last start, without digits, which may be times or addresses.
+    ended: Mutex<Option<String>>,
     protocol: Mutex<Option<Protocol>>,
+    /// True if the server lists its tools only by the older protocol.
+    is_older: AtomicBool,
     /// Shared by all servers of the process.
     starts: Arc<Semaphore>,
 }
@@ -53,7 +65,13 @@ enum Refusal {
 
 impl Connector {
     pub(super) fn new(starts: Arc<Semaphore>) -> Self {
-        Self { protocol: Mutex::default(), starts }
+        Self { ended: Mutex::default(), protocol: Mutex::default(), is_older: AtomicBool::new(false), starts }
+    }
+
+    /// Decides whether the server is always asked the older way.
+    pub(super) fn set_older(&self, is_older: bool) {
+        self.is_older.store(is_older, Ordering::Release);
+        *self.known() = None;
     }
 
     /// Connects with the newest protocol version that both sides speak.
@@ -62,33 +80,66 @@ impl Connector {
     ///
     /// [`Fault`] if the server cannot be reached within its connect timeout.
     pub(super) async fn open(&self, name: &str, server: &Server) -> Result<Connection, Fault> {
-        let known = *self.protocol.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_older = self.is_older.load(Ordering::Acquire);
+        let known = server.protocol.or(is_older.then_some(Protocol::Older)).or_else(|| *self.known());
         let opened = match &server.transport {
             Transport::Stdio { .. } => self.start(name, server, known).await,
             Transport::Http { .. } => reach(name, server, known).await,
         };
         // A server that was replaced by another version is asked again.
-        let protocol = opened.as_ref().ok().map(|parts| parts.2);
-        *self.protocol.lock().unwrap_or_else(PoisonError::into_inner) = protocol;
+        *self.known() = opened.as_ref().ok().map(|parts| parts.2);
         match opened {
             Ok((running, http, _)) => {
+                *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 tracing::debug!(server = name, "connected to MCP server");
                 Ok(Connection::new(name, running, http))
             }
             Err(Refusal::Fault(fault)) => Err(fault),
+            Err(Refusal::Closed(why)) if self.ended_so_before(&why) => {
+                let why = format!("it ended twice in the same way: {}", server.transport.redact(&why));
+                Err(not_startable_fault(name, &why))
+            }
             Err(Refusal::Cause(why) | Refusal::Closed(why)) => {
                 Err(unreachable(name, &server.transport.redact(&why), None))
             }
         }
     }
 
-    /// Starts a child. One that ends when it is asked for its protocol is started once more, and asked the older way.
+    /// Records the last output of a child that ended, and returns true if it was the same at the last start. Nothing waits for such
+    /// a child: only another configuration or another package changes what it does.
+    fn ended_so_before(&self, why: &str) -> bool {
+        let words: String = why.chars().filter(|character| !character.is_ascii_digit()).collect();
+        let last = self.ended.lock().unwrap_or_else(PoisonError::into_inner).replace(words.clone());
+        why != CLOSED && last == Some(words)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Protocol>> {
+        self.protocol.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn start(&self, name: &str, server: &Server, known: Option<Protocol>) -> Result<Opened, Refusal> {
         // Many servers at once would slow each other down beyond their timeouts. The wait for a permit does not count.
         let _permit = self.starts.acquire().await;
-        match start_once(name, server, known).await {
-            Err(Refusal::Closed(_)) => start_once(name, server, Some(Protocol::Older)).await,
-            other => other,
+        match known {
+            Some(_) => start_once(name, server, known, server.connect_timeout).await,
+            None => start_unknown(name, server).await,
+        }
+    }
+}
+
+/// Starts a child whose protocol is unknown. One that ends when it is asked for it is started once more, and asked the older way.
+/// One that does not answer may be slow, or ignore the question: a second child is asked the older way beside it, and the first
+/// of them that is connected stays.
+async fn start_unknown(name: &str, server: &Server) -> Result<Opened, Refusal> {
+    let (timeout, older) = (server.connect_timeout, Some(Protocol::Older));
+    let patience = handshake::CHILD_PATIENCE.min(timeout / 2);
+    let mut first = start_once(name, server, None, timeout).boxed();
+    match tokio::time::timeout(patience, &mut first).await {
+        Ok(Err(Refusal::Closed(_))) => start_once(name, server, older, timeout).await,
+        Ok(opened) => opened,
+        Err(_) => {
+            let second = start_once(name, server, older, timeout.saturating_sub(patience)).boxed();
+            futures::future::select_ok([first, second]).await.map(|(opened, _)| opened)
         }
     }
 }
@@ -96,7 +147,12 @@ impl Connector {
 /// A connection, the client of a server over HTTP, and the server's protocol.
 type Opened = (Running, Option<HttpClient>, Protocol);
 
-async fn start_once(name: &str, server: &Server, known: Option<Protocol>) -> Result<Opened, Refusal> {
+async fn start_once(
+    name: &str,
+    server: &Server,
+    known: Option<Protocol>,
+    timeout: Duration,
+) -> Result<Opened, Refusal> {
     let Transport::Stdio { command, args, env, cwd } = &server.transport else {
         return Err(Refusal::Cause("it is not a child process".to_owned()));
     };
@@ -112,11 +168,11 @@ async fn start_once(name: &str, server: &Server, known: Option<Protocol>) -> Res
             Some(protocol) => protocol,
             None => handshake::negotiate(&mut child, &handler)
                 .await
-                .map_err(|_| Refusal::Closed("it closed the connection".to_owned()))?,
+                .map_err(|_| Refusal::Closed(CLOSED.to_owned()))?,
         };
         Ok((serve(name, handler, child, protocol).await?, None, protocol))
     };
-    let refusal = match tokio::time::timeout(server.connect_timeout, connecting).await {
+    let refusal = match tokio::time::timeout(timeout, connecting).await {
         Ok(Ok(opened)) => return Ok(opened),
         Ok(Err(refusal)) => refusal,
         Err(_) => Refusal::Cause(format!("it did not respond within {:?}", server.connect_timeout)),
@@ -144,9 +200,13 @@ fn not_started(config: &ChildConfig<'_>, error: &std::io::Error) -> Refusal {
 }
 
 fn not_startable(name: &str, why: &str) -> Refusal {
-    Refusal::Fault(Fault::permanent(format!(
+    Refusal::Fault(not_startable_fault(name, why))
+}
+
+fn not_startable_fault(name: &str, why: &str) -> Fault {
+    Fault::permanent(format!(
         "cannot start MCP server {name}: {why}; hint: fix [mcp.{name}] in turnfold.toml, then run: turnfold turn retry"
-    )))
+    ))
 }
 
 fn with_last_lines(refusal: Refusal, last_lines: &str) -> Refusal {
@@ -180,7 +240,7 @@ async fn reach(name: &str, server: &Server, known: Option<Protocol>) -> Result<O
                     config.custom_headers.clone(),
                 );
                 // A server that ignores the question must leave time to be asked the older way.
-                match tokio::time::timeout(handshake::PATIENCE.min(timeout / 2), question).await {
+                match tokio::time::timeout(handshake::HTTP_PATIENCE.min(timeout / 2), question).await {
                     Ok(answer) => protocol_of(name, answer).await?,
                     Err(_) => Protocol::Older,
                 }
@@ -229,7 +289,18 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let serving = handler.serve_with_lifecycle(transport, protocol.lifecycle()).await;
-    serving.map_err(|error| refusal(connect_error(name, &error)))
+    serving.map_err(|error| match has_ended(&error) {
+        true => Refusal::Closed(CLOSED.to_owned()),
+        false => refusal(connect_error(name, &error)),
+    })
+}
+
+/// Returns true if a child closed its output, or ended before it read its input.
+fn has_ended(error: &ClientInitializeError) -> bool {
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        return error.error.is::<std::io::Error>();
+    }
+    matches!(error, ClientInitializeError::ConnectionClosed(_))
 }
 
 fn refusal(cause: Result<String, Fault>) -> Refusal {

@@ -1,6 +1,10 @@
 //! Connections to MCP servers.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use rmcp::{
     RoleClient,
@@ -23,6 +27,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 /// Maximum time to ask a server whether it still knows a session.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Time after which a task is given up, and the number of tasks that keep an idle server running.
+const MAX_TASK_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_TASKS: usize = 10_000;
+
 /// A connection to one MCP server.
 pub(super) struct Connection {
     name: String,
@@ -33,11 +41,21 @@ pub(super) struct Connection {
     pub(super) listed: Mutex<Option<Listed>>,
     pub(super) resources: Mutex<Option<(Vec<Resource>, Instant)>>,
     subscriber: Option<AbortHandle>,
+    activity: std::sync::Mutex<Activity>,
+}
+
+/// Use of a connection.
+struct Activity {
+    used: Instant,
+    /// Open tasks of the server, by the time at which each began.
+    tasks: BTreeMap<String, Instant>,
 }
 
 /// The tools of the last list.
 pub(super) struct Listed {
     pub(super) tools: Vec<Tool>,
+    /// True if the server listed none; `tools` has only those that the operator allows.
+    pub(super) is_empty: bool,
     pub(super) at: Instant,
     pub(super) changes: u64,
 }
@@ -58,6 +76,7 @@ impl Connection {
             listed,
             resources,
             subscriber: None,
+            activity: std::sync::Mutex::new(Activity { used: Instant::now(), tasks: BTreeMap::new() }),
         };
         if this.is_stateless() && this.announces_changes() {
             let subscription =
@@ -86,6 +105,45 @@ impl Connection {
     /// Returns true if the other side is gone. (`is_closed` alone stays false when a child dies.)
     pub(super) fn is_lost(&self) -> bool {
         self.running.is_transport_closed() || self.running.is_closed()
+    }
+
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that the connection is used.
+    pub(super) fn touch(&self) {
+        self.activity().used = Instant::now();
+    }
+
+    /// Records that the server works on a task.
+    pub(super) fn task_began(&self, task: &str) {
+        let tasks = &mut self.activity().tasks;
+        tasks.retain(|_, began| began.elapsed() < MAX_TASK_TIME);
+        if tasks.len() < MAX_TASKS {
+            tasks.insert(task.to_owned(), Instant::now());
+        }
+    }
+
+    /// Records that a task has ended.
+    pub(super) fn task_ended(&self, task: &str) {
+        self.activity().tasks.remove(task);
+    }
+
+    /// Returns true if the server works on a task.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.activity().tasks.values().any(|began| began.elapsed() < MAX_TASK_TIME)
+    }
+
+    /// Returns true if no request began for this long, and the server works on no task.
+    pub(super) fn is_idle_for(&self, time: Duration) -> bool {
+        time <= self.activity().used.elapsed() && !self.has_tasks()
+    }
+
+    /// Returns true if the server declares tools, and listed none by the newest protocol.
+    pub(super) async fn hides_tools(&self) -> bool {
+        let is_empty = self.listed.lock().await.as_ref().is_some_and(|listed| listed.is_empty);
+        is_empty && self.is_stateless() && self.offers_tools()
     }
 
     /// Returns the server's self-description.

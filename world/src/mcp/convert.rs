@@ -1,12 +1,12 @@
 //! Converts rmcp's types into the log's: tools, prompts and results of calls.
 
 use rmcp::model::{
-    CallToolResult, ContentBlock, GetPromptResult, Prompt as McpPrompt, ReadResourceResult, ResourceContents,
-    Role as McpRole, Tool as McpTool,
+    CallToolResult, ContentBlock, GetPromptResult, Prompt as McpPrompt, ReadResourceResult, Resource,
+    ResourceContents, Role as McpRole, Tool as McpTool,
 };
 use shared::{Content, Message, Prompt, PromptArgument, Response, ResponseExtras, Safety, Tool, ToolOutput};
 
-use super::{Server, doubt, resources::READ_RESOURCE};
+use super::{Server, doubt, resources::READ_RESOURCE, structured};
 use crate::text::truncate;
 
 /// Maximum characters of an output; more than any model can use.
@@ -89,9 +89,12 @@ pub(super) fn messages(result: GetPromptResult) -> Vec<Message> {
 
 /// Converts the result of a call, with the session that the server keeps for the thread, if any.
 pub(super) fn output(result: CallToolResult, session: Option<String>) -> Response {
-    let has_text = result.content.iter().any(|block| matches!(block, ContentBlock::Text(_)));
-    let structured = result.structured_content.iter().filter(|_| !has_text).map(ToString::to_string);
-    let blocks: Vec<String> = result.content.iter().map(block).chain(structured).collect();
+    let mut blocks: Vec<String> = result.content.iter().map(block).collect();
+    if let Some(structured) = &result.structured_content
+        && !structured::is_told_by(&blocks.join("\n"), structured)
+    {
+        blocks.push(structured.to_string());
+    }
     let text = truncate(&blocks.join("\n"), MAX_OUTPUT_CHARS);
     let output = match result.is_error == Some(true) {
         true if doubt::is_of_output(&text) => ToolOutput::Error(format!("{text}; the call was carried out")),
@@ -168,16 +171,26 @@ fn block(block: &ContentBlock) -> String {
         ContentBlock::Text(text) => text.text.clone(),
         ContentBlock::Image(image) => format!("[image {}, {}]", image.mime_type, size(&image.data)),
         ContentBlock::Audio(audio) => format!("[audio {}, {}]", audio.mime_type, size(&audio.data)),
-        ContentBlock::ResourceLink(link) => format!("[resource {} {}]", link.name, link.uri),
+        ContentBlock::ResourceLink(link) => link_line(link),
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("[resource {uri}]\n{text}"),
-            ResourceContents::BlobResourceContents { uri, blob, .. } => {
-                format!("[resource {uri}, {}]", size(blob))
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                let media_type = mime_type.iter().map(|it| format!("{it}, ")).collect::<String>();
+                format!("[resource {uri}, {media_type}{}]", size(blob))
             }
             other => serde_json::to_string(other).unwrap_or_default(),
         },
         other => serde_json::to_string(other).unwrap_or_default(),
     }
+}
+
+/// Renders a link with what it says about its target, so that a model can decide whether to read it.
+fn link_line(link: &Resource) -> String {
+    let media_type = link.mime_type.iter().map(|it| format!(", {it}")).collect::<String>();
+    let about: Vec<&str> =
+        [&link.title, &link.description].into_iter().flatten().map(String::as_str).collect();
+    let about = if about.is_empty() { String::new() } else { format!(": {}", about.join(". ")) };
+    format!("[resource {} {}{media_type}{about}]", link.name, link.uri)
 }
 
 /// Formats the decoded size of base64 data.

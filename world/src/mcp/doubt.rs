@@ -32,6 +32,15 @@ const SIGNS: [&str; 18] = [
     "unexpected eof",
 ];
 
+/// Parts of the messages with which SDKs, gateways and bridges withhold a result that does not fit its schema.
+const OF_OUTPUT: [&str; 5] = [
+    "output validation error",
+    "has an output schema but did not return structured content",
+    "does not match the tool's output schema",
+    "does not match tool output schema",
+    "invalid structured content returned by tool",
+];
+
 /// Returns the text of a failed result that does not say whether the call was made.
 pub(super) fn of_result(result: &ServerResult) -> Option<String> {
     let ServerResult::CallToolResult(result) = result else { return None };
@@ -54,5 +63,6 @@ pub(super) fn of_result(result: &ServerResult) -> Option<String> {
 
 /// Returns true if a message says that the output of a tool does not fit its schema: the tool has run.
 pub(super) fn is_of_output(message: &str) -> bool {
-    message.to_ascii_lowercase().contains("output validation error")
+    let message = message.to_ascii_lowercase();
+    OF_OUTPUT.iter().any(|part| message.contains(part))
 }

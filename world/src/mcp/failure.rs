@@ -77,9 +77,9 @@ impl Failure {
 
     /// Decides what an error of JSON-RPC says about a request.
     fn of_error(code: ErrorCode, message: String) -> Self {
-        // SDKs check the output of a tool after it has run, and report a misfit as invalid parameters.
+        // SDKs check the output of a tool after it has run, and report a misfit as an invalid request or invalid parameters.
         match NOT_MADE.contains(&code.0) {
-            true if doubt::is_of_output(&message) => {
+            _ if doubt::is_of_output(&message) => {
                 Failure::Unreadable(Unreadable { why: format!("was withheld: {message}"), has_result: true })
             }
             true => Failure::Refused(message),
@@ -207,9 +207,6 @@ pub(super) fn connect_error(name: &str, error: &ClientInitializeError) -> Result
     }
     if let ClientInitializeError::ExpectedInitResult(_) = error {
         return Ok("its answer is not the result of a handshake".to_owned());
-    }
-    if let ClientInitializeError::ConnectionClosed(_) = error {
-        return Ok("it closed the connection".to_owned());
     }
     Ok(error_chain(error))
 }

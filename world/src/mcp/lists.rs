@@ -59,8 +59,11 @@ impl Connection {
             let ServerResult::ListToolsResult(result) = answer else { return None };
             Some((result.tools, result.next_cursor))
         };
-        let tools = convert::tools(server, self.pages(server, "tools", ask, page).await?);
-        *self.listed.lock().await = Some(Listed { tools: tools.clone(), at: Instant::now(), changes });
+        let listed = self.pages(server, "tools", ask, page).await?;
+        let is_empty = listed.is_empty();
+        let tools = convert::tools(server, listed);
+        *self.listed.lock().await =
+            Some(Listed { tools: tools.clone(), is_empty, at: Instant::now(), changes });
         Ok(tools)
     }
 

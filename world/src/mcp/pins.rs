@@ -5,7 +5,6 @@
 //! Tool descriptions go into a model's prompt. A server that was harmless when it was chosen may change its
 //! descriptions a month later, and only the model reads them.
 
-use futures::FutureExt as _;
 use shared::{Fault, Tool, diff_tools, join_few};
 use store::Pin;
 use tokio::sync::Mutex;
@@ -23,7 +22,7 @@ pub(super) type PinnedTools = Mutex<Option<Vec<Tool>>>;
 impl Servers {
     /// Lists a server's tools if they match its pin.
     pub(super) async fn pinned_tools(&self, name: &str) -> Result<Vec<Tool>, Failure> {
-        let tools = self.query(name, |connection, server| connection.tools(server).boxed()).await?;
+        let tools = self.listed_tools(name).await?;
         let pool = self.pool(name).map_err(Failure::Fault)?;
         self.check(name, pool, &tools).await.map_err(Failure::Fault)?;
         Ok(tools)
@@ -68,17 +67,22 @@ impl Servers {
         Ok(())
     }
 
-    /// Checks that a call may be sent: the tools were listed over this connection and match the pin.
+    /// Checks that a call may be sent: the tools were listed over this connection and match the pin. Before a write, a list that is
+    /// older than 30 s is read again: servers that declare to announce changes do not always do so.
     pub(super) async fn admit(
         &self,
         name: &str,
         pool: &Pool,
         connection: &Connection,
+        may_repeat: bool,
     ) -> Result<(), Failure> {
         if self.pins.is_none() {
             return Ok(());
         }
-        let tools = connection.listed(&pool.server).await?;
+        let tools = match may_repeat {
+            true => connection.listed(&pool.server).await?,
+            false => connection.tools(&pool.server).await?,
+        };
         if pool.pinned_tools.lock().await.as_ref() == Some(&tools) {
             return Ok(());
         }

@@ -133,9 +133,10 @@ impl Sessions {
 }
 
 impl Entry {
-    /// Returns true if no request is in flight.
+    /// Returns true if no request is in flight, and the server works on no task of the thread.
     fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.connection) == 1
+        let has_tasks = || matches!(self.connection.peek(), Some(Ok(connection)) if connection.has_tasks());
+        Arc::strong_count(&self.connection) == 1 && !has_tasks()
     }
 }
 

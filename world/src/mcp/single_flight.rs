@@ -61,6 +61,18 @@ impl<T: Clone> SingleFlight<T> {
         }
     }
 
+    /// Takes the value if it matches, and ends it. Callers wait until it has ended.
+    pub(super) async fn end_if<F: Future<Output = ()>>(
+        &self,
+        matches: impl Fn(&T) -> bool,
+        end: impl FnOnce(T) -> F,
+    ) {
+        let mut state = self.state.lock().await;
+        if let Some(value) = state.value.take_if(|value| matches(value)) {
+            end(value).await;
+        }
+    }
+
     /// Takes the value.
     pub(super) async fn take(&self) -> Option<T> {
         self.state.lock().await.value.take()

@@ -17,7 +17,6 @@ use rmcp::{
     },
     transport::Transport,
 };
-use serde_json::Value;
 use tokio::{
     io::AsyncWriteExt as _,
     process::{ChildStdin, Command},
@@ -27,11 +26,10 @@ use tokio::{
 
 use self::reader::Reader;
 use super::{
-    handshake,
     notifications::Changes,
     process_group::ProcessGroup,
     stderr::StderrTail,
-    wire::{Payload, Traffic, Waiting},
+    wire::{Traffic, Waiting},
 };
 
 /// Environment variables passed to a child; the others may hold secrets.
@@ -42,7 +40,6 @@ const QUEUE: usize = 64;
 
 /// A child process as rmcp's transport.
 pub(super) struct ChildTransport {
-    name: String,
     process: ProcessGroup,
     /// `None` once closed.
     input: Option<mpsc::Sender<Line>>,
@@ -51,8 +48,6 @@ pub(super) struct ChildTransport {
     reader: AbortHandle,
     /// Messages that rmcp receives before those of the child.
     ready: VecDeque<ServerJsonRpcMessage>,
-    /// Result of the handshake, if it is already known.
-    initialized: Option<Value>,
 }
 
 /// A line for the child, and the receiver of the result of writing it.
@@ -96,31 +91,11 @@ impl ChildTransport {
             messages: sender,
         };
         let reader = tokio::spawn(reader.run(stdout)).abort_handle();
-        let (ready, initialized) = (VecDeque::new(), None);
-        let name = name.to_owned();
-        Ok((Self { name, process, input: Some(input), messages, waiting, reader, ready, initialized }, tail))
-    }
-
-    /// Uses this result for rmcp's `initialize` request: a server may refuse a second one.
-    pub(super) fn set_initialized(&mut self, result: Value) {
-        self.initialized = Some(result);
-    }
-
-    /// Forgets the requests so far. Their answers are dropped.
-    pub(super) fn forget_requests(&mut self) {
-        *self.waiting() = Waiting::new(&self.name);
-    }
-
-    /// Receives the next message; `None` if the child has closed its output.
-    pub(super) async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
-        match self.ready.pop_front() {
-            Some(message) => Some(message),
-            None => self.messages.recv().await,
-        }
+        Ok((Self { process, input: Some(input), messages, waiting, reader, ready: VecDeque::new() }, tail))
     }
 
     /// Writes a message. The message was not received if this fails: its line is incomplete.
-    pub(super) fn write(
+    fn write(
         &mut self,
         message: &ClientJsonRpcMessage,
     ) -> impl Future<Output = std::io::Result<()>> + Send + use<> {
@@ -138,14 +113,6 @@ impl ChildTransport {
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the answer to rmcp's handshake, if the child has already given it.
-    fn known_answer(&mut self, message: &ClientJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
-        let ClientJsonRpcMessage::Request(request) = message else { return None };
-        let is_handshake = matches!(request.request, ClientRequest::InitializeRequest(_));
-        let result = self.initialized.take_if(|_| is_handshake)?;
-        Some(Payload::Result(result, Vec::new()).into_message(request.id.clone(), &self.name))
     }
 
     /// Records a message that is about to be sent.
@@ -180,28 +147,14 @@ impl Transport<RoleClient> for ChildTransport {
         &mut self,
         item: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let known = self.known_answer(&item);
-        let is_known = known.is_some();
-        self.ready.extend(known);
-        let writing = (!is_known).then(|| {
-            self.record(&item);
-            self.write(&item)
-        });
-        async move {
-            match writing {
-                Some(writing) => writing.await,
-                None => Ok(()),
-            }
-        }
+        self.record(&item);
+        self.write(&item)
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        loop {
-            let message = self.next().await?;
-            // rmcp would take a late answer to the question for the protocol for a wrong one to its own handshake.
-            if !handshake::is_of_negotiation(&message) {
-                return Some(message);
-            }
+        match self.ready.pop_front() {
+            Some(message) => Some(message),
+            None => self.messages.recv().await,
         }
     }
 

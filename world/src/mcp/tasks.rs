@@ -66,13 +66,21 @@ impl Servers {
     ) -> Outcome {
         let session = pool.sessions.get(name, ask.thread, &pool.server, pool.server.call_timeout).await;
         let session = session.map_err(wait)?;
-        let slot = session.as_ref().map_or(&pool.connection, InUse::connection);
+        let slot = session.as_ref().map_or(&*pool.connection, InUse::connection);
         let connection = pool.connected_at(slot, name).await.map_err(wait)?;
         let poll = Poll { name, server: &pool.server, connection: &connection, task, tool: &call.name, ask };
         let session = session.as_ref().map(|_| connection.id());
         match poll.result(session).await {
-            Ok(response) => Ok((response, None)),
-            Err(Failure::Refused(message) | Failure::Unclear(message)) => Err(poll.forgotten(&message)),
+            Ok(response) => {
+                if !matches!(response, Response::Working { .. } | Response::InputRequired { .. }) {
+                    connection.task_ended(task);
+                }
+                Ok((response, None))
+            }
+            Err(Failure::Refused(message) | Failure::Unclear(message)) => {
+                connection.task_ended(task);
+                Err(poll.forgotten(&message))
+            }
             Err(failure) => {
                 pool.drop_if_lost(slot, &connection, &failure).await;
                 Err(wait(failure.of_query(name)))
@@ -86,8 +94,9 @@ impl Servers {
         let cancelling = async {
             let session =
                 pool.sessions.get(&task.server, thread, &pool.server, pool.server.call_timeout).await?;
-            let slot = session.as_ref().map_or(&pool.connection, InUse::connection);
+            let slot = session.as_ref().map_or(&*pool.connection, InUse::connection);
             let connection = pool.connected_at(slot, &task.server).await?;
+            connection.task_ended(&task.task);
             let request = CancelTaskRequest::new(CancelTaskParams::new(task.task.as_str()));
             let request = ClientRequest::CancelTaskRequest(request);
             connection.request(&pool.server, request).await.map_err(|error| error.of_query(&task.server))

@@ -10,6 +10,7 @@
 //! It drops a message that it cannot read, so a caller waits for its timeout; it rejects a whole list for one
 //! malformed item; and it starts a task and writes a log line for every message, however many a server sends.
 
+mod blocks;
 mod decode;
 mod lines;
 mod repair;

@@ -7,7 +7,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::super::notices;
+use super::{super::notices, blocks};
 use crate::text::truncate;
 
 /// Fields that an item can lose. What they say is for display, or a hint.
@@ -36,15 +36,20 @@ const UNNAMED_PROTOCOL: &str = "2025-03-26";
 
 /// Repairs the known parts of a result in place, and returns what was left out or changed.
 pub(super) fn repair(result: &mut Value) -> Vec<String> {
+    unwrap_tool_result(result);
     let Value::Object(result) = result else { return Vec::new() };
     let mut problems = Vec::new();
     if result.contains_key("protocolVersion") || result.contains_key("serverInfo") {
         problems.extend(handshake(result));
     }
+    problems.extend(leave_out_tasks(result));
     problems.extend(list::<Tool>(result, "tools", "tool"));
     problems.extend(list::<Prompt>(result, "prompts", "prompt"));
     problems.extend(list::<Resource>(result, "resources", "resource"));
     problems.extend(list::<ResourceTemplate>(result, "resourceTemplates", "resource template"));
+    if let Some(Value::Array(contents)) = result.get_mut("contents") {
+        contents.iter_mut().for_each(blocks::normalise_resource);
+    }
     problems.extend(list::<ResourceContents>(result, "contents", "content"));
     problems.extend(list::<PromptMessage>(result, "messages", "message"));
     problems.extend(content(result));
@@ -55,6 +60,20 @@ pub(super) fn repair(result: &mut Value) -> Vec<String> {
     problems
 }
 
+/// Takes the result of a call out of `toolResult`, where the first version of the protocol had it.
+fn unwrap_tool_result(result: &mut Value) {
+    let Value::Object(fields) = result else { return };
+    if fields.contains_key("content") || fields.contains_key("structuredContent") {
+        return;
+    }
+    match fields.remove("toolResult") {
+        Some(Value::Object(inner)) if inner.contains_key("content") => fields.extend(inner),
+        Some(Value::String(text)) => drop(fields.insert("content".to_owned(), text.into())),
+        Some(other) => drop(fields.insert("structuredContent".to_owned(), other)),
+        None => (),
+    }
+}
+
 /// Logs repairs, once a minute for a server.
 pub(super) fn report(server: &str, problems: &[String]) {
     let Some(first) = problems.first() else { return };
@@ -62,6 +81,25 @@ pub(super) fn report(server: &str, problems: &[String]) {
         let more = problems.len() - 1;
         tracing::warn!(server, more, "a part of an answer of an MCP server is malformed: {first}");
     }
+}
+
+/// Removes the tools that can be called only as tasks of protocol 2025-11-25, which are not supported: each call would fail.
+fn leave_out_tasks(result: &mut Map<String, Value>) -> Vec<String> {
+    let Some(Value::Array(tools)) = result.get_mut("tools") else { return Vec::new() };
+    let mut problems = Vec::new();
+    let mut nth = 0;
+    tools.retain(|tool| {
+        nth += 1;
+        let requires = tool["execution"]["taskSupport"] == "required";
+        if requires {
+            problems.push(format!(
+                "{} is left out: it can be called only as a task of protocol 2025-11-25",
+                name("tool", nth, tool)
+            ));
+        }
+        !requires
+    });
+    problems
 }
 
 /// Repairs the items of a list, and removes those that stay malformed.
@@ -96,9 +134,10 @@ fn content(result: &mut Map<String, Value>) -> Vec<String> {
         // The role and content of a message that is no tool's result.
         Value::Bool(_) | Value::Number(_) => return Vec::new(),
     }
-    let Value::Array(blocks) = content else { return Vec::new() };
+    let Value::Array(all) = content else { return Vec::new() };
     let mut problems = Vec::new();
-    for (nth, block) in blocks.iter_mut().enumerate() {
+    for (nth, block) in all.iter_mut().enumerate() {
+        blocks::normalise(block);
         match repair_item::<ContentBlock>(block) {
             Ok(lost) => {
                 problems.extend(lost.map(|lost| format!("{} loses {lost}", name("block", nth + 1, block))))
@@ -260,6 +299,18 @@ mod tests {
                 "tool 5 (good) loses annotations, icons",
                 "tool 6 (worse) is left out: it is malformed",
             ]
+        );
+    }
+
+    #[test]
+    fn a_tool_that_requires_a_task_is_left_out() {
+        let tool = |name: &str, support: &str| json!({ "name": name, "inputSchema": { "type": "object" }, "execution": { "taskSupport": support } });
+        let tools = json!([tool("a", "forbidden"), tool("b", "required"), tool("c", "optional")]);
+        let (result, problems) = repaired(json!({ "tools": tools }));
+        assert_eq!(result, json!({ "tools": [tool("a", "forbidden"), tool("c", "optional")] }));
+        assert_eq!(
+            problems,
+            ["tool 2 (b) is left out: it can be called only as a task of protocol 2025-11-25"]
         );
     }
 

@@ -42,6 +42,8 @@ pub(super) fn command_of(transport: Transport) -> Server {
         confinement: Default::default(),
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
+        idle_timeout: seconds(600),
+        protocol: None,
         session: Session::Shared,
         concurrency: None,
         tools: BTreeMap::new(),

@@ -97,7 +97,7 @@ async fn whatever_a_tool_says_reaches_the_model() {
     assert_eq!(error(&world, "protest", json!({})).await, "no such room");
     assert_eq!(
         text(&world, "gallery").await,
-        "a picture\n[image image/png, 12 kB]\n[resource file:///a]\ninside\n[resource b file:///b]"
+        "a picture\n[image image/png, 12 kB]\n[resource file:///a]\ninside\n[resource b file:///b]\n{\"left\":\"out\"}"
     );
     assert_eq!(text(&world, "structured").await, r#"{"rooms":[1,2]}"#);
     let declined: Value = serde_json::from_str(&text(&world, "interrupt").await).unwrap();

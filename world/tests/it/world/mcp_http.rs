@@ -51,6 +51,8 @@ fn world_with(url: String, token: &str) -> LiveWorld {
         confinement: Default::default(),
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
+        idle_timeout: seconds(600),
+        protocol: None,
         session: Session::Shared,
         concurrency: None,
         tools: BTreeMap::new(),

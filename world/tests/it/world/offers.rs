@@ -168,7 +168,7 @@ async fn resources_are_read_with_a_tool_that_the_engine_adds() {
     let Response::OutputWithExtras { output, extras } = read(json!({ "uri": "file:///b" })).await else {
         panic!("a picture was expected beside the text")
     };
-    let text = "[resource file:///b]\nthe other side\n[resource file:///b.png, 3 B]";
+    let text = "[resource file:///b]\nthe other side\n[resource file:///b.png, image/png, 3 B]";
     assert_eq!(output, ToolOutput::Ok(text.to_owned()));
     assert_eq!(extras.content.len(), 2, "{extras:?}");
     let output = |response| match response {

@@ -130,6 +130,27 @@ async fn a_change_on_a_connection_is_noticed_before_the_next_call() {
     assert!(fault.error.contains("change is gone, pid is changed (description)"), "{fault:?}");
 }
 
+/// Servers that declare to announce changes do not always do so.
+#[tokio::test]
+async fn a_list_that_is_older_than_half_a_minute_is_read_again_before_a_write() {
+    let server = PinnedServer::of(&json!([tool("pid", "tells")])).await;
+    let world = server.world();
+    let call = async |safety| {
+        let call = ToolCall { id: "c1".to_owned(), name: "pid".to_owned(), arguments: json!({}) };
+        let request = Request::CallTool { server: "desk".to_owned(), call };
+        perform(&world, &Stage::default(), &PendingRequest { safety, ..due(request) }).await.0
+    };
+    assert!(is_done(&call(Safety::Write).await));
+    server.set_tools(&json!([tool("pid", "tells everyone")]));
+    assert!(is_done(&call(Safety::Write).await), "the list is young");
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(31)).await;
+    tokio::time::resume();
+    assert!(is_done(&call(Safety::Read).await), "a read relies on announcements");
+    let fault = fault(call(Safety::Write).await);
+    assert!(fault.error.contains("pid is changed (description)"), "{fault:?}");
+}
+
 /// A proxy in front of a server that is away lists nothing.
 #[tokio::test]
 async fn a_server_that_lists_nothing_is_not_pinned_to_that() {
@@ -173,6 +194,17 @@ async fn the_same_tools_in_another_order_are_the_same() {
     let first = listed(list(&server.world()).await);
     server.set_tools(&json!([pid, put]));
     assert_eq!(listed(list(&server.world()).await), first);
+}
+
+/// Some servers list what is a set to them in another order at every start.
+#[tokio::test]
+async fn a_schema_whose_sets_are_in_another_order_is_the_same() {
+    let tool = |required: [&str; 2]| json!({ "name": "pid", "description": "tells", "inputSchema": { "type": "object", "required": required } });
+    let server = PinnedServer::of(&json!([tool(["a", "b"])])).await;
+    listed(list(&server.world()).await);
+    server.set_tools(&json!([tool(["b", "a"])]));
+    assert_eq!(listed(list(&server.world()).await).len(), 1);
+    assert!(is_done(&call(&server.world(), "pid").await));
 }
 
 #[tokio::test]

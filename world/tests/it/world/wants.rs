@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use queue::rate_limits::{Demand, RateLimit, Subject};
-use shared::{Message, Request, ToolCall};
+use shared::{Message, PendingRequest, Request, Safety, ToolCall};
 use uuid::Uuid;
 use world::{
     DiscardDeltas, LiveWorld, OpenAi, Price, Provider, RateLimitConfig, RequestContext, TenantLimit,
@@ -115,4 +115,28 @@ async fn a_tenant_is_limited_in_what_it_asks_of_models_and_servers() {
         ToolCall { id: "c".to_owned(), name: "read_more".to_owned(), arguments: serde_json::Value::Null };
     let read_more = Request::ReadMore { call, tokens: 1 };
     assert!(wants(&world, &Stage::default(), read_more).is_empty(), "nothing is sent");
+}
+
+/// Writes of a server take turns with those of all workers, unless the operator sets its concurrency.
+#[tokio::test]
+async fn a_write_wants_its_turn() {
+    let call = ToolCall { id: "c".to_owned(), name: "book".to_owned(), arguments: serde_json::Value::Null };
+    let demands = |server: world::Server, safety: Safety| {
+        let world = live([], super::servers([("desk", server)]));
+        let request = Request::CallTool { server: "desk".to_owned(), call: call.clone() };
+        let due = PendingRequest { safety, ..due(request) };
+        let context =
+            RequestContext { thread: Uuid::nil(), due: &due, key: "", node: "node", deltas: &DiscardDeltas };
+        world.demands(&Stage::default(), &context)
+    };
+    let server = || super::child::server([]);
+    for safety in [Safety::Write, Safety::Idempotent] {
+        assert_eq!(demands(server(), safety), [Demand::turn_of_writes("desk", "acme")]);
+    }
+    assert_eq!(demands(server(), Safety::Read), []);
+    assert_eq!(demands(world::Server { concurrency: Some(8), ..server() }, Safety::Write), []);
+    let session = world::Session::Thread { max_sessions: 2, idle_timeout: Duration::from_secs(60) };
+    let own = format!("desk/{}", Uuid::nil());
+    let of_session = demands(world::Server { session, ..server() }, Safety::Write);
+    assert_eq!(of_session, [Demand::turn_of_writes(&own, "acme")]);
 }

@@ -103,6 +103,10 @@ fn server(misbehaviour: &'static str) -> Server {
     let test = "world::mcp_misbehaviour::stdio::misbehaves";
     let mut server = child::started(test, [(AS_SERVER, misbehaviour)]);
     (server.call_timeout, server.connect_timeout) = (CALL_TIMEOUT, Duration::from_secs(60));
+    if misbehaviour == "ignores_discover" {
+        // A second child is asked the older way after half of it.
+        server.connect_timeout = Duration::from_secs(10);
+    }
     server
 }
 
