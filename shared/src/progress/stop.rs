@@ -10,6 +10,7 @@ use super::{Phase, Progress, slot::Slot};
 use crate::{
     answer::Answer,
     event::{Answered, Event, Verdict},
+    language::Language,
     message::{Message, Role, ToolOutput},
     request::{Request, Response},
     strategy::Strategy,
@@ -88,23 +89,72 @@ impl<S: Strategy> Progress<S> {
         }
     }
 
-    /// Returns the report of a stop.
-    pub(super) fn stop_report(&self) -> Message {
-        Message::assistant(report(&self.writes))
+    /// Returns the report of a stop, in the language of the thread.
+    pub(super) fn stop_report(&self, stop: &[Message]) -> Message {
+        let language = Language::of_people(self.thread.messages.iter().chain(stop));
+        Message::assistant(report(&self.writes, &ReportTexts::of(language)))
+    }
+}
+
+/// Fixed texts of a report.
+struct ReportTexts {
+    stopped: &'static str,
+    unchanged: &'static str,
+    done: &'static str,
+    failed: &'static str,
+    unknown: &'static str,
+    /// The words before and after the number of calls that are not named.
+    more: (&'static str, &'static str),
+}
+
+impl ReportTexts {
+    fn of(language: Language) -> Self {
+        match language {
+            Language::English => Self {
+                stopped: "Stopped. Nothing more is carried out.",
+                unchanged: "Nothing was changed.",
+                done: "Done before that:",
+                failed: "Failed before that:",
+                unknown: "Not known whether it happened, or still happens:",
+                more: ("and", "more"),
+            },
+            Language::German => Self {
+                stopped: "Angehalten. Es wird nichts mehr ausgeführt.",
+                unchanged: "Es wurde nichts geändert.",
+                done: "Vorher ausgeführt:",
+                failed: "Vorher fehlgeschlagen:",
+                unknown: "Nicht bekannt, ob es geschehen ist oder noch geschieht:",
+                more: ("und", "weitere"),
+            },
+            Language::French => Self {
+                stopped: "Arrêté. Plus rien ne sera exécuté.",
+                unchanged: "Rien n'a été modifié.",
+                done: "Fait avant cela :",
+                failed: "Échoué avant cela :",
+                unknown: "On ne sait pas si cela a eu lieu, ou aura encore lieu :",
+                more: ("et", "autres"),
+            },
+            Language::Spanish => Self {
+                stopped: "Detenido. No se ejecuta nada más.",
+                unchanged: "No se ha cambiado nada.",
+                done: "Hecho antes de eso:",
+                failed: "Fallido antes de eso:",
+                unknown: "No se sabe si ocurrió o si todavía ocurre:",
+                more: ("y", "más"),
+            },
+        }
     }
 }
 
 /// Describes what became of the calls of a turn that was stopped.
-fn report(writes: &Writes) -> String {
-    let mut text = "Stopped. Nothing more is carried out.".to_owned();
+fn report(writes: &Writes, texts: &ReportTexts) -> String {
+    let mut text = texts.stopped.to_owned();
     if writes.values().all(|call| call.fate == Fate::NotMade) {
-        text.push_str(" Nothing was changed.");
+        let _ = write!(text, " {}", texts.unchanged);
     }
-    for (title, fate) in [
-        ("Done before that:", Fate::Done),
-        ("Failed before that:", Fate::Failed),
-        ("Not known whether it happened, or still happens:", Fate::Unknown),
-    ] {
+    for (title, fate) in
+        [(texts.done, Fate::Done), (texts.failed, Fate::Failed), (texts.unknown, Fate::Unknown)]
+    {
         let calls: Vec<&Call> = writes.values().filter(|call| call.fate == fate).collect();
         if !calls.is_empty() {
             let _ = write!(text, "\n\n{title}");
@@ -113,7 +163,8 @@ fn report(writes: &Writes) -> String {
             let _ = write!(text, "\n- {}", call.text);
         }
         if CALLS_MAX < calls.len() {
-            let _ = write!(text, "\n- and {} more", calls.len() - CALLS_MAX);
+            let (before, after) = texts.more;
+            let _ = write!(text, "\n- {before} {} {after}", calls.len() - CALLS_MAX);
         }
     }
     text
@@ -124,7 +175,7 @@ fn a_report_leaves_no_call_out_unsaid() {
     let of = |fates: &[Fate]| {
         let call =
             |(nth, fate): (usize, &Fate)| ((0, nth), Call { text: format!("call {nth}"), fate: *fate });
-        report(&fates.iter().enumerate().map(call).collect())
+        report(&fates.iter().enumerate().map(call).collect(), &ReportTexts::of(Language::English))
     };
     assert!(of(&[]).ends_with("Nothing was changed."));
     assert!(of(&[Fate::NotMade]).ends_with("Nothing was changed."));
