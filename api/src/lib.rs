@@ -16,6 +16,7 @@
 mod audits;
 mod batches;
 mod files;
+mod forgotten_models;
 mod inbox;
 mod keys;
 mod logs;

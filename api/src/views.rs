@@ -1,6 +1,6 @@
 //! Conversions between rows of the store and the types of the API.
 
-use api_types::{FailureCause, LogEvent, Pause, ThreadSummary};
+use api_types::{FailureCause, ForgottenModel, LogEvent, Pause, ThreadSummary};
 use queue::clock::rfc3339;
 use store::Recorded;
 
@@ -31,6 +31,12 @@ pub(crate) fn log_event(recorded: &Recorded) -> LogEvent {
 pub(crate) fn pause(row: store::Pause) -> Pause {
     let store::Pause { kind, name, reason, by, at } = row;
     Pause { kind, name, reason, by, at: rfc3339(at) }
+}
+
+/// Converts a request to forget a model.
+pub(crate) fn forgotten_model(row: store::ForgottenModel) -> ForgottenModel {
+    let store::ForgottenModel { model, by, at } = row;
+    ForgottenModel { model, by, at: rfc3339(at) }
 }
 
 /// Converts a group of turns that failed or got no full answer.

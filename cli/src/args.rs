@@ -348,6 +348,15 @@ pub(crate) enum Model {
         #[arg(value_name = "PROVIDER/MODEL")]
         model: String,
     },
+    /// Forget what was learned about a model: context window, refused parameters and schemas, number of images, rate
+    ///
+    /// Use it after the endpoint behind the name has changed. All workers forget at once. A thread forgets when its next turn
+    /// starts, or when a failed turn is retried.
+    Forget {
+        /// Model, as provider/model
+        #[arg(value_name = "PROVIDER/MODEL")]
+        model: String,
+    },
 }
 
 #[derive(Subcommand)]

@@ -28,6 +28,7 @@ mod m20261127_000012_batch_callers;
 mod m20261127_000013_checkpoints;
 mod m20261127_000014_stats;
 mod m20261127_000015_worker_steps;
+mod m20261128_000016_forgotten_models;
 mod m20261128_000017_rolled_back;
 
 use sea_orm_migration::{
@@ -104,6 +105,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000013_checkpoints::Migration),
             Box::new(m20261127_000014_stats::Migration),
             Box::new(m20261127_000015_worker_steps::Migration),
+            Box::new(m20261128_000016_forgotten_models::Migration),
             Box::new(m20261128_000017_rolled_back::Migration),
         ]
     }

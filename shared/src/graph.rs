@@ -182,6 +182,8 @@ pub trait DynThread: Send + Sync {
     fn own_tools(&self) -> BTreeSet<String>;
     /// Returns the known tools of an MCP server.
     fn server_tools(&self, server: &str) -> Option<&[Tool]>;
+    /// See [`Progress::models_to_forget`].
+    fn models_to_forget(&self, forgotten: &BTreeMap<String, String>) -> Vec<String>;
     /// Returns the slots of requests whose effect on the outside world is unknown and that no person was asked to
     /// resolve.
     fn unresolved_writes(&self) -> Vec<usize>;
@@ -443,6 +445,10 @@ impl<S: Strategy> DynThread for Progress<S> {
 
     fn server_tools(&self, server: &str) -> Option<&[Tool]> {
         self.thread.server_tools.get(server).map(Vec::as_slice)
+    }
+
+    fn models_to_forget(&self, forgotten: &BTreeMap<String, String>) -> Vec<String> {
+        Progress::models_to_forget(self, forgotten)
     }
 
     fn unresolved_writes(&self) -> Vec<usize> {

@@ -24,6 +24,7 @@ mod elicitation;
 mod event;
 mod graph;
 mod json_text;
+mod language;
 mod message;
 mod named_option;
 mod node_config;
@@ -70,6 +71,7 @@ pub use json_text::{
     JSON_DEPTH_MAX, UnfaithfulJson, UnfaithfulKind, check_json, check_json_depth, is_readable_event,
     keepable_json,
 };
+pub use language::Language;
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };

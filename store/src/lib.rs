@@ -8,6 +8,7 @@
 //!   retention     pruning, and legal holds
 //!   batches       files of lines, batches of them, and results
 //!   webhooks      endpoints, and the outbox of events for them
+//!   forgotten_models  models about which everything learned was forgotten
 //!   pauses        strategies, models and tenants that start no new work
 //!   keys          API keys, as hashes
 //!   pins          the approved tools of each MCP server
@@ -28,6 +29,7 @@
 mod checkpoints;
 mod error;
 mod filter;
+mod forgotten_models;
 mod keys;
 mod mcp_servers;
 mod pauses;
@@ -50,6 +52,7 @@ pub mod webhooks;
 pub use checkpoints::CheckpointRecord;
 pub use error::Error;
 pub use filter::{ConditionReader, ConditionText, Conditions, FilterError};
+pub use forgotten_models::ForgottenModel;
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use keys::{Key, MOST_KEYS};
 pub use log::{

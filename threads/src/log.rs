@@ -6,8 +6,8 @@
 use queue::{Deaths, Lane, clock};
 use shared::TurnStatus;
 use store::{
-    CancelRequest, Counted, DeadWorker, EndedTurn, Error, Head, Pause, Queued, ReadModelUpdate, Recorded,
-    Runnable, Store, ThreadId, TurnFilter, TurnId, Withdrawal, WorkerRecord,
+    CancelRequest, Counted, DeadWorker, EndedTurn, Error, ForgottenModel, Head, Pause, Queued,
+    ReadModelUpdate, Recorded, Runnable, Store, ThreadId, TurnFilter, TurnId, Withdrawal, WorkerRecord,
 };
 use uuid::Uuid;
 
@@ -86,6 +86,11 @@ pub trait Log: Clone + Send + Sync + 'static {
 
     /// Returns all pauses, as [`Store::pauses`] does.
     fn pauses(&self) -> impl Future<Output = Result<Vec<Pause>, Error>> + Send;
+
+    /// Returns the models that were forgotten, as [`Store::forgotten_models`] does.
+    fn forgotten_models(&self) -> impl Future<Output = Result<Vec<ForgottenModel>, Error>> + Send {
+        async { Ok(Vec::new()) }
+    }
 
     /// Records that a worker runs, as [`Store::record_worker`] does.
     fn record_worker(&self, _worker: &WorkerRecord) -> impl Future<Output = Result<(), Error>> + Send {
@@ -192,6 +197,10 @@ impl Log for Store {
 
     async fn pauses(&self) -> Result<Vec<Pause>, Error> {
         Store::pauses(self).await
+    }
+
+    async fn forgotten_models(&self) -> Result<Vec<ForgottenModel>, Error> {
+        Store::forgotten_models(self).await
     }
 
     async fn record_worker(&self, worker: &WorkerRecord) -> Result<(), Error> {

@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use tracing::warn;
 
 use crate::{
+    forgotten_models::ForgottenModels,
     limit_warnings::LimitWarnings,
     pauses::Pauses,
     retry_policy::RetryPolicies,
@@ -24,6 +25,8 @@ pub struct RequestAdmission {
     pub(crate) timeout: Option<Duration>,
     /// The active pauses; paused work does not start.
     pub(crate) pauses: Pauses,
+    /// Models about which everything learned is forgotten.
+    pub(crate) forgotten_models: ForgottenModels,
     /// Retry policies of providers and MCP servers.
     pub(crate) retries: RetryPolicies,
     /// Limits of running turns.
@@ -40,6 +43,7 @@ impl RequestAdmission {
             limits,
             timeout,
             pauses: Pauses::default(),
+            forgotten_models: ForgottenModels::default(),
             retries: RetryPolicies::default(),
             running,
             limit_warnings: LimitWarnings::default(),

@@ -12,6 +12,7 @@ mod admission;
 mod answer_stream;
 mod backoff;
 mod executor;
+mod forgotten_models;
 mod in_flight;
 mod late_answers;
 mod limit_warnings;

@@ -207,6 +207,7 @@ impl<L: Log> StepRunner<L> {
             let time = clock::rfc3339(turn.created_at);
             match log.thread().accept_message(turn.id, &turn.author, &time, policy, turn.messages) {
                 Ok(event) => {
+                    let event = self.admission.forgotten_models.note(log.thread(), event);
                     // Buffered and stored with what follows from it, before any request is sent.
                     log.push(event.sent_by(turn.caller))?;
                     debug!(turn = %turn.id, "turn started");

@@ -109,7 +109,7 @@ impl<L: Log> Worker<L> {
         let counts =
             tokio::spawn(keep_writing_counts(steps.parts.store.clone(), drained.clone().cancelled_owned()));
         // Before the first claim, so that a paused tenant, strategy or model does not start.
-        steps.admission.pauses.refresh(&steps.parts).await;
+        read_requests(steps).await;
         learn_refusals(steps).await;
         let queue_dies_too = !steps.parts.queue.is_persistent();
         if queue_dies_too && let Err(error) = self.executor.suspects.load(&steps.parts, &steps.name).await {
@@ -281,8 +281,15 @@ async fn refresh_pauses<L: Log>(executor: Arc<JobExecutor<L>>, period: Duration)
             () = executor.paused.notified() => (),
             () = tokio::time::sleep(period) => (),
         }
-        executor.steps.admission.pauses.refresh(&executor.steps.parts).await;
+        read_requests(&executor.steps).await;
     }
+}
+
+/// Reads the requests of operators: pauses, and models to forget.
+async fn read_requests<L: Log>(steps: &StepRunner<L>) {
+    let StepRunner { parts, world, admission, .. } = steps;
+    admission.pauses.refresh(parts).await;
+    admission.forgotten_models.refresh(&parts.store, &**world, &*admission.limits).await;
 }
 
 /// Learns every second which models and MCP servers refuse requests of other workers. A healthy one costs nothing else.

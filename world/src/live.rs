@@ -108,6 +108,10 @@ impl World for LiveWorld {
         self.servers.cancel_task(thread, task).await;
     }
 
+    fn forget_model(&self, model: &str) {
+        self.models.forget(model);
+    }
+
     fn demands(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Vec<Demand> {
         let mut demands = self.rate_limits.demands(&ask.due.request, thread.tenant());
         if let Request::CallTool { server, .. } = &ask.due.request

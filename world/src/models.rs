@@ -159,6 +159,13 @@ impl Models {
         Self { accepts, ..self }
     }
 
+    /// Forgets what was learned about a model, named as `provider/model`.
+    pub(super) fn forget(&self, model: &str) {
+        if let Ok((Source::Endpoint(endpoint), _, model)) = self.source(model) {
+            endpoint.forget(model);
+        }
+    }
+
     /// Requests a model's next message. It is offered those of the servers' tools that `is_offered` permits.
     pub(super) async fn chat(
         &self,

@@ -23,6 +23,9 @@ pub trait World: Send + Sync {
     /// Tells a server that the result of a task is not needed any more. A server that does not hear of it finishes the task.
     async fn cancel_task(&self, _thread: Uuid, _task: &OpenTask) {}
 
+    /// Forgets what was learned from the answers of a model's endpoint.
+    fn forget_model(&self, _model: &str) {}
+
     /// Estimates what a request takes of each limited resource, so that it can be reserved before the request is sent.
     /// Empty for a world without limits.
     fn demands(&self, _thread: &dyn DynThread, _ask: &RequestContext<'_>) -> Vec<Demand> {

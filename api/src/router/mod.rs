@@ -35,6 +35,7 @@ use crate::{
     audits,
     batches::{coordinator::BatchCoordinator, quote, results, routes as batches},
     files::routes as files,
+    forgotten_models,
     inbox::routes as inbox,
     keys::routes as keys,
     mcp,
@@ -149,6 +150,8 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(stats::stats))
         .needs(Operate, routes!(pauses::list))
         .needs(Operate, routes!(pauses::get, pauses::put, pauses::delete))
+        .needs(Operate, routes!(forgotten_models::list))
+        .needs(Admin, routes!(forgotten_models::put))
         .needs(Operate, routes!(webhooks::add))
         .needs(Read, routes!(webhooks::list))
         .needs(Operate, routes!(webhooks::remove))

@@ -2,6 +2,7 @@
 
 use api_types::{Problem, Turn};
 use axum::{Json, extract::State};
+use queue::clock::rfc3339;
 use shared::TurnStatus;
 use shared::{Event, Retried, RunStatus};
 use store::{CancelRequest, ThreadId, TurnId, Withdrawal};
@@ -150,8 +151,11 @@ async fn try_retry(app: &AppState, id: TurnId, by: &Actor) -> Result<ThreadId, A
     let mut log = Folded::open(app, turn.thread).await?;
     match log.thread().status() {
         RunStatus::Failed { .. } if log.thread().turn() == Some(id) => {
-            append(app, &mut log, Retried { actor: by.name.clone(), caller: by.caller.clone() }.into())
-                .await?;
+            let forgotten = app.backends.store.forgotten_models().await?;
+            let times = forgotten.into_iter().map(|request| (request.model, rfc3339(request.at))).collect();
+            let forgotten_models = log.thread().models_to_forget(&times);
+            let (actor, caller) = (by.name.clone(), by.caller.clone());
+            append(app, &mut log, Retried { actor, caller, forgotten_models }.into()).await?;
             Ok(turn.thread)
         }
         RunStatus::Failed { .. } | RunStatus::Idle | RunStatus::Busy | RunStatus::Waiting(_) => {

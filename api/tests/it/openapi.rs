@@ -27,6 +27,7 @@ const ROUTES: [&str; 73] = [
     "get /v1/files",
     "get /v1/files/{id}",
     "get /v1/files/{id}/content",
+    "get /v1/forgotten_models",
     "get /v1/holds",
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
@@ -77,6 +78,7 @@ const ROUTES: [&str; 73] = [
     "post /v1/turns/{id}/cancel",
     "post /v1/turns/{id}/retry",
     "post /v1/webhooks",
+    "put /v1/forgotten_models/{name}",
     "put /v1/pauses/{kind}/{name}",
     "put /v1/threads/{id}/hold",
 ];

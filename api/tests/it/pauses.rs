@@ -83,3 +83,15 @@ async fn a_tenant_pauses_itself_and_nothing_else() {
     assert_eq!(send(&api, "DELETE", path, json!({})).await.json(), operators);
     send(&api, "PUT", "/v1/pauses/tenant/Acme%20Inc", json!({})).await.problem(422, "invalid");
 }
+
+#[tokio::test]
+async fn a_model_is_forgotten_and_workers_are_notified() {
+    let api = TestApi::new().await;
+    let mut received = api.backends.notifications.subscribe(ALL_WORKERS).await.unwrap();
+    let forgotten = send(&api, "PUT", "/v1/forgotten_models/openai%2Fgpt-4o", json!({})).await.json();
+    assert_eq!((&forgotten["model"], &forgotten["by"]), (&json!("openai/gpt-4o"), &json!("Ada")));
+    assert_eq!(received.next().await, Some(Notification::PausesChanged));
+    assert_eq!(api.get("/v1/forgotten_models").await.json()["data"], json!([forgotten]));
+    let detail = send(&api, "PUT", "/v1/forgotten_models/gpt-4o", json!({})).await.problem(422, "invalid");
+    assert!(detail.contains("does not name a provider"), "{detail}");
+}

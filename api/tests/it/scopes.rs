@@ -33,6 +33,7 @@ fn routes() -> Vec<Route> {
                 needs: scope.parse().unwrap(),
                 operator_only: ["/metrics", "/v1/workers"].contains(&path.as_str())
                     || path.starts_with("/v1/mcp/")
+                    || path.starts_with("/v1/forgotten_models")
                     || path == "/v1/audit/checkpoints",
             });
         }

@@ -46,6 +46,7 @@ golden! {
     "v1/probe__forked_with_a_key.jsonl",
     "v1/probe__forked_within_a_budget.jsonl",
     "v1/probe__least.jsonl",
+    "v1/probe__models_are_forgotten.jsonl",
     "v1/probe__partial_and_declined.jsonl",
     "v1/probe__retried_with_a_key.jsonl",
     "v1/probe__stopped_by_a_message.jsonl",

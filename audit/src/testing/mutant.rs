@@ -1,6 +1,6 @@
 //! Today's code with one wrong edge: a replay must name the node.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::Value;
 use shared::{
@@ -141,6 +141,9 @@ impl DynThread for Thread {
     }
     fn server_tools(&self, server: &str) -> Option<&[Tool]> {
         self.0.server_tools(server)
+    }
+    fn models_to_forget(&self, forgotten: &BTreeMap<String, String>) -> Vec<String> {
+        self.0.models_to_forget(forgotten)
     }
     fn unresolved_writes(&self) -> Vec<usize> {
         self.0.unresolved_writes()

@@ -81,6 +81,7 @@ impl AuditTest {
             kind: shared::TurnKind::New,
             messages: turn.messages,
             caller: None,
+            forgotten_models: Vec::new(),
         };
         script.push(started.into());
         let probe = strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();

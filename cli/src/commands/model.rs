@@ -1,12 +1,14 @@
 //! `turnfold model`: the models of the configured providers.
 
+use api_types::ForgottenModel;
+use reqwest::Method;
 use serde_json::{Value, json};
 use world::{CapabilityCheck, CapabilityVerdict, ModelCheck};
 
 use super::Context;
 use crate::{
     args::Model,
-    engine,
+    client, engine,
     exit::{CliError, Exit},
     output,
 };
@@ -14,7 +16,21 @@ use crate::{
 pub(crate) async fn run(ctx: &Context, command: Model) -> anyhow::Result<Exit> {
     match command {
         Model::Check { model } => check(ctx, &model).await,
+        Model::Forget { model } => forget(ctx, &model).await,
     }
+}
+
+async fn forget(ctx: &Context, model: &str) -> anyhow::Result<Exit> {
+    let client = ctx.client_for_all()?;
+    let path = client::path(&["forgotten_models", model])?;
+    let forgotten: ForgottenModel = client.fetch(client.request(Method::PUT, &path)).await?;
+    output::one(ctx.format, &forgotten, || {
+        format!(
+            "what was learned about {} is forgotten; each thread forgets it when its next turn starts or a turn is retried",
+            forgotten.model
+        )
+    })?;
+    Ok(Exit::Ok)
 }
 
 async fn check(ctx: &Context, model: &str) -> anyhow::Result<Exit> {

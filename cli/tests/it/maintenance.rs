@@ -61,7 +61,8 @@ async fn a_store_is_verified_and_rebuilt() {
     // An event of a newer version.
     let head = store.head(thread).await.unwrap();
     let cut = store::Head { seq: head.seq + 2, ..head };
-    let event: shared::Event = shared::Retried { actor: String::new(), caller: None }.into();
+    let event: shared::Event =
+        shared::Retried { actor: String::new(), caller: None, forgotten_models: Vec::new() }.into();
     store.append(&cut, &[event], None).await.unwrap();
     let (exit, verified) = run(folder, &["store", "verify"]);
     assert_eq!((exit, &verified["found"]), (1, &json!(1)), "{verified}");

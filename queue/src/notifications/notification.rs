@@ -39,7 +39,7 @@ pub enum Notification {
         /// Thread that is followed.
         thread: Uuid,
     },
-    /// Sent to [`ALL_WORKERS`]: a pause was added or removed.
+    /// Sent to [`ALL_WORKERS`]: a pause was added or removed, or what was learned about a model is to be forgotten.
     PausesChanged,
     /// Sent to [`ALL_APIS`]: an API key was revoked or rotated.
     KeysChanged,

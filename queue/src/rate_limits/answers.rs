@@ -83,6 +83,10 @@ impl RecentAnswers {
         all.entry(subject.clone()).or_insert_with(|| Answers::new(now)).add(now);
     }
 
+    pub(super) fn forget(&self, subject: &Subject) {
+        self.lock().remove(subject);
+    }
+
     /// Returns the answers per second lately.
     pub(super) fn rate(&self, subject: &Subject) -> f64 {
         let now = self.now();

@@ -151,6 +151,16 @@ pub(super) static ANSWERED: LazyLock<Script> = LazyLock::new(|| {
     Script::new(&with_constants(&[PRELUDE, script].concat()))
 });
 
+/// Forgets a subject. The only argument is its name.
+pub(super) static FORGET: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+        redis.call('DEL', KEYS[1])
+        redis.call('ZREM', KEYS[2], ARGV[1])
+        ",
+    )
+});
+
 /// Returns the names of the subjects that refused a request lately. The only key is their set.
 pub(super) static REFUSING: LazyLock<Script> = LazyLock::new(|| {
     Script::new(

@@ -282,6 +282,14 @@ pub trait RateLimiter: Send + Sync {
     /// without a limit.
     fn is_refusing(&self, subject: &Subject) -> bool;
 
+    /// Forgets the refusals of a subject, its pause and its rate. Its next request is sent at once, and nothing is counted that
+    /// was answered before.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; the refusals may not be forgotten.
+    async fn forget(&self, subject: &Subject) -> Result<(), QueueError>;
+
     /// Learns which subjects refuse requests of other processes. Called every second.
     ///
     /// # Errors

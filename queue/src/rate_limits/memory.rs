@@ -170,6 +170,12 @@ impl RateLimiter for MemoryRateLimiter {
         }
     }
 
+    async fn forget(&self, subject: &Subject) -> Result<(), QueueError> {
+        self.state().refusing.remove(subject);
+        self.answers.forget(subject);
+        Ok(())
+    }
+
     fn is_refusing(&self, subject: &Subject) -> bool {
         let now = self.answers.now();
         self.state().refusing.get(subject).is_some_and(|refusal| !refusal.is_over(now))

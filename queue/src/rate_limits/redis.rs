@@ -215,6 +215,17 @@ impl RateLimiter for RedisRateLimiter {
         });
     }
 
+    async fn forget(&self, subject: &Subject) -> Result<(), QueueError> {
+        let name = subject.key();
+        let mut script = availability_scripts::FORGET.prepare_invoke();
+        script.key(&refusing_keys(&self.prefix, &name)).arg(&name);
+        let forgotten: Result<(), RedisError> = self.connection.run_script(&script).await;
+        forgotten.map_err(self.error("forget who refuses requests"))?;
+        self.known_refusing().remove(&name);
+        self.answers.forget(subject);
+        Ok(())
+    }
+
     fn is_refusing(&self, subject: &Subject) -> bool {
         let known = self.known_refusing();
         !known.is_empty() && known.contains(&subject.key())

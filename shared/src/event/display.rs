@@ -85,7 +85,10 @@ impl fmt::Display for Event {
             },
             Event::Decided(_) => Ok(()),
             Event::Failed(failed) => write!(f, "{}: {}", failed.node, failed.reason),
-            Event::Retried(_) => write!(f, "by an operator"),
+            Event::Retried(retried) => {
+                write!(f, "by an operator")?;
+                fmt_forgotten(&retried.forgotten_models, f)
+            }
             Event::Cancelled(cancelled) if cancelled.rolled_back => write!(f, "on request · rolled back"),
             Event::Cancelled(_) => write!(f, "on request"),
             Event::Forked(forked) => fmt_forked(forked, f),
@@ -116,7 +119,12 @@ fn fmt_turn_started(started: &TurnStarted, f: &mut Formatter<'_>) -> fmt::Result
         TurnKind::Stop => "stop · ",
     };
     f.write_str(kind)?;
-    write!(f, "{}", started.messages.iter().map(|shown| message(shown, full)).collect::<Vec<_>>().join(" "))
+    write!(f, "{}", started.messages.iter().map(|shown| message(shown, full)).collect::<Vec<_>>().join(" "))?;
+    fmt_forgotten(&started.forgotten_models, f)
+}
+
+fn fmt_forgotten(models: &[String], f: &mut Formatter<'_>) -> fmt::Result {
+    if models.is_empty() { Ok(()) } else { write!(f, " · limits forgotten: {}", models.join(", ")) }
 }
 
 fn fmt_usage(usage: &Usage, f: &mut Formatter<'_>) -> fmt::Result {

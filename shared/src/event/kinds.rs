@@ -103,6 +103,9 @@ pub struct TurnStarted {
     /// Authenticated sender of the request that caused the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<CallerId>,
+    /// Models whose limits the thread forgets, because an operator asked for it after they were learned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forgotten_models: Vec<String>,
 }
 
 /// Relation of a message to its thread.
@@ -456,6 +459,9 @@ pub struct Retried {
     /// Authenticated sender of the request that caused the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<CallerId>,
+    /// Models whose limits the thread forgets, because an operator asked for it after they were learned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forgotten_models: Vec<String>,
 }
 
 /// A turn was cancelled.

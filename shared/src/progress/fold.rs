@@ -48,9 +48,10 @@ impl<S: Strategy> Progress<S> {
             Event::Decided(decided) => return self.fold_decided(decided),
             Event::Summarised(Summarised { upto }) => return Ok(self.fold_summarised(*upto)),
             Event::Failed(failed) => return Ok(self.fold_failed(failed)),
-            Event::Retried(_) => {
+            Event::Retried(retried) => {
                 let Phase::Failed(place, asked, slots, _) = &mut self.at else { return Ok(false) };
                 self.window.retry();
+                self.window.limits.forget(&retried.forgotten_models);
                 slots.iter_mut().for_each(Slot::retry);
                 self.at = match slots.is_empty() {
                     true => Phase::Ready(place.node()),
@@ -174,6 +175,7 @@ impl<S: Strategy> Progress<S> {
         let time = started.time.clone();
         self.thread.turn = TurnSoFar { time, from, outcome, causes, tool_ran, ..TurnSoFar::default() };
         self.window.begin_turn(from, &started.messages);
+        self.window.limits.forget(&started.forgotten_models);
         started.messages.iter().cloned().for_each(|message| self.say(message));
         self.turn = Some(started.turn);
         if resume.is_none() {
@@ -325,7 +327,7 @@ impl<S: Strategy> Progress<S> {
             && failed.is_too_large()
         {
             self.window.refuse(&failed.error);
-            self.window.limits.refuse(model, failed, *asked);
+            self.window.limits.refuse(model, failed, *asked, &self.thread.turn.time);
         }
         if let (Request::CallTool { .. }, SlotState::Answered(Response::Output(output))) =
             (&slot.request, &state)

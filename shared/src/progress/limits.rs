@@ -12,6 +12,8 @@ use crate::event::AttemptFailed;
 struct Limits {
     context_tokens: Option<u64>,
     attachments: Option<u64>,
+    /// Start of the turn in which they were learned.
+    learned_at: String,
 }
 
 /// Size of a request, as far as it is compared.
@@ -82,8 +84,25 @@ impl LearnedLimits {
         self.trial.as_ref().map(|trial| trial.error.as_str())
     }
 
-    /// Learns the limits of a refusal.
-    pub(super) fn refuse(&mut self, model: &str, failed: &AttemptFailed, asked: usize) {
+    /// Returns the models whose limits were learned before an operator asked to forget them. The times are RFC 3339.
+    pub(super) fn learned_before(&self, forgotten: &BTreeMap<String, String>) -> Vec<String> {
+        let is_outdated = |(model, limits): &(&String, &Limits)| {
+            forgotten.get(*model).is_some_and(|at| limits.learned_at < *at)
+        };
+        self.by_model.iter().filter(is_outdated).map(|(model, _)| model.clone()).collect()
+    }
+
+    /// Forgets everything about these models.
+    pub(super) fn forget(&mut self, models: &[String]) {
+        for model in models {
+            self.by_model.remove(model);
+            self.taken.remove(model);
+            self.trial.take_if(|trial| trial.model == *model);
+        }
+    }
+
+    /// Learns the limits of a refusal. `turn` is the start of its turn.
+    pub(super) fn refuse(&mut self, model: &str, failed: &AttemptFailed, asked: usize, turn: &str) {
         if failed.is_trial {
             let before = self.by_model.get(model).cloned();
             let trial = self.trial.take().filter(|trial| trial.model == model);
@@ -103,6 +122,7 @@ impl LearnedLimits {
         let limits = self.by_model.entry(model.to_owned()).or_default();
         limits.context_tokens = failed.context_tokens.or(limits.context_tokens);
         limits.attachments = failed.attachments_max.or(limits.attachments);
+        turn.clone_into(&mut limits.learned_at);
     }
 
     /// Records the size of a request that the model took. A trial is confirmed by the answer to a later request.
@@ -125,4 +145,22 @@ impl LearnedLimits {
             };
         }
     }
+}
+
+#[test]
+fn what_was_learned_before_a_request_to_forget_is_forgotten() {
+    let failed = serde_json::json!({ "slot": 0, "error": "too long", "context_tokens": 8_000 });
+    let failed: AttemptFailed = serde_json::from_value(failed).unwrap();
+    let mut limits = LearnedLimits::default();
+    limits.refuse("a/x", &failed, 1, "2026-12-03T09:00:00Z");
+    limits.refuse("a/y", &failed, 2, "2026-12-03T09:00:00Z");
+    let forgotten =
+        |at: &str| BTreeMap::from([("a/x".to_owned(), at.to_owned()), ("a/z".to_owned(), at.to_owned())]);
+    assert!(limits.learned_before(&forgotten("2026-12-03T08:59:59.999999Z")).is_empty(), "learned later");
+    let models = limits.learned_before(&forgotten("2026-12-03T09:00:01.000000Z"));
+    assert_eq!(models, ["a/x"]);
+    limits.forget(&models);
+    assert_eq!((limits.context_tokens("a/x"), limits.context_tokens("a/y")), (None, Some(8_000)));
+    limits.refuse("a/x", &failed, 3, "2026-12-03T10:00:00Z");
+    assert!(limits.learned_before(&forgotten("2026-12-03T09:00:01.000000Z")).is_empty(), "learned anew");
 }

@@ -399,10 +399,16 @@ impl<S: Strategy> Progress<S> {
             (Phase::Idle | Phase::Failed(..), Policy::Auto) | (_, Policy::Replan) => TurnKind::New,
         };
         if kind == TurnKind::Stop {
-            messages.push(self.stop_report());
+            messages.push(self.stop_report(&messages));
         }
-        Ok(TurnStarted { turn, actor: actor.to_owned(), time: time.to_owned(), kind, messages, caller: None }
-            .into())
+        let (actor, time) = (actor.to_owned(), time.to_owned());
+        let forgotten_models = Vec::new();
+        Ok(TurnStarted { turn, actor, time, kind, messages, caller: None, forgotten_models }.into())
+    }
+
+    /// Returns the models whose limits were learned before an operator asked to forget them, by the RFC 3339 time of that.
+    pub fn models_to_forget(&self, forgotten: &BTreeMap<String, String>) -> Vec<String> {
+        self.window.limits.learned_before(forgotten)
     }
 
     /// Returns the node whose requests are pending, for its schema and its tools.

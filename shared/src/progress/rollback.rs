@@ -9,10 +9,10 @@
 
 use super::{
     Progress,
-    stop::{list, may_have_changed},
+    stop::{ReportTexts, list, may_have_changed},
     window::Summary,
 };
-use crate::{message::Message, strategy::Strategy};
+use crate::{language::Language, message::Message, strategy::Strategy};
 
 /// A thread as it was when its turn began.
 #[derive(Clone)]
@@ -46,8 +46,9 @@ impl<S: Strategy> Progress<S> {
         if !may_have_changed(&self.writes) {
             return;
         }
-        let mut text = "The turn before was rolled back. Its calls are not undone.".to_owned();
-        list(&mut text, &self.writes);
+        let texts = ReportTexts::of(Language::of_people(self.thread.messages.iter()));
+        let mut text = texts.rolled_back.to_owned();
+        list(&mut text, &self.writes, &texts);
         self.say(Message::assistant(text));
     }
 }

@@ -10,6 +10,7 @@ use super::{Phase, Progress, slot::Slot};
 use crate::{
     answer::Answer,
     event::{Answered, Event, Verdict},
+    language::Language,
     message::{Message, Role, ToolOutput},
     request::{Request, Response},
     strategy::Strategy,
@@ -88,14 +89,70 @@ impl<S: Strategy> Progress<S> {
         }
     }
 
-    /// Returns the report of a stop.
-    pub(super) fn stop_report(&self) -> Message {
-        let mut text = "Stopped. Nothing more is carried out.".to_owned();
-        match may_have_changed(&self.writes) {
-            true => list(&mut text, &self.writes),
-            false => text.push_str(" Nothing was changed."),
+    /// Returns the report of a stop, in the language of the thread.
+    pub(super) fn stop_report(&self, stop: &[Message]) -> Message {
+        let texts = ReportTexts::of(Language::of_people(self.thread.messages.iter().chain(stop)));
+        let mut text = texts.stopped.to_owned();
+        if !may_have_changed(&self.writes) {
+            let _ = write!(text, " {}", texts.unchanged);
         }
+        list(&mut text, &self.writes, &texts);
         Message::assistant(text)
+    }
+}
+
+/// Fixed texts of a report.
+pub(super) struct ReportTexts {
+    stopped: &'static str,
+    unchanged: &'static str,
+    pub(super) rolled_back: &'static str,
+    done: &'static str,
+    failed: &'static str,
+    unknown: &'static str,
+    /// The words before and after the number of calls that are not named.
+    more: (&'static str, &'static str),
+}
+
+impl ReportTexts {
+    pub(super) fn of(language: Language) -> Self {
+        match language {
+            Language::English => Self {
+                stopped: "Stopped. Nothing more is carried out.",
+                unchanged: "Nothing was changed.",
+                rolled_back: "The turn before was rolled back. Its calls are not undone.",
+                done: "Done before that:",
+                failed: "Failed before that:",
+                unknown: "Not known whether it happened, or still happens:",
+                more: ("and", "more"),
+            },
+            Language::German => Self {
+                stopped: "Angehalten. Es wird nichts mehr ausgeführt.",
+                unchanged: "Es wurde nichts geändert.",
+                rolled_back: "Die Anfrage davor wurde verworfen. Ihre Aufrufe werden nicht rückgängig gemacht.",
+                done: "Vorher ausgeführt:",
+                failed: "Vorher fehlgeschlagen:",
+                unknown: "Nicht bekannt, ob es geschehen ist oder noch geschieht:",
+                more: ("und", "weitere"),
+            },
+            Language::French => Self {
+                stopped: "Arrêté. Plus rien ne sera exécuté.",
+                unchanged: "Rien n'a été modifié.",
+                rolled_back: "La demande précédente a été abandonnée. Ses appels ne sont pas annulés.",
+                done: "Fait avant cela :",
+                failed: "Échoué avant cela :",
+                unknown: "On ne sait pas si cela a eu lieu, ou aura encore lieu :",
+                more: ("et", "autres"),
+            },
+            Language::Spanish => Self {
+                stopped: "Detenido. No se ejecuta nada más.",
+                unchanged: "No se ha cambiado nada.",
+                rolled_back: "La petición anterior se descartó. Sus llamadas no se deshacen.",
+                done: "Hecho antes de eso:",
+                failed: "Fallido antes de eso:",
+                unknown: "No se sabe si ocurrió o si todavía ocurre:",
+                more: ("y", "más"),
+            },
+        }
     }
 }
 
@@ -105,12 +162,10 @@ pub(super) fn may_have_changed(writes: &Writes) -> bool {
 }
 
 /// Adds what became of the calls of a turn.
-pub(super) fn list(text: &mut String, writes: &Writes) {
-    for (title, fate) in [
-        ("Done before that:", Fate::Done),
-        ("Failed before that:", Fate::Failed),
-        ("Not known whether it happened, or still happens:", Fate::Unknown),
-    ] {
+pub(super) fn list(text: &mut String, writes: &Writes, texts: &ReportTexts) {
+    for (title, fate) in
+        [(texts.done, Fate::Done), (texts.failed, Fate::Failed), (texts.unknown, Fate::Unknown)]
+    {
         let calls: Vec<&Call> = writes.values().filter(|call| call.fate == fate).collect();
         if !calls.is_empty() {
             let _ = write!(text, "\n\n{title}");
@@ -119,7 +174,8 @@ pub(super) fn list(text: &mut String, writes: &Writes) {
             let _ = write!(text, "\n- {}", call.text);
         }
         if CALLS_MAX < calls.len() {
-            let _ = write!(text, "\n- and {} more", calls.len() - CALLS_MAX);
+            let (before, after) = texts.more;
+            let _ = write!(text, "\n- {before} {} {after}", calls.len() - CALLS_MAX);
         }
     }
 }
@@ -130,7 +186,7 @@ fn a_report_leaves_no_call_out_unsaid() {
         let call =
             |(nth, fate): (usize, &Fate)| ((0, nth), Call { text: format!("call {nth}"), fate: *fate });
         let (mut text, writes) = (String::new(), fates.iter().enumerate().map(call).collect());
-        list(&mut text, &writes);
+        list(&mut text, &writes, &ReportTexts::of(Language::English));
         assert_eq!(text.is_empty(), !may_have_changed(&writes));
         text
     };

@@ -219,6 +219,7 @@ async fn run_turn(store: &Store, thread: ThreadId) {
         kind: TurnKind::New,
         messages,
         caller: None,
+        forgotten_models: Vec::new(),
     };
     let decided = shared::Decided {
         node: "finish".to_owned(),

@@ -201,7 +201,9 @@ pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Re
     let limit = thread.config.steps_max;
     match u32::try_from(steps.len() - past) {
         Ok(open) if open <= limit => Ok(Plan { steps }),
-        Ok(_) | Err(_) => Err(format!("a plan may hold at most {limit} steps that are still to be done")),
+        Ok(_) | Err(_) => Err(format!(
+            "a plan may hold at most {limit} steps that are still to be done (strategies.action_plan.steps_max)"
+        )),
     }
 }
 

@@ -146,6 +146,10 @@ impl rate_limits::RateLimiter for LooksAtLog {
         self.limits.answered(subject, sent_ago);
     }
 
+    async fn forget(&self, subject: &Subject) -> Result<(), QueueError> {
+        self.limits.forget(subject).await
+    }
+
     fn is_refusing(&self, subject: &Subject) -> bool {
         self.limits.is_refusing(subject)
     }

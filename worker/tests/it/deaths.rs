@@ -78,7 +78,8 @@ impl Site {
     async fn retry(&self, thread: ThreadId) {
         let (backends, strategies) = (self.backends("api"), StrategyRegistry::new(strategies::all()));
         let mut log = ThreadLog::open(&backends, &strategies, thread).await.unwrap();
-        log.push(Retried { actor: "Ada".to_owned(), caller: None }.into()).unwrap();
+        log.push(Retried { actor: "Ada".to_owned(), caller: None, forgotten_models: Vec::new() }.into())
+            .unwrap();
         log.flush(&backends).await.unwrap();
         self.enqueue(thread).await;
     }

@@ -99,6 +99,7 @@ impl Endpoint {
         prompt: &Prompt<'_>,
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), Fault> {
+        let epoch = self.learned.epoch();
         let mut form = self.form(model, prompt);
         let (mut tools, mut tool_changes) = (self.learned.tools(model), 0);
         let mut tried = Vec::new();
@@ -108,8 +109,10 @@ impl Endpoint {
                 Ok((reply, mut meter)) => {
                     let RequestForm { mode, features } = form;
                     // A form that replies made necessary says nothing about what the endpoint takes.
-                    self.learned.accepted(model, features, mode.filter(|_| prompt.misfits < 2));
-                    self.learned.accepted_tools(model, &tools);
+                    if self.learned.epoch() == epoch {
+                        self.learned.accepted(model, features, mode.filter(|_| prompt.misfits < 2));
+                        self.learned.accepted_tools(model, &tools);
+                    }
                     meter.add_spent(&spent);
                     return Ok((reply, meter));
                 }
@@ -298,6 +301,11 @@ impl Endpoint {
     /// Returns what is known of a model's endpoint.
     pub(super) fn known(&self, model: &str) -> Known {
         self.learned.of(model)
+    }
+
+    /// Forgets what was learned about a model.
+    pub(super) fn forget(&self, model: &str) {
+        self.learned.forget(model);
     }
 
     /// Posts `body` to `path` and returns the JSON response, which is not a stream.

@@ -1,8 +1,11 @@
-//! Remembers what each model's endpoint was found to refuse. It is forgotten when the process ends.
+//! Remembers what each model's endpoint was found to refuse. It is forgotten when the process ends, or on an operator's request.
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use super::{
@@ -39,6 +42,8 @@ pub(super) struct Learned {
     models: Mutex<BTreeMap<String, Known>>,
     /// Forms of tools by model.
     tools: Mutex<BTreeMap<String, ToolForms>>,
+    /// Number of times that a model was forgotten. A request that began before teaches nothing.
+    epoch: AtomicU64,
 }
 
 impl Learned {
@@ -47,7 +52,7 @@ impl Learned {
         let mode = structured.first().unwrap_or(dialect.mode);
         let initial =
             Known { features: dialect.features, mode, unopened_reasoning: false, doubtful: None, doubts: 0 };
-        Self { initial, models: Mutex::default(), tools: Mutex::default() }
+        Self { initial, models: Mutex::default(), tools: Mutex::default(), epoch: AtomicU64::default() }
     }
 
     /// Returns what is known of a model.
@@ -97,6 +102,18 @@ impl Learned {
         if models.len() < MAX_MODELS || models.contains_key(model) {
             models.entry(model.to_owned()).or_default().learn(forms);
         }
+    }
+
+    /// Returns the number of times that a model was forgotten.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    /// Forgets everything about a model, also what requests under way will find.
+    pub(super) fn forget(&self, model: &str) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        self.lock().remove(model);
+        self.lock_tools().remove(model);
     }
 
     /// Remembers that a request with this mode failed without a reason.

@@ -148,6 +148,9 @@ impl DynThread for Stage {
     fn server_tools(&self, server: &str) -> Option<&[Tool]> {
         self.tool_servers.get(server).map(Vec::as_slice)
     }
+    fn models_to_forget(&self, _: &BTreeMap<String, String>) -> Vec<String> {
+        Vec::new()
+    }
     fn unresolved_writes(&self) -> Vec<usize> {
         Vec::new()
     }

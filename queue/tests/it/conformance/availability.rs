@@ -18,6 +18,7 @@ super::checks! {
     an_answer_ends_the_outage,
     an_answer_to_an_earlier_request_ends_nothing,
     a_time_out_while_others_are_answered_is_recognised,
+    a_forgotten_subject_refuses_nothing,
     a_limit_and_a_refusal_apply_together,
 }
 
@@ -146,6 +147,17 @@ async fn refusals_of_requests_in_flight_together_count_once(backend: &Backend) {
         let standing = refused(&**[here, there][n % 2], &together).await;
         assert!(standing.after <= FIRST, "the pause grows with the number in flight: {standing:?}");
     }
+}
+
+async fn a_forgotten_subject_refuses_nothing(backend: &Backend) {
+    let [here, there] = &backend.connect().await;
+    refused(&**here, &Refusal { retry_after: Some(TIMEOUT), ..refusal(Duration::ZERO) }).await;
+    ask(&**there, "x").await.expect_err("it is paused");
+    there.forget(&model()).await.unwrap();
+    here.refresh().await.unwrap();
+    assert!(!here.is_refusing(&model()) && !there.is_refusing(&model()));
+    ask(&**here, "x").await.expect("its pause is forgotten");
+    there.forget(&model()).await.expect("it can be repeated");
 }
 
 /// Makes the subject refuse two requests in a row.

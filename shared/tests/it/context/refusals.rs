@@ -145,3 +145,25 @@ fn a_window_full_of_pictures_loses_those_of_earlier_turns_first() {
     pictures(&mut endpoint, &mut running, 12, 3);
     assert_eq!((endpoint.refusals, running.summaries()), (0, vec![]), "no text is given up for them");
 }
+
+/// A turn that starts after an operator had the model forgotten is sent whole again.
+#[test]
+fn a_forgotten_window_is_learned_anew() {
+    let mut endpoint = Simulated::default();
+    let mut running = RunningThread::open(opened(ContextSettings::default(), small()));
+    long_thread(&mut endpoint, &mut running, 60);
+    let before = refusals_of(&running).len();
+    let now = std::collections::BTreeMap::from([("local/small".to_owned(), "2026".to_owned())]);
+    let models = running.thread.models_to_forget(&now);
+    assert_eq!(models, ["local/small"]);
+    let messages = vec![Message::user("Read the notes")];
+    let mut started =
+        running.thread.accept_message(uuid::Uuid::nil(), "", "", Policy::Auto, messages).unwrap();
+    let Event::TurnStarted(start) = &mut started else { panic!("no turn starts") };
+    start.forgotten_models = models;
+    running.push(started);
+    assert!(running.thread.models_to_forget(&now).is_empty(), "it is forgotten");
+    running.run(&mut endpoint);
+    assert!(before < refusals_of(&running).len(), "the request was not sent whole");
+    running.check();
+}

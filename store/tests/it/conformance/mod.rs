@@ -12,6 +12,7 @@ mod checkpoints;
 mod clocks;
 mod conditions;
 mod files;
+mod forgotten_models;
 mod fork;
 mod index;
 mod keys;
@@ -87,7 +88,16 @@ async fn keyed(store: &Store, key: &str, request_hash: &str) -> Result<Submitted
 fn turn_started(turn: &Turn) -> Event {
     let messages = turn.messages.clone();
     let (by, time) = (turn.author.clone(), queue::clock::rfc3339(turn.created_at));
-    TurnStarted { turn: turn.id, actor: by, time, kind: shared::TurnKind::New, messages, caller: None }.into()
+    TurnStarted {
+        turn: turn.id,
+        actor: by,
+        time,
+        kind: shared::TurnKind::New,
+        messages,
+        caller: None,
+        forgotten_models: Vec::new(),
+    }
+    .into()
 }
 
 /// Builds a decision event that differs by its reason.

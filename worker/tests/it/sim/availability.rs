@@ -170,9 +170,14 @@ impl Engine {
 }
 
 /// Runs a simulation for each seed: for the chosen one, for every seed below 50 with `TURNFOLD_LONG=1`, and else for two.
-#[expect(clippy::print_stdout, reason = "a failure must name its seed")]
 fn for_seeds<T, F: Future<Output = T>>(simulation: impl Fn(u64) -> F) -> Vec<T> {
-    let seeds = if is_long() { 0..50 } else { 7..9 };
+    for_seeds_below(50, simulation)
+}
+
+/// The same for every seed below `long` with `TURNFOLD_LONG=1`.
+#[expect(clippy::print_stdout, reason = "a failure must name its seed")]
+fn for_seeds_below<T, F: Future<Output = T>>(long: u64, simulation: impl Fn(u64) -> F) -> Vec<T> {
+    let seeds = if is_long() { 0..long } else { 7..9 };
     let seeds = chosen_seed().map_or(seeds, |seed| seed..seed + 1);
     let run = |seed| {
         println!("seed {seed}: TURNFOLD_SIM_SEED={seed} repeats this simulation");
@@ -181,15 +186,12 @@ fn for_seeds<T, F: Future<Output = T>>(simulation: impl Fn(u64) -> F) -> Vec<T> 
     seeds.map(run).collect()
 }
 
-/// Time in seconds in which 600 requests are answered at two per second, which are possible in 300 s, for nine of ten seeds;
-/// and for all.
-///
-/// Of the seeds 0 to 59, the fastest takes 321 s, half take at most 337 s, and all but one at most 393 s. That one takes 471 s.
-const MOST_SECONDS: u64 = 420;
+/// Time in seconds in which 600 requests are answered at two per second, which are possible in 300 s, for 99 of 100 seeds.
+const MOST_SECONDS: u64 = 330;
 const MOST_SECONDS_OF_ALL: u64 = 480;
 
-/// Each turn makes two requests. Returns the duration in seconds.
-async fn limited(seed: u64, retry_after_ms: Option<u64>) -> u64 {
+/// Each turn makes two requests. Returns the duration in seconds and the refused requests.
+async fn limited(seed: u64, retry_after_ms: Option<u64>) -> (u64, usize) {
     let engine = Engine::new(seed, Endpoint::new(retry_after_ms, MINUTE..MINUTE), 300, "wait 0; wait 0");
     engine.start("w1");
     engine.start("w2");
@@ -201,22 +203,29 @@ async fn limited(seed: u64, retry_after_ms: Option<u64>) -> u64 {
     assert!(most <= 24, "{most} requests in ten seconds, more than 1.2 times the rate");
     let took = engine.began.elapsed().as_secs();
     assert!(took < MOST_SECONDS_OF_ALL, "it took {took} s, and 300 s are possible");
-    took
+    let refused = engine.world.sent.lock().unwrap().len() - engine.world.taken.lock().unwrap().len();
+    (took, refused)
 }
 
-fn nearly_all_are_fast(seconds: &[u64]) {
-    let slow = seconds.iter().filter(|seconds| MOST_SECONDS <= **seconds).count();
-    assert!(slow <= seconds.len() / 10, "too many are slow: {seconds:?} s");
+#[expect(clippy::print_stdout, reason = "the figures are the result of the test")]
+fn nearly_all_are_fast(retry_after_ms: Option<u64>) {
+    let mut all = for_seeds_below(100, |seed| limited(seed, retry_after_ms));
+    all.sort_unstable();
+    let (seconds, mut refused): (Vec<u64>, Vec<usize>) = all.into_iter().unzip();
+    refused.sort_unstable();
+    println!("seconds {seconds:?}, refused {refused:?}");
+    let slow = seconds.iter().filter(|seconds| MOST_SECONDS < **seconds).count();
+    assert!(slow <= seconds.len() / 100, "too many are slow: {seconds:?} s");
 }
 
 #[test]
 fn three_hundred_turns_complete_at_two_requests_a_second() {
-    nearly_all_are_fast(&for_seeds(|seed| limited(seed, None)));
+    nearly_all_are_fast(None);
 }
 
 #[test]
 fn three_hundred_turns_complete_at_an_endpoint_that_names_a_delay() {
-    nearly_all_are_fast(&for_seeds(|seed| limited(seed, Some(1_000))));
+    nearly_all_are_fast(Some(1_000));
 }
 
 /// A simulation with the same seed sends the same requests at the same times, and writes the same logs.
@@ -303,7 +312,10 @@ async fn given_up(seed: u64) {
     }
     sleep(away.end - engine.began.elapsed()).await;
     for thread in &engine.threads {
-        engine.log.push(*thread, Retried { actor: "test".to_owned(), caller: None }.into());
+        engine.log.push(
+            *thread,
+            Retried { actor: "test".to_owned(), caller: None, forgotten_models: Vec::new() }.into(),
+        );
     }
     engine.run(25 * MINUTE).await;
     assert_eq!(engine.completed(), 20);

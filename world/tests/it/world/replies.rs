@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::{BlockedBy, Fault, FaultKind, Message, Oversize, Reply, Request, Response, ToolCall, Usage};
+use world::World;
 
 use super::{
     Stage, chat, due,
@@ -630,4 +631,28 @@ async fn content_that_may_not_be_null_is_learned() {
     };
     let contents: Vec<Option<Value>> = endpoint.received().iter().map(sent).collect();
     assert_eq!(contents, [Some(Value::Null), Some(json!("")), Some(json!(""))]);
+}
+
+/// An operator who has a model forgotten gets the requests of a new worker, also while a request is under way.
+#[tokio::test]
+async fn a_forgotten_model_is_asked_in_the_first_form_again() {
+    let refused = "Input should be a valid string: content must not be null";
+    let refused = || Answer::Status(400, &[], json!({ "error": { "message": refused } }).to_string());
+    let good = || stream([words("Good day")], "stop");
+    let endpoint = Endpoint::serve([refused(), good(), good(), refused(), good()]).await;
+    let made = ToolCall { id: "a".to_owned(), name: "look".to_owned(), arguments: json!({}) };
+    let asked = Message { tool_calls: vec![made.clone()], ..Message::assistant("") };
+    let stage = Stage::hearing([Message::user("Hello"), asked, Message::tool(&made, "sunny")]);
+    let world = endpoint.world();
+    for nth in 0..3 {
+        if nth == 2 {
+            world.forget_model("local/other");
+            world.forget_model("local/gpt");
+        }
+        let (outcome, _) = perform(&world, &stage, &due(chat("local/gpt", 0..3))).await;
+        assert!(outcome.is_ok(), "{outcome:?}");
+    }
+    let sent = |(_, body): &(_, Value)| body["messages"][2]["content"].is_null();
+    let has_null: Vec<bool> = endpoint.received().iter().map(sent).collect();
+    assert_eq!(has_null, [true, false, false, true, false]);
 }
