@@ -189,6 +189,8 @@ pub trait DynThread: Send + Sync {
     fn unresolved_writes(&self) -> Vec<usize>;
     /// Returns the last attempt of the request at `slot`, if it may change the outside world.
     fn last_attempt(&self, slot: usize) -> Option<Attempt>;
+    /// Returns true if the thread does nothing but read requests in doubt back.
+    fn is_only_reading_back(&self) -> bool;
     /// Returns the tasks of servers whose results are not needed any more.
     fn abandoned_tasks(&self) -> &[OpenTask];
     /// Returns the messages of a request as its model receives them: a summary may stand for the first, and long tool
@@ -457,6 +459,10 @@ impl<S: Strategy> DynThread for Progress<S> {
 
     fn last_attempt(&self, slot: usize) -> Option<Attempt> {
         self.last_attempt(slot)
+    }
+
+    fn is_only_reading_back(&self) -> bool {
+        self.is_only_reading_back()
     }
 
     fn abandoned_tasks(&self) -> &[OpenTask] {

@@ -32,9 +32,11 @@ mod outcome;
 mod pending;
 mod progress;
 mod read_answer;
+mod read_back;
 mod replay;
 mod request;
 mod rerun;
+mod result_condition;
 mod status;
 mod strategy;
 mod suggest;
@@ -63,8 +65,8 @@ pub use elicitation::{Elicitation, InputResponse, InputResponses, InvalidAnswer}
 pub use event::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
     Event, FORMAT, Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind,
-    Opened, Reconciled, Retried, Shape, Summarised, TaskStarted, TurnKind, TurnStarted, Unreadable, Upcast,
-    Verdict,
+    Opened, Reading, Reconciled, Retried, Shape, Summarised, TaskStarted, TurnKind, TurnStarted, Unreadable,
+    Upcast, Verdict,
 };
 pub use graph::{DynThread, Graph, NodeInfo, Topology, Walked, map};
 pub use json_text::{
@@ -84,12 +86,14 @@ pub use progress::{
     PendingRequest, Progress, RunStatus, SKIPPED, STRAY_CALLS, SUMMARISE_NODE, SUMMARISE_PROMPT, says_stop,
 };
 pub use read_answer::{ModelReading, ReadAnswer};
+pub use read_back::{AFTER_SECONDS_MAX, ReadArgument, ReadBack};
 pub use replay::{Divergence, Field, Replayer, replay};
 pub use request::{
     Description, Fault, FaultKind, Hit, Metric, ModelParameters, Oversize, Request, Response, SearchOptions,
     Simulation, WebSearch, matches_pattern,
 };
 pub use rerun::{Rerun, rerun, transcript};
+pub use result_condition::{Comparison, ConditionVerdict, ResultCondition};
 pub use status::{
     BatchStatus, DeliveryState, MultitaskStrategy, PauseKind, Policy, Priority, StopReason, ThreadStatus,
     TurnEnd, TurnStatus, UnknownStatus,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::attachment::Attachment;
+use crate::{attachment::Attachment, read_back::ReadBack};
 
 /// Message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,6 +144,9 @@ pub struct Tool {
     /// change something with every call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_repeats: Option<u32>,
+    /// Read by which a lost answer is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_back: Option<Box<ReadBack>>,
 }
 
 /// Prompt offered by an MCP server.

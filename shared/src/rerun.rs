@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, fmt::Write};
 
 use crate::{
-    event::{Attempted, Event, Failed},
+    event::{Attempted, Event, Failed, Reconciled},
     graph::Graph,
     progress::{InvalidLog, Next},
 };
@@ -44,8 +44,9 @@ pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
             Next::Append(event) => {
                 // A call in doubt can be reported from outside, or be recorded by the code itself.
                 if let Event::InDoubt(in_doubt) = &event {
-                    outside
-                        .next_if(|next| matches!(next, Event::InDoubt(then) if then.slot == in_doubt.slot));
+                    outside.next_if(
+                        |next| matches!(next, Event::InDoubt(then) if then.slot == in_doubt.slot && then.read_back.is_none()),
+                    );
                 }
                 vec![event]
             }
@@ -70,6 +71,7 @@ pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
                             | Event::InDoubt(_)
                             | Event::TaskStarted(_)
                             | Event::InputRequired(_)
+                            | Event::Reconciled(Reconciled { read_back: Some(_), .. })
                     )
                 };
                 events = due.iter().map_while(|_| outside.next_if(answers)).collect();

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Tool, visible_start};
 
@@ -99,6 +99,7 @@ fn changed_fields(before: &Tool, after: &Tool) -> Vec<FieldChange> {
     let safety = |tool: &Tool| format!("{:?}", tool.safety).to_lowercase().into();
     compare("safety", &safety(before), &safety(after));
     compare("max_repeats", &before.max_repeats.into(), &after.max_repeats.into());
+    compare("read_back", &json!(before.read_back), &json!(after.read_back));
     fields
 }
 
@@ -165,6 +166,7 @@ mod tests {
             parameters,
             safety: Safety::Write,
             max_repeats: None,
+            read_back: None,
         }
     }
 

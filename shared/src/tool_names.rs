@@ -97,6 +97,7 @@ mod tests {
             parameters: serde_json::Value::Null,
             safety: Safety::Read,
             max_repeats: None,
+            read_back: None,
         };
         names.iter().map(tool).collect()
     }

@@ -33,6 +33,7 @@ impl<M> ControlTool<M> {
             }),
             safety: Safety::Read,
             max_repeats: None,
+            read_back: None,
         }
     }
 

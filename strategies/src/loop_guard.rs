@@ -148,6 +148,7 @@ mod tests {
             parameters: Value::Null,
             safety,
             max_repeats,
+            read_back: None,
         };
         [
             tool("find", Safety::Read, None),

@@ -56,7 +56,7 @@ pub async fn fork(store: &Store, strategies: &StrategyRegistry, new: NewFork) ->
     events.push(forked);
     let doubted = |slot| {
         let reason = "the request was in progress in the source thread".to_owned();
-        InDoubt { slot, reason }.into()
+        InDoubt::new(slot, reason).into()
     };
     events.extend(unresolved_writes.into_iter().map(doubted));
     let (thread, now) = (clock::new_id(), clock::now());

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use queue::Notification;
-use shared::{DynThread, Event};
+use shared::{DynThread, Event, InDoubt, Reconciled};
 use store::{Error, Head, ModelResponse, ReadModelUpdate, Recorded, ThreadId};
 use tracing::debug;
 
@@ -130,7 +130,10 @@ impl ThreadLog {
         self.weight = self.weight.saturating_add(event.retained_bytes());
         if matches!(
             event,
-            Event::TurnStarted(_) | Event::InputProvided(_) | Event::Retried(_) | Event::Reconciled(_)
+            Event::TurnStarted(_)
+                | Event::InputProvided(_)
+                | Event::Retried(_)
+                | Event::Reconciled(Reconciled { read_back: None, .. })
         ) {
             self.set_off = self.thread.seq();
         }
@@ -153,8 +156,14 @@ impl ThreadLog {
         if let Event::TaskStarted(started) = event {
             self.tasks.insert(started.slot, at);
         }
-        if let Event::Answered(shared::Answered { slot, .. }) = event {
+        if let Event::Answered(shared::Answered { slot, .. })
+        | Event::InDoubt(InDoubt { slot, .. })
+        | Event::Reconciled(Reconciled { slot, .. }) = event
+        {
             self.waiting.remove(slot);
+        }
+        if let Event::InDoubt(InDoubt { read_back_after_ms: Some(after_ms), reason, .. }) = event {
+            self.delay_until(at, now, *after_ms, reason);
         }
         if let Event::AttemptFailed(failed_attempt) = event {
             if failed_attempt.waiting {
@@ -162,13 +171,18 @@ impl ThreadLog {
             } else {
                 self.waiting.remove(&failed_attempt.slot);
             }
-            let delay = i64::try_from(failed_attempt.retry_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
-            let delay = delay.saturating_mul(1_000);
-            let until = at.saturating_add(delay);
-            if at.saturating_sub(now) <= delay && self.wait.as_ref().is_none_or(|wait| wait.until < until) {
-                let why = failed_attempt.error.lines().next().unwrap_or_default().to_owned();
-                self.wait = Some(Delay { until, why });
-            }
+            let delay_ms = failed_attempt.retry_after_ms.unwrap_or(0);
+            self.delay_until(at, now, delay_ms, &failed_attempt.error);
+        }
+    }
+
+    /// Delays the next attempt until `delay_ms` after `at`, unless it is delayed longer already.
+    fn delay_until(&mut self, at: i64, now: i64, delay_ms: u64, why: &str) {
+        let delay = i64::try_from(delay_ms).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let until = at.saturating_add(delay);
+        if at.saturating_sub(now) <= delay && self.wait.as_ref().is_none_or(|wait| wait.until < until) {
+            let why = why.lines().next().unwrap_or_default().to_owned();
+            self.wait = Some(Delay { until, why });
         }
     }
 

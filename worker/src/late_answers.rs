@@ -83,7 +83,8 @@ impl<L: Log> StepRunner<L> {
         let mut log = self.open(late.head.thread).await?;
         late.forget_settled(&log);
         // While another worker makes other calls of the node, an append would discard their answers.
-        if late.answers.is_empty() || log.thread().status() == RunStatus::Busy {
+        let is_busy = log.thread().status() == RunStatus::Busy && !log.thread().is_only_reading_back();
+        if late.answers.is_empty() || is_busy {
             return Ok(());
         }
         // An outcome that leaves the doubt cannot be folded.

@@ -402,7 +402,7 @@ impl<L: Log> StepRunner<L> {
 fn unsent(log: &ThreadLog, slot: usize, fault: Fault) -> Event {
     let mut event = log.thread().receive(slot, Err(fault), 0);
     if let Event::AttemptFailed(failed) = &mut event {
-        failed.in_doubt |= log.thread().unresolved_writes().contains(&slot);
+        failed.in_doubt |= !failed.read_back && log.thread().unresolved_writes().contains(&slot);
     }
     event
 }
@@ -446,7 +446,8 @@ fn keep_soonest(soonest: &mut Option<Blocked>, other: Blocked) {
     }
 }
 
-/// Idempotency key of a request; the same for every attempt.
+/// Idempotency key of a request; the same for every attempt. A read-back has a key of its own.
 fn idempotency_key(thread: ThreadId, due: &PendingRequest) -> String {
-    format!("{thread}:{}:{}", due.asked_seq, due.slot)
+    let read = if due.is_read_back { ":read" } else { "" };
+    format!("{thread}:{}:{}{read}", due.asked_seq, due.slot)
 }

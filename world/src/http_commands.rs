@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
-use shared::{Fault, FaultKind, Response, Safety, Tool, ToolCall, ToolOutput, status};
+use shared::{Fault, FaultKind, ReadBack, Response, Safety, Tool, ToolCall, ToolOutput, status};
 
 use super::{
     description::description,
@@ -44,6 +44,8 @@ pub struct Command {
     pub safety: Safety,
     /// Number of times that a model may repeat a call whose result stays the same; see [`Tool::max_repeats`].
     pub max_repeats: Option<u32>,
+    /// Read by which a lost answer is settled.
+    pub read_back: Option<ReadBack>,
     /// Maximum duration of a request.
     pub timeout: Duration,
 }
@@ -102,6 +104,7 @@ impl Commands {
             parameters: command.parameters.clone(),
             safety: command.safety,
             max_repeats: command.max_repeats,
+            read_back: command.read_back.clone().map(Box::new),
         };
         let tools: Vec<Tool> = self.commands.iter().map(tool).collect();
         if known == Some(tools.as_slice()) { Response::ToolsUnchanged } else { Response::Tools { tools } }

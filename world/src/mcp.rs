@@ -35,7 +35,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
-use shared::{DynThread, Fault, Response, Safety, Tool, diff_tools};
+use shared::{DynThread, Fault, ReadBack, Response, Safety, Tool, diff_tools};
 use store::Store;
 use tokio::sync::Semaphore;
 
@@ -92,7 +92,7 @@ pub struct Server {
 }
 
 /// Settings of a tool. An absent value leaves the server's.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ToolRule {
     /// Effect of repeating a call; overrides the server's annotation.
     pub safety: Option<Safety>,
@@ -102,9 +102,35 @@ pub struct ToolRule {
     pub concurrency: Option<usize>,
     /// Number of times that a model may repeat a call whose result stays the same; see [`Tool::max_repeats`].
     pub max_repeats: Option<u32>,
+    /// Read by which a lost answer is settled.
+    pub read_back: Option<ReadBack>,
 }
 
 impl Server {
+    /// Returns why the read-back of a tool cannot be used, by the names of the tools, for those that name one in vain.
+    pub(crate) fn unusable_read_backs(&self, tools: &[Tool]) -> Vec<(String, String)> {
+        let rules = self.tools.iter().filter_map(|(name, rule)| Some((name, rule.read_back.as_ref()?)));
+        let why = |(name, read): (&String, &ReadBack)| {
+            let write = tools.iter().find(|tool| tool.name == *name)?;
+            Some((name.clone(), read.check(write, tools).err()?))
+        };
+        rules.filter_map(why).collect()
+    }
+
+    /// Adds to each tool the read by which a lost answer of it is settled.
+    fn with_read_backs(&self, mut tools: Vec<Tool>) -> Vec<Tool> {
+        let unusable = self.unusable_read_backs(&tools);
+        for (tool, why) in &unusable {
+            tracing::warn!(tool, "lost answers of the tool are not settled by reading: verify {why}");
+        }
+        for tool in &mut tools {
+            let is_unusable = unusable.iter().any(|(name, _)| *name == tool.name);
+            let rule = self.tools.get(&tool.name).filter(|_| !is_unusable);
+            tool.read_back = rule.and_then(|rule| rule.read_back.clone()).map(Box::new);
+        }
+        tools
+    }
+
     /// Maximum silence during a call of the tool.
     fn timeout(&self, tool: &str) -> Duration {
         self.tools.get(tool).and_then(|tool| tool.timeout).unwrap_or(self.call_timeout)

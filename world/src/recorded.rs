@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use shared::{
     AttemptFailed, BlockedBy, DynThread, Event, Fault, FaultKind, Graph, InDoubt, InputRequired, InvalidLog,
-    Oversize, Response, rerun,
+    Oversize, Reconciled, Response, ToolOutput, Verdict, rerun,
 };
 
 use crate::world::{Outcome, RequestContext, World, stream_words};
@@ -44,6 +44,8 @@ struct RecordedOutcome {
     /// Number of failures before this outcome.
     failures: u32,
     is_failure: bool,
+    /// True if this answers a read-back of the request.
+    is_read_back: bool,
     outcome: Outcome,
 }
 
@@ -61,12 +63,17 @@ impl RecordedWorld {
                 let position = Position::of(thread.as_ref(), &event.node)?;
                 asked.push(Asked { seq, position, outcomes: BTreeMap::new() });
             }
-            if let (Some((slot, outcome)), Some(asked)) = (outcome(event), asked.last_mut()) {
+            let read_back = read_back_outcome(event);
+            let is_read_back = read_back.is_some();
+            if let (Some((slot, outcome)), Some(asked)) =
+                (read_back.or_else(|| outcome(event)), asked.last_mut())
+            {
                 let recorded = asked.outcomes.entry(slot).or_default();
                 let failures = recorded.iter().filter(|outcome| outcome.is_failure).count();
                 let failures = u32::try_from(failures).unwrap_or(u32::MAX);
                 let is_failure = matches!(event, Event::AttemptFailed(_));
-                recorded.push(RecordedOutcome { after: seq - asked.seq, failures, is_failure, outcome });
+                let after = seq - asked.seq;
+                recorded.push(RecordedOutcome { after, failures, is_failure, is_read_back, outcome });
             }
             thread.apply(event)?;
         }
@@ -84,7 +91,10 @@ impl RecordedWorld {
 impl Asked {
     fn find(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Option<&Outcome> {
         let recorded = self.outcomes.get(&ask.due.slot)?;
-        let now = || recorded.iter().filter(|outcome| outcome.failures == ask.due.failures);
+        let of_this = |outcome: &&RecordedOutcome| {
+            outcome.failures == ask.due.failures && outcome.is_read_back == ask.due.is_read_back
+        };
+        let now = || recorded.iter().filter(of_this);
         // Several outcomes exist where the answer was in doubt and a person confirmed that the call had not happened.
         let elapsed = thread.seq().saturating_sub(ask.due.asked_seq);
         now()
@@ -124,6 +134,21 @@ impl Position {
     }
 }
 
+/// Returns the slot and outcome of a read-back if the event records one.
+fn read_back_outcome(event: &Event) -> Option<(usize, Outcome)> {
+    let (slot, output) = if let Event::Reconciled(Reconciled { slot, verdict, read_back, .. }) = event {
+        let output = read_back.as_ref()?.output.clone();
+        let result = if let Verdict::Happened { result } = verdict { result.as_str() } else { "" };
+        (*slot, output.unwrap_or_else(|| ToolOutput::Ok(result.to_owned())))
+    } else if let Event::InDoubt(InDoubt { slot, read_back: Some(reading), .. }) = event {
+        (*slot, reading.output.clone()?)
+    } else {
+        let is_read_back = matches!(event, Event::AttemptFailed(failed) if failed.read_back);
+        return is_read_back.then(|| outcome(event)).flatten();
+    };
+    Some((slot, Ok((Response::Output(output), None))))
+}
+
 /// Returns the slot and outcome of a request if the event records one.
 fn outcome(event: &Event) -> Option<(usize, Outcome)> {
     match event {
@@ -140,6 +165,7 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
             context_tokens,
             attachments_max,
             is_trial,
+            read_back: _,
         }) => {
             let remedy = match retry_after_ms {
                 _ if *is_trial => FaultKind::Oversized(Oversize::Status),
@@ -168,7 +194,7 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
                 }),
             ))
         }
-        Event::InDoubt(InDoubt { slot, reason }) => Some((*slot, Err(Fault::in_doubt(reason.as_str())))),
+        Event::InDoubt(InDoubt { slot, reason, .. }) => Some((*slot, Err(Fault::in_doubt(reason.as_str())))),
         Event::InputRequired(InputRequired { slot, input_requests: forms, request_state: state }) => Some((
             *slot,
             Ok((

@@ -142,6 +142,7 @@ fn update_in_doubt(slots: &mut BTreeSet<usize>, event: &Event) {
         // Late outcomes.
         Event::TaskStarted(started) => drop(slots.remove(&started.slot)),
         Event::Answered(answered) => drop(slots.remove(&answered.slot)),
+        Event::AttemptFailed(failed) if failed.read_back => (),
         Event::AttemptFailed(failed) => drop(slots.remove(&failed.slot)),
         Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::TurnStarted(_) => slots.clear(),
         Event::Opened(_)

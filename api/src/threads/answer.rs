@@ -237,8 +237,14 @@ async fn try_reconcile(
     append(
         app,
         &mut log,
-        Reconciled { slot, verdict: verdict.clone(), actor: by.name.clone(), caller: by.caller.clone() }
-            .into(),
+        Reconciled {
+            slot,
+            verdict: verdict.clone(),
+            actor: by.name.clone(),
+            caller: by.caller.clone(),
+            read_back: None,
+        }
+        .into(),
     )
     .await
 }

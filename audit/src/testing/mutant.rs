@@ -151,6 +151,9 @@ impl DynThread for Thread {
     fn last_attempt(&self, slot: usize) -> Option<Attempt> {
         self.0.last_attempt(slot)
     }
+    fn is_only_reading_back(&self) -> bool {
+        self.0.is_only_reading_back()
+    }
     fn abandoned_tasks(&self) -> &[OpenTask] {
         self.0.abandoned_tasks()
     }

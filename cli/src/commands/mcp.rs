@@ -179,6 +179,7 @@ fn renamed_tools_are_listed_with_their_strategies() {
         parameters: serde_json::Value::Null,
         safety: shared::Safety::Read,
         max_repeats: None,
+        read_back: None,
     };
     let tools = ["find", "list.day", "hand_over"].map(tool);
     let graphs: Vec<&dyn shared::Graph> =

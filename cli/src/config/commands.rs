@@ -8,7 +8,10 @@ use serde_json::{Map, Value as Json, json};
 use shared::Safety;
 use world::Method;
 
-use super::secret::{Address, MaybeSecret};
+use super::{
+    secret::{Address, MaybeSecret},
+    verify::VerifySettings,
+};
 
 /// A plain command.
 #[derive(Clone, Debug, Deserialize)]
@@ -28,6 +31,8 @@ pub struct CommandSettings {
     pub safety: Safety,
     /// Number of times that a model may repeat a call whose result stays the same.
     pub max_repeats: Option<u32>,
+    /// The read by which a lost answer is settled.
+    pub verify: Option<VerifySettings>,
     /// Maximum time until the answer, in seconds. Default: 60.
     pub timeout_seconds: u64,
 }
@@ -51,6 +56,7 @@ pub(super) struct CommandKeys {
     #[serde(default)]
     safety: Safety,
     max_repeats: Option<u32>,
+    verify: Option<VerifySettings>,
     #[schemars(range(min = 1))]
     timeout_seconds: Option<u64>,
 }
@@ -76,6 +82,7 @@ impl TryFrom<CommandKeys> for CommandSettings {
             headers: keys.headers,
             safety: keys.safety,
             max_repeats: keys.max_repeats,
+            verify: keys.verify,
             timeout_seconds: keys.timeout_seconds.unwrap_or(TIMEOUT_SECONDS),
         })
     }

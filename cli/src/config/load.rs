@@ -16,6 +16,7 @@ use super::{
     MANUAL,
     check_budget::check_budget,
     check_limits::check_limits,
+    check_verify::check_verify,
     error::ConfigError,
     key::join,
     layer, mcp_file, mistyped,
@@ -114,6 +115,7 @@ impl Settings {
         check_tenants(&sources.strategies, &settings, &origins)?;
         check_nodes(&sources.strategies, &settings, &origins)?;
         check_servers(&settings, &origins)?;
+        check_verify(&settings, &origins)?;
         check_models(&settings, &origins)?;
         check_limits(&settings, &origins)?;
         check_budget(&settings, &origins)?;

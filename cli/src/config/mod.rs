@@ -12,6 +12,7 @@
 
 mod check_budget;
 mod check_limits;
+mod check_verify;
 mod commands;
 mod error;
 mod fit;
@@ -32,6 +33,7 @@ mod secret;
 mod servers;
 mod settings;
 mod tenants;
+mod verify;
 
 pub use commands::CommandSettings;
 pub use error::ConfigError;
@@ -48,6 +50,7 @@ pub use settings::{
     Settings, StoreSettings, WorkerSettings,
 };
 pub use tenants::{EVERY_TENANT, TenantSettings};
+pub use verify::VerifySettings;
 
 /// The text of `turnfold.default.toml`: the lowest layer, and the reference of every key.
 pub const MANUAL: &str = include_str!("../../../turnfold.default.toml");

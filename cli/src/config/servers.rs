@@ -12,7 +12,10 @@ use serde_json::json;
 use shared::{AttachmentKind, Safety};
 use world::{Dialect, Structured};
 
-use super::secret::{Address, MaybeSecret, SecretError, SecretRef};
+use super::{
+    secret::{Address, MaybeSecret, SecretError, SecretRef},
+    verify::VerifySettings,
+};
 
 /// A provider of models.
 #[derive(Clone, Debug, Deserialize)]
@@ -167,7 +170,7 @@ pub enum ProtocolSettings {
 }
 
 /// Overrides for one tool. They take precedence over the annotations of the server.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "ToolKeys")]
 pub struct ToolSettings {
     /// The effect of repeating a call.
@@ -178,6 +181,8 @@ pub struct ToolSettings {
     pub concurrency: Option<usize>,
     /// Number of times that a model may repeat a call whose result stays the same.
     pub max_repeats: Option<u32>,
+    /// The read by which a lost answer is settled.
+    pub verify: Option<VerifySettings>,
 }
 
 /// Transport to an MCP server.
@@ -347,14 +352,15 @@ struct ToolSection {
     timeout_seconds: Option<u64>,
     concurrency: Option<usize>,
     max_repeats: Option<u32>,
+    verify: Option<VerifySettings>,
 }
 
 impl From<ToolKeys> for ToolSettings {
     fn from(keys: ToolKeys) -> Self {
         match keys {
             ToolKeys::Safety(safety) => Self { safety: Some(safety), ..Self::default() },
-            ToolKeys::Section(ToolSection { safety, timeout_seconds, concurrency, max_repeats }) => {
-                Self { safety, timeout_seconds, concurrency, max_repeats }
+            ToolKeys::Section(ToolSection { safety, timeout_seconds, concurrency, max_repeats, verify }) => {
+                Self { safety, timeout_seconds, concurrency, max_repeats, verify }
             }
         }
     }
@@ -373,7 +379,7 @@ impl JsonSchema for ToolKeys {
             "oneOf": [{"const": "read"}, {"const": "idempotent"}, {"const": "write"}, {"type": "object"}],
             "properties": {
                 "safety": generator.subschema_for::<Safety>(), "timeout_seconds": number, "concurrency": number,
-                "max_repeats": {"type": "integer", "minimum": 0},
+                "max_repeats": {"type": "integer", "minimum": 0}, "verify": generator.subschema_for::<VerifySettings>(),
             },
             "additionalProperties": false,
         })

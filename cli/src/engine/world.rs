@@ -17,7 +17,7 @@ use crate::{
     config::{
         CommandSettings, HttpProviderSettings, MaybeSecret, McpSettings, McpTransport, ModelLimits,
         PriceSettings, ProtocolSettings, ProviderSettings, RetrySettings, SecretError, ServerLimits,
-        SessionSettings, Settings, SightSettings, TenantSettings, ToolSettings,
+        SessionSettings, Settings, SightSettings, TenantSettings, ToolSettings, VerifySettings,
     },
     exit::{CliError, Exit},
 };
@@ -193,6 +193,7 @@ fn command(settings: &CommandSettings) -> anyhow::Result<Command> {
         headers,
         safety: settings.safety,
         max_repeats: settings.max_repeats,
+        read_back: settings.verify.as_ref().map(VerifySettings::read_back),
         timeout: Duration::from_secs(settings.timeout_seconds),
     })
 }
@@ -284,6 +285,7 @@ fn rule(settings: &ToolSettings) -> ToolRule {
         timeout: settings.timeout_seconds.map(Duration::from_secs),
         concurrency: settings.concurrency,
         max_repeats: settings.max_repeats,
+        read_back: settings.verify.as_ref().map(VerifySettings::read_back),
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) fn read_more_tool() -> Tool {
         }),
         safety: Safety::Read,
         max_repeats: None,
+        read_back: None,
     }
 }
 

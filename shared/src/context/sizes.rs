@@ -102,7 +102,7 @@ fn calls_tokens(message: &Message) -> u64 {
 
 /// Estimates the tokens of a tool as a model receives it.
 pub(crate) fn tool_tokens(tool: &Tool) -> u64 {
-    let Tool { name, description, parameters, safety: _, max_repeats: _ } = tool;
+    let Tool { name, description, parameters, safety: _, max_repeats: _, read_back: _ } = tool;
     CALL_TOKENS + estimated_tokens(name) + estimated_tokens(description) + value_tokens(parameters)
 }
 

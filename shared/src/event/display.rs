@@ -8,7 +8,7 @@ use std::fmt::{self, Formatter};
 
 use super::{
     AttemptFailed, DEFAULT_TENANT, Decided, Event, Forked, Goto, InputProvided, InputRequired, Interrupt,
-    Opened, TurnKind, TurnStarted, Verdict,
+    Opened, Reading, Reconciled, TurnKind, TurnStarted, Verdict,
 };
 use crate::{
     elicitation::InputResponse,
@@ -70,12 +70,12 @@ impl fmt::Display for Event {
             }
             Event::AttemptFailed(failed) => fmt_attempt_failed(failed, f),
             Event::Abandoned(abandoned) => write!(f, "{}", abandoned.reason),
-            Event::InDoubt(in_doubt) => write!(f, "{}", in_doubt.reason),
-            Event::Reconciled(reconciled) => match &reconciled.verdict {
-                Verdict::Happened { result } => write!(f, "happened: {}", quoted(result, full)),
-                Verdict::DidNotHappen => write!(f, "did not happen"),
-                Verdict::Skip => write!(f, "skip"),
-            },
+            Event::InDoubt(in_doubt) => {
+                write!(f, "{}", in_doubt.reason)?;
+                let wait = in_doubt.read_back_after_ms;
+                wait.iter().try_for_each(|ms| line(f, format_args!("read back in {ms} ms")))
+            }
+            Event::Reconciled(reconciled) => fmt_reconciled(reconciled, f),
             Event::TaskStarted(started) => write!(f, "{}", quoted(&started.task, full)),
             Event::InputRequired(required) => fmt_input_required(required, f),
             Event::InputProvided(provided) => fmt_input_provided(provided, f),
@@ -109,6 +109,19 @@ fn fmt_opened(opened: &Opened, f: &mut Formatter<'_>) -> fmt::Result {
         .servers
         .iter()
         .try_for_each(|(name, description)| line(f, format_args!("server {name}: {description}")))
+}
+
+fn fmt_reconciled(reconciled: &Reconciled, f: &mut Formatter<'_>) -> fmt::Result {
+    let full = f.alternate();
+    match &reconciled.verdict {
+        Verdict::Happened { result } => write!(f, "happened: {}", quoted(result, full))?,
+        Verdict::DidNotHappen => write!(f, "did not happen")?,
+        Verdict::Skip => write!(f, "skip")?,
+    }
+    let Some(Reading { tool, arguments, output }) = reconciled.read_back.as_deref() else { return Ok(()) };
+    line(f, format_args!("read back by {tool} {}", json(arguments, full)))?;
+    let shown = output.iter().map(|output| quoted(&output.model_text(), full));
+    shown.into_iter().try_for_each(|shown| line(f, format_args!("which answered {shown}")))
 }
 
 fn fmt_turn_started(started: &TurnStarted, f: &mut Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,7 @@ use crate::{
     budget::{Budget, BudgetExceeded},
     context::ContextSettings,
     elicitation::{Elicitation, InputResponse},
-    message::Message,
+    message::{Message, ToolOutput},
     outcome::Outcome,
     request::{Request, Response},
     tool_content::ResponseExtras,
@@ -212,6 +212,9 @@ pub struct AttemptFailed {
     /// smaller request, and forgotten otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_trial: bool,
+    /// The attempt was a read-back of the request, and not the request itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_back: bool,
 }
 
 impl AttemptFailed {
@@ -239,15 +242,28 @@ pub struct InDoubt {
     pub slot: usize,
     /// Reason for the loss.
     pub reason: String,
+    /// Delay after which the engine reads the request back, in milliseconds. Without it, a person is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_back_after_ms: Option<u64>,
+    /// Read-back that left the doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_back: Option<Box<Reading>>,
 }
 
-/// A person decided the outcome of a request in doubt.
+impl InDoubt {
+    /// Creates a doubt that only a person can settle.
+    pub fn new(slot: usize, reason: String) -> Self {
+        Self { slot, reason, read_back_after_ms: None, read_back: None }
+    }
+}
+
+/// A person, or a read-back, decided the outcome of a request in doubt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reconciled {
     /// Index of the request within its node.
     pub slot: usize,
-    /// Outcome as the person reported it.
+    /// Outcome as the person reported it, or as the read-back shows it.
     pub verdict: Verdict,
     /// Person or program that caused the event.
     #[serde(default)]
@@ -255,6 +271,22 @@ pub struct Reconciled {
     /// Authenticated sender of the request that caused the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<CallerId>,
+    /// Read-back that settled the doubt. Absent if a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_back: Option<Box<Reading>>,
+}
+
+/// Call of a tool that reads a request in doubt back, and its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reading {
+    /// Name of the tool, at the server of the request.
+    pub tool: String,
+    /// Arguments of the call.
+    pub arguments: Value,
+    /// Answer of the tool. Absent if it is the result in the verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<ToolOutput>,
 }
 
 /// Outcome of a request in doubt.

@@ -7,7 +7,8 @@
 //!         | [asked attempt+] failed [retried …]
 //!         | asked attempt+ summarised          by the engine, before the step that it makes room for
 //! attempt = [attempted] [task_started] (answered | attempt_failed | abandoned | in_doubt settled | input_required input_provided*)
-//! settled = reconciled | answered | attempt_failed            by a person, or by an outcome that arrives late
+//! settled = attempt_failed* (reconciled | in_doubt settled)   by a read-back, which may leave it to a person
+//!         | reconciled | answered | attempt_failed            by a person, or by an outcome that arrives late
 //! anywhere between events of a turn: cancelled
 //! anywhere after the first event, once: forked
 //! ```
@@ -32,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 pub use kinds::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
-    Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened,
+    Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened, Reading,
     Reconciled, Retried, Summarised, TaskStarted, TurnKind, TurnStarted, Verdict,
 };
 
@@ -163,7 +164,7 @@ events! {
     "abandoned" Abandoned,
     /// A request that may have changed the outside world lost its response.
     "in_doubt" InDoubt,
-    /// A person decided the outcome of a request in doubt.
+    /// A person, or a read-back, decided the outcome of a request in doubt.
     "reconciled" Reconciled,
     /// A server carries a call out as a task.
     "task_started" TaskStarted,

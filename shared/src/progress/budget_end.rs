@@ -6,7 +6,10 @@
 //! the outside world, so a new strategy gets it without any code. The end is not part of the strategy's diagram,
 //! because it can precede any node that issues requests.
 
-use super::{InvalidLog, PendingRequest, Place, Progress, slot::Slot};
+use super::{
+    InvalidLog, PendingRequest, Place, Progress,
+    slot::{Slot, SlotState},
+};
 use crate::{
     budget::{BudgetExceeded, Scope},
     event::{Abandoned, Decided, Event, Goto, InDoubt},
@@ -34,8 +37,19 @@ impl<S: Strategy> Progress<S> {
         if slot.may_have_happened() {
             // If the request were reported as not carried out, a model would make it again under another
             // idempotency key.
-            let reason = slot.error.as_ref().map_or(why.clone(), |error| format!("{error}; {why}"));
-            return Ok(InDoubt { slot: due.slot, reason }.into());
+            let reason = match &slot.state {
+                SlotState::ReadingBack(reason) => format!("{reason}; not read back: {why}"),
+                SlotState::Open
+                | SlotState::Attempted
+                | SlotState::InDoubt(_)
+                | SlotState::AwaitingInput(_)
+                | SlotState::NotRetryable
+                | SlotState::TooLarge
+                | SlotState::Answered(_) => {
+                    slot.error.as_ref().map_or(why.clone(), |error| format!("{error}; {why}"))
+                }
+            };
+            return Ok(InDoubt::new(due.slot, reason).into());
         }
         let reason = match &slot.error {
             None => format!("not carried out: {why}"),

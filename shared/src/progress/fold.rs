@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     ATTEMPTS_MAX, InvalidLog, Phase, Place, Progress, SESSION_LOST, SUMMARISE_NODE, is_node, read,
-    slot::{Slot, SlotState},
+    slot::{ReadAttempts, Slot, SlotState},
     unoffered::was_not_offered,
 };
 use crate::{
@@ -221,6 +221,8 @@ impl<S: Strategy> Progress<S> {
             input_responses: None,
             in_doubt: false,
             pin_changed: false,
+            reading: ReadAttempts::default(),
+            was_unmade: false,
             attempted_seq: None,
             task: None,
             images: Vec::new(),

@@ -6,6 +6,7 @@ mod fit;
 mod fold;
 mod limits;
 mod oversize;
+mod read_back;
 mod receive;
 mod rollback;
 mod slot;
@@ -86,6 +87,8 @@ pub struct PendingRequest {
     pub task: Option<String>,
     /// Inputs from a person to send along, if an earlier attempt required them.
     pub input_responses: Option<InputResponses>,
+    /// True if this is the read-back of a request in doubt, and not the request itself.
+    pub is_read_back: bool,
 }
 
 impl PendingRequest {
@@ -267,6 +270,13 @@ impl<S: Strategy> Progress<S> {
         self.written_since_approval.as_ref().is_some_and(|written| !written.contains(server))
     }
 
+    /// Returns true if the thread does nothing but read requests in doubt back.
+    pub fn is_only_reading_back(&self) -> bool {
+        let Phase::AwaitingResponses(_, _, slots) = &self.at else { return false };
+        let mut moving = slots.iter().filter(|slot| slot.can_move()).peekable();
+        moving.peek().is_some() && moving.all(Slot::is_reading_back)
+    }
+
     /// Returns the current turn, or the last one.
     pub fn turn(&self) -> Option<Uuid> {
         self.turn
@@ -349,6 +359,20 @@ impl<S: Strategy> Progress<S> {
     }
 
     fn pending(&self, asked_seq: usize, slot: usize, state: &Slot) -> Option<PendingRequest> {
+        if let SlotState::ReadingBack(_) = state.state {
+            return Some(PendingRequest {
+                slot,
+                asked_seq,
+                safety: Safety::Read,
+                request: self.read_back(state)?,
+                failures: state.failures,
+                attempts: state.reading.failed,
+                previous_error: None,
+                task: None,
+                input_responses: None,
+                is_read_back: true,
+            });
+        }
         let open = matches!(state.state, SlotState::Open | SlotState::Attempted);
         let has_schema = matches!(state.request, Request::Chat { response_schema: Some(_), .. });
         open.then(|| PendingRequest {
@@ -363,6 +387,7 @@ impl<S: Strategy> Progress<S> {
             }),
             task: state.task.clone(),
             input_responses: state.input_responses.clone(),
+            is_read_back: false,
         })
     }
 

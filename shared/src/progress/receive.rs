@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     effect::UnexpectedResponse,
-    event::{Abandoned, Answered, AttemptFailed, Event, Failed, InDoubt, InputRequired, TaskStarted},
+    event::{Abandoned, Answered, AttemptFailed, Event, Failed, InputRequired, TaskStarted},
     message::{Safety, ToolOutput},
     request::{Fault, FaultKind, Oversize, Request, Response},
     strategy::Strategy,
@@ -54,7 +54,9 @@ impl<S: Strategy> Progress<S> {
             other => (other, None),
         };
         let rounds = slots.get(slot).map_or(0, |slot| slot.rounds);
+        let is_reading = slots.get(slot).is_some_and(Slot::is_reading_back);
         let fault = match outcome {
+            Ok((response, _)) if is_reading => return self.conclude(slot, &slots[slot], response),
             Ok((Response::Working { task, .. }, _)) => return TaskStarted { slot, task }.into(),
             Ok((Response::InputRequired { input_requests, request_state }, _))
                 if rounds < INPUT_ROUNDS_MAX =>
@@ -78,12 +80,13 @@ impl<S: Strategy> Progress<S> {
             },
             Err(fault) => fault,
         };
-        let safety = slots.get(slot).map_or(Safety::Read, |slot| self.safety(&slot.request));
+        let performed = slots.get(slot).filter(|_| !is_reading);
+        let safety = performed.map_or(Safety::Read, |slot| self.safety(&slot.request));
         let retry_after_ms = match fault.kind {
             FaultKind::InDoubt { .. } | FaultKind::Unavailable { sent: true, .. }
                 if safety == Safety::Write =>
             {
-                return InDoubt { slot, reason: fault.error }.into();
+                return self.doubt(slot, slots.get(slot), fault.error);
             }
             // The worker knows how long the model or server is paused.
             FaultKind::Unavailable { .. } => Some(backoff_ms),
@@ -118,6 +121,7 @@ impl<S: Strategy> Progress<S> {
             context_tokens: None,
             attachments_max: None,
             is_trial: false,
+            read_back: is_reading,
         }
         .into()
     }
@@ -155,6 +159,7 @@ impl<S: Strategy> Progress<S> {
             context_tokens: limits.as_ref().and_then(|limits| limits.context_tokens),
             attachments_max: limits.as_ref().and_then(|limits| limits.attachments_max),
             is_trial: limits.is_some_and(|limits| limits.is_trial),
+            read_back: false,
         }
         .into()
     }
@@ -213,8 +218,9 @@ impl<S: Strategy> Progress<S> {
         match &slot.state {
             SlotState::Attempted if self.safety(&slot.request) == Safety::Write => {
                 let reason = "the worker stopped before the result was recorded".to_owned();
-                Some(InDoubt { slot: nth, reason }.into())
+                Some(self.doubt(nth, Some(slot), reason))
             }
+            SlotState::ReadingBack(reason) => self.unread(nth, slot, reason),
             SlotState::Open | SlotState::Attempted | SlotState::NotRetryable if slot.is_exhausted() => {
                 Some(self.give_up(place, nth, slot))
             }
@@ -238,7 +244,7 @@ impl<S: Strategy> Progress<S> {
         };
         if slot.in_doubt {
             let reason = format!("{reason}; the result of an attempt was lost");
-            return InDoubt { slot: nth, reason }.into();
+            return self.doubt(nth, Some(slot), reason);
         }
         let unavailable = Response::Unavailable { reason: reason.clone() };
         if self.check(place, &unavailable).is_ok() {
@@ -266,7 +272,7 @@ impl<S: Strategy> Progress<S> {
     pub(crate) fn last_attempt(&self, slot: usize) -> Option<Attempt> {
         let Phase::AwaitingResponses(_, _, slots) = &self.at else { return None };
         let slot = slots.get(slot)?;
-        let is_in_doubt = matches!(slot.state, SlotState::InDoubt(_));
+        let is_in_doubt = slot.is_doubted();
         slot.attempted_seq.map(|seq| Attempt { seq, is_in_doubt })
     }
 
@@ -305,6 +311,7 @@ fn failed(slot: usize, error: String, retry_after_ms: Option<u64>, usage: Option
         context_tokens: None,
         attachments_max: None,
         is_trial: false,
+        read_back: false,
     }
     .into()
 }

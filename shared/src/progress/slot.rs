@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     attachment::Attachment,
     elicitation::{Elicitation, InputResponses},
-    event::{AttemptFailed, Event, Verdict},
+    event::{AttemptFailed, Event, Reconciled, Verdict},
     message::ToolOutput,
     request::{Request, Response},
 };
@@ -36,6 +36,10 @@ pub(super) struct Slot {
     pub(super) in_doubt: bool,
     /// True if the last attempt failed because the server offers other tools than its pin.
     pub(super) pin_changed: bool,
+    /// Attempts of the current read-back.
+    pub(super) reading: ReadAttempts,
+    /// True if a read-back showed once that the request was not made, and it was sent again.
+    pub(super) was_unmade: bool,
     /// Number of the last `attempted` event.
     pub(super) attempted_seq: Option<usize>,
     /// Id of the task in which the server carries the request out.
@@ -45,11 +49,44 @@ pub(super) struct Slot {
     pub(super) state: SlotState,
 }
 
+/// Failed attempts of a read-back.
+#[derive(Clone, Default)]
+pub(super) struct ReadAttempts {
+    pub(super) failed: u32,
+    /// Number of attempts after which a person is asked.
+    pub(super) max: Option<u32>,
+    pub(super) error: Option<String>,
+    /// True if the last error permits no further attempt.
+    pub(super) is_over: bool,
+}
+
+impl ReadAttempts {
+    /// Returns the error of a read-back that is not attempted again.
+    pub(super) fn given_up(&self) -> Option<String> {
+        let max = self.max.unwrap_or(super::ATTEMPTS_MAX);
+        let error = self.error.as_deref().filter(|_| self.is_over || max <= self.failed)?;
+        Some(if self.failed < 2 {
+            error.to_owned()
+        } else {
+            format!("{error} (tried {} times)", self.failed)
+        })
+    }
+
+    fn fail(&mut self, failed: &AttemptFailed) {
+        self.failed += u32::from(!failed.waiting);
+        self.max = failed.attempts_max;
+        self.error = Some(failed.error.clone());
+        self.is_over = failed.retry_after_ms.is_none();
+    }
+}
+
 #[derive(Clone, PartialEq)]
 pub(super) enum SlotState {
     Open,
     Attempted,
     InDoubt(String),
+    /// The request is in doubt for this reason, and is read back before a person is asked.
+    ReadingBack(String),
     /// The request waits for these inputs.
     AwaitingInput(BTreeMap<String, Elicitation>),
     NotRetryable,
@@ -81,6 +118,7 @@ impl Slot {
             SlotState::NotRetryable => true,
             SlotState::Open | SlotState::Attempted => self.attempts_max <= self.attempts,
             SlotState::InDoubt(_)
+            | SlotState::ReadingBack(_)
             | SlotState::AwaitingInput(_)
             | SlotState::TooLarge
             | SlotState::Answered(_) => false,
@@ -95,6 +133,7 @@ impl Slot {
             }
             SlotState::Attempted
             | SlotState::InDoubt(_)
+            | SlotState::ReadingBack(_)
             | SlotState::AwaitingInput(_)
             | SlotState::Answered(_) => true,
         }
@@ -103,7 +142,7 @@ impl Slot {
     /// Returns true if the request may have changed the outside world and its outcome is unknown.
     pub(super) fn may_have_happened(&self) -> bool {
         match &self.state {
-            SlotState::Attempted | SlotState::InDoubt(_) => true,
+            SlotState::Attempted | SlotState::InDoubt(_) | SlotState::ReadingBack(_) => true,
             SlotState::Open | SlotState::AwaitingInput(_) | SlotState::NotRetryable => self.in_doubt,
             SlotState::TooLarge | SlotState::Answered(_) => false,
         }
@@ -112,7 +151,9 @@ impl Slot {
     /// Returns true if the request can progress without a person.
     pub(super) fn can_move(&self) -> bool {
         match &self.state {
-            SlotState::Open | SlotState::Attempted | SlotState::NotRetryable => true,
+            SlotState::Open | SlotState::Attempted | SlotState::NotRetryable | SlotState::ReadingBack(_) => {
+                true
+            }
             SlotState::InDoubt(_)
             | SlotState::AwaitingInput(_)
             | SlotState::TooLarge
@@ -126,9 +167,32 @@ impl Slot {
             SlotState::Open
             | SlotState::Attempted
             | SlotState::InDoubt(_)
+            | SlotState::ReadingBack(_)
             | SlotState::AwaitingInput(_)
             | SlotState::NotRetryable
             | SlotState::TooLarge => None,
+        }
+    }
+
+    /// Returns true if the request is in doubt, and the doubt is recorded.
+    pub(super) fn is_doubted(&self) -> bool {
+        matches!(self.state, SlotState::InDoubt(_) | SlotState::ReadingBack(_))
+    }
+
+    /// Returns the state after a person or a read-back decided the outcome.
+    fn reconciled(&mut self, reconciled: &Reconciled) -> SlotState {
+        match &reconciled.verdict {
+            Verdict::Happened { result } => {
+                SlotState::Answered(Response::Output(ToolOutput::Ok(result.clone())))
+            }
+            Verdict::DidNotHappen => {
+                (self.in_doubt, self.attempts, self.task) = (false, 0, None);
+                self.was_unmade |= reconciled.read_back.is_some();
+                SlotState::Open
+            }
+            Verdict::Skip => {
+                SlotState::Answered(Response::Output(ToolOutput::Error(super::SKIPPED.to_owned())))
+            }
         }
     }
 
@@ -145,21 +209,29 @@ impl Slot {
                 self.in_doubt = true;
                 Some(SlotState::Attempted)
             }
-            (Event::TaskStarted(started), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_))
-                if self.task.is_none() =>
-            {
+            (
+                Event::TaskStarted(started),
+                SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_) | SlotState::ReadingBack(_),
+            ) if self.task.is_none() => {
                 self.in_doubt |= self.state != SlotState::Open;
                 self.task = Some(started.task.clone());
                 Some(SlotState::Open)
             }
             // A late answer settles a doubt as a person would.
-            (Event::Answered(answered), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_)) => {
-                Some(SlotState::Answered(answered.response.clone()))
+            (
+                Event::Answered(answered),
+                SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_) | SlotState::ReadingBack(_),
+            ) => Some(SlotState::Answered(answered.response.clone())),
+            (Event::AttemptFailed(failed), SlotState::ReadingBack(reason)) if failed.read_back => {
+                let state = SlotState::ReadingBack(reason.clone());
+                self.failures += 1;
+                self.reading.fail(failed);
+                Some(state)
             }
             (
                 Event::AttemptFailed(failed),
-                SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_),
-            ) if !matches!(self.state, SlotState::InDoubt(_)) || self.is_settled_by(failed) => {
+                SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_) | SlotState::ReadingBack(_),
+            ) if !failed.read_back && (!self.is_doubted() || self.is_settled_by(failed)) => {
                 self.failures += 1;
                 self.attempts += u32::from(!failed.waiting);
                 self.attempts_max = failed.attempts_max.unwrap_or(super::ATTEMPTS_MAX);
@@ -194,23 +266,20 @@ impl Slot {
                 input_responses.responses.insert(provided.name.clone(), provided.response.clone());
                 Some(awaiting(left))
             }
-            (Event::InDoubt(in_doubt), SlotState::Open | SlotState::Attempted | SlotState::NotRetryable)
-                if self.may_have_happened() =>
-            {
-                Some(SlotState::InDoubt(in_doubt.reason.clone()))
+            (
+                Event::InDoubt(in_doubt),
+                SlotState::Open | SlotState::Attempted | SlotState::NotRetryable | SlotState::ReadingBack(_),
+            ) if self.may_have_happened() => {
+                let reason = in_doubt.reason.clone();
+                self.reading = ReadAttempts::default();
+                Some(match in_doubt.read_back_after_ms {
+                    Some(_) => SlotState::ReadingBack(reason),
+                    None => SlotState::InDoubt(reason),
+                })
             }
-            (Event::Reconciled(reconciled), SlotState::InDoubt(_)) => Some(match &reconciled.verdict {
-                Verdict::Happened { result } => {
-                    SlotState::Answered(Response::Output(ToolOutput::Ok(result.clone())))
-                }
-                Verdict::DidNotHappen => {
-                    (self.in_doubt, self.attempts, self.task) = (false, 0, None);
-                    SlotState::Open
-                }
-                Verdict::Skip => {
-                    SlotState::Answered(Response::Output(ToolOutput::Error(super::SKIPPED.to_owned())))
-                }
-            }),
+            (Event::Reconciled(reconciled), SlotState::InDoubt(_) | SlotState::ReadingBack(_)) => {
+                Some(self.reconciled(reconciled))
+            }
             _ => None,
         }
     }

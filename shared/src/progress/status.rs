@@ -46,6 +46,7 @@ impl<S: Strategy> Progress<S> {
                     SlotState::InDoubt(reason) => Some((n, slot.request.clone(), reason.clone())),
                     SlotState::Open
                     | SlotState::Attempted
+                    | SlotState::ReadingBack(_)
                     | SlotState::AwaitingInput(_)
                     | SlotState::NotRetryable
                     | SlotState::TooLarge

@@ -58,7 +58,9 @@ impl Fate {
                 Verdict::Skip => Fate::Unknown,
             });
         }
-        if let Event::AttemptFailed(failed) = event {
+        if let Event::AttemptFailed(failed) = event
+            && !failed.read_back
+        {
             return Some(if failed.in_doubt { Fate::Unknown } else { Fate::NotMade });
         }
         matches!(event, Event::Attempted(_) | Event::InDoubt(_)).then_some(Fate::Unknown)

@@ -36,7 +36,7 @@ fn failed(in_doubt: bool) -> Event {
 }
 
 fn reconciled(verdict: Verdict) -> Event {
-    Reconciled { slot: 0, verdict, actor: String::new(), caller: None }.into()
+    Reconciled { slot: 0, verdict, actor: String::new(), caller: None, read_back: None }.into()
 }
 
 #[test]

@@ -39,7 +39,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Edge, Edges, PartialResult, ProposedCall, ReadAnswer, Strategy, Thread};
 
-pub use condition::{Comparison, Condition};
+pub use condition::Condition;
 pub use plan::{Payload, Plan, Step};
 pub use state::{ApprovedCall, Attempt, Cause, Ending, Fact, Shown, State, StepResult};
 

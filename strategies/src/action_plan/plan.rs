@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared::{Thread, visible_line, visible_start};
 
-#[cfg(test)]
-use super::condition::Comparison;
 use super::{
     ActionPlan, commands,
     condition::Condition,
     state::{State, StepResult},
 };
+#[cfg(test)]
+use shared::Comparison;
 
 /// Arguments of a command.
 pub type Payload = Map<String, Value>;

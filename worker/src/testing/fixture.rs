@@ -10,7 +10,8 @@ use std::{
 use queue::{Lane, Schedule};
 use serde_json::Value;
 use shared::{
-    Answered, Event, Graph, InputResponse, Message, Policy, Response, RunStatus, ToolOutput, TurnKind, rerun,
+    Answered, Event, Graph, InputResponse, Message, Policy, Reconciled, Response, RunStatus, ToolOutput,
+    TurnKind, rerun,
 };
 use store::{NewTurn, Opening, ThreadId};
 use threads::{Backends, StrategyRegistry, ThreadLog};
@@ -166,7 +167,7 @@ fn is_from_outside(event: &Event) -> bool {
             | Event::InputProvided(_)
             | Event::Retried(_)
             | Event::Cancelled(_)
-            | Event::Reconciled(_)
+            | Event::Reconciled(Reconciled { read_back: None, .. })
     )
 }
 

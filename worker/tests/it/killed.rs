@@ -346,7 +346,10 @@ async fn resolve_doubts(backends: &Backends, thread: ThreadId, world: &DeadlyWor
         let key = format!("{thread}:{asked}:{slot}");
         let result = world.writes.lock().unwrap().get(&key).map(|writes| writes[0].result.clone());
         let verdict = result.map_or(Verdict::DidNotHappen, |result| Verdict::Happened { result });
-        log.push(Reconciled { slot, verdict, actor: "person".to_owned(), caller: None }.into()).unwrap();
+        log.push(
+            Reconciled { slot, verdict, actor: "person".to_owned(), caller: None, read_back: None }.into(),
+        )
+        .unwrap();
     }
     log.flush(backends).await.unwrap();
     RunStatus::Busy

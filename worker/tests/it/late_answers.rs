@@ -105,7 +105,10 @@ impl Stopped {
     /// Records what a person says of the call.
     async fn person_decides(&self, verdict: Verdict) {
         let mut log = self.log().await;
-        log.push(Reconciled { slot: 0, verdict, actor: "person".to_owned(), caller: None }.into()).unwrap();
+        log.push(
+            Reconciled { slot: 0, verdict, actor: "person".to_owned(), caller: None, read_back: None }.into(),
+        )
+        .unwrap();
         log.flush(&self.backends).await.unwrap();
     }
 

@@ -348,6 +348,7 @@ async fn no_node_waits_for_a_server_that_it_may_not_use() {
             previous_error: None,
             task: None,
             input_responses: None,
+            is_read_back: false,
         };
         let context = RequestContext {
             thread: ThreadId::nil(),

@@ -314,7 +314,10 @@ fn reconcile(log: &SimLog, queue: &Arc<FaultyQueue>, records: &WriteRecords) {
         let verdict =
             records.result(&key).map_or(Verdict::DidNotHappen, |result| Verdict::Happened { result });
         log.note(format!("a person reports of {key}: {verdict:?}"));
-        log.push(thread, Reconciled { slot, verdict, actor: "person".to_owned(), caller: None }.into());
+        log.push(
+            thread,
+            Reconciled { slot, verdict, actor: "person".to_owned(), caller: None, read_back: None }.into(),
+        );
         queue.enqueue_as_api(thread);
     }
 }

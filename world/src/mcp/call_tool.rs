@@ -41,7 +41,8 @@ impl Servers {
         ask: &RequestContext<'_>,
     ) -> Outcome {
         let pool = self.pool(name)?;
-        if !self.is_offered(thread, ask.node, name, &call.name) {
+        // The operator names the tool of a read-back, whether or not models are offered it.
+        if !ask.due.is_read_back && !self.is_offered(thread, ask.node, name, &call.name) {
             return Ok((tool_filter::forbidden(name, call), None));
         }
         let timeout = pool.server.timeout(&call.name);

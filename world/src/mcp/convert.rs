@@ -17,6 +17,7 @@ pub(super) fn tools(server: &Server, listed: Vec<McpTool>) -> Vec<Tool> {
     let tool = |tool: McpTool| Tool {
         safety: safety(server, &tool),
         max_repeats: server.tools.get(tool.name.as_ref()).and_then(|settings| settings.max_repeats),
+        read_back: None,
         description: tool.description.map(String::from).or(tool.title).unwrap_or_default(),
         parameters: tool.input_schema.as_ref().clone().into(),
         name: tool.name.into_owned(),

@@ -102,6 +102,7 @@ fn read_tool(mut resources: Vec<Resource>) -> Tool {
         }),
         safety: Safety::Read,
         max_repeats: None,
+        read_back: None,
     }
 }
 

@@ -63,6 +63,7 @@ impl Servers {
         thread: &dyn DynThread,
         tools: Vec<Tool>,
     ) -> Vec<Tool> {
+        let tools = server.with_read_backs(tools);
         tools.into_iter().filter(|it| server.is_visible_to_strategy(thread.strategy(), &it.name)).collect()
     }
 }

@@ -61,6 +61,7 @@ mod tests {
             parameters,
             safety: Safety::Read,
             max_repeats: None,
+            read_back: None,
         }
     }
 

@@ -157,6 +157,9 @@ impl DynThread for Stage {
     fn last_attempt(&self, _: usize) -> Option<Attempt> {
         None
     }
+    fn is_only_reading_back(&self) -> bool {
+        unimplemented!()
+    }
     fn abandoned_tasks(&self) -> &[OpenTask] {
         &[]
     }
@@ -246,6 +249,7 @@ fn due(request: Request) -> PendingRequest {
         previous_error: None,
         task: None,
         input_responses: None,
+        is_read_back: false,
     }
 }
 
@@ -295,6 +299,7 @@ fn tool(name: &str) -> Tool {
         parameters: Value::Null,
         safety: Safety::Read,
         max_repeats: None,
+        read_back: None,
     }
 }
 

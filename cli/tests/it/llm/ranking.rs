@@ -81,6 +81,7 @@ async fn ask(world: &LiveWorld, request: Request) -> Response {
         previous_error: None,
         task: None,
         input_responses: None,
+        is_read_back: false,
     };
     let ask = RequestContext {
         thread: Uuid::nil(),

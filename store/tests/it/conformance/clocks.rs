@@ -29,6 +29,7 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
             context_tokens: None,
             attachments_max: None,
             is_trial: false,
+            read_back: false,
         };
         let head = store.append(&head, &[turn_started(&turn), asked.into(), fault.into()], None).await?;
         let sql = format!("UPDATE events SET at = at + {} WHERE seq = 3 AND thread_id = $1", behind * SECOND);

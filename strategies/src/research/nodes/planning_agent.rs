@@ -94,6 +94,7 @@ impl Node<Research> for PlanningAgent {
             }),
             safety: Safety::Read,
             max_repeats: None,
+            read_back: None,
         }]
     }
 

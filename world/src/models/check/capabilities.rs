@@ -237,6 +237,7 @@ fn weather() -> Tool {
         }),
         safety: Safety::Read,
         max_repeats: None,
+        read_back: None,
     }
 }
 

@@ -59,6 +59,7 @@ fn page(url: String) -> Command {
         headers: BTreeMap::from([("authorization".to_owned(), SecretString::from(SECRET))]),
         safety: Safety::Idempotent,
         max_repeats: Some(9),
+        read_back: None,
         timeout: Duration::from_secs(20),
     }
 }
@@ -98,6 +99,7 @@ async fn commands_are_the_tools_of_one_more_server() {
         parameters: json!({ "type": "object", "required": ["who"] }),
         safety: Safety::Idempotent,
         max_repeats: Some(9),
+        read_back: None,
     }];
     let list = || Request::ListTools { server: COMMANDS.to_owned() };
     assert_eq!(ask(&world, &stage, list()).await.unwrap().0, Response::Tools { tools: tools.clone() });

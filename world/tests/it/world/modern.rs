@@ -275,7 +275,10 @@ async fn a_call_without_a_place_waits_and_loses_no_time() {
     assert_eq!(most(Safety::Read, &|_| ()).await, "5", "reads go side by side");
     assert_eq!(most(Safety::Read, &|server| server.concurrency = Some(2)).await, "2");
     let alone = ToolRule { concurrency: Some(1), ..ToolRule::default() };
-    assert_eq!(most(Safety::Read, &|server| server.tools = [("meet".to_owned(), alone)].into()).await, "1");
+    assert_eq!(
+        most(Safety::Read, &|server| server.tools = [("meet".to_owned(), alone.clone())].into()).await,
+        "1"
+    );
     for safety in [Safety::Write, Safety::Idempotent] {
         assert_eq!(most(safety, &|_| ()).await, "1", "a server may keep one of several writes at once");
         assert_eq!(most(safety, &|server| server.concurrency = Some(2)).await, "2", "the operator decides");
