@@ -114,6 +114,8 @@ async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Gra
     let whole = rerun(graph, &read(path)).unwrap().log;
     let Event::Opened(opened) = &whole[0] else { panic!("{name} does not begin with `opened`") };
     let mut turn = Value::Null;
+    // A rollback happens when the next turn is submitted.
+    let mut rolls_back = false;
     for (seq, event) in whole.iter().enumerate().skip(1) {
         let id = turn["id"].as_str().unwrap_or_default().to_owned();
         let thread = turn["thread_id"].as_str().unwrap_or_default().to_owned();
@@ -129,7 +131,9 @@ async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Gra
             if outcome {
                 continue;
             }
-            until(engine, &thread, seq, path).await;
+            if !rolls_back {
+                until(engine, &thread, seq, path).await;
+            }
         }
         match event {
             Event::TurnStarted(started) => {
@@ -148,6 +152,9 @@ async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Gra
                     body["thread_id"] = json!(thread);
                     body["policy"] =
                         json!(if started.kind == TurnKind::Answer { "answer" } else { "replan" });
+                    if std::mem::take(&mut rolls_back) {
+                        body["multitask_strategy"] = json!("rollback");
+                    }
                 }
                 turn = engine.post("/v1/turns", &body).await;
                 let recording = recordings.join(turn["thread_id"].as_str().unwrap());
@@ -165,6 +172,7 @@ async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Gra
                 turn = engine.post("/v1/turns", &body).await;
             }
             Event::Retried(_) => drop(engine.post(&format!("/v1/turns/{id}/retry"), &json!({})).await),
+            Event::Cancelled(cancelled) if cancelled.rolled_back => rolls_back = true,
             Event::Cancelled(_) => drop(engine.post(&format!("/v1/turns/{id}/cancel"), &json!({})).await),
             Event::Reconciled(reconciled) => {
                 let verdict = match &reconciled.verdict {
