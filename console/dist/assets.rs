@@ -1,12 +1,12 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BBArASrw.js",
+        path: "/assets/index-Bl-PgKTz.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "1b6745139b4a122cc5c6d1600ea785a9",
-        content: include_bytes!("assets/index-BBArASrw.js"),
-        brotli: include_bytes!("assets/index-BBArASrw.js.br"),
+        hash: "f5da7c4f7f98edf9b332ec444ca20154",
+        content: include_bytes!("assets/index-Bl-PgKTz.js"),
+        brotli: include_bytes!("assets/index-Bl-PgKTz.js.br"),
     },
     Asset {
         path: "/assets/index-DVMvQahQ.css",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "0299647d36c8f01a013c0882cbc8fc16",
+        hash: "86d449c44b6f7568013f351665b9ca55",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -2266,6 +2266,18 @@ export interface components {
             /** @description Status of the file, always `processed`. */
             status: string;
         };
+        /** @description A request to forget what was learned about a model. */
+        ForgottenModel: {
+            /** @description Time of the request (RFC 3339). What is learned later is kept. */
+            at: string;
+            /** @description User who made the request. */
+            by: string;
+            /**
+             * @description Model, as `provider/model`.
+             * @example openai/gpt-4o
+             */
+            model: string;
+        };
         /** @description Log that a forked thread's log starts with a copy of. */
         ForkOrigin: {
             /** @description Hash of that event in the source log, in hex. */
