@@ -33,6 +33,7 @@ mod problems;
 mod prompt_strategies;
 mod scopes;
 mod serve;
+mod settle;
 mod stats;
 mod strategies;
 mod submit;
