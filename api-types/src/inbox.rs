@@ -6,7 +6,7 @@ use shared::InterruptKind;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::{InterruptKindSchema, message::ProposedCall};
+use crate::{InterruptKindSchema, message::ProposedCall, thread::Verdict};
 
 /// An open question of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -69,6 +69,72 @@ pub struct InboxItem {
     /// Index of the node's request that is in doubt. Only with the kind `in_doubt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<usize>,
+    /// Server of the call in doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(examples("calendar"))]
+    pub server: Option<String>,
+    /// Tool of the call in doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(examples("book"))]
+    pub tool: Option<String>,
+}
+
+/// Request to settle several calls in doubt of one tool with one verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(examples(json!({
+    "server": "helpdesk",
+    "tool": "create_ticket",
+    "verdict": "did_not_happen",
+    "doubts": [{"thread_id": "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d", "seq": 12, "slot": 0}]
+})))]
+pub struct SettleRequest {
+    /// Server of the calls.
+    pub server: String,
+    /// Tool of the calls.
+    pub tool: String,
+    /// Outcome of every one of the calls.
+    pub verdict: Verdict,
+    /// The calls, as the inbox lists them: 1 to 200. A call that is not named is not settled.
+    #[schema(min_items = 1, max_items = 200)]
+    pub doubts: Vec<DoubtRef>,
+}
+
+/// A call in doubt, as the inbox lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DoubtRef {
+    /// Id of the thread.
+    pub thread_id: Uuid,
+    /// `seq` of the question.
+    pub seq: u64,
+    /// Index of the node's request.
+    pub slot: usize,
+}
+
+/// Result of settling several calls in doubt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Settled {
+    /// Number of calls that have this verdict now, those of an earlier, equal request included.
+    pub settled: u64,
+    /// Calls that were not settled.
+    pub refused: Vec<NotSettled>,
+}
+
+/// A call in doubt that was not settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NotSettled {
+    /// Id of the thread.
+    pub thread_id: Uuid,
+    /// Index of the node's request.
+    pub slot: usize,
+    /// Kind of the problem, as in the `type` of a problem.
+    #[schema(examples("urn:turnfold:problem:stale"))]
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Description of the problem.
+    #[schema(examples("another question is open in this thread, or none"))]
+    pub detail: String,
 }
 
 /// A question in the format of agent inboxes.

@@ -53,7 +53,10 @@ pub use failure::{FailureCause, FailureCauses};
 pub use file::{DeletedFile, File, UploadForm};
 pub use forgotten_model::ForgottenModel;
 pub use hold::{DeletedThread, Hold, NewHold};
-pub use inbox::{ActionRequest, AnswerConfig, AnswerKind, HumanInterrupt, InboxAnswer, InboxItem};
+pub use inbox::{
+    ActionRequest, AnswerConfig, AnswerKind, DoubtRef, HumanInterrupt, InboxAnswer, InboxItem, NotSettled,
+    SettleRequest, Settled,
+};
 pub use interrupt_kind::InterruptKindSchema;
 pub use key::{Caller, Key, KeyStatus, NewKey, RotateKey, Scope, UnknownScope};
 pub use list::{OpenAiList, Page};

@@ -26,7 +26,7 @@ pub(crate) use self::{
     audit::{Audit, AuditKey},
     batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
-    inbox::{Answer, Inbox},
+    inbox::{Answer, Inbox, Settle},
     key::Key,
     maintenance::{Selection, Store},
     otel::Otel,

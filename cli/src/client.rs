@@ -353,6 +353,7 @@ fn command(method: &str, route: &str) -> Option<String> {
         ("POST", ["threads", id, verb @ ("reconcile" | "fork")]) => format!("thread {verb} {id}"),
         ("DELETE", ["threads", id, "hold"]) => format!("thread release {id}"),
         ("GET", ["holds"]) => "thread list --held".to_owned(),
+        ("POST", ["inbox", "settle"]) => "inbox settle SERVER.TOOL".to_owned(),
         ("POST", ["threads", id, "answer"] | ["inbox", id]) => format!("inbox answer {id}"),
         ("GET", ["inbox"]) => "inbox list".to_owned(),
         ("GET", ["inbox", id]) => format!("inbox show {id}"),

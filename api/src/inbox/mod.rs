@@ -5,3 +5,4 @@
 
 mod action;
 pub(crate) mod routes;
+pub(crate) mod settle;

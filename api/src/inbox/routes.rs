@@ -43,12 +43,27 @@ pub(crate) struct ListInbox {
     /// Only questions of this batch.
     #[param(example = "batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d")]
     batch_id: Option<String>,
+    /// Only questions about calls in doubt of this server.
+    #[param(example = "calendar")]
+    server: Option<String>,
+    /// Only questions about calls in doubt of this tool.
+    #[param(example = "book")]
+    tool: Option<String>,
     /// Only questions asked before that of this thread: the last one of the previous page. If the thread has continued,
     /// some questions may be repeated, but none is missing.
     after: Option<Uuid>,
     /// Maximum number of questions. Default: 50.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
+}
+
+impl ListInbox {
+    fn matches(&self, item: &InboxItem) -> bool {
+        let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        self.kind.is_none_or(|kind| item.kind == kind)
+            && is(&self.server, &item.server)
+            && is(&self.tool, &item.tool)
+    }
 }
 
 /// List open questions
@@ -85,7 +100,7 @@ pub(crate) async fn list(
                 continue;
             }
             let item = item_if_open(&app, row, batch_id).await?;
-            items.extend(item.filter(|item| params.kind.is_none_or(|kind| item.kind == kind)));
+            items.extend(item.filter(|item| params.matches(item)));
             if full(&items) {
                 break;
             }
@@ -130,6 +145,8 @@ async fn item(app: &AppState, row: store::Thread, batch_id: Option<String>) -> R
     let standing = thread.status();
     let question = open_question(&standing)?;
     let slot = slot_in_doubt(question, &folded);
+    let in_doubt = slot.and_then(|slot| folded.request(slot));
+    let (server, tool) = called(in_doubt).unzip();
     Ok(InboxItem {
         thread_id: row.id,
         turn_id: thread.turn(),
@@ -137,7 +154,7 @@ async fn item(app: &AppState, row: store::Thread, batch_id: Option<String>) -> R
         strategy: row.strategy,
         batch_id,
         asked_at: rfc3339(row.updated_at),
-        interrupt: human_interrupt(question, slot.and_then(|slot| folded.request(slot))),
+        interrupt: human_interrupt(question, in_doubt),
         kind: question.kind,
         question: question.question.clone(),
         options: question.options.clone(),
@@ -150,7 +167,15 @@ async fn item(app: &AppState, row: store::Thread, batch_id: Option<String>) -> R
             .filter(|schema| !schema.is_null()),
         url: question.elicitation.as_ref().and_then(|form| form.url.clone()),
         slot,
+        server: server.map(str::to_owned),
+        tool: tool.map(str::to_owned),
     })
+}
+
+/// Returns the server and the tool that a request calls.
+pub(super) fn called(request: Option<&Request>) -> Option<(&str, &str)> {
+    let Some(Request::CallTool { server, call }) = request else { return None };
+    Some((server, &call.name))
 }
 
 /// Converts a question to the format of agent inboxes. `in_doubt` is the request in doubt, if there is one.

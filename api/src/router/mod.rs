@@ -36,7 +36,7 @@ use crate::{
     batches::{coordinator::BatchCoordinator, quote, results, routes as batches},
     files::routes as files,
     forgotten_models,
-    inbox::routes as inbox,
+    inbox::{routes as inbox, settle},
     keys::routes as keys,
     mcp,
     openai::{chat, error::to_openai_error, models},
@@ -146,6 +146,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(inbox::list))
         .needs(Read, routes!(inbox::get))
         .needs(Answer, routes!(inbox::answer))
+        .needs(Answer, routes!(settle::settle))
         .needs(Read, routes!(pending::list))
         .needs(Read, routes!(stats::stats))
         .needs(Operate, routes!(pauses::list))

@@ -207,21 +207,22 @@ pub(crate) async fn record_verdict(
     verdict: shared::Verdict,
     by: &Actor,
 ) -> Result<(), ApiError> {
-    retry_if_stale(|| try_reconcile(app, id, slot, &verdict, by)).await?;
+    retry_if_stale(|| async { try_reconcile(app, Folded::open(app, id).await?, slot, &verdict, by).await })
+        .await?;
     tracing::info!(thread = %id, slot, "call reconciled");
     app.enqueue(id).await;
     Ok(())
 }
 
-async fn try_reconcile(
+/// Records a verdict on the request `slot` at the head of this log.
+pub(crate) async fn try_reconcile(
     app: &AppState,
-    id: ThreadId,
+    mut log: ThreadLog,
     slot: usize,
     verdict: &shared::Verdict,
     by: &Actor,
 ) -> Result<(), ApiError> {
-    let mut log = Folded::open(app, id).await?;
-    let folded = Folded::load(app, id, log.head().seq.checked_sub(1)).await?;
+    let folded = Folded::load(app, log.id(), log.head().seq.checked_sub(1)).await?;
     let in_doubt = &folded.in_doubt;
     // While other calls of the node are in progress, a verdict would discard their answers.
     let waits = matches!(log.thread().status(), RunStatus::Waiting(_));

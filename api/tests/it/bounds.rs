@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::test_api::{TestApi, id_of, thread_of};
 
 /// Numbers without bounds of their own, and what bounds them.
-const CHECKED_ELSEWHERE: [(&str, &str); 11] = [
+const CHECKED_ELSEWHERE: [(&str, &str); 13] = [
     ("get /v1/batches/{id}/results after", "a line number: beyond the last line there is nothing"),
     ("get /v1/threads/{id}/events after", "a position in a log: beyond its end there is nothing"),
     ("get /v1/threads/{id} before", "a position in a conversation, compared with its length"),
@@ -17,6 +17,8 @@ const CHECKED_ELSEWHERE: [(&str, &str); 11] = [
     ("get /v1/threads/{id}/why at", "a position in a log, compared with its length"),
     ("post /v1/threads/{id}/fork at", "a position in a log, compared with its length"),
     ("post /v1/threads/{id}/reconcile slot", "must be a call in doubt"),
+    ("post /v1/inbox/settle doubts seq", "must be the position of the open question"),
+    ("post /v1/inbox/settle doubts slot", "must be a call in doubt"),
     ("post /v1/inbox/{thread_id} seq", "must be the position of the open question"),
     ("header X-Stainless-Retry-Count", "only zero differs from other numbers"),
     ("header Last-Event-ID", "a position in a log: beyond its end there is nothing"),

@@ -34,6 +34,7 @@ mod problems;
 mod prompt_strategies;
 mod scopes;
 mod serve;
+mod settle;
 mod stats;
 mod strategies;
 mod submit;

@@ -67,6 +67,7 @@ const ROUTES: [&str; 75] = [
     "post /v1/chat/completions",
     "post /v1/deliveries/{id}/redeliver",
     "post /v1/files",
+    "post /v1/inbox/settle",
     "post /v1/inbox/{thread_id}",
     "post /v1/keys",
     "post /v1/keys/{id}/rotate",

@@ -109,6 +109,10 @@ fn body(route: &Route, ids: &Ids) -> Value {
         ("PUT", "/v1/threads/{id}/hold") => json!({"reason": "no"}),
         ("POST", "/v1/threads/{id}/answer") => json!({"text": "no"}),
         ("POST", "/v1/threads/{id}/reconcile") => json!({"slot": 0, "verdict": "skip"}),
+        ("POST", "/v1/inbox/settle") => {
+            let doubt = json!({"thread_id": ids.thread, "seq": 1, "slot": 0});
+            json!({"server": "a", "tool": "b", "verdict": "skip", "doubts": [doubt]})
+        }
         ("POST", "/v1/inbox/{thread_id}") => json!({"type": "respond", "args": "no"}),
         ("POST", "/v1/webhooks") => json!({"url": "https://example.org/x"}),
         ("POST", "/v1/mcp/servers/{name}/pins") => json!({"hash": "no"}),

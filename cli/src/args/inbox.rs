@@ -27,6 +27,35 @@ pub(crate) enum Inbox {
     },
     /// Answer the question of a thread
     Answer(Answer),
+    /// Settle all calls in doubt of one tool with one verdict
+    Settle(Settle),
+}
+
+/// Verdict on several calls in doubt.
+#[derive(clap::Args)]
+#[command(group = ArgGroup::new("verdict").required(true))]
+pub(crate) struct Settle {
+    /// Server and tool of the calls, as in `turnfold inbox list --kind in_doubt`
+    #[arg(value_name = "SERVER.TOOL")]
+    pub(crate) tool: String,
+    /// The calls took effect, with this result
+    #[arg(long, value_name = "RESULT", group = "verdict")]
+    pub(crate) happened: Option<String>,
+    /// The calls did not take effect; make them again
+    #[arg(long, group = "verdict")]
+    pub(crate) did_not: bool,
+    /// You do not know; the calls are not made again
+    #[arg(long, group = "verdict")]
+    pub(crate) skip: bool,
+    /// Only calls of this batch
+    #[arg(long, value_name = "ID")]
+    pub(crate) batch: Option<String>,
+    /// List the calls and settle none
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 /// Answer to a thread's question.

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use shared::{visible, visible_line};
 
-use super::{Context, batch, follow, source::named, turn};
+use super::{Context, batch, follow, settle, source::named, turn};
 use crate::{
     args::{Answer, Inbox},
     client::{Client, path, with_idempotency_key},
@@ -42,6 +42,7 @@ pub(crate) async fn run(ctx: Context, command: Inbox) -> anyhow::Result<Exit> {
         }
         Inbox::Show { thread } => show(&ctx, &client, &asking(&client, &thread).await?).await,
         Inbox::Answer(args) => answer(&ctx, &client, args).await,
+        Inbox::Settle(args) => settle::run(&ctx, &client, args).await,
     }
 }
 
@@ -133,8 +134,17 @@ fn to_text(item: &InboxItem) -> String {
         (config.allow_ignore, "--ignore"),
     ];
     let forms: Vec<&str> = forms.into_iter().filter(|(allowed, _)| *allowed).map(|(_, form)| form).collect();
+    let together = match (&item.server, &item.tool) {
+        (Some(server), Some(tool)) => {
+            format!(
+                "\n(all calls of this tool: turnfold inbox settle {} …)",
+                visible_line(&format!("{server}.{tool}"))
+            )
+        }
+        (None, _) | (_, None) => String::new(),
+    };
     format!(
-        "{}: {}{}{}\nasked by {} at {}{}\n(answer with: turnfold inbox answer {} {})",
+        "{}: {}{}{}\nasked by {} at {}{}\n(answer with: turnfold inbox answer {} {}){together}",
         item.kind.name(),
         visible(&item.question),
         visible(&options),

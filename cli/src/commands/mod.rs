@@ -23,6 +23,7 @@ mod redrive;
 mod schema;
 mod selection;
 mod serve;
+mod settle;
 pub(crate) mod source;
 mod stats;
 mod strategy;

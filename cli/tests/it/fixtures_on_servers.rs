@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use queue::{RedisNotifications, RedisQueue};
 use serde_json::{Value, json};
-use shared::{DynThread, Event, Graph, InputResponse, Opened, TurnKind, Verdict, rerun};
+use shared::{DynThread, Event, Graph, InputResponse, Opened, Reconciled, TurnKind, Verdict, rerun};
 use store::Store;
 use threads::{Backends, StrategyRegistry};
 use tokio::sync::Mutex;
@@ -127,6 +127,7 @@ async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Gra
                     | Event::InDoubt(_)
                     | Event::TaskStarted(_)
                     | Event::InputRequired(_)
+                    | Event::Reconciled(Reconciled { read_back: Some(_), .. })
             );
             if outcome {
                 continue;

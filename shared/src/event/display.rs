@@ -152,7 +152,7 @@ fn fmt_usage(usage: &Usage, f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 fn fmt_attempt_failed(failed: &AttemptFailed, f: &mut Formatter<'_>) -> fmt::Result {
-    write!(f, "{}", failed.error)?;
+    write!(f, "{}{}", if failed.read_back { "read-back: " } else { "" }, failed.error)?;
     if failed.is_too_large() {
         let tokens = failed.context_tokens.map(|tokens| format!("{tokens} tokens"));
         let attachments = failed.attachments_max.map(|max| format!("{max} images and files"));

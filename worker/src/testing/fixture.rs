@@ -77,11 +77,16 @@ pub fn in_doubt(log: &[Event]) -> (usize, Vec<usize>) {
     for event in &log[asked..] {
         if let Event::InDoubt(doubt) = event {
             slots.push(doubt.slot);
-        } else if matches!(event, Event::Reconciled(_) | Event::Answered(_) | Event::AttemptFailed(_)) {
+        } else if is_settling(event) {
             slots.retain(|slot| Some(*slot) != event.slot());
         }
     }
     (asked, slots)
+}
+
+fn is_settling(event: &Event) -> bool {
+    let is_failure = matches!(event, Event::AttemptFailed(failed) if !failed.read_back);
+    is_failure || matches!(event, Event::Reconciled(_) | Event::Answered(_))
 }
 
 /// The thread that a worker made of a fixture.

@@ -13,6 +13,7 @@ mod killed;
 mod late_answers;
 mod limits;
 mod pauses;
+mod read_back;
 mod rebuilt;
 mod recording_queue;
 mod refusals;

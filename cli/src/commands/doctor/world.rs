@@ -90,17 +90,32 @@ async fn model_of(models: &Models, model: &str) -> Finding {
 
 /// Checks of the MCP servers: each starts, and lists its tools.
 pub(super) fn servers<'a>(settings: &'a Settings, servers: &'a Servers) -> Vec<Check<'a>> {
-    let check_of = |(name, settings): (&'a String, &crate::config::McpSettings)| {
+    let check_of = |(name, settings): (&'a String, &'a crate::config::McpSettings)| {
         let check = format!("MCP server {name}");
         let label = check.clone();
         let listed = async move {
             vec![match servers.tools(name).await {
                 Ok(tools) if tools.is_empty() => Finding::warn(&label, "it lists no tools"),
-                Ok(tools) => Finding::ok(&label, mcp::summary(&tools)),
+                Ok(tools) => match unusable_verify(settings, &tools) {
+                    Some(why) => Finding::fail(&label, why),
+                    None => Finding::ok(&label, mcp::summary(&tools)),
+                },
                 Err(fault) => Finding::fail(&label, fault.error),
             }]
         };
         Check::new(check, listed).within(Duration::from_secs(settings.connect_timeout_seconds) + GRACE)
     };
     settings.mcp.iter().map(check_of).collect()
+}
+
+/// Returns the first `verify` of a server's tools that does not fit them.
+fn unusable_verify(settings: &crate::config::McpSettings, tools: &[shared::Tool]) -> Option<String> {
+    let rules = settings.tools.iter().filter_map(|(name, rule)| Some((name, rule.verify.as_ref()?)));
+    rules.into_iter().find_map(|(name, verify)| {
+        let why = match tools.iter().find(|tool| tool.name == *name) {
+            Some(write) => verify.read_back().check(write, tools).err()?,
+            None => "is set for a tool that the server does not have; hint: turnfold mcp tools".to_owned(),
+        };
+        Some(format!("tools.{name}.verify {why}"))
+    })
 }

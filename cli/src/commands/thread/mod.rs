@@ -20,6 +20,7 @@ mod verify;
 
 use store::Store;
 
+pub(super) use self::reconcile::verdict;
 pub(crate) use self::show::status_of;
 use super::{
     Context, follow,
