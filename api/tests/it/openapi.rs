@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 75] = [
+const ROUTES: [&str; 76] = [
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",

@@ -342,7 +342,7 @@ pub(super) struct McpKeys {
 #[serde(untagged)]
 enum ToolKeys {
     Safety(Safety),
-    Section(ToolSection),
+    Section(Box<ToolSection>),
 }
 
 #[derive(Deserialize)]
@@ -359,7 +359,8 @@ impl From<ToolKeys> for ToolSettings {
     fn from(keys: ToolKeys) -> Self {
         match keys {
             ToolKeys::Safety(safety) => Self { safety: Some(safety), ..Self::default() },
-            ToolKeys::Section(ToolSection { safety, timeout_seconds, concurrency, max_repeats, verify }) => {
+            ToolKeys::Section(section) => {
+                let ToolSection { safety, timeout_seconds, concurrency, max_repeats, verify } = *section;
                 Self { safety, timeout_seconds, concurrency, max_repeats, verify }
             }
         }

@@ -158,7 +158,7 @@ impl DynThread for Stage {
         None
     }
     fn is_only_reading_back(&self) -> bool {
-        unimplemented!()
+        false
     }
     fn abandoned_tasks(&self) -> &[OpenTask] {
         &[]
