@@ -1,4 +1,4 @@
-//! Which protocol a server is asked for, and the end of idle servers.
+//! The protocol that a server is asked for, and the end of idle servers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
