@@ -51,7 +51,7 @@ pub enum ReadArgument {
     Pointer(String),
     /// A value that is the same for every write.
     Constant {
-        /// The value.
+        /// Value that is sent with every read.
         constant: Value,
     },
 }

@@ -264,7 +264,11 @@ fn stops(log: &[Event]) -> (Vec<TurnKind>, String) {
 
 #[tokio::test]
 async fn a_message_that_says_stop_cancels_the_turn_under_way_and_comes_next() {
-    for (text, policy) in [("Stop, please!", "auto"), ("vergiss es", "replan"), ("arrête", "answer")] {
+    for (text, policy, report) in [
+        ("Stop, please!", "auto", "Stopped. Nothing more is carried out. Nothing was changed."),
+        ("vergiss es", "replan", "Angehalten. Es wird nichts mehr ausgeführt. Es wurde nichts geändert."),
+        ("arrête", "answer", "Arrêté. Plus rien ne sera exécuté. Rien n'a été modifié."),
+    ] {
         let api = TestApi::new().await;
         let turn = api.submit("stream a b; echo c").await;
         let thread = thread_of(&turn);
@@ -280,7 +284,7 @@ async fn a_message_that_says_stop_cancels_the_turn_under_way_and_comes_next() {
         assert_eq!(status(&turn).await["status"], "cancelled", "{text}");
         api.run_until_idle(thread).await;
         let stop = status(&stop).await;
-        assert_eq!(stop["output"]["reply"], "Stopped. Nothing more is carried out. Nothing was changed.");
+        assert_eq!(stop["output"]["reply"], report);
         assert_eq!((&stop["status"], &stop["outcome"]), (&json!("completed"), &json!("answered")));
         let (kinds, _) = stops(&api.log_of(thread).await);
         assert_eq!(kinds, [TurnKind::New, TurnKind::Stop, TurnKind::New, TurnKind::New]);

@@ -12,7 +12,7 @@ use shared::Event;
 
 /// Values that can be read and are never written: shown to a person because of other events, or passed within the
 /// code.
-const NEVER_WRITTEN: [&str; 17] = [
+const NEVER_WRITTEN: [&str; 19] = [
     "answered.response.messages[].role=:system",
     "answered.response.messages[].role=:tool",
     "answered.response.messages[]:attachments",
@@ -30,6 +30,8 @@ const NEVER_WRITTEN: [&str; 17] = [
     "decided.to.interrupt.kind=:in_doubt",
     "decided.to.interrupt.kind=:input",
     "decided.to.interrupt:elicitation",
+    "reconciled.read_back.output.status=:error",
+    "reconciled.read_back.output.status=:refused",
 ];
 
 #[test]

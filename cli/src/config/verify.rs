@@ -16,7 +16,7 @@ const AFTER_SECONDS: u64 = 5;
 pub struct VerifySettings {
     /// A tool of the same server that only reads.
     pub(super) tool: String,
-    /// Its arguments.
+    /// Arguments of the read, by name.
     #[serde(default)]
     arguments: BTreeMap<String, ReadArgument>,
     /// Seconds between the loss of the answer and the read. Default: 5.

@@ -19,7 +19,8 @@ const SCRIPT: &str = include_str!("../../../fixtures/demo/model.jsonl");
 /// First line of the generated configuration. A folder without it was not made by a demo and is never emptied.
 const MARKER: &str = "# Written by `turnfold demo`, which empties this folder when it runs again.";
 /// The strategies that call models.
-const WITH_MODEL: [&str; 5] = ["planner", "planner_with_prompts", "action_plan", "research", "retriever"];
+const WITH_MODEL: [&str; 6] =
+    ["chat", "planner", "planner_with_prompts", "action_plan", "research", "retriever"];
 /// Maximum time from the start of the process until it is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -249,10 +249,11 @@ pub(crate) fn demo_config() -> String {
             )
         })
         .collect();
-    let strategies: String = ["planner", "planner_with_prompts", "action_plan", "research", "retriever"]
-        .iter()
-        .map(|strategy| format!("[strategies.{strategy}]\nmodel = \"scripted/demo\"\n"))
-        .collect();
+    let strategies: String =
+        ["chat", "planner", "planner_with_prompts", "action_plan", "research", "retriever"]
+            .iter()
+            .map(|strategy| format!("[strategies.{strategy}]\nmodel = \"scripted/demo\"\n"))
+            .collect();
     format!("[providers.scripted]\nscript = {}\n{strategies}{experts}", json!(script))
 }
 

@@ -213,14 +213,16 @@ fn check_fork(
         let is_same_request = |pair: &&[Event]| matches!(pair, [Event::AttemptFailed(_), Event::InDoubt(_)]);
         let same_requests = expected.windows(2).filter(is_same_request).count();
         let is_outcome = |event: &&Event| {
-            matches!(
-                event,
-                Event::Answered(_)
-                    | Event::AttemptFailed(_)
-                    | Event::InDoubt(_)
-                    | Event::TaskStarted(_)
-                    | Event::InputRequired(_)
-            )
+            // A call that was settled by reading has the outcome of the read.
+            matches!(event, Event::Reconciled(reconciled) if reconciled.read_back.is_some())
+                || matches!(
+                    event,
+                    Event::Answered(_)
+                        | Event::AttemptFailed(_)
+                        | Event::InDoubt(_)
+                        | Event::TaskStarted(_)
+                        | Event::InputRequired(_)
+                )
         };
         let prefix = thread.to_string();
         let of_fork = requests.iter().filter(|(key, _)| key.starts_with(&prefix));

@@ -1,4 +1,4 @@
-//! A worker that dies during a write whose tool names a read. The next worker reads the write back, and asks nobody.
+//! A worker that dies during a write whose tool names a read. The next worker reads the write back, and asks no one.
 
 use std::{
     future::pending,

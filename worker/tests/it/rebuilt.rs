@@ -14,7 +14,7 @@ use std::{
 use queue::clock;
 use shared::{Graph, Message};
 use store::{
-    Conditions, Differs, DryRun, NewTurn, Opening, Store, ThreadId, ThreadScan, TurnFilter, TurnId,
+    Conditions, Differs, DryRun, NewTurn, Opening, Store, ThreadId, ThreadScan, TurnFilter, TurnId, Wrong,
     testing::corrupt_read_models,
 };
 use threads::{Rebuilt, StrategyRegistry};
@@ -120,7 +120,10 @@ async fn runs_and_rebuilds(url: &str) {
         BTreeMap::new(),
         "a second time finds nothing"
     );
-    assert_eq!(store.verify(&everything()).await.unwrap().found, 0, "no event was touched");
+    let mut verified = store.verify(&everything()).await.unwrap();
+    // Fixtures name files that no store holds.
+    verified.findings.retain(|finding| finding.wrong != Wrong::Attachment);
+    assert!(verified.findings.is_empty(), "no event was touched: {verified:?}");
 }
 
 async fn run_to_its_end(store: &Store, graph: &'static dyn Graph, path: &Path) {

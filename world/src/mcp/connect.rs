@@ -105,8 +105,8 @@ impl Connector {
         }
     }
 
-    /// Records the last output of a child that ended, and returns true if it was the same at the last start. Nothing waits for such
-    /// a child: only another configuration or another package changes what it does.
+    /// Records the last output of a child that ended, and returns true if it was the same at the last start. Nothing waits for that
+    /// child: only another configuration or another package changes what it does.
     fn ended_so_before(&self, why: &str) -> bool {
         let words: String = why.chars().filter(|character| !character.is_ascii_digit()).collect();
         let last = self.ended.lock().unwrap_or_else(PoisonError::into_inner).replace(words.clone());

@@ -1,4 +1,4 @@
-//! Ends children that nobody has called for some time. The next call starts them again.
+//! Ends children that no one has called for some time. The next call starts them again.
 //!
 //! ## Why not when a task is open
 //!

@@ -128,7 +128,7 @@ fn limits_of_tenants_are_validated() {
         ),
         (
             "tenants.acme.strategies = ['planer']",
-            "tenants.acme.strategies in turnfold.toml names \"planer\", which is not a strategy (available: action_plan, planner, \
+            "tenants.acme.strategies in turnfold.toml names \"planer\", which is not a strategy (available: action_plan, chat, planner, \
              planner_with_prompts, research, retriever, index_builder, probe)",
         ),
         (

@@ -23,7 +23,7 @@ fn the_reference_names_every_key_and_its_examples_load() {
     let (_folder, sources) =
         sources(&[("turnfold.toml", &text), (".mcp.json", "{}"), ("prompts/plan.md", "{prompt} Be brief.")]);
     let (settings, origins) = Settings::load(sources).unwrap();
-    assert_eq!((settings.mcp.len(), settings.commands.len()), (2, 1));
+    assert_eq!((settings.mcp.len(), settings.commands.len()), (2, 2));
 
     // Keys as in the schema: `*` for a chosen name, and one key for a map of plain values.
     let known: BTreeSet<String> =
@@ -36,10 +36,16 @@ fn the_reference_names_every_key_and_its_examples_load() {
                 // A tool may have a string instead of a table.
                 ("tools", 4) => return None,
                 ("tools" | "prices", 5) => parts[3] = "*",
+                ("tools", 6..) if parts[4] == "verify" => parts[3] = "*",
+                ("verify", 4..) => {}
                 ("nodes", 6) => (parts[3], parts[4]) = ("*", "*"),
                 ("retry" | "sandbox", 4) => {}
                 _ => parts.truncate(3),
             }
+        }
+        if let Some(at) = parts.iter().position(|part| *part == "verify") {
+            // An argument has a name of its own.
+            parts.truncate(if parts.get(at + 1) == Some(&"arguments") { at + 2 } else { parts.len() });
         }
         if parts.len() > 3 && parts[0] == "limits" {
             parts[2] = "*";

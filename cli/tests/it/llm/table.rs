@@ -58,6 +58,11 @@ pub(super) fn conversations() -> Vec<Conversation> {
         ),
         conversation("planner", planner("forced"), &["Write a note called shopping: milk and bread."]),
         conversation(
+            "chat",
+            json!({"model": "local/smollm2", "servers": ["calendar"], "rounds": 2}),
+            &["What is the capital of France?", "When am I free on 2026-12-01?"],
+        ),
+        conversation(
             "planner_with_prompts",
             planner("local"),
             &["How is the weather in Oslo?", "Plan my day in the calendar."],

@@ -75,6 +75,7 @@ pub(super) fn rows(home: &Path) -> Vec<Row> {
         action_plan(home),
         index_builder(),
         retriever(),
+        chat(),
         research(&repo),
     ]
 }
@@ -170,6 +171,17 @@ fn retriever() -> Row {
         matching(ORCHESTRATE, "tool").replies("{results}"),
     ];
     row("retriever", "retriever", "Convert a time to another timezone", rules, &["Asia/Kolkata", "12:00"])
+}
+
+/// The model is offered the tools of the server that the configuration names, and those of no other.
+fn chat() -> Row {
+    let convert = json!({"source_timezone": "UTC", "time": "06:30", "target_timezone": "Asia/Kolkata"});
+    let rules = vec![
+        matching("", "user").calls([("convert_time", convert)]),
+        matching("", "tool").replies("{results}"),
+    ];
+    let row = row("chat", "chat", "Convert a time to another timezone", rules, &["Asia/Kolkata", "12:00"]);
+    Row { config: json!({"servers": ["time"]}), ..row }
 }
 
 /// The memory server is searched, and two servers help to plan: a request offers the tools of both.
