@@ -318,7 +318,8 @@ export interface paths {
         put?: never;
         /**
          * Create a chat completion
-         * @description Works as `POST /v1/chat/completions` of OpenAI's API. The model is a strategy: `turnfold/planner`, or `planner`.
+         * @description Works as `POST /v1/chat/completions` of OpenAI's API. The model is a strategy: `turnfold/planner`, or `planner`; or a
+         *     model of a provider, which the strategy `chat` asks: `openai/gpt-4o-mini`, or `gpt-4o-mini`.
          *
          *     **Threads.** A request starts a thread with the whole conversation, including system messages. With
          *     `metadata.thread_id` or the header `X-Turnfold-Thread`, it continues that thread, and only the last user message is
@@ -343,9 +344,9 @@ export interface paths {
          *     `api.chat_wait_seconds`.
          *
          *     **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
-         *     and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. Accepted without
-         *     effect, because the strategy's configuration decides: `temperature`, `top_p`, `max_tokens`, `max_completion_tokens`,
-         *     `seed`, `stop`, penalties and similar. Rejected: `n` above 1, `logprobs`, `tools`, `response_format` and unknown
+         *     and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,
+         *     `max_tokens`, `max_completion_tokens`, `seed`, `stop`, penalties and similar go to the model if the strategy is `chat`,
+         *     when a thread starts; other strategies accept them without effect, because their configuration decides. Rejected: `n` above 1, `logprobs`, `tools`, `response_format` and unknown
          *     parameters.
          */
         post: operations["create_chat_completion"];
@@ -466,6 +467,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/forgotten_models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List forgotten models
+         * @description Returns the last request to forget each model, sorted by name. Requires an operator.
+         */
+        get: operations["list_forgotten_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forgotten_models/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Forget what was learned about a model
+         * @description Clears what turnfold learned from refusals of the model's endpoint: the context window and the number of images in each
+         *     thread, parameters and schemas that it refused, and the rate at which it took requests. All workers are notified at once. A
+         *     thread forgets when its next turn starts, or when a failed turn is retried. Requires an operator.
+         */
+        put: operations["forget_model"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/holds": {
         parameters: {
             query?: never;
@@ -500,6 +543,28 @@ export interface paths {
         get: operations["list_inbox"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/inbox/settle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Settle several calls in doubt
+         * @description Records one verdict for the calls that are named, all of the same tool. Each becomes an ordinary verdict in the log of its
+         *     thread. Calls whose question was settled or asked anew meanwhile are refused one by one, and no other call is settled in their
+         *     place. The request may be repeated: calls that have this verdict already count as settled.
+         */
+        post: operations["settle_doubts"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2079,6 +2144,21 @@ export interface components {
             /** @description Differences between the states directly after that point. */
             state: components["schemas"]["Difference"][];
         };
+        /** @description A call in doubt, as the inbox lists it. */
+        DoubtRef: {
+            /**
+             * Format: int64
+             * @description `seq` of the question.
+             */
+            seq: number;
+            /** @description Index of the node's request. */
+            slot: number;
+            /**
+             * Format: uuid
+             * @description Id of the thread.
+             */
+            thread_id: string;
+        };
         /**
          * @description Kind of edge.
          * @enum {string}
@@ -2469,6 +2549,11 @@ export interface components {
              * @description Length of the log when the question was asked. It identifies the question.
              */
             seq: number;
+            /**
+             * @description Server of the call in doubt.
+             * @example calendar
+             */
+            server?: string | null;
             /** @description Index of the node's request that is in doubt. Only with the kind `in_doubt`. */
             slot?: number | null;
             /**
@@ -2481,6 +2566,11 @@ export interface components {
              * @description Id of the thread.
              */
             thread_id: string;
+            /**
+             * @description Tool of the call in doubt.
+             * @example book
+             */
+            tool?: string | null;
             /**
              * Format: uuid
              * @description Id of the turn that asked.
@@ -2783,6 +2873,12 @@ export interface components {
             usd: number;
         };
         /**
+         * @description Treatment of a turn that is submitted while another one of its thread is running, in doubt or queued. The names are
+         *     LangGraph's.
+         * @enum {string}
+         */
+        MultitaskStrategy: "reject" | "enqueue" | "interrupt" | "rollback";
+        /**
          * @description Request to create a batch.
          * @example {
          *       "completion_window": "24h",
@@ -2912,6 +3008,7 @@ export interface components {
             input: components["schemas"]["Input"];
             /** @description Arbitrary data stored with the turn. Filter by it later with `metadata.KEY`. */
             metadata?: Record<string, never> | null;
+            multitask_strategy?: components["schemas"]["MultitaskStrategy"] | null;
             /**
              * @description Earliest start (RFC 3339), at most one year ahead. Default: immediately.
              * @example 2026-12-24T18:00:00Z
@@ -2971,6 +3068,26 @@ export interface components {
              * @description Id of the thread.
              */
             thread_id: string;
+        };
+        /** @description A call in doubt that was not settled. */
+        NotSettled: {
+            /**
+             * @description Description of the problem.
+             * @example another question is open in this thread, or none
+             */
+            detail: string;
+            /** @description Index of the node's request. */
+            slot: number;
+            /**
+             * Format: uuid
+             * @description Id of the thread.
+             */
+            thread_id: string;
+            /**
+             * @description Kind of the problem, as in the `type` of a problem.
+             * @example urn:turnfold:problem:stale
+             */
+            type: string;
         };
         /** @description One page of a list, in OpenAI's shape. */
         OpenAiList_Batch: {
@@ -3209,6 +3326,23 @@ export interface components {
             has_more: boolean;
         };
         /** @description One page of a list. */
+        Page_ForgottenModel: {
+            /** @description The items of this page. */
+            data: {
+                /** @description Time of the request (RFC 3339). What is learned later is kept. */
+                at: string;
+                /** @description User who made the request. */
+                by: string;
+                /**
+                 * @description Model, as `provider/model`.
+                 * @example openai/gpt-4o
+                 */
+                model: string;
+            }[];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
+        };
+        /** @description One page of a list. */
         Page_Hold: {
             /** @description The items of this page. */
             data: {
@@ -3266,6 +3400,11 @@ export interface components {
                  * @description Length of the log when the question was asked. It identifies the question.
                  */
                 seq: number;
+                /**
+                 * @description Server of the call in doubt.
+                 * @example calendar
+                 */
+                server?: string | null;
                 /** @description Index of the node's request that is in doubt. Only with the kind `in_doubt`. */
                 slot?: number | null;
                 /**
@@ -3278,6 +3417,11 @@ export interface components {
                  * @description Id of the thread.
                  */
                 thread_id: string;
+                /**
+                 * @description Tool of the call in doubt.
+                 * @example book
+                 */
+                tool?: string | null;
                 /**
                  * Format: uuid
                  * @description Id of the turn that asked.
@@ -4031,6 +4175,41 @@ export interface components {
             origin: string;
             /** @description Value of the setting. */
             value: unknown;
+        };
+        /**
+         * @description Request to settle several calls in doubt of one tool with one verdict.
+         * @example {
+         *       "doubts": [
+         *         {
+         *           "seq": 12,
+         *           "slot": 0,
+         *           "thread_id": "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d"
+         *         }
+         *       ],
+         *       "server": "helpdesk",
+         *       "tool": "create_ticket",
+         *       "verdict": "did_not_happen"
+         *     }
+         */
+        SettleRequest: {
+            /** @description The calls, as the inbox lists them: 1 to 200. A call that is not named is not settled. */
+            doubts: components["schemas"]["DoubtRef"][];
+            /** @description Server of the calls. */
+            server: string;
+            /** @description Tool of the calls. */
+            tool: string;
+            /** @description Outcome of every one of the calls. */
+            verdict: components["schemas"]["Verdict"];
+        };
+        /** @description Result of settling several calls in doubt. */
+        Settled: {
+            /** @description Calls that were not settled. */
+            refused: components["schemas"]["NotSettled"][];
+            /**
+             * Format: int64
+             * @description Number of calls that have this verdict now, those of an earlier, equal request included.
+             */
+            settled: number;
         };
         /** @description Counts of turns and of model usage in a period. They may lag by ten seconds. */
         Stats: {
@@ -6155,6 +6334,136 @@ export interface operations {
             };
         };
     };
+    list_forgotten_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All requests. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ForgottenModel"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `operate`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    forget_model: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description User who makes the request. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+            };
+            path: {
+                /**
+                 * @description Model, as `provider/model`. Write the slash as `%2F`.
+                 * @example openai/gpt-4o
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForgottenModel"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The name is not that of a model of a configured provider. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_holds: {
         parameters: {
             query?: never;
@@ -6222,6 +6531,16 @@ export interface operations {
                  */
                 batch_id?: string;
                 /**
+                 * @description Only questions about calls in doubt of this server.
+                 * @example calendar
+                 */
+                server?: string;
+                /**
+                 * @description Only questions about calls in doubt of this tool.
+                 * @example book
+                 */
+                tool?: string;
+                /**
                  * @description Only questions asked before that of this thread: the last one of the previous page. If the thread has continued,
                  *     some questions may be repeated, but none is missing.
                  */
@@ -6264,6 +6583,78 @@ export interface operations {
             };
             /** @description The thread `after` does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    settle_doubts: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description User who gives the verdict. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SettleRequest"];
+            };
+        };
+        responses: {
+            /** @description The number of calls that were settled, and those that were not. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Settled"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `answer`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request names no call, or too many. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9358,7 +9749,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The idempotency key was used for another request. */
+            /** @description The idempotency key was used for another request, or another turn of the thread is in progress and this one is to be rejected. */
             409: {
                 headers: {
                     [name: string]: unknown;
