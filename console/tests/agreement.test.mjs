@@ -35,7 +35,7 @@ test("the types are those of the API", { timeout: 120_000 }, async () => {
 /** Commands that only read. All others that a view offers are listed in `ACTS`. */
 const READS =
   /^turnfold (--url \S+ )?(turn list|turn redrive .* --dry-run|thread (list|show|events|state|why|cost|diff|verify|replay|export)|inbox list|batch (list|show|results)|strategy (list|show)|queue (list|pause --help)|stats)\b/;
-const ACTS = /^turnfold --url \S+ (inbox answer|batch submit|batch resume|turn send|thread fork)\b/;
+const ACTS = /^turnfold --url \S+ (inbox answer|model forget|batch submit|batch resume|turn send|thread fork)\b/;
 
 test("the copied commands are commands, and show what the page shows", { timeout: 300_000 }, async () => {
   const failed = await engine.turn("probe", "fail out of paper");
