@@ -3,6 +3,7 @@
 use api_types::{Page, Problem};
 use axum::{Json, extract::State};
 use queue::{ALL_WORKERS, Notification};
+use shared::visible_start;
 use store::ForgottenModel;
 
 use crate::{
@@ -59,7 +60,7 @@ pub(crate) async fn put(
     let Some((provider, _)) = name.split_once('/').filter(|_| name.len() <= MAX_NAME_BYTES) else {
         let detail = format!(
             "model: {:?} does not name a provider, or has more than {MAX_NAME_BYTES} bytes",
-            shown(&name)
+            visible_start(&name, MAX_NAME_BYTES)
         );
         return Err(Kind::Invalid.because(detail).hint("write provider/model, with the slash as %2F"));
     };
@@ -75,8 +76,4 @@ pub(crate) async fn put(
     tracing::info!(model = name, by, "what was learned about the model is to be forgotten");
     app.backends.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
     Ok(Json(views::forgotten_model(forgotten)))
-}
-
-fn shown(name: &str) -> String {
-    name.chars().take(MAX_NAME_BYTES).collect()
 }

@@ -251,7 +251,7 @@ impl<S: Strategy> Graph for S {
             schema["properties"]["nodes"] =
                 json!({ "type": "object", "properties": nodes, "additionalProperties": false });
         }
-        if let Some(default) = S::SERVERS.default() {
+        if let Some(default) = S::SERVERS.default_servers() {
             schema["properties"]["servers"] = json!({
                 "description": format!("MCP servers that a thread may use. Default: {default}."),
                 "type": "array",

@@ -4,7 +4,7 @@ use crate::message::{Message, Role};
 
 /// Language of a fixed text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Language {
+pub(crate) enum Language {
     /// English; also for languages that are not known.
     #[default]
     English,
@@ -106,13 +106,8 @@ const WORDS: [(Language, &[&str]); 4] = [
 ];
 
 impl Language {
-    /// Returns the language of a text, by its frequent words. In doubt it is English.
-    pub fn of(text: &str) -> Self {
-        Self::of_all([text].into_iter())
-    }
-
-    /// Returns the language of what people wrote last in a conversation.
-    pub fn of_people<'a>(messages: impl DoubleEndedIterator<Item = &'a Message>) -> Self {
+    /// Returns the language of what people wrote last in a conversation, by its frequent words. In doubt it is English.
+    pub(crate) fn of_people<'a>(messages: impl DoubleEndedIterator<Item = &'a Message>) -> Self {
         let of_person = messages.rev().filter(|message| message.role == Role::User);
         Self::of_all(of_person.take(MESSAGES_READ).map(|message| message.content.as_str()))
     }
@@ -147,7 +142,7 @@ fn a_language_is_found_by_its_frequent_words() {
         ("Detente", Language::Spanish),
         ("Reserva una mesa para dos, por favor", Language::Spanish),
     ] {
-        assert_eq!(Language::of(text), language, "{text}");
+        assert_eq!(Language::of_people([Message::user(text)].iter()), language, "{text}");
     }
     let messages = [
         Message::user("Bestelle bitte einen Tisch"),

@@ -53,7 +53,7 @@ pub enum ServerScope {
 
 impl ServerScope {
     /// Returns the servers of a thread whose configuration names none, in a word. `None` if it cannot name any.
-    pub(crate) fn default(self) -> Option<&'static str> {
+    pub(crate) fn default_servers(self) -> Option<&'static str> {
         match self {
             Self::Available => Some("all"),
             Self::Named => Some("none"),

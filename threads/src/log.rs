@@ -88,9 +88,7 @@ pub trait Log: Clone + Send + Sync + 'static {
     fn pauses(&self) -> impl Future<Output = Result<Vec<Pause>, Error>> + Send;
 
     /// Returns the models that were forgotten, as [`Store::forgotten_models`] does.
-    fn forgotten_models(&self) -> impl Future<Output = Result<Vec<ForgottenModel>, Error>> + Send {
-        async { Ok(Vec::new()) }
-    }
+    fn forgotten_models(&self) -> impl Future<Output = Result<Vec<ForgottenModel>, Error>> + Send;
 
     /// Records that a worker runs, as [`Store::record_worker`] does.
     fn record_worker(&self, _worker: &WorkerRecord) -> impl Future<Output = Result<(), Error>> + Send {

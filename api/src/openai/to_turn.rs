@@ -199,7 +199,11 @@ impl ChatRequest {
             false => target.parameters(Map::from_iter([("extra".to_owned(), passed_on.clone().into())])),
         };
         if !extra.is_empty() {
-            overlay(&mut opened.config, extra.into());
+            let mut config = Value::Object(extra);
+            if !opened.config.is_null() {
+                overlay(&mut config, opened.config);
+            }
+            opened.config = config;
             target.graph.check_config(&opened.config).map_err(|why| Kind::Invalid.because(why))?;
         }
         Ok(opened)

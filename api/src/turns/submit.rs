@@ -173,16 +173,13 @@ async fn enqueue_traced(
     mut turn: store::NewTurn,
     parent: Option<TraceParent>,
 ) -> Result<(store::Turn, bool), ApiError> {
-    let existing = match &turn.thread {
-        Opening::New(_) => None,
+    let (tenant, existing) = match &turn.thread {
+        Opening::New(opened) => (opened.tenant.clone(), None),
         Opening::Existing(id) | Opening::Asking(id, _) => {
             let thread = app.backends.store.thread(*id).await?;
-            Some(thread.ok_or(store::Error::UnknownThread(*id))?)
+            let thread = thread.ok_or(store::Error::UnknownThread(*id))?;
+            (thread.tenant.clone(), Some(thread))
         }
-    };
-    let tenant = match (&turn.thread, &existing) {
-        (Opening::New(opened), _) => opened.tenant.clone(),
-        (_, thread) => thread.as_ref().map(|thread| thread.tenant.clone()).unwrap_or_default(),
     };
     if let Err(full) = app.admit(&tenant).await {
         // A repetition adds no turn.

@@ -61,9 +61,9 @@ pub(super) async fn run(ctx: &Context, client: &Client, args: Settle) -> anyhow:
         return Ok(Exit::Ok);
     }
     let question = format!(
-        "{}\nrecord for {}: {}?",
+        "{}\nrecord for {} in doubt: {}?",
         shown(&doubts, &tool, SHOWN),
-        calls(doubts.len()),
+        counted(doubts.len(), "call"),
         meaning(&verdict)
     );
     if !doubts.is_empty() && !yes && !confirm::ask(&question, CONFIRM_HINT)? {
@@ -145,10 +145,6 @@ fn meaning(verdict: &Verdict) -> String {
         Verdict::DidNotHappen => "it did not happen, and is made again".to_owned(),
         Verdict::Skip => "nobody knows, and it is not made again".to_owned(),
     }
-}
-
-fn calls(count: usize) -> String {
-    counted(count, "call in doubt").replace("call in doubts", "calls in doubt")
 }
 
 fn to_text(done: &Settled) -> String {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, PartialResult, ServerScope, Step, Strategy, Thread};
+use shared::{Edge, Edges, ServerScope, Step, Strategy, Thread};
 
 /// Strategy that asks a model, and nothing else unless it is given tools.
 pub struct Chat;
@@ -119,9 +119,5 @@ impl Strategy for Chat {
 
     fn begin_turn(state: &mut State) {
         *state = State::default();
-    }
-
-    fn partial(thread: &Thread<Self>) -> PartialResult<Fact> {
-        PartialResult { text: thread.results(), facts: Vec::new() }
     }
 }

@@ -15,8 +15,8 @@ use shared::{
     DynThread, Event, Graph, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput, Verdict,
 };
 use store::{
-    CancelRequest, Error, Head, Pause, Queued, ReadModelUpdate, Recorded as Row, Runnable, Store, ThreadId,
-    TurnId, Withdrawal,
+    CancelRequest, Error, ForgottenModel, Head, Pause, Queued, ReadModelUpdate, Recorded as Row, Runnable,
+    Store, ThreadId, TurnId, Withdrawal,
 };
 use threads::{Backends, Log, StrategyRegistry, ThreadLog};
 use tokio::{sync::Notify, task::JoinSet};
@@ -136,6 +136,10 @@ impl Log for DeadlyLog {
 
     async fn pauses(&self) -> Result<Vec<Pause>, Error> {
         self.store.pauses().await
+    }
+
+    async fn forgotten_models(&self) -> Result<Vec<ForgottenModel>, Error> {
+        self.store.forgotten_models().await
     }
 }
 

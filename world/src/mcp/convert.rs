@@ -176,7 +176,7 @@ fn block(block: &ContentBlock) -> String {
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("[resource {uri}]\n{text}"),
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                let media_type = mime_type.iter().map(|it| format!("{it}, ")).collect::<String>();
+                let media_type = mime_type.iter().map(|kind| format!("{kind}, ")).collect::<String>();
                 format!("[resource {uri}, {media_type}{}]", size(blob))
             }
             other => serde_json::to_string(other).unwrap_or_default(),
@@ -187,7 +187,7 @@ fn block(block: &ContentBlock) -> String {
 
 /// Renders a link with what it says about its target, so that a model can decide whether to read it.
 fn link_line(link: &Resource) -> String {
-    let media_type = link.mime_type.iter().map(|it| format!(", {it}")).collect::<String>();
+    let media_type = link.mime_type.iter().map(|kind| format!(", {kind}")).collect::<String>();
     let about: Vec<&str> =
         [&link.title, &link.description].into_iter().flatten().map(String::as_str).collect();
     let about = if about.is_empty() { String::new() } else { format!(": {}", about.join(". ")) };

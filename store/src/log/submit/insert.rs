@@ -22,7 +22,7 @@ use crate::{
         insert_events::insert_events,
         pool::Transaction,
         submit::{
-            multitask::make_way,
+            multitask::Way,
             new_turn::{Idempotency, NewTurn, Opening, Submitted, key_of},
         },
         tables::{events, threads, turns},
@@ -113,13 +113,17 @@ pub(crate) async fn follow(tx: &Transaction, new: NewTurn, thread: ThreadId) -> 
     let under_way = row.status == ThreadStatus::Busy.as_str();
     let is_asked = row.status == ThreadStatus::Interrupted.as_str();
     let new = bound(tx, new, is_asked).await?;
-    let entry = Entry::new(new.clone(), thread, row.tenant, now);
-    // A repetition makes no way, and is not refused because of its own turn.
-    let known = by_key(tx, [&entry]).await?;
-    if !known.is_empty() {
-        return recognised(&entry, &known).map(Following::from);
+    let way = Way::of(&new, thread, is_asked);
+    let entry = Entry::new(new, thread, row.tenant, now);
+    let mut withdrawn = Vec::new();
+    if let Some(way) = way {
+        // A repetition makes no way, and is not refused because of its own turn.
+        let known = by_key(tx, [&entry]).await?;
+        if !known.is_empty() {
+            return recognised(&entry, &known).map(Following::from);
+        }
+        withdrawn = way.make(tx).await?;
     }
-    let withdrawn = make_way(tx, &new, thread, is_asked).await?;
     let positions = queue(tx, [&entry], now).await?;
     let Some(position) = positions.get(&entry.turn.id) else {
         return recognised(&entry, &by_key(tx, [&entry]).await?).map(Following::from);

@@ -7,7 +7,7 @@
 
 use queue::clock;
 use sea_orm::{ActiveValue::Set, ColumnTrait as _, EntityTrait as _, FromQueryResult, QueryFilter as _};
-use shared::{MultitaskStrategy, TurnStatus, says_stop};
+use shared::{CallerId, MultitaskStrategy, TurnStatus, says_stop};
 
 use crate::{
     Error,
@@ -28,45 +28,62 @@ struct InFlight {
     queued: Vec<TurnId>,
 }
 
-/// Makes way for a turn as its multitask strategy says, and returns the queued turns that never start. The thread's row is
-/// locked.
-///
-/// # Errors
-///
-/// [`Error::ThreadBusy`] if the turn is rejected.
-pub(super) async fn make_way(
-    tx: &Transaction,
-    new: &NewTurn,
+/// Way that a turn makes for itself in its thread.
+pub(super) struct Way {
     thread: ThreadId,
-    is_asked: bool,
-) -> Result<Vec<TurnId>, Error> {
-    let rolled_back = match new.multitask {
-        MultitaskStrategy::Enqueue => return Ok(Vec::new()),
-        MultitaskStrategy::Reject | MultitaskStrategy::Interrupt => false,
-        MultitaskStrategy::Rollback => true,
-    };
-    let InFlight { running, queued } = in_flight(tx, thread).await?;
-    let running = running.or(new.in_doubt.filter(|_| is_asked));
-    if new.multitask == MultitaskStrategy::Reject {
-        let is_free = running.is_none() && queued.is_empty();
-        return if is_free { Ok(Vec::new()) } else { Err(Error::ThreadBusy(thread)) };
+    multitask: MultitaskStrategy,
+    /// The turn of the thread that is in doubt, if there is one.
+    in_doubt: Option<TurnId>,
+    is_stop: bool,
+    actor: String,
+    caller: Option<CallerId>,
+}
+
+impl Way {
+    /// Returns the way that a turn makes, or `None` if it starts after the others.
+    pub(super) fn of(new: &NewTurn, thread: ThreadId, is_asked: bool) -> Option<Self> {
+        (new.multitask != MultitaskStrategy::Enqueue).then(|| Self {
+            thread,
+            multitask: new.multitask,
+            in_doubt: new.in_doubt.filter(|_| is_asked),
+            is_stop: says_stop(&new.messages),
+            actor: new.author.clone(),
+            caller: new.caller.clone(),
+        })
     }
-    if let Some(turn) = running {
-        let (actor, caller) = (new.author.clone(), new.caller.clone());
-        rows::put(tx, &CancelRequest { thread, turn, actor, caller, rolled_back }).await?;
+
+    /// Makes the way, and returns the queued turns that never start. The thread's row is locked.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ThreadBusy`] if the turn is rejected.
+    pub(super) async fn make(self, tx: &Transaction) -> Result<Vec<TurnId>, Error> {
+        let Self { thread, multitask, in_doubt, is_stop, actor, caller } = self;
+        let InFlight { running, queued } = in_flight(tx, thread).await?;
+        let running = running.or(in_doubt);
+        let rolled_back = match multitask {
+            MultitaskStrategy::Enqueue => return Ok(Vec::new()),
+            MultitaskStrategy::Reject if running.is_none() && queued.is_empty() => return Ok(Vec::new()),
+            MultitaskStrategy::Reject => return Err(Error::ThreadBusy(thread)),
+            MultitaskStrategy::Interrupt => false,
+            MultitaskStrategy::Rollback => true,
+        };
+        if let Some(turn) = running {
+            rows::put(tx, &CancelRequest { thread, turn, actor, caller, rolled_back }).await?;
+        }
+        // A stop ends what the thread is doing. It says nothing about what comes after it.
+        if queued.is_empty() || is_stop {
+            return Ok(Vec::new());
+        }
+        let row = turns::ActiveModel {
+            status: Set(TurnStatus::Cancelled.to_string()),
+            updated_at: Set(clock::now()),
+            ..Default::default()
+        };
+        let update = turns::Entity::update_many().set(row).filter(turns::Column::Id.is_in(queued.clone()));
+        update.filter(turns::Column::Status.eq(TurnStatus::Queued.as_str())).exec(tx).await?;
+        Ok(queued)
     }
-    // A stop ends what the thread is doing. It says nothing about what comes after it.
-    if queued.is_empty() || says_stop(&new.messages) {
-        return Ok(Vec::new());
-    }
-    let row = turns::ActiveModel {
-        status: Set(TurnStatus::Cancelled.to_string()),
-        updated_at: Set(clock::now()),
-        ..Default::default()
-    };
-    let update = turns::Entity::update_many().set(row).filter(turns::Column::Id.is_in(queued.clone()));
-    update.filter(turns::Column::Status.eq(TurnStatus::Queued.as_str())).exec(tx).await?;
-    Ok(queued)
 }
 
 async fn in_flight(tx: &Transaction, thread: ThreadId) -> Result<InFlight, Error> {

@@ -10,8 +10,8 @@ use queue::{Lane, Priority};
 use shared::{DynThread, Event, Opened, Policy, TurnStarted};
 use shared::{ThreadStatus, TurnStatus};
 use store::{
-    CancelRequest, Error, Head, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId, Turn, TurnId,
-    Withdrawal, integrity::hash_chain,
+    CancelRequest, Error, ForgottenModel, Head, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId,
+    Turn, TurnId, Withdrawal, integrity::hash_chain,
 };
 use threads::Log;
 use tokio::time::Instant;
@@ -382,6 +382,10 @@ impl Log for LogConnection {
     }
 
     async fn pauses(&self) -> Result<Vec<Pause>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn forgotten_models(&self) -> Result<Vec<ForgottenModel>, Error> {
         Ok(Vec::new())
     }
 }
