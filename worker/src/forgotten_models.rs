@@ -81,3 +81,30 @@ fn a_request_is_obeyed_once() {
     assert_eq!(update(&[request("a/x", 1), request("a/y", 1)]), (Vec::new(), false));
     assert_eq!(update(&[request("a/x", 2), request("a/y", 1)]), (vec!["a/x".to_owned()], false));
 }
+
+#[test]
+fn a_turn_starts_without_the_limits_that_were_learned_before_a_request() {
+    let log =
+        include_str!("../../fixtures/golden/v1/planner__a_refusal_makes_the_context_window_known.jsonl");
+    let mut thread = strategies::find("planner").unwrap().begin();
+    let mut started = None;
+    for line in log.lines() {
+        let mut event: Event = serde_json::from_str(line).unwrap();
+        if let Event::TurnStarted(started) = &mut event {
+            "2026-12-03T09:00:00Z".clone_into(&mut started.time);
+        }
+        thread.apply(&event).unwrap();
+        started = started.or(Some(event).filter(|event| matches!(event, Event::TurnStarted(_))));
+    }
+    let forgotten = ForgottenModels::default();
+    let noted = || {
+        let Event::TurnStarted(noted) = forgotten.note(&*thread, started.clone().unwrap()) else { panic!() };
+        noted.forgotten_models
+    };
+    assert!(noted().is_empty(), "no request was read");
+    let request = |at| ForgottenModel { model: "openai/gpt-4o".to_owned(), by: "Ada".to_owned(), at };
+    forgotten.update(vec![request(1)]);
+    assert!(noted().is_empty(), "the limits were learned later");
+    forgotten.update(vec![request(clock::parse_rfc3339("2099-01-01T00:00:00Z").unwrap())]);
+    assert_eq!(noted(), ["openai/gpt-4o"]);
+}

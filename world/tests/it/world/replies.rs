@@ -633,7 +633,7 @@ async fn content_that_may_not_be_null_is_learned() {
     assert_eq!(contents, [Some(Value::Null), Some(json!("")), Some(json!(""))]);
 }
 
-/// An operator who has a model forgotten gets the requests of a new worker, also while a request is under way.
+/// An operator who has a model forgotten gets the requests of a new worker.
 #[tokio::test]
 async fn a_forgotten_model_is_asked_in_the_first_form_again() {
     let refused = "Input should be a valid string: content must not be null";
