@@ -73,6 +73,7 @@ pub use json_text::{
     JSON_DEPTH_MAX, UnfaithfulJson, UnfaithfulKind, check_json, check_json_depth, is_readable_event,
     keepable_json,
 };
+pub use language::Sentence;
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
