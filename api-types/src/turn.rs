@@ -39,6 +39,13 @@ pub struct NewTurn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub budget: Option<Budget>,
+    /// Format of the reply, as in OpenAI's API: `{"type": "text"}`, `{"type": "json_object"}` or
+    /// `{"type": "json_schema", "json_schema": {"name": …, "schema": …, "strict": true}}`. The answer of the turn is then one JSON
+    /// object that fits; a reply of a model that does not is asked for again. A question to a person stays text. Default: text, or
+    /// in an answer to a question the format of the turn that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, examples(json!({"type": "json_schema", "json_schema": {"name": "place", "schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false}, "strict": true}})))]
+    pub response_format: Option<Value>,
     /// Arbitrary data stored with the turn. Filter by it later with `metadata.KEY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

@@ -10,6 +10,7 @@ use crate::{
     message::{Message, Prompt, Reply, ToolCall, ToolOutput},
     node_config::NodeConfig,
     request::{Description, Hit, Request, Response, SearchOptions, Simulation, WebSearch},
+    strategy::TurnSoFar,
     system_prompt::SystemPrompt,
 };
 
@@ -80,6 +81,7 @@ pub struct Chat {
     tool_servers: Vec<String>,
     tools: Vec<String>,
     web_search: WebSearch,
+    response_schema: Option<String>,
 }
 
 impl Chat {
@@ -92,7 +94,17 @@ impl Chat {
             tool_servers: Vec::new(),
             tools: Vec::new(),
             web_search: WebSearch::Off,
+            response_schema: None,
         }
+    }
+
+    /// Asks for the reply in the form that the client of `turn` asks for, if it asks for one. For nodes that write the answer of
+    /// a turn.
+    ///
+    /// A reply that does not fit is asked for again; the node receives the text of one JSON object. With tools, the model may
+    /// call them first.
+    pub fn as_client_asks(self, turn: &TurnSoFar) -> Self {
+        Self { response_schema: turn.reply_options.response_format.name().map(str::to_owned), ..self }
     }
 
     /// Offers the tools of `server`: by their own names if it is the only server, otherwise as `server__tool`.
@@ -112,8 +124,8 @@ impl Chat {
         Self { web_search: WebSearch::On, ..self }
     }
 
-    fn shaped(self, node: &NodeConfig, response_schema: Option<String>) -> Vec<Request> {
-        let Chat { model, system, context, tool_servers, tools, web_search } = self;
+    fn request(self, node: &NodeConfig) -> Vec<Request> {
+        let Chat { model, system, context, tool_servers, tools, web_search, response_schema } = self;
         let (model, system, prompt) = node.apply(model, system);
         let parameters = node.parameters();
         vec![Request::Chat {
@@ -137,7 +149,7 @@ impl Effect for Chat {
     type Answer = Reply;
     const ASKS_MODEL: bool = true;
     fn requests(self, node: &NodeConfig) -> Vec<Request> {
-        self.shaped(node, None)
+        self.request(node)
     }
     fn answer(responses: &[Response]) -> Result<Reply, UnexpectedResponse> {
         match responses {
@@ -164,7 +176,7 @@ impl<T: JsonSchema + DeserializeOwned> Effect for Extract<T> {
     type Answer = T;
     const ASKS_MODEL: bool = true;
     fn requests(self, node: &NodeConfig) -> Vec<Request> {
-        self.chat.shaped(node, Some(T::schema_name().into_owned()))
+        Chat { response_schema: Some(T::schema_name().into_owned()), ..self.chat }.request(node)
     }
     fn answer(responses: &[Response]) -> Result<T, UnexpectedResponse> {
         let reply = Chat::answer(responses)?;

@@ -34,6 +34,8 @@ mod progress;
 mod read_answer;
 mod read_back;
 mod replay;
+mod reply_options;
+mod reply_schema;
 mod request;
 mod rerun;
 mod result_condition;
@@ -87,6 +89,10 @@ pub use progress::{
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use read_back::{AFTER_SECONDS_MAX, ReadArgument, ReadBack};
 pub use replay::{Divergence, Field, Replayer, replay};
+pub use reply_options::{
+    InvalidReplyOption, REPLY_SCHEMA_DEPTH_MAX, REPLY_SCHEMA_MAX, ReplyOption, ReplyOptions, ReplySchema,
+    ResponseFormat,
+};
 pub use request::{
     Description, Fault, FaultKind, Hit, Metric, ModelParameters, Oversize, Request, Response, SearchOptions,
     Simulation, WebSearch, matches_pattern,

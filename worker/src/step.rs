@@ -209,7 +209,7 @@ impl<L: Log> StepRunner<L> {
                 Ok(event) => {
                     let event = self.admission.forgotten_models.note(log.thread(), event);
                     // Buffered and stored with what follows from it, before any request is sent.
-                    log.push(event.sent_by(turn.caller))?;
+                    log.push(event.sent_by(turn.caller).asking_for(turn.reply_options))?;
                     debug!(turn = %turn.id, "turn started");
                     return Ok(None);
                 }

@@ -32,7 +32,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 use shared::{
     Accepts, AttachmentKind, DynThread, Fault, Message, ModelParameters, PendingRequest, Request, Response,
-    Role, Tool, Usage, WebSearch,
+    ResponseFormat, Role, Tool, Usage, WebSearch,
 };
 
 pub use self::{
@@ -289,6 +289,8 @@ pub(super) struct Prompt<'a> {
 pub(super) struct ResponseSchema<'a> {
     pub(super) name: &'a str,
     pub(super) schema: Value,
+    /// Format that the client asked for, if the schema is not the strategy's. It is sent as the client wrote it.
+    pub(super) format: Option<&'a ResponseFormat>,
 }
 
 /// Decides whether a model may be offered a server's tool.
@@ -349,8 +351,12 @@ impl<'a> Prompt<'a> {
             .rfind(|message| message.role == Role::User)
             .map_or("", |message| message.content.as_str());
         let omitted_tools = tool_selection::fit(&mut tools, own_count, [person, system]);
-        let shape =
-            shape.as_deref().zip(thread.schema()).map(|(name, schema)| ResponseSchema { name, schema });
+        let format = thread.has_client_schema().then(|| &thread.reply_options().response_format);
+        let shape = shape.as_deref().zip(thread.schema()).map(|(name, schema)| ResponseSchema {
+            name,
+            schema,
+            format,
+        });
         Ok(Self {
             model,
             system,

@@ -65,7 +65,8 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
 /// and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,
 /// `max_tokens`, `max_completion_tokens`, `seed`, `stop`, penalties and similar go to the model if the strategy is `chat`,
-/// when a thread starts; other strategies accept them without effect, because their configuration decides. Rejected: `n` above 1, `logprobs`, `tools`, `response_format` and unknown
+/// when a thread starts; other strategies accept them without effect, because their configuration decides. `response_format` asks
+/// for the answer in a form; strategies without typed answers refuse it. Rejected: `n` above 1, `logprobs`, `tools` and unknown
 /// parameters.
 #[utoipa::path(
     post, path = "/v1/chat/completions", tag = "openai", operation_id = "create_chat_completion",
@@ -101,7 +102,8 @@ pub(crate) async fn create(
     Body { value, raw }: Body<Map<String, Value>>,
 ) -> Result<Response, ApiError> {
     let request = ChatRequest::parse(value, thread)?;
-    let (mode, model) = (request.mode, request.model(&app));
+    let ChatRequest { request, mode } = request;
+    let model = request.model(&app);
     let permit = match mode {
         ResponseMode::Whole => None,
         ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::server::problem::{ApiError, Kind};
 
 /// Parameters of a request that have an effect.
-const SUPPORTED: [&str; 7] =
-    ["model", "messages", "stream", "stream_options", "metadata", "user", "turnfold"];
+const SUPPORTED: [&str; 8] =
+    ["model", "messages", "response_format", "stream", "stream_options", "metadata", "user", "turnfold"];
 
 /// Parameters of the strategy `chat` that its configuration has as well, by their names there. Others are called as they are configured.
 const CONFIGURED: [(&str, &str); 4] = [
@@ -89,7 +89,6 @@ fn unsupported(name: &str) -> Option<(Vec<Value>, &'static str)> {
         "top_logprobs" => (vec![json!(0)], "remove it: completions have no log probabilities"),
         "tools" | "functions" => (vec![json!([])], TOOLS),
         "tool_choice" | "function_call" => (vec![json!("none"), json!("auto")], TOOLS),
-        "response_format" => (vec![json!({"type": "text"})], "describe the format in the messages"),
         "modalities" => (vec![json!(["text"])], "remove it: completions are text"),
         "audio" => (vec![], "remove it: completions are text"),
         "web_search_options" => (vec![], "remove it and use the model turnfold/research"),

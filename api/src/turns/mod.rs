@@ -10,5 +10,6 @@ pub(crate) mod opening;
 pub(crate) mod pending;
 mod pending_reason;
 pub(crate) mod prices;
+pub(crate) mod reply_options;
 pub(crate) mod routes;
 pub(crate) mod submit;

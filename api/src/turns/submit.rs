@@ -22,6 +22,7 @@ use super::{
     lookup::{WaitParams, show, wait_until_ended},
     multitask::{displace, multitask_for, prepare},
     opening::{Overrides, continued, opened},
+    reply_options::options_of,
 };
 use crate::server::{
     extract::{Body, IdempotencyKey, Query, TraceContext},
@@ -76,11 +77,13 @@ pub(crate) async fn submit(
     let mut policy = new.policy;
     let due_at = due(new.not_before.as_deref(), new.delay_seconds)?;
     let mut multitask = new.multitask_strategy.unwrap_or_default();
+    let reply_options;
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
             let overrides = Overrides { config: new.config, budget: new.budget };
             let opened = opened(&app, (&principal).into(), &strategy, overrides, &actor)?;
             check_attachments(&app, &opened, &messages.messages)?;
+            reply_options = options_of(&app, &opened.strategy, new.response_format)?;
             Opening::New(opened)
         }
         (None, Some(_)) if new.config.is_some() => {
@@ -95,6 +98,7 @@ pub(crate) async fn submit(
         }
         (None, Some(thread)) => {
             let thread = continued(&app, &principal, thread).await?;
+            reply_options = options_of(&app, &thread.strategy, new.response_format)?;
             policy = policy_for(&app, &principal, &thread, policy)?;
             let (asked, is_later) = (new.multitask_strategy, due_at.is_some());
             multitask = multitask_for(&app, asked, &thread.tenant, &thread.strategy, is_later)?;
@@ -109,6 +113,7 @@ pub(crate) async fn submit(
         policy,
         priority: new.priority.unwrap_or_default(),
         messages: messages.messages,
+        reply_options,
         attachments: messages.attachments,
         metadata: Value::Object(new.metadata.unwrap_or_default()),
         author: actor.name,

@@ -1,6 +1,9 @@
 //! `turnfold turn`: submits and manages turns through the API.
 
-use std::io::{ErrorKind, Read as _};
+use std::{
+    io::{ErrorKind, Read as _},
+    path::Path,
+};
 
 use api_types::{Interrupt, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text};
 use reqwest::Method;
@@ -196,6 +199,9 @@ fn body(args: &Send) -> anyhow::Result<Value> {
     if let Some(budget) = &args.budget {
         body["budget"] = parse_json("--budget", budget)?;
     }
+    if let Some(file) = &args.response_format {
+        body["response_format"] = response_format(file)?;
+    }
     if !args.metadata.is_empty() {
         let pairs = args.metadata.iter().map(|text| pair(text));
         body["metadata"] = Value::Object(pairs.collect::<Result<Map<_, _>, _>>()?);
@@ -216,6 +222,33 @@ fn body(args: &Send) -> anyhow::Result<Value> {
         body["policy"] = json!("replan");
     }
     Ok(body)
+}
+
+/// Reads a format from a file. A file that holds no format holds a JSON Schema, whose name is that of the file.
+fn response_format(file: &Path) -> anyhow::Result<Value> {
+    let refused = |why: String| {
+        let text =
+            format!("--response-format: {}: {why}\nhint: give a file with a JSON Schema", file.display());
+        CliError::with_exit(Exit::Usage, text)
+    };
+    let text = std::fs::read_to_string(file).map_err(|err| refused(err.to_string()))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|err| refused(format!("it is not JSON: {err}")))?;
+    let is_format = |kind: &str| ["text", "json_object", "json_schema"].contains(&kind);
+    match &value {
+        Value::Object(fields) if fields.get("type").and_then(Value::as_str).is_some_and(is_format) => {
+            Ok(value)
+        }
+        Value::Object(_) => {
+            let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+            let name: String = stem.chars().map(legal).take(64).collect();
+            Ok(json!({ "type": "json_schema", "json_schema": { "name": name, "schema": value } }))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(refused("it is not a JSON object".to_owned()))
+        }
+    }
 }
 
 /// Replaces the error for a strategy that the API does not have by one with the closest name.

@@ -360,7 +360,7 @@ impl<S: Strategy> Progress<S> {
             return Room { window, system: 0, tools: 0, messages: usable(window, reply_tokens(request)) };
         };
         let node = place.map(S::node);
-        let schema = response_schema.as_ref().and_then(|_| node?.schema());
+        let schema = response_schema.as_ref().and_then(|_| self.schema_of(node?));
         let own = node.filter(|_| !tools.is_empty()).map(|node| node.tools()).unwrap_or_default();
         let system = estimated_tokens(system);
         let tools = tool_servers.iter().map(|server| self.window.tools(server)).sum::<u64>()

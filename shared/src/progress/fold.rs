@@ -1,6 +1,6 @@
 //! The fold: the effect of each event on a thread.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
@@ -166,14 +166,18 @@ impl<S: Strategy> Progress<S> {
         let from = self.thread.messages.len();
         self.mark_turn_start();
         // An answer continues the request, so what it lacked so far is still missing, and what it did is done.
-        let TurnSoFar { outcome, mut causes, tool_ran, .. } = match resume {
+        let TurnSoFar { outcome, mut causes, tool_ran, mut reply_options, .. } = match resume {
             Some(_) => std::mem::take(&mut self.thread.turn),
             None => TurnSoFar::default(),
         };
+        if let Some(options) = &started.reply_options {
+            reply_options = Arc::new((**options).clone());
+        }
         // The turn of the answer has a budget of its own.
         causes.retain(|cause| !cause.is_budget());
         let time = started.time.clone();
-        self.thread.turn = TurnSoFar { time, from, outcome, causes, tool_ran, ..TurnSoFar::default() };
+        self.thread.turn =
+            TurnSoFar { time, from, outcome, causes, tool_ran, reply_options, ..TurnSoFar::default() };
         self.window.begin_turn(from, &started.messages);
         self.window.limits.forget(&started.forgotten_models);
         started.messages.iter().cloned().for_each(|message| self.say(message));

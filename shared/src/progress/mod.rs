@@ -188,6 +188,9 @@ impl<P: serde::Serialize + serde::de::DeserializeOwned> Place<P> {
 /// Notice in front of a server's output after the server has lost its session.
 const SESSION_LOST: &str = "[the server started a new session and may have forgotten earlier calls]";
 
+/// Cause of the outcome of a turn whose answer is not in the form that the client asked for.
+const NO_TYPED_ANSWER: &str = "no typed answer";
+
 /// Result of a call in doubt that a person has left unresolved. A strategy that repeats failed calls checks for it.
 pub const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
 
@@ -428,7 +431,10 @@ impl<S: Strategy> Progress<S> {
         }
         let (actor, time) = (actor.to_owned(), time.to_owned());
         let forgotten_models = Vec::new();
-        Ok(TurnStarted { turn, actor, time, kind, messages, caller: None, forgotten_models }.into())
+        let (caller, reply_options) = (None, None);
+        let started =
+            TurnStarted { turn, actor, time, kind, messages, caller, forgotten_models, reply_options };
+        Ok(started.into())
     }
 
     /// Returns the models whose limits were learned before an operator asked to forget them, by the RFC 3339 time of that.
@@ -448,11 +454,19 @@ impl<S: Strategy> Progress<S> {
         }
     }
 
+    /// Returns the JSON Schema of replies to a node: its own, or that of the client where the node writes the answer.
+    pub(crate) fn schema_of(&self, node: &dyn crate::strategy::Step<S>) -> Option<Value> {
+        node.schema().or_else(|| self.thread.turn.reply_options.response_format.schema())
+    }
+
     /// Returns the part of the pending node's incomplete reply that the person may already read. The answer of a node with
     /// several requests follows from all of them, so it has no preview.
     pub fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {
         match &self.at {
-            Phase::AwaitingResponses(Place::Node(node), _, slots) if slots.len() == 1 => {
+            // A reply in a format may be asked for again until it is checked.
+            Phase::AwaitingResponses(Place::Node(node), _, slots)
+                if slots.len() == 1 && !self.thread.turn.is_formatted() =>
+            {
                 S::node(*node).preview(&self.thread, partial)
             }
             Phase::Idle
@@ -481,6 +495,13 @@ impl<S: Strategy> Progress<S> {
             all.add(OutcomeKind::Partial, NO_REPLY.into());
         }
         (!all.is_answered()).then_some(all)
+    }
+
+    /// Returns true if a turn that ends with these messages has no answer in the form that the client asked for.
+    fn misses_format(&self, messages: &[Message]) -> bool {
+        let answer = messages.iter().rfind(|message| message.role == Role::Assistant);
+        let text = answer.map_or("", |answer| answer.content.as_str());
+        self.thread.turn.reply_options.response_format.check_reply(text).is_err()
     }
 
     /// **Invariant:** a turn is declined only if no tool has run for its request, whatever its strategy decides.
@@ -521,7 +542,13 @@ impl<S: Strategy> Progress<S> {
             (Edge::End | Edge::Ask(_), _) => Goto::End,
         };
         let outcome = match to {
-            Goto::End => self.outcome_with(outcome.unwrap_or_default()),
+            Goto::End => {
+                let mut outcome = outcome.unwrap_or_default();
+                if self.misses_format(&messages) {
+                    outcome.add(OutcomeKind::Partial, NO_TYPED_ANSWER.into());
+                }
+                self.outcome_with(outcome)
+            }
             Goto::Node(_) | Goto::Interrupt(_) => outcome.map(|outcome| self.judged(outcome)),
         };
         Ok(Decided { node: name(&place), messages, facts, reason, to, budget_exceeded: None, outcome }.into())

@@ -220,6 +220,7 @@ async fn run_turn(store: &Store, thread: ThreadId) {
         messages,
         caller: None,
         forgotten_models: Vec::new(),
+        reply_options: None,
     };
     let decided = shared::Decided {
         node: "finish".to_owned(),

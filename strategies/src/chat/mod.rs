@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, ServerScope, Step, Strategy, Thread};
+use shared::{Edge, Edges, ReplyOption, ServerScope, Step, Strategy, Thread};
 
 /// Strategy that asks a model, and nothing else unless it is given tools.
 pub struct Chat;
@@ -85,6 +85,7 @@ impl Strategy for Chat {
     const PROMPTS: &'static [&'static str] = &[include_str!("prompts/reply.md")];
     /// A request to a model that names no server is given no tools.
     const SERVERS: ServerScope = ServerScope::Named;
+    const REPLY_OPTIONS: &'static [ReplyOption] = &[ReplyOption::ResponseFormat];
     type Config = Config;
     type State = State;
     type Fact = Fact;

@@ -22,7 +22,7 @@ impl Node<Chat> for Reply {
 
     fn ask(&self, thread: &Thread<Chat>) -> shared::Chat {
         let system = fill(PROMPT, &[("notes", &notes(thread))]);
-        let chat = shared::Chat::new(&thread.config.model, system, thread.all());
+        let chat = shared::Chat::new(&thread.config.model, system, thread.all()).as_client_asks(&thread.turn);
         offered(thread).into_iter().fold(chat, shared::Chat::server_tools)
     }
 
