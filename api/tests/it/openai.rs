@@ -536,7 +536,7 @@ async fn a_format_is_kept_with_the_turn_or_refused_by_its_key() {
     };
     let ask = |format: Value| {
         let body = json!({"model": "turnfold/chat", "messages": [{"role": "user", "content": "Hi"}], "response_format": format});
-        chat(&api, body)
+        api.post(CHAT, body)
     };
     let good = format(json!({"type": "object", "properties": {"city": {"type": "string"}}}));
     let kept = async |turn: &str| {

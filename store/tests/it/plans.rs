@@ -51,6 +51,7 @@ fn turn(nth: u64) -> NewTurn {
         policy: Policy::Auto,
         priority: Priority::Normal,
         messages: vec![Message::user(format!("echo {nth}"))],
+        reply_options: None,
         metadata: json!({}),
         author: "test".to_owned(),
         idempotency: None,
