@@ -7,8 +7,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
+    client_tools::{ToolChoice, ToolUse},
     message::{Message, Prompt, Reply, ToolCall, ToolOutput},
     node_config::NodeConfig,
+    reply_options::ReplyOptions,
     request::{Description, Hit, Request, Response, SearchOptions, Simulation, WebSearch},
     strategy::TurnSoFar,
     system_prompt::SystemPrompt,
@@ -82,6 +84,7 @@ pub struct Chat {
     tools: Vec<String>,
     web_search: WebSearch,
     response_schema: Option<String>,
+    tool_use: Option<Box<ToolUse>>,
 }
 
 impl Chat {
@@ -95,6 +98,7 @@ impl Chat {
             tools: Vec::new(),
             web_search: WebSearch::Off,
             response_schema: None,
+            tool_use: None,
         }
     }
 
@@ -119,13 +123,28 @@ impl Chat {
         self
     }
 
+    /// Offers the tools of the client of `turn`. With `is_demanded`, the model uses tools as the client demands.
+    ///
+    /// A node that offers them ends the turn when one is called. The client sends the results with its next turn.
+    pub fn client_tools(mut self, turn: &TurnSoFar, is_demanded: bool) -> Self {
+        let ReplyOptions { tools, tool_choice, parallel_tool_calls, response_format: _ } =
+            &*turn.reply_options;
+        self.tools.extend(tools.iter().map(|tool| tool.function().name.clone()));
+        let tool_choice = if is_demanded { tool_choice.clone() } else { ToolChoice::Auto };
+        let tool_use = ToolUse { tool_choice, parallel_tool_calls: *parallel_tool_calls };
+        let has_any = !self.tools.is_empty() || !self.tool_servers.is_empty();
+        self.tool_use = (has_any && tool_use != ToolUse::default()).then(|| Box::new(tool_use));
+        self
+    }
+
     /// Lets the model's provider search the web.
     pub fn searching_the_web(self) -> Self {
         Self { web_search: WebSearch::On, ..self }
     }
 
     fn request(self, node: &NodeConfig) -> Vec<Request> {
-        let Chat { model, system, context, tool_servers, tools, web_search, response_schema } = self;
+        let Chat { model, system, context, tool_servers, tools, web_search, response_schema, tool_use } =
+            self;
         let (model, system, prompt) = node.apply(model, system);
         let parameters = node.parameters();
         vec![Request::Chat {
@@ -141,6 +160,7 @@ impl Chat {
             web_search,
             prompt,
             parameters,
+            tool_use,
         }]
     }
 }

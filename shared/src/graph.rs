@@ -181,7 +181,7 @@ pub trait DynThread: Send + Sync {
     fn turn_usage(&self) -> &UsageTotal;
     /// Returns the usage of all turns.
     fn usage(&self) -> &UsageTotal;
-    /// Returns the names of all tools by which models steer the strategy.
+    /// Returns the names of all tools by which models steer the strategy, and of those of the client.
     fn own_tools(&self) -> BTreeSet<String>;
     /// Returns the known tools of an MCP server.
     fn server_tools(&self, server: &str) -> Option<&[Tool]>;
@@ -453,7 +453,8 @@ impl<S: Strategy> DynThread for Progress<S> {
     }
 
     fn own_tools(&self) -> BTreeSet<String> {
-        own_tools::<S>()
+        let of_client = self.thread.turn.reply_options.tools.iter();
+        own_tools::<S>().into_iter().chain(of_client.map(|tool| tool.function().name.clone())).collect()
     }
 
     fn server_tools(&self, server: &str) -> Option<&[Tool]> {
@@ -485,7 +486,7 @@ impl<S: Strategy> DynThread for Progress<S> {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let mut tools = self.asking().map(|node| node.tools()).unwrap_or_default();
+        let mut tools = self.asking().map(|node| self.node_tools(node)).unwrap_or_default();
         if self.reads_more() {
             tools.push(read_more_tool());
         }

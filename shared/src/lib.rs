@@ -18,6 +18,7 @@ mod arguments;
 mod attachment;
 mod batch_result;
 mod budget;
+mod client_tools;
 mod context;
 mod effect;
 mod elicitation;
@@ -55,6 +56,9 @@ pub use arguments::mismatch as argument_mismatch;
 pub use attachment::{Accepts, Attachment, AttachmentKind, IMAGE_TYPES};
 pub use batch_result::{BatchResult, ResultError, ResultResponse};
 pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope, price_setting};
+pub use client_tools::{
+    CLIENT_TOOLS_BYTES_MAX, CLIENT_TOOLS_MAX, ClientFunction, ClientTool, ToolChoice, ToolUse, open_calls,
+};
 pub use context::{
     CONTEXT_TOKENS_MIN, ContextSettings, READ_MORE, TOOL_RESULT_TOKENS, estimated_tokens,
     known_context_tokens,

@@ -1,9 +1,10 @@
-//! Demands of a client on the reply to its turn: the format of the reply.
+//! Demands of a client on the reply to its turn: its format, and the tools that the client carries out.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    client_tools::{ClientTool, ToolChoice, check_tools},
     effect::UnexpectedResponse,
     json_text::check_json_depth,
     reply_schema::{UNCHECKED, misfit},
@@ -29,6 +30,8 @@ const ANY_OBJECT: &str = "json_object";
 pub enum ReplyOption {
     /// `response_format`: the reply of the turn has the form that the client asks for.
     ResponseFormat,
+    /// `tools`: the model may call tools that the client carries out.
+    Tools,
 }
 
 impl ReplyOption {
@@ -36,6 +39,7 @@ impl ReplyOption {
     pub fn name(self) -> &'static str {
         match self {
             ReplyOption::ResponseFormat => "response_format",
+            ReplyOption::Tools => "tools",
         }
     }
 }
@@ -47,6 +51,15 @@ pub struct ReplyOptions {
     /// Format of the reply.
     #[serde(skip_serializing_if = "ResponseFormat::is_text")]
     pub response_format: ResponseFormat,
+    /// Tools that the client carries out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ClientTool>,
+    /// Demand on the use of tools.
+    #[serde(skip_serializing_if = "ToolChoice::is_auto")]
+    pub tool_choice: ToolChoice,
+    /// True if the model may make several calls at once. Absent: as its endpoint has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
 }
 
 /// Format of a reply.
@@ -90,7 +103,9 @@ impl ReplyOptions {
 
     /// Returns the demands.
     pub fn asked(&self) -> impl Iterator<Item = ReplyOption> {
-        (!self.response_format.is_text()).then_some(ReplyOption::ResponseFormat).into_iter()
+        let tools = (!self.tools.is_empty()).then_some(ReplyOption::Tools);
+        let format = (!self.response_format.is_text()).then_some(ReplyOption::ResponseFormat);
+        tools.into_iter().chain(format)
     }
 
     /// Checks names, sizes and schemas.
@@ -99,7 +114,13 @@ impl ReplyOptions {
     ///
     /// The key and the reason, and a hint.
     pub fn check(&self) -> Result<(), InvalidReplyOption> {
+        check_tools(&self.tools, &self.tool_choice)?;
         self.response_format.check()
+    }
+
+    /// Returns the client's tool of this name.
+    pub fn tool(&self, name: &str) -> Option<&ClientTool> {
+        self.tools.iter().find(|tool| tool.function().name == name)
     }
 
     /// Estimates the bytes of the demands in memory.
@@ -177,11 +198,11 @@ fn any_object() -> Value {
     json!({ "type": "object" })
 }
 
-fn invalid(key: &str, why: impl Into<String>, hint: &str) -> InvalidReplyOption {
+pub(crate) fn invalid(key: &str, why: impl Into<String>, hint: &str) -> InvalidReplyOption {
     InvalidReplyOption { key: key.to_owned(), why: why.into(), hint: hint.to_owned() }
 }
 
-fn check_name(key: &str, name: &str) -> Result<(), InvalidReplyOption> {
+pub(crate) fn check_name(key: &str, name: &str) -> Result<(), InvalidReplyOption> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if (1..=NAME_MAX).contains(&name.len()) && name.chars().all(is_legal) {
         return Ok(());
@@ -190,7 +211,7 @@ fn check_name(key: &str, name: &str) -> Result<(), InvalidReplyOption> {
     Err(invalid(key, why, "choose a short name, such as answer"))
 }
 
-fn check_description(key: &str, description: Option<&str>) -> Result<(), InvalidReplyOption> {
+pub(crate) fn check_description(key: &str, description: Option<&str>) -> Result<(), InvalidReplyOption> {
     match description.map_or(0, |text| text.chars().count()) {
         count if DESCRIPTION_MAX < count => {
             let why = format!("it has {count} characters, and may have {DESCRIPTION_MAX}");
@@ -201,7 +222,7 @@ fn check_description(key: &str, description: Option<&str>) -> Result<(), Invalid
 }
 
 /// Checks the size and depth of a schema of an object, and that nothing in it would be ignored.
-fn check_schema(key: &str, schema: &Value) -> Result<(), InvalidReplyOption> {
+pub(crate) fn check_schema(key: &str, schema: &Value) -> Result<(), InvalidReplyOption> {
     if schema.is_null() {
         return Ok(());
     }

@@ -238,7 +238,8 @@ impl<S: Strategy> Thread<S> {
     pub fn offered_tools<'a>(&'a self, servers: &[&'a str]) -> Vec<OfferedTool<'a>> {
         let tools = |server: &'a str| self.server_tools.get(server).map_or(&[][..], Vec::as_slice);
         let servers: Vec<(&str, &[Tool])> = servers.iter().map(|server| (*server, tools(server))).collect();
-        offered_tools(&servers, &own_tools::<S>())
+        let of_client = self.turn.reply_options.tools.iter().map(|tool| tool.function().name.clone());
+        offered_tools(&servers, &own_tools::<S>().into_iter().chain(of_client).collect())
     }
 
     /// Returns the tool of `server` that a model called `name`, if there is one.

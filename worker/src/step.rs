@@ -218,7 +218,11 @@ impl<L: Log> StepRunner<L> {
                     return Err(Error::CancelRequested { thread: log.id() });
                 }
                 Err(MessageRejected::Busy) => return Ok(Some(StepOutcome::Idle)),
-                Err(unheard @ (MessageRejected::NothingAsked | MessageRejected::InvalidAnswer(_))) => {
+                Err(
+                    unheard @ (MessageRejected::NothingAsked
+                    | MessageRejected::NoOpenCall(_)
+                    | MessageRejected::InvalidAnswer(_)),
+                ) => {
                     self.parts.store.refuse_queued(turn.id, &unheard.to_string()).await?;
                 }
             }

@@ -20,7 +20,7 @@ use crate::{
     turns::{
         content::Messages,
         opening::{Overrides, opened},
-        reply_options::options_of,
+        reply_options::{demands, options_of},
         submit::{check_attachments, messages},
     },
 };
@@ -101,7 +101,8 @@ impl BatchEndpoint {
 }
 
 fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store::NewTurn, ApiError> {
-    let new: api_types::NewTurn = deserialize("", body)?;
+    let mut new: api_types::NewTurn = deserialize("", body)?;
+    let demands = demands(&mut new)?;
     if new.thread_id.is_some() {
         return Err(Kind::Invalid.because("thread_id: every line of a batch starts a new thread"));
     }
@@ -113,7 +114,7 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     let opened = opened(app, context.submitter, &strategy, overrides, context.author)?;
     let Messages { messages, attachments } = messages(new.input)?;
     check_attachments(app, &opened, &messages)?;
-    let reply_options = options_of(app, &opened.strategy, new.response_format)?;
+    let reply_options = options_of(app, &opened.strategy, demands)?;
     Ok(store::NewTurn {
         attachments,
         reply_options,

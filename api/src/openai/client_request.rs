@@ -3,7 +3,7 @@
 use api_types::Priority;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use shared::{Budget, MultitaskStrategy, Opened, Policy, ReplyOptions};
+use shared::{Budget, Message, MultitaskStrategy, Opened, Policy, ReplyOptions};
 use store::{Idempotency, Opening, ThreadId};
 
 use super::model_names::{Target, model, strategy};
@@ -15,6 +15,7 @@ use crate::{
         tenant_rules::Submitter,
     },
     turns::{
+        client_calls::{check_results, results_for, waiting_thread},
         content::Messages,
         multitask::multitask_for,
         opening::{Overrides, continued, opened, overlay},
@@ -84,8 +85,11 @@ impl ClientRequest {
         idempotency: Option<Idempotency>,
     ) -> Result<store::NewTurn, ApiError> {
         let new = match self.thread {
-            None => self.into_new_thread(app, principal.into(), by)?,
             Some(id) => self.into_existing_thread(app, principal, by, id).await?,
+            None => match waiting_thread(app, principal, &self.messages.messages).await? {
+                Some((row, results)) => self.into_waiting_thread(app, principal, by, row, results)?,
+                None => self.into_new_thread(app, principal.into(), by)?,
+            },
         };
         Ok(store::NewTurn { idempotency, ..new })
     }
@@ -102,6 +106,8 @@ impl ClientRequest {
             return Err(Kind::Invalid.because(detail).hint("remove it").with_param("metadata.thread_id"));
         }
         let target = Target::of(app, submitter, &self.model)?;
+        check_reply_options(target.graph, &self.reply_options)?;
+        check_results(&self.messages.messages)?;
         let by = self.author(by);
         let opened = self.opened(app, submitter, &target, &by);
         let opened = opened.map_err(|error| {
@@ -110,7 +116,6 @@ impl ClientRequest {
         })?;
         check_attachments(app, &opened, &self.messages.messages)
             .map_err(|error| error.with_param("messages"))?;
-        check_reply_options(target.graph, &self.reply_options)?;
         let thread = Opening::New(opened);
         Ok(self.turn(thread, by))
     }
@@ -156,8 +161,28 @@ impl ClientRequest {
         Ok(opened)
     }
 
+    /// Converts the request to a turn that carries the results of the client's tools. Configuration and budget are those of the thread.
+    fn into_waiting_thread(
+        mut self,
+        app: &AppState,
+        principal: &Principal,
+        by: Actor,
+        row: store::Thread,
+        results: Vec<Message>,
+    ) -> Result<store::NewTurn, ApiError> {
+        if let Some(graph) = app.strategies.find(&row.strategy) {
+            check_reply_options(graph, &self.reply_options)?;
+        }
+        let by = self.author(by);
+        let policy = policy_for(app, principal, &row, Policy::Auto)?;
+        let asked = self.extension.multitask_strategy;
+        let multitask = multitask_for(app, asked, &row.tenant, &row.strategy, false)?;
+        self.messages.keep_only(results);
+        Ok(store::NewTurn { policy, multitask, ..self.turn(Opening::Existing(row.id), by) })
+    }
+
     async fn into_existing_thread(
-        self,
+        mut self,
         app: &AppState,
         principal: &Principal,
         by: Actor,
@@ -176,6 +201,11 @@ impl ClientRequest {
             return Err(Kind::Invalid.because(detail).hint("request that model").with_param("model"));
         }
         check_reply_options(target.graph, &self.reply_options)?;
+        // The thread contains the earlier messages.
+        match results_for(app, id, &self.messages.messages).await? {
+            Some(results) => self.messages.keep_only(results),
+            None => self.messages.only_last_of_user(),
+        }
         let by = self.author(by);
         let policy = policy_for(app, principal, &row, Policy::Auto)?;
         let asked = self.extension.multitask_strategy;

@@ -58,11 +58,7 @@ impl ChatRequest {
         };
         let metadata: Map<String, Value> = field(&body, "metadata")?.unwrap_or_default();
         let thread = thread(&metadata, header)?;
-        let mut messages = conversation::parse(body.get("messages"))?;
-        if thread.is_some() {
-            // The thread contains the earlier messages.
-            messages.only_last_of_user();
-        }
+        let messages = conversation::parse(body.get("messages"))?;
         let options: StreamOptions = field(&body, "stream_options")?.unwrap_or_default();
         let mode = match field(&body, "stream")? {
             Some(true) => ResponseMode::Streamed { include_usage: options.include_usage },
@@ -111,7 +107,7 @@ fn user(body: &Map<String, Value>) -> Result<Option<String>, ApiError> {
 
 /// Returns the demands on the reply. Their parameters have the names and the form of OpenAI's API.
 fn reply_options(body: &Map<String, Value>) -> Result<ReplyOptions, ApiError> {
-    const NAMES: [&str; 1] = ["response_format"];
+    const NAMES: [&str; 4] = ["response_format", "tools", "tool_choice", "parallel_tool_calls"];
     let asked = NAMES.iter().filter_map(|name| Some(((*name).to_owned(), body.get(*name)?.clone())));
     let options: ReplyOptions = deserialize("", Value::Object(asked.collect()))?;
     Ok(options)

@@ -2,6 +2,7 @@
 
 pub(crate) mod bounds;
 pub(crate) mod cancel_retry;
+pub(crate) mod client_calls;
 pub(crate) mod content;
 pub(crate) mod failures;
 pub(crate) mod lookup;

@@ -233,7 +233,11 @@ async fn unsupported_parameters_are_rejected_by_name() {
     let unsupported = [
         ("n", json!(2), "only 1"),
         ("logprobs", json!(true), "only false"),
-        ("tools", json!([{"type": "function"}]), "MCP servers"),
+        (
+            "tools",
+            json!([{"type": "function", "function": {"name": "f"}}]),
+            "the strategy probe does not support it",
+        ),
         ("response_format", json!({"type": "json_object"}), "the strategy probe does not support it"),
         ("audio", json!({}), "text"),
         ("temprature", json!(1), "unknown parameter"),
@@ -269,7 +273,7 @@ async fn unsupported_parameters_are_rejected_by_name() {
             json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a.example/p"}}]}),
             "messages[0].content[0].image_url.url",
         ),
-        (json!({"role": "tool", "tool_call_id": "a", "content": "x"}), "messages[0].role"),
+        (json!({"role": "function", "name": "a", "content": "x"}), "messages[0].role"),
     ];
     for (message, param) in parts {
         let body = json!({"model": "probe", "messages": [message]});

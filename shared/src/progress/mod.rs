@@ -41,10 +41,11 @@ use self::{
 };
 
 use crate::{
+    client_tools::{ClientTool, ToolChoice, open_calls},
     effect::UnexpectedResponse,
     elicitation::{InputResponses, InvalidAnswer},
     event::{Decided, Event, Goto, InputProvided, Interrupt, Summarised, TurnKind, TurnStarted, Unreadable},
-    message::{Message, Role, Safety},
+    message::{Message, Role, Safety, Tool},
     node_config::{EngineConfig, NodeConfig},
     outcome::{Outcome, OutcomeKind},
     request::{Request, Response},
@@ -107,6 +108,9 @@ pub enum MessageRejected {
     /// The message was sent as an answer, but the thread did not ask anything.
     #[error("nothing was asked, so there is nothing to answer")]
     NothingAsked,
+    /// The message is the result of a call of a tool of the client, and no such call is open.
+    #[error("no call waits for the result {0:?}")]
+    NoOpenCall(String),
     /// A tool waits for input, and the message does not fit its form.
     #[error("the message does not fit the form of the tool that waits for it: {0}")]
     InvalidAnswer(InvalidAnswer),
@@ -386,7 +390,10 @@ impl<S: Strategy> Progress<S> {
             failures: state.failures,
             attempts: state.attempts,
             previous_error: state.error.clone().filter(|error| {
-                has_schema || error.starts_with(EMPTY_REPLY) || error.starts_with(STRAY_CALLS)
+                has_schema
+                    || demands_a_call(&state.request)
+                    || error.starts_with(EMPTY_REPLY)
+                    || error.starts_with(STRAY_CALLS)
             }),
             task: state.task.clone(),
             input_responses: state.input_responses.clone(),
@@ -417,6 +424,11 @@ impl<S: Strategy> Progress<S> {
             return Ok(
                 InputProvided { slot, name, response, actor: actor.to_owned(), turn, caller: None }.into()
             );
+        }
+        let open = open_calls(&self.thread.messages);
+        let is_open = |id: &str| open.iter().any(|call| call.id == id);
+        if let Some(id) = results(&messages).find(|id| !is_open(id)) {
+            return Err(MessageRejected::NoOpenCall(id.to_owned()));
         }
         let kind = match (&self.at, policy) {
             (Phase::AwaitingResponses(..), Policy::Replan) if self.is_awaiting_input() => TurnKind::New,
@@ -452,6 +464,12 @@ impl<S: Strategy> Progress<S> {
             | Phase::Ready(_)
             | Phase::Failed(..) => None,
         }
+    }
+
+    /// Returns the tools that a node may offer besides those of servers: its own and the client's.
+    pub(crate) fn node_tools(&self, node: &dyn crate::strategy::Step<S>) -> Vec<Tool> {
+        let of_client = self.thread.turn.reply_options.tools.iter().map(ClientTool::tool);
+        node.tools().into_iter().chain(of_client).collect()
     }
 
     /// Returns the JSON Schema of replies to a node: its own, or that of the client where the node writes the answer.
@@ -573,6 +591,17 @@ impl<P: serde::Serialize + serde::de::DeserializeOwned> Phase<P> {
             }
         }
     }
+}
+
+/// Returns the ids of the calls whose results are the first messages.
+fn results(messages: &[Message]) -> impl Iterator<Item = &str> {
+    messages.iter().map_while(|message| message.tool_call_id.as_deref())
+}
+
+/// Returns true if the reply to a request must call a tool.
+fn demands_a_call(request: &Request) -> bool {
+    let Request::Chat { tool_use: Some(tool_use), .. } = request else { return false };
+    matches!(tool_use.tool_choice, ToolChoice::Required | ToolChoice::Function(_))
 }
 
 /// Returns the event that accepts the answer to a request for a summary.

@@ -6,6 +6,7 @@ use super::{
     unoffered,
 };
 use crate::{
+    client_tools::check_calls,
     effect::UnexpectedResponse,
     event::{Abandoned, Answered, AttemptFailed, Event, Failed, InputRequired, TaskStarted},
     message::{Reply, Safety, ToolOutput},
@@ -224,9 +225,15 @@ impl<S: Strategy> Progress<S> {
         request: &Request,
         reply: &Reply,
     ) -> Result<(), UnexpectedResponse> {
-        let Request::Chat { response_schema: Some(_), tools, tool_servers, .. } = request else {
+        let Request::Chat { response_schema, tools, tool_servers, tool_use, .. } = request else {
             return Ok(());
         };
+        if let Some(tool_use) = tool_use {
+            check_calls(&tool_use.tool_choice, &self.thread.turn.reply_options.tools, reply)?;
+        }
+        if response_schema.is_none() {
+            return Ok(());
+        }
         let may_call = !tools.is_empty() || !tool_servers.is_empty();
         match place {
             Place::Node(node)

@@ -7,7 +7,8 @@ use async_openai::types::chat::{
 };
 use serde_json::{Map, Value, json};
 use shared::{
-    Attachment, AttachmentKind, EMPTY_REPLY, Message, ModelParameters, Role, STRAY_CALLS, ToolCall, WebSearch,
+    Attachment, AttachmentKind, EMPTY_REPLY, Message, ModelParameters, Role, STRAY_CALLS, ToolCall,
+    ToolChoice, ToolUse, WebSearch,
 };
 
 use super::{
@@ -62,6 +63,16 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, forms: &ToolForms, form: Re
         body["tools"] = offered.iter().map(tool).collect();
         if features.parallel_tool_calls && body.get("parallel_tool_calls").is_none() {
             body["parallel_tool_calls"] = true.into();
+        }
+    }
+    if let Some(ToolUse { tool_choice, parallel_tool_calls }) =
+        prompt.tool_use.filter(|_| !offered.is_empty())
+    {
+        if *tool_choice != ToolChoice::Auto {
+            body["tool_choice"] = json!(tool_choice);
+        }
+        if let Some(parallel) = parallel_tool_calls {
+            body["parallel_tool_calls"] = json!(parallel);
         }
     }
     match prompt.searching {
@@ -165,6 +176,9 @@ fn how_to_reply_again(prompt: &Prompt<'_>) -> String {
             .is_some_and(|why| why.starts_with(STRAY_CALLS) || why.starts_with(EMPTY_REPLY)) =>
         {
             "Reply again, in words for the person.".to_owned()
+        }
+        None if prompt.tool_use.is_some_and(|tool_use| tool_use.tool_choice != ToolChoice::Auto) => {
+            "Reply again, with the call that was asked for.".to_owned()
         }
         None => "Reply again, and more briefly.".to_owned(),
     }

@@ -297,6 +297,7 @@ fn chat(model: &str, range: std::ops::Range<usize>) -> Request {
         web_search: WebSearch::Off,
         prompt: None,
         parameters: None,
+        tool_use: None,
     }
 }
 
