@@ -82,9 +82,9 @@ pub(crate) enum Turn {
 pub(crate) struct Send {
     /// Message; - reads stdin
     pub(crate) text: String,
-    /// Strategy for a new thread
-    #[arg(short = 'g', long, value_name = "NAME", conflicts_with = "thread", default_value = "planner")]
-    pub(crate) strategy: String,
+    /// Strategy for a new thread [default: planner, or chat where no MCP server is configured]
+    #[arg(short = 'g', long, value_name = "NAME", conflicts_with = "thread")]
+    pub(crate) strategy: Option<String>,
     /// Continue an existing thread; `last` is the most recent one
     #[arg(short, long, value_name = "ID")]
     pub(crate) thread: Option<String>,

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use api_types::{Interrupt, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text};
+use api_types::{Interrupt, McpServerSummary, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use shared::{InterruptKind, Question, check_json, visible};
@@ -155,12 +155,13 @@ async fn send(ctx: &Context, client: &Client, mut args: Send) -> anyhow::Result<
             }
             body["thread_id"] = json!(id);
         }
-        None => body["strategy"] = json!(args.strategy),
+        None => body["strategy"] = json!(strategy(client, args.strategy.as_deref()).await),
     }
+    let strategy = body["strategy"].as_str().unwrap_or_default().to_owned();
     let request = client.request(Method::POST, "/v1/turns").json(&body);
     let sent = client.fetch(with_idempotency_key(request, args.idempotency_key)?).await;
     let turn: api_types::Turn = match sent {
-        Err(err) if args.thread.is_none() => return Err(with_suggestion(client, &args.strategy, err).await),
+        Err(err) if args.thread.is_none() => return Err(with_suggestion(client, &strategy, err).await),
         sent => sent?,
     };
     if !wait && !follow {
@@ -222,6 +223,37 @@ fn body(args: &Send) -> anyhow::Result<Value> {
         body["policy"] = json!("replan");
     }
     Ok(body)
+}
+
+/// Strategy of a new thread, and the one where there is no MCP server.
+const PLANNER: &str = "planner";
+const CHAT: &str = "chat";
+
+/// Strategies that can do nothing without MCP servers.
+const NEED_SERVERS: [&str; 4] = [PLANNER, "planner_with_prompts", "retriever", "action_plan"];
+
+/// Returns the strategy of a new thread: the named one, or one that suits the configuration. Says so if the named one has no MCP
+/// server to work with.
+async fn strategy(client: &Client, named: Option<&str>) -> String {
+    if named.is_some_and(|name| !NEED_SERVERS.contains(&name)) {
+        return named.unwrap_or_default().to_owned();
+    }
+    // Only an operator may see the servers. Everybody else gets the usual strategy.
+    let servers = client.get::<Page<McpServerSummary>>("/v1/mcp/servers").await;
+    let has_none = servers.is_ok_and(|page| page.data.is_empty());
+    match named {
+        Some(name) => {
+            if has_none {
+                output::note(&format!(
+                    "{name} works with the tools of MCP servers, and none is configured; hint: add one under [mcp.NAME], or ask a \
+                     model alone with -g {CHAT}"
+                ));
+            }
+            name.to_owned()
+        }
+        None if has_none => CHAT.to_owned(),
+        None => PLANNER.to_owned(),
+    }
 }
 
 /// Reads a format from a file. A file that holds no format holds a JSON Schema, whose name is that of the file.
