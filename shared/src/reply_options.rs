@@ -135,9 +135,9 @@ impl ReplyOptions {
 pub struct InvalidReplyOption {
     /// Key of the request.
     pub key: String,
-    /// Reason.
+    /// Reason that the demand cannot be met.
     pub why: String,
-    /// Way out.
+    /// Change of the request that helps.
     pub hint: String,
 }
 

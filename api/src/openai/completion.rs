@@ -72,9 +72,9 @@ struct CompletionMessage {
 pub(super) struct CompletionCall {
     /// Id of the call, for its result.
     id: String,
-    /// Always `function`.
+    /// Kind of the tool, always `function`.
     r#type: &'static str,
-    /// The function.
+    /// Function that is called, with its arguments.
     function: CalledFunction,
 }
 

@@ -5,7 +5,9 @@ use std::{
     path::Path,
 };
 
-use api_types::{Interrupt, McpServerSummary, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text};
+use api_types::{
+    Interrupt, McpServerSummary, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text,
+};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use shared::{InterruptKind, Question, check_json, visible};
