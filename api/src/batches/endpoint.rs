@@ -7,7 +7,7 @@ use store::{Opening, Turn};
 use crate::{
     openai::{
         completion::completion,
-        error::{error_reply, status},
+        error::status,
         to_turn::{ChatRequest, ResponseMode},
     },
     server::{
@@ -91,8 +91,9 @@ impl BatchEndpoint {
             Self::Chat => match completion(shown, row.created_at) {
                 Ok(completion) => Ok((200, serde_json::to_value(completion).map_err(unserializable)?)),
                 Err(error) => {
-                    let reply = serde_json::to_value(error_reply(&error)).map_err(unserializable)?;
-                    Ok((status(&error).as_u16(), reply))
+                    let status = status(&error);
+                    let reply = serde_json::to_value(error.body_with(status)).map_err(unserializable)?;
+                    Ok((status.as_u16(), reply))
                 }
             },
         }

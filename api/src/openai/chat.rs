@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api_types::ErrorReply;
+use api_types::Problem;
 use axum::{
     Json,
     extract::{FromRequestParts, State},
@@ -84,11 +84,11 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
             (String = "text/event-stream", example = "data: {\"object\":\"chat.completion.chunk\"}\n\ndata: [DONE]\n\n")
          ),
          headers(("X-Turnfold-Thread" = Uuid, description = "Id of the thread."), ("X-Turnfold-Turn" = Uuid, description = "Id of the turn."))),
-        (status = 400, description = "The request is invalid, or a parameter is not supported; `param` names it.", body = ErrorReply),
-        (status = 404, description = "The model or the thread does not exist.", body = ErrorReply),
-        (status = 409, description = "The idempotency key was used for another request, or the turn was cancelled.", body = ErrorReply),
-        (status = 500, description = "The turn failed; `message` contains the cause.", body = ErrorReply),
-        (status = 504, description = "The turn has not ended yet, and continues.", body = ErrorReply)
+        (status = 400, description = "The request is invalid, or a parameter is not supported; `param` names it.", body = Problem),
+        (status = 404, description = "The model or the thread does not exist.", body = Problem),
+        (status = 409, description = "The idempotency key was used for another request, or the turn was cancelled.", body = Problem),
+        (status = 500, description = "The turn failed; `message` contains the cause.", body = Problem),
+        (status = 504, description = "The turn has not ended yet, and continues.", body = Problem)
     )
 )]
 pub(crate) async fn create(

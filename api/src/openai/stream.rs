@@ -18,10 +18,7 @@ use serde_json::{Value, json};
 use shared::TurnStatus;
 use tokio::time::Instant;
 
-use super::{
-    completion::{ChatCompletion, completion, id_of},
-    error::error_reply,
-};
+use super::completion::{ChatCompletion, completion, id_of};
 use crate::{
     logs::{
         live_answer::{Change, LiveAnswer},
@@ -107,7 +104,7 @@ impl CompletionStream {
                 return None;
             }
             if let Err(error) = self.advance().await {
-                self.end([event(&json!(error_reply(&error)))]);
+                self.end([event(&json!({ "error": error.openai() }))]);
             }
         }
     }

@@ -24,6 +24,7 @@ pub(crate) mod pagination;
 pub(crate) mod principal;
 pub(crate) mod problem;
 pub(crate) mod readiness;
+pub(crate) mod rejections;
 pub(crate) mod state;
 pub(crate) mod storage;
 pub(crate) mod streams;

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use api_types::ErrorDetail;
 use axum::{
     body::{Body, Bytes},
     http::header::CONTENT_TYPE,
@@ -51,7 +50,7 @@ impl Ongoing {
             return Ok(answered);
         }
         let last = match is_chat {
-            true => format!("data: {}\n\ndata: [DONE]\n\n", json!({"error": chat_error()})),
+            true => format!("data: {}\n\ndata: [DONE]\n\n", json!({"error": no_valid_key().openai()})),
             false => format!("event: problem\ndata: {}\n\n", json!(no_valid_key().body())),
         };
         Ok(answered.map(|body| self.ending(body, last)))
@@ -83,15 +82,5 @@ impl Ongoing {
                 return;
             }
         }
-    }
-}
-
-/// The error in the form of OpenAI's API.
-fn chat_error() -> ErrorDetail {
-    ErrorDetail {
-        message: no_valid_key().message(),
-        kind: "invalid_request_error".to_owned(),
-        param: None,
-        code: "invalid_api_key".to_owned(),
     }
 }

@@ -42,16 +42,9 @@ fn say(text: &str) -> Value {
 fn error(reply: &Reply, status: u16, code: &str, param: Option<&str>) -> String {
     assert_eq!(reply.status.as_u16(), status, "{reply:?}");
     assert_eq!(reply.headers[header::CONTENT_TYPE], "application/json");
-    let body = reply.json();
-    let kind = if status < 500 { "invalid_request_error" } else { "server_error" };
-    let error = body["error"].as_object().unwrap();
-    assert_eq!(
-        (&error["type"], &error["code"], &error["param"]),
-        (&json!(kind), &json!(code), &json!(param)),
-        "{body}"
-    );
-    assert_eq!((error.len(), body.as_object().unwrap().len()), (4, 1), "{body}");
-    error["message"].as_str().unwrap().to_owned()
+    let message = reply.openai_error(status, code);
+    assert_eq!(reply.json()["error"]["param"], json!(param), "{reply:?}");
+    message
 }
 
 #[tokio::test]
