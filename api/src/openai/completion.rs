@@ -92,14 +92,6 @@ pub(crate) struct CompletionExtension {
     cause: Option<String>,
 }
 
-impl ChatCompletion {
-    /// Returns the text of the message.
-    pub(super) fn content(&self) -> &str {
-        let [Choice { message, .. }] = &self.choices;
-        &message.content
-    }
-}
-
 /// Returns the id of the completion for a turn.
 pub(super) fn id_of(turn: Uuid) -> String {
     format!("chatcmpl-{turn}")
@@ -116,9 +108,12 @@ pub(super) async fn ended(
     Ok(ChatCompletion { model, ..completion(&show(app, turn).await?, created_at)? })
 }
 
-/// Converts a turn submitted at `created_at` (microseconds since the Unix epoch). Fails if the turn has not ended, failed or
-/// was cancelled.
-pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion, ApiError> {
+/// Returns the answer of a turn: its reply, or its question with the options.
+///
+/// # Errors
+///
+/// The turn has not ended, failed or was cancelled.
+pub(super) fn answer(turn: &Turn) -> Result<String, ApiError> {
     let (id, thread) = (turn.id, turn.thread_id);
     let place = format!("turn {id} of thread {thread}");
     match turn.status {
@@ -137,30 +132,41 @@ pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion,
             return Err(Kind::NotYet.because(format!("{place} has not ended yet")).hint(hint));
         }
     }
-    let content = match (&turn.interrupt, &turn.output) {
+    Ok(match (&turn.interrupt, &turn.output) {
         (Some(interrupt), _) => interrupt.to_text(),
         (None, Some(output)) => output.reply.clone().unwrap_or_default(),
         (None, None) => String::new(),
-    };
-    let message = CompletionMessage { role: "assistant", content, refusal: None };
+    })
+}
+
+/// Converts a turn submitted at `created_at` (microseconds since the Unix epoch). Fails if the turn has not ended, failed or
+/// was cancelled.
+pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion, ApiError> {
+    let message = CompletionMessage { role: "assistant", content: answer(turn)?, refusal: None };
     Ok(ChatCompletion {
-        id: id_of(id),
+        id: id_of(turn.id),
         object: "chat.completion",
         created: created_at / 1_000_000,
         model: model(&turn.strategy),
         choices: [Choice { index: 0, message, logprobs: None, finish_reason: "stop" }],
         usage: turn.usage.map(CompletionUsage::from).unwrap_or_default(),
-        turnfold: CompletionExtension {
-            thread_id: thread,
-            turn_id: id,
+        turnfold: CompletionExtension::from(turn),
+    })
+}
+
+impl From<&Turn> for CompletionExtension {
+    fn from(turn: &Turn) -> Self {
+        Self {
+            thread_id: turn.thread_id,
+            turn_id: turn.id,
             status: turn.status,
             interrupt: turn.interrupt.clone(),
             usage: turn.usage,
             budget_exceeded: turn.budget_exceeded,
             outcome: turn.outcome,
             cause: turn.cause.clone(),
-        },
-    })
+        }
+    }
 }
 
 impl From<api_types::Usage> for CompletionUsage {

@@ -12,15 +12,21 @@ use crate::{
 pub(super) fn parse(messages: Option<&Value>) -> Result<Messages, ApiError> {
     let wrong = |detail: &str| Kind::Invalid.because(format!("messages: {detail}")).with_param("messages");
     let list = messages.and_then(Value::as_array).ok_or_else(|| wrong("a list of messages is required"))?;
+    let messages = messages_of(list)?;
+    match messages.messages.iter().any(|message| message.role == Role::User) {
+        true => Ok(messages),
+        false => Err(wrong("there is no user message")),
+    }
+}
+
+/// Returns the messages of a part of a conversation.
+pub(super) fn messages_of(list: &[Value]) -> Result<Messages, ApiError> {
     let mut messages = Messages::default();
     for (nth, message) in list.iter().enumerate() {
         let at = format!("messages[{nth}]");
         messages.add(role(&at, message)?, &format!("{at}.content"), &message["content"])?;
     }
-    match messages.messages.iter().any(|message| message.role == Role::User) {
-        true => Ok(messages),
-        false => Err(wrong("there is no user message")),
-    }
+    Ok(messages)
 }
 
 fn role(at: &str, message: &Value) -> Result<Role, ApiError> {

@@ -117,6 +117,17 @@ impl ChatRequest {
         })
     }
 
+    /// Continues this thread with all messages of the request.
+    pub(super) fn continuing(self, thread: ThreadId) -> Result<Self, ApiError> {
+        match self.thread {
+            Some(named) if named != thread => {
+                let detail = "metadata.thread_id: the request continues another thread";
+                Err(Kind::Invalid.because(detail).hint("remove it").with_param("metadata.thread_id"))
+            }
+            Some(_) | None => Ok(Self { thread: Some(thread), ..self }),
+        }
+    }
+
     /// Sets the priority, unless the request contains one.
     pub(crate) fn or_priority(mut self, priority: Priority) -> Self {
         self.extension.priority.get_or_insert(priority);

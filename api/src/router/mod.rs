@@ -40,7 +40,13 @@ use crate::{
     inbox::{routes as inbox, settle},
     keys::routes as keys,
     mcp,
-    openai::{chat, error::to_openai_error, models},
+    openai::{
+        chat, embeddings,
+        error::to_openai_error,
+        models,
+        responses::{conversations, routes as responses},
+        text_completion,
+    },
     pauses,
     server::{access_log::access_log, auth, config::ApiConfig, health, listener::listen, state::AppState},
     stats, strategies,
@@ -172,6 +178,19 @@ fn protected_routes() -> ProtectedRoutes {
 fn openai_routes() -> ProtectedRoutes {
     ProtectedRoutes::default()
         .needs(Submit, routes!(chat::create))
+        .needs(Submit, routes!(text_completion::create))
+        .needs(Submit, routes!(embeddings::create))
+        .needs(Submit, routes!(responses::create))
+        .needs(Read, routes!(responses::get))
+        .needs(Admin, routes!(responses::delete))
+        .needs(Submit, routes!(responses::cancel))
+        .needs(Read, routes!(responses::input_items))
+        .needs(Submit, routes!(conversations::create))
+        .needs(Read, routes!(conversations::get))
+        .needs(Submit, routes!(conversations::update))
+        .needs(Admin, routes!(conversations::delete))
+        .needs(Read, routes!(conversations::items))
+        .needs(Submit, routes!(conversations::add_items))
         .needs(Read, routes!(models::list))
         .needs(Read, routes!(models::get))
         .needs_undocumented(Read, "/v1/models/{model}/{name}", get(models::get_of))

@@ -82,7 +82,7 @@ fn way_out(path: &str) -> String {
     }
     let part = path.strip_prefix("/v1/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
     if NOT_OFFERED.contains(&part) {
-        return "of OpenAI's API, turnfold has chat completions, models, files and batches; see /docs"
+        return "of OpenAI's API, turnfold has chat completions, responses, conversations, completions, embeddings, models, files and batches"
             .to_owned();
     }
     match closest(path, ROUTES.keys().map(String::as_str).filter(|known| !known.contains('{'))) {

@@ -9,6 +9,7 @@ pub(crate) mod bounds;
 pub(crate) mod caller;
 pub(crate) mod config;
 mod connections;
+pub(crate) mod embedding_model;
 pub(crate) mod extract;
 pub(crate) mod health;
 pub(crate) mod issued_keys;

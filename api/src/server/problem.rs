@@ -125,6 +125,8 @@ kinds! {
     Stale = CONFLICT "stale" "concurrent change",
     /// A backend is temporarily unavailable.
     Unavailable = SERVICE_UNAVAILABLE "unavailable" "temporarily unavailable",
+    /// The provider of a model refuses the request.
+    Refused = BAD_GATEWAY "refused-by-provider" "refused by the provider",
     /// A log is invalid.
     Damaged = INTERNAL_SERVER_ERROR "damaged" "log cannot be read",
     /// An internal error.
@@ -170,6 +172,18 @@ impl ApiError {
     /// Names the parameter at fault, unless one is already named.
     pub(crate) fn with_param(mut self, param: impl Into<Box<str>>) -> Self {
         self.param.get_or_insert_with(|| param.into());
+        self
+    }
+
+    /// Gives the parameter at fault the name that `rename` returns for it, also at the start of the cause.
+    pub(crate) fn rename_param(mut self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
+        let Some((param, name)) = self.param.take().map(|param| (rename(&param), param)) else { return self };
+        if let Some(new) = &param
+            && let Some(rest) = self.text.detail.strip_prefix(&*name)
+        {
+            self.text.detail = format!("{new}{rest}");
+        }
+        self.param = Some(param.map_or(name, String::into_boxed_str));
         self
     }
 

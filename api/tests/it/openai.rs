@@ -12,8 +12,8 @@ use crate::test_api::{Reply, TestApi, key_ring, thread_of};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Sends a chat completion and runs all threads until it returns.
-async fn chat_with(api: &TestApi, headers: &[(&str, &str)], body: Value) -> Reply {
+/// Sends a request and runs all threads until it returns.
+pub(crate) async fn answered(api: &TestApi, path: &str, headers: &[(&str, &str)], body: Value) -> Reply {
     let work = async {
         loop {
             for thread in api.enqueued().await {
@@ -22,11 +22,15 @@ async fn chat_with(api: &TestApi, headers: &[(&str, &str)], body: Value) -> Repl
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let asked = tokio::time::timeout(Duration::from_secs(30), api.post_with(CHAT, headers, body));
+    let asked = tokio::time::timeout(Duration::from_secs(30), api.post_with(path, headers, body));
     tokio::select! {
         reply = asked => reply.unwrap(),
         () = work => panic!("the worker does not stop"),
     }
+}
+
+async fn chat_with(api: &TestApi, headers: &[(&str, &str)], body: Value) -> Reply {
+    answered(api, CHAT, headers, body).await
 }
 
 async fn chat(api: &TestApi, body: Value) -> Reply {

@@ -75,6 +75,7 @@ pub(crate) fn config(backends: &Backends) -> ApiConfig {
         tenant_rules: api::TenantRules::default(),
         providers: None,
         priced_models: None,
+        embeddings: None,
         access_log: true,
         accepts: shared::Accepts::default(),
         connections: api::ConnectionLimits::default(),

@@ -268,6 +268,7 @@ fn new_turn() -> NewTurn {
         caller: None,
         multitask: shared::MultitaskStrategy::Enqueue,
         in_doubt: None,
+        conversation: None,
     }
 }
 
