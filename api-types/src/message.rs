@@ -191,14 +191,7 @@ impl From<shared::ProposedCall> for ProposedCall {
 ///
 /// The options are numbered, except those of an approval. It may list numbered steps, and a number could mean either.
 pub fn options_to_text(kind: InterruptKind, options: &[String], indent: &str) -> String {
-    let option = |(n, option): (usize, &String)| match kind {
-        InterruptKind::Approval => format!("\n{indent}- {option}"),
-        InterruptKind::Clarification
-        | InterruptKind::SlotFill
-        | InterruptKind::Choice
-        | InterruptKind::Ambiguity
-        | InterruptKind::InDoubt
-        | InterruptKind::Input => format!("\n{indent}{}. {option}", n + 1),
-    };
-    options.iter().enumerate().map(option).collect()
+    let mark =
+        |n: usize| if kind == InterruptKind::Approval { "-".to_owned() } else { format!("{}.", n + 1) };
+    options.iter().enumerate().map(|(n, option)| format!("\n{indent}{} {option}", mark(n))).collect()
 }

@@ -453,6 +453,11 @@ impl InterruptKind {
         Self::Input,
     ];
 
+    /// Returns true if the question proposes an action, so that "yes" alone answers it.
+    pub fn proposes_an_action(self) -> bool {
+        matches!(self, Self::Approval | Self::InDoubt | Self::Input)
+    }
+
     /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
