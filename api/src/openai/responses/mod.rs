@@ -10,6 +10,8 @@
 //! Both say the same in other words. With one conversion to a turn, a parameter that is supported in one of them is supported in
 //! the other, with the same checks. Errors name the parameter of the request that was sent.
 
+mod conversation;
+mod conversation_body;
 pub(crate) mod conversations;
 mod ids;
 mod input_items;

@@ -8,7 +8,7 @@ use store::{ThreadId, TurnId};
 use utoipa::ToSchema;
 
 use super::{
-    conversations,
+    conversation,
     ids::{response_name, response_turn},
     items::{ChatMessages, referenced},
     names,
@@ -137,7 +137,7 @@ impl Draft {
         let previous = field::<String>(&body, "previous_response_id")?;
         let previous = previous.map(|id| response_turn(&id)).transpose();
         let previous = previous.map_err(|error| error.with_param("previous_response_id"))?;
-        let conversation = conversations::named(&body)?;
+        let conversation = conversation::named(&body)?;
         if conversation.is_some() && previous.is_some() {
             let detail = "conversation: it cannot be sent together with previous_response_id";
             return Err(Kind::Invalid.because(detail).hint("send one of them").with_param("conversation"));

@@ -14,7 +14,7 @@ use store::{Order, TurnFilter};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    conversations::{self, Found},
+    conversation::{self, Found},
     ids::{response_name, response_turn},
     input_items::{ItemParams, MessageItem},
     object::ResponseObject,
@@ -129,7 +129,7 @@ pub(crate) async fn create(
         chat.into_turn(&app, &principal, by, idempotency).await.map_err(|error| places.rename(error))?;
     let new = match &conversation {
         Some(found) => {
-            echo.conversation = Some(conversations::echoed(found.id));
+            echo.conversation = Some(conversation::echoed(found.id));
             let tenant = Submitter::from(&principal).tenant;
             store::NewTurn { conversation: found.for_turn(tenant).map_err(in_conversation)?, ..new }
         }
