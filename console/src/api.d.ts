@@ -356,6 +356,100 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a completion of a prompt
+         * @description Works as `POST /v1/completions` of OpenAI's API, with which some clients begin. The prompt is the message of a user; everything
+         *     else is as in chat completions. `echo`, `suffix`, `best_of` above 1, `logprobs`, tokens and several prompts are rejected.
+         */
+        post: operations["create_completion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a conversation
+         * @description Works as `POST /v1/conversations` of OpenAI's API. A conversation is a thread: its first response, with `conversation`, chooses the
+         *     model and begins the thread, with the items before its input.
+         */
+        post: operations["create_conversation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show a conversation
+         * @description Returns the conversation. Every thread is one, with the id `conv_` and that of the thread.
+         */
+        get: operations["get_conversation"];
+        put?: never;
+        /**
+         * Update a conversation
+         * @description Replaces the metadata.
+         */
+        post: operations["update_conversation"];
+        /**
+         * Delete a conversation
+         * @description Deletes the conversation and its thread. Refused while the thread is busy, waits for an answer or is under a hold.
+         */
+        delete: operations["delete_conversation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{id}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the items of a conversation
+         * @description Returns the messages of the thread, and those that the next response takes to it.
+         */
+        get: operations["list_conversation_items"];
+        put?: never;
+        /**
+         * Add items to a conversation
+         * @description The items wait until the next response of the conversation takes them to the thread, before its input.
+         */
+        post: operations["create_conversation_items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/deliveries": {
         parameters: {
             query?: never;
@@ -390,6 +484,27 @@ export interface paths {
          * @description Sends the same event at once, with the same `webhook-id`, and restarts the retry schedule.
          */
         post: operations["redeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/embeddings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create embeddings
+         * @description Works as `POST /v1/embeddings` of OpenAI's API: the request is passed on to the provider of `index.embedding_model`, and its answer is
+         *     returned as it is. Nothing is recorded. Budgets and limits do not count embeddings, so only operators may create them.
+         */
+        post: operations["create_embeddings"];
         delete?: never;
         options?: never;
         head?: never;
@@ -838,6 +953,112 @@ export interface paths {
          *     only the turns of one thread. A turn whose worker no longer renews its lease does not count as running.
          */
         get: operations["list_waits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a response
+         * @description Works as `POST /v1/responses` of OpenAI's API. A response is a turn, and `model` chooses what runs, as in chat completions: a
+         *     strategy, `turnfold/planner` or `planner`, or a model of a provider, `openai/gpt-4o-mini` or `gpt-4o-mini`.
+         *
+         *     **Threads.** A request starts a thread with its `instructions` and its `input`. With `previous_response_id`, it continues the
+         *     thread of that response; `instructions` are then those of the thread. If other turns followed that response, it continues a
+         *     fork of the thread that ends with it. With `conversation`, it continues or begins the thread of that conversation.
+         *     `metadata.thread_id` and the header `X-Turnfold-Thread` name a thread as in chat
+         *     completions.
+         *
+         *     **Questions.** If the agent asks a person, the message is the question, with the field `turnfold.interrupt`. The input of the next
+         *     request with `previous_response_id` answers it.
+         *
+         *     **Waiting.** The response is sent when the turn has ended. After `api.chat_wait_seconds` it is a 504 that names the thread and
+         *     the turn, and the turn continues. With `background`, the response is sent at once, and the turn survives any restart:
+         *     `GET /v1/responses/{id}` shows it.
+         *
+         *     **Streaming.** With `stream`, typed events follow: the text while the model writes it, and the whole response at the end.
+         *
+         *     **Parameters.** Supported: `input`, `instructions`, `model`, `previous_response_id`, `conversation`, `background`, `stream`, `metadata`, `user`
+         *     (author of the turn) and `turnfold` as in chat completions. `temperature`, `top_p`, `max_output_tokens`, `reasoning.effort`,
+         *     `text.verbosity` and similar go to the model if the strategy is `chat`, when a thread starts. `text.format` and `tools` are
+         *     those of chat completions. Accepted without effect: `store`, `include` of what turnfold never writes, `truncation`,
+         *     `reasoning.summary` and `safety_identifier`. Rejected: everything else, by its name.
+         */
+        post: operations["create_response"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show a response
+         * @description Returns the response of any turn, in any status. Parameters of its request are not stored, and have their defaults here.
+         */
+        get: operations["get_response"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a response
+         * @description Deletes the thread of the response. Refused if the thread has other turns, is busy, waits for an answer or is under a hold.
+         */
+        delete: operations["delete_response"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a response
+         * @description Cancels the turn. A response that was cancelled before is returned as it is.
+         */
+        post: operations["cancel_response"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}/input_items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the input of a response
+         * @description Returns the messages that were sent with the request. Those of earlier turns of the thread are not repeated.
+         */
+        get: operations["list_response_input"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1797,6 +2018,19 @@ export interface components {
          * @enum {string}
          */
         BudgetScope: "turn" | "thread";
+        /** @description Tokens that were read from a cache. */
+        CachedTokens: {
+            /**
+             * Format: int64
+             * @description Tokens that were written to a cache.
+             */
+            cache_write_tokens: number;
+            /**
+             * Format: int64
+             * @description Tokens that were read from a cache.
+             */
+            cached_tokens: number;
+        };
         /** @description The sender of a request, as the API knows it. */
         Caller: {
             /**
@@ -1956,6 +2190,23 @@ export interface components {
             /** @description The messages, oldest first; at least one. */
             messages: components["schemas"]["NewMessage"][];
         };
+        /** @description A conversation, in OpenAI's shape. */
+        ConversationObject: {
+            /**
+             * Format: int64
+             * @description Time of creation, in seconds since the Unix epoch.
+             */
+            created_at: number;
+            /**
+             * @description `conv_` followed by the id of the thread.
+             * @example conv_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+             */
+            id: string;
+            /** @description Data of the client. */
+            metadata: Record<string, never>;
+            /** @description Type of the object, always `conversation`. */
+            object: string;
+        };
         /** @description A decision and its inputs. */
         Decision: {
             /** @description Other steps that the graph allows from this node. */
@@ -1978,6 +2229,15 @@ export interface components {
             /** @description Next step: the name of a node, `end`, or `a person`. */
             to: string;
         };
+        /** @description A conversation that was deleted, in OpenAI's shape. */
+        DeletedConversation: {
+            /** @description True, because the conversation was deleted. */
+            deleted: boolean;
+            /** @description Id of the conversation. */
+            id: string;
+            /** @description Type of the object, always `conversation.deleted`. */
+            object: string;
+        };
         /** @description Confirmation that a file was deleted. */
         DeletedFile: {
             /** @description Result of the deletion, always `true`. */
@@ -1985,6 +2245,15 @@ export interface components {
             /** @description Id of the deleted file. */
             id: string;
             /** @description Type of the object, always `file`. */
+            object: string;
+        };
+        /** @description A response that was deleted, in OpenAI's shape. */
+        DeletedResponse: {
+            /** @description True, because the response was deleted. */
+            deleted: boolean;
+            /** @description Id of the response. */
+            id: string;
+            /** @description Type of the object, always `response`. */
             object: string;
         };
         /** @description A thread that was deleted. */
@@ -2159,6 +2428,48 @@ export interface components {
              */
             thread_id: string;
         };
+        /** @description Parameters of a request, as its response repeats them. */
+        Echo: {
+            /** @description True if the request did not wait for the end. */
+            background: boolean;
+            /** @description Conversation of the response, if the request names one. */
+            conversation?: Record<string, never> | null;
+            /** @description Instructions of the request. */
+            instructions?: string | null;
+            /**
+             * Format: int64
+             * @description Limit of the tokens of one answer of a model.
+             */
+            max_output_tokens?: number | null;
+            /** @description True if a model may request several calls at once. */
+            parallel_tool_calls: boolean;
+            /** @description Response that this one continues. */
+            previous_response_id?: string | null;
+            /** @description Reasoning that was requested. */
+            reasoning: Record<string, never>;
+            /** @description Always true: a turn is recorded. */
+            store: boolean;
+            /**
+             * Format: double
+             * @description Temperature that was requested.
+             */
+            temperature?: number | null;
+            /** @description Format that was requested. */
+            text: Record<string, never>;
+            /** @description Choice among the tools. */
+            tool_choice: Record<string, never>;
+            /** @description Functions of the client. */
+            tools: Record<string, never>[];
+            /**
+             * Format: double
+             * @description Nucleus sampling that was requested.
+             */
+            top_p?: number | null;
+            /** @description Always `auto`: a conversation that outgrows the context window is summarised. */
+            truncation: string;
+            /** @description User that the request names. */
+            user?: string | null;
+        };
         /**
          * @description Kind of edge.
          * @enum {string}
@@ -2219,11 +2530,6 @@ export interface components {
              * @example invalid_request_error
              */
             type: string;
-        };
-        /** @description An error response in OpenAI's shape. */
-        ErrorReply: {
-            /** @description Description of the error. */
-            error: components["schemas"]["ErrorDetail"];
         };
         /** @description An event, summarized in one line. */
         EventText: {
@@ -2809,6 +3115,19 @@ export interface components {
             /** @description Tool calls requested by a model. Omitted if there are none. */
             tool_calls?: components["schemas"]["ToolCall"][];
         };
+        /** @description A message of a conversation, in OpenAI's shape. */
+        MessageItem: {
+            /** @description Parts of the message. */
+            content: Record<string, never>[];
+            /** @description Id of the item. */
+            id: string;
+            /** @description Author of the message. */
+            role: components["schemas"]["Role"];
+            /** @description Status of the item, always `completed`. */
+            status: string;
+            /** @description Type of the item, always `message`. */
+            type: string;
+        };
         /** @description A strategy as a model, in OpenAI's shape. */
         Model: {
             /**
@@ -2889,7 +3208,7 @@ export interface components {
         NewBatch: {
             /** @description Maximum duration: a number followed by `s`, `m`, `h`, `d` or `w`, at most 30 days. Unfinished lines then expire. */
             completion_window: string;
-            /** @description Path that every line is sent to: `/v1/turns` or `/v1/chat/completions`. */
+            /** @description Path that every line is sent to: `/v1/turns`, `/v1/chat/completions`, `/v1/responses` or `/v1/completions`. */
             endpoint: string;
             /**
              * Format: int64
@@ -3219,6 +3538,30 @@ export interface components {
             /** @description Type of the object, always `list`. */
             object: string;
         };
+        /** @description One page of a list, in OpenAI's shape. */
+        OpenAiList_MessageItem: {
+            /** @description The items of this page. */
+            data: {
+                /** @description Parts of the message. */
+                content: Record<string, never>[];
+                /** @description Id of the item. */
+                id: string;
+                /** @description Author of the message. */
+                role: components["schemas"]["Role"];
+                /** @description Status of the item, always `completed`. */
+                status: string;
+                /** @description Type of the item, always `message`. */
+                type: string;
+            }[];
+            /** @description Id of the first item; null if the page is empty. */
+            first_id?: string | null;
+            /** @description True if more items follow. */
+            has_more: boolean;
+            /** @description Id of the last item; null if the page is empty. Pass it as `after` to read the next page. */
+            last_id?: string | null;
+            /** @description Type of the object, always `list`. */
+            object: string;
+        };
         /** @description Turns that have not ended. */
         OpenTurns: {
             /**
@@ -3248,6 +3591,34 @@ export interface components {
             messages: components["schemas"]["Message"][];
             /** @description Last message of the assistant; null if there is none. */
             reply?: string | null;
+        };
+        /** @description Message of the assistant. */
+        OutputMessage: {
+            /** @description The text, as one part. */
+            content: components["schemas"]["OutputText"][];
+            /**
+             * @description `msg_` followed by the id of the turn.
+             * @example msg_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+             */
+            id: string;
+            /** @description Author of the message, always `assistant`. */
+            role: string;
+            /** @description `completed`, or `in_progress` while it is streamed. */
+            status: string;
+            turnfold?: components["schemas"]["Question"] | null;
+            /** @description Type of the item, always `message`. */
+            type: string;
+        };
+        /** @description Text of a message. */
+        OutputText: {
+            /** @description Annotations of the text, always empty. */
+            annotations: Record<string, never>[];
+            /** @description Log probabilities, always empty. */
+            logprobs: Record<string, never>[];
+            /** @description Text of the part. */
+            text: string;
+            /** @description Type of the part, always `output_text`. */
+            type: string;
         };
         /** @description One page of a list. */
         Page_Checkpoint: {
@@ -3872,9 +4243,15 @@ export interface components {
          */
         Priority: "high" | "normal" | "low";
         /**
-         * @description An error response: problem details as defined by RFC 9457.
+         * @description An error response: problem details as defined by RFC 9457, and beside them the error in OpenAI's shape.
          * @example {
          *       "detail": "the thread is idle and has no open question",
+         *       "error": {
+         *         "code": "nothing_asked",
+         *         "message": "the thread is idle and has no open question (send a new message with POST /v1/turns)",
+         *         "param": null,
+         *         "type": "invalid_request_error"
+         *       },
          *       "hint": "send a new message with POST /v1/turns",
          *       "status": 409,
          *       "title": "no question is open",
@@ -3884,6 +4261,8 @@ export interface components {
         Problem: {
             /** @description Cause of this occurrence. */
             detail: string;
+            /** @description The same error in OpenAI's shape, which its client libraries read. */
+            error: components["schemas"]["ErrorDetail"];
             /** @description Suggested fix, if one is known. */
             hint?: string | null;
             /**
@@ -3925,6 +4304,11 @@ export interface components {
              * @example book
              */
             tool: string;
+        };
+        /** @description Field of a message that OpenAI's API does not have. */
+        Question: {
+            /** @description Question to a person. */
+            interrupt: components["schemas"]["Interrupt"];
         };
         /** @description Predicted cost and duration of a batch, or of the rest of it. */
         Quote: {
@@ -4006,6 +4390,14 @@ export interface components {
              */
             usd_each?: number | null;
         };
+        /** @description Tokens of reasoning. */
+        ReasoningTokens: {
+            /**
+             * Format: int64
+             * @description Tokens of reasoning.
+             */
+            reasoning_tokens: number;
+        };
         /**
          * @description Request to settle a call that is in doubt.
          * @example {
@@ -4074,6 +4466,77 @@ export interface components {
          * @enum {string}
          */
         Rerun: "failed" | "expired" | "partial" | "declined";
+        /** @description Error of a response. */
+        ResponseFailure: {
+            /** @description Kind of the error, always `server_error`. */
+            code: string;
+            /** @description Cause for people. */
+            message: string;
+        };
+        /** @description A response, in OpenAI's shape. */
+        ResponseObject: components["schemas"]["Echo"] & {
+            /**
+             * Format: int64
+             * @description Time of the end, in seconds since the Unix epoch; null unless the status is `completed`.
+             */
+            completed_at?: number | null;
+            /**
+             * Format: int64
+             * @description Time of submission, in seconds since the Unix epoch.
+             */
+            created_at: number;
+            error?: components["schemas"]["ResponseFailure"] | null;
+            /**
+             * @description `resp_` followed by the id of the turn.
+             * @example resp_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+             */
+            id: string;
+            /** @description Reason for an incomplete answer, always null. */
+            incomplete_details?: Record<string, never> | null;
+            /** @description Metadata of the turn. */
+            metadata: Record<string, never>;
+            /**
+             * @description Model that was requested, or that of the thread.
+             * @example turnfold/planner
+             */
+            model: string;
+            /** @description Type of the object, always `response`. */
+            object: string;
+            /** @description The answer, or the question to a person; empty until the turn has ended. */
+            output: components["schemas"]["OutputMessage"][];
+            /** @description Status of the turn. A turn that waits for a person is `completed`. */
+            status: components["schemas"]["ResponseStatus"];
+            /** @description Fields that OpenAI's API does not have. */
+            turnfold: components["schemas"]["CompletionExtension"];
+            usage?: components["schemas"]["ResponseUsage"] | null;
+        };
+        /**
+         * @description Status of a response.
+         * @enum {string}
+         */
+        ResponseStatus: "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+        /** @description Token counts of a response, in OpenAI's shape. */
+        ResponseUsage: {
+            /**
+             * Format: int64
+             * @description Tokens that models read.
+             */
+            input_tokens: number;
+            /** @description Always 0: what was read from a cache is part of `input_tokens`. */
+            input_tokens_details: components["schemas"]["CachedTokens"];
+            /**
+             * Format: int64
+             * @description Tokens that models wrote.
+             */
+            output_tokens: number;
+            /** @description Always 0: reasoning is part of `output_tokens`. */
+            output_tokens_details: components["schemas"]["ReasoningTokens"];
+            /**
+             * Format: int64
+             * @description Sum of both.
+             */
+            total_tokens: number;
+        };
         /** @description Error of a line of a batch. */
         ResultError: {
             /** @description Kind of error, for programs. */
@@ -4332,6 +4795,46 @@ export interface components {
              * @description Version, raised whenever the strategy would continue old logs differently.
              */
             version: number;
+        };
+        /** @description The only choice of a completion of a prompt. */
+        TextChoice: {
+            /** @description Always `stop`, even if the text is a question. */
+            finish_reason: string;
+            /**
+             * Format: int32
+             * @description Index of the choice, always 0.
+             */
+            index: number;
+            /** @description Log probabilities, always null. */
+            logprobs?: Record<string, never> | null;
+            /** @description The reply, or the question with its options if the turn is waiting for a person. */
+            text: string;
+        };
+        /** @description A completion of a prompt, in OpenAI's shape. */
+        TextCompletion: {
+            /** @description Always one choice. */
+            choices: components["schemas"]["TextChoice"][];
+            /**
+             * Format: int64
+             * @description Time of submission, in seconds since the Unix epoch.
+             */
+            created: number;
+            /**
+             * @description `cmpl-` followed by the id of the turn.
+             * @example cmpl-019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d
+             */
+            id: string;
+            /**
+             * @description Model that was requested.
+             * @example turnfold/planner
+             */
+            model: string;
+            /** @description Type of the object, always `text_completion`. */
+            object: string;
+            /** @description Fields that OpenAI's API does not have. */
+            turnfold: components["schemas"]["CompletionExtension"];
+            /** @description Tokens that the turn's models read and wrote. */
+            usage: components["schemas"]["CompletionUsage"];
         };
         /** @description A thread with its conversation. */
         Thread: components["schemas"]["ThreadSummary"] & {
@@ -5050,7 +5553,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -5059,7 +5562,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5068,7 +5571,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5077,7 +5580,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5124,7 +5627,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description A valid key is required. */
@@ -5133,7 +5636,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5142,7 +5645,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file does not exist. */
@@ -5151,7 +5654,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The idempotency key was used for another request. */
@@ -5160,7 +5663,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5169,7 +5672,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The tenant may store nothing more. */
@@ -5178,7 +5681,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5187,7 +5690,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5219,7 +5722,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -5228,7 +5731,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5237,7 +5740,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5246,7 +5749,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5255,7 +5758,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5287,7 +5790,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5296,7 +5799,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5305,7 +5808,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch has ended. */
@@ -5314,7 +5817,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5323,7 +5826,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5332,7 +5835,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5364,7 +5867,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5373,7 +5876,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5382,7 +5885,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch has ended. */
@@ -5391,7 +5894,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5400,7 +5903,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5409,7 +5912,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5444,7 +5947,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -5453,7 +5956,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5462,7 +5965,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5471,7 +5974,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5480,7 +5983,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5517,7 +6020,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -5526,7 +6029,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5535,7 +6038,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5544,7 +6047,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5553,7 +6056,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5589,7 +6092,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5598,7 +6101,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5607,7 +6110,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch has nothing to resume. */
@@ -5616,7 +6119,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5625,7 +6128,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5634,7 +6137,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5750,7 +6253,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description A valid key is required. */
@@ -5759,7 +6262,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5768,7 +6271,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The model or the thread does not exist. */
@@ -5777,7 +6280,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The idempotency key was used for another request, or the turn was cancelled. */
@@ -5786,7 +6289,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The turn failed; `message` contains the cause. */
@@ -5795,7 +6298,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5804,7 +6307,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The turn has not ended yet, and continues. */
@@ -5813,7 +6316,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5822,7 +6325,636 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_completion: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that identifies repetitions of this request. */
+                "Idempotency-Key"?: string | null;
+                /** @description Number of earlier attempts, as reported by OpenAI's client libraries. */
+                "X-Stainless-Retry-Count"?: number | null;
+                /** @description Thread to continue. */
+                "X-Turnfold-Thread"?: string | null;
+                /** @description Author of the turn if `user` is not set. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+                /** @description Tenant of the request, for operators. */
+                "X-Turnfold-Tenant"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A request of OpenAI's API, with the optional field `turnfold`. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "turnfold/probe",
+                 *       "prompt": "echo hello"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The completion, or a stream of `text_completion` that ends with `[DONE]`. */
+            200: {
+                headers: {
+                    /** @description Id of the thread. */
+                    "X-Turnfold-Thread"?: string;
+                    /** @description Id of the turn. */
+                    "X-Turnfold-Turn"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TextCompletion"];
+                    /**
+                     * @example data: {"object":"text_completion"}
+                     *
+                     *     data: [DONE]
+                     */
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is invalid, or a parameter is not supported; `param` names it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The model or the thread does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The idempotency key was used for another request, or the turn was cancelled. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn failed; `message` contains the cause. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn has not ended yet, and continues. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_conversation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Tenant of the request, for operators. */
+                "X-Turnfold-Tenant"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description `metadata` and `items`, both optional. */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "content": "hello",
+                 *           "role": "user"
+                 *         }
+                 *       ],
+                 *       "metadata": {
+                 *         "topic": "demo"
+                 *       }
+                 *     }
+                 */
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            /** @description The conversation. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationObject"];
+                };
+            };
+            /** @description The request is invalid; `param` names the field. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The tenant has too many conversations that no turn has begun. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_conversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the conversation, or of its thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The conversation. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationObject"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_conversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the conversation. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description The field `metadata`. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "metadata": {
+                 *         "topic": "demo"
+                 *       }
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The conversation. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationObject"];
+                };
+            };
+            /** @description The request is invalid; `param` names the field. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_conversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the conversation, or of its thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The conversation was deleted. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedConversation"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread must stay. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_conversation_items: {
+        parameters: {
+            query?: {
+                /** @description Only items after this one: the last item of the previous page. */
+                after?: string;
+                /** @description Maximum number of items. Default: 20. */
+                limit?: number;
+                /** @description Order of the list. Default: `desc`, the last item first. */
+                order?: "asc" | "desc";
+            };
+            header?: never;
+            path: {
+                /** @description Id of the conversation, or of its thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of messages. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_conversation_items: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the conversation. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description The field `items`. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "content": "hello",
+                 *           "role": "user"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The items that were added. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                };
+            };
+            /** @description The request is invalid; `param` names the field. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist, or was not created as one. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5969,6 +7101,100 @@ export interface operations {
             };
         };
     };
+    create_embeddings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A request of OpenAI's API. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "input": "hello",
+                 *       "model": "text-embedding-3-small"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The answer of the provider. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No embedding model is configured, or another one. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The provider refuses the request; `message` contains its reason. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_files: {
         parameters: {
             query?: {
@@ -6002,7 +7228,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -6011,7 +7237,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6020,7 +7246,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6029,7 +7255,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6062,7 +7288,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description A valid key is required. */
@@ -6071,7 +7297,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -6080,7 +7306,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file is too large. */
@@ -6089,7 +7315,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6098,7 +7324,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The tenant may store nothing more. */
@@ -6107,7 +7333,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6116,7 +7342,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6148,7 +7374,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -6157,7 +7383,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file does not exist. */
@@ -6166,7 +7392,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6175,7 +7401,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6184,7 +7410,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6216,7 +7442,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -6225,7 +7451,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file does not exist. */
@@ -6234,7 +7460,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description An open batch reads the file. */
@@ -6243,7 +7469,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6252,7 +7478,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6261,7 +7487,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6293,7 +7519,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -6302,7 +7528,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file does not exist. */
@@ -6311,7 +7537,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6320,7 +7546,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6329,7 +7555,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7421,7 +8647,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -7430,7 +8656,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -7439,7 +8665,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -7448,7 +8674,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7483,7 +8709,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -7492,7 +8718,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The model does not exist. */
@@ -7501,7 +8727,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -7510,7 +8736,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -7519,7 +8745,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7872,6 +9098,443 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_response: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that identifies repetitions of this request. */
+                "Idempotency-Key"?: string | null;
+                /** @description Number of earlier attempts, as reported by OpenAI's client libraries. */
+                "X-Stainless-Retry-Count"?: number | null;
+                /** @description Thread to continue. */
+                "X-Turnfold-Thread"?: string | null;
+                /** @description Author of the turn if `user` is not set. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+                /** @description Tenant of the request, for operators. */
+                "X-Turnfold-Tenant"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A request of OpenAI's API, with the optional field `turnfold`. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "input": "echo hello",
+                 *       "model": "turnfold/probe"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The response, or a stream of its events. */
+            200: {
+                headers: {
+                    /** @description Id of the thread. */
+                    "X-Turnfold-Thread"?: string;
+                    /** @description Id of the turn. */
+                    "X-Turnfold-Turn"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                    /**
+                     * @example event: response.created
+                     *     data: {"type":"response.created","sequence_number":0}
+                     */
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is invalid, or a parameter is not supported; `param` names it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The model, the thread or the previous response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The idempotency key was used for another request, or the turn was cancelled. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn failed; `message` contains the cause. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn has not ended yet, and continues. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_response: {
+        parameters: {
+            query?: {
+                /** @description If true, the response is sent as a stream of its events, from the first one. Default: false. */
+                stream?: boolean;
+                /** @description Obfuscation of streams. It has no effect. */
+                include_obfuscation?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the response, or of its turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the response, or of its turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response was deleted. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedResponse"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread must stay. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_response: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description User who cancels the turn. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+            };
+            path: {
+                /** @description Id of the response, or of its turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response, which is cancelled. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn has ended. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_response_input: {
+        parameters: {
+            query?: {
+                /** @description Only items after this one: the last item of the previous page. */
+                after?: string;
+                /** @description Maximum number of items. Default: 20. */
+                limit?: number;
+                /** @description Order of the list. Default: `desc`, the last item first. */
+                order?: "asc" | "desc";
+            };
+            header?: never;
+            path: {
+                /** @description Id of the response, or of its turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of messages. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
