@@ -159,10 +159,10 @@ fn response(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<st
 }
 
 fn object(body: Value) -> Result<Map<String, Value>, ApiError> {
-    match body {
-        Value::Object(body) => Ok(body),
-        _ => Err(Kind::Invalid.because("the body is not a JSON object")),
-    }
+    let Value::Object(body) = body else {
+        return Err(Kind::Invalid.because("the body is not a JSON object"));
+    };
+    Ok(body)
 }
 
 fn new_thread(

@@ -123,10 +123,9 @@ pub(super) fn chat_body(body: &Map<String, Value>) -> Map<String, Value> {
         chat.insert("tool_choice".to_owned(), nested(choice, "function"));
     }
     if let Some(tools) = body.get("tools") {
-        let tools = match tools {
-            Value::Array(tools) => tools.iter().map(|tool| nested(tool, "function")).collect(),
-            other => other.clone(),
-        };
+        let functions =
+            tools.as_array().map(|tools| tools.iter().map(|tool| nested(tool, "function")).collect());
+        let tools = functions.unwrap_or_else(|| tools.clone());
         chat.insert("tools".to_owned(), tools);
     }
     chat

@@ -261,9 +261,6 @@ impl ResponseObject {
 
 /// Converts metadata to that of OpenAI's API, whose values are texts.
 pub(super) fn texts(metadata: &Value) -> Map<String, Value> {
-    let text = |value: &Value| match value {
-        Value::String(_) => value.clone(),
-        other => json!(other.to_string()),
-    };
+    let text = |value: &Value| if value.is_string() { value.clone() } else { json!(value.to_string()) };
     metadata.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
 }
