@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_openai::types::responses::{
     ConversationItemList, ConversationResource, DeleteConversationResponse, DeleteResponse, OutputItem,
-    OutputMessageContent, Response, ResponseItemList, ResponseStreamEvent, Status,
+    OutputMessageContent, Response, ResponseErrorCode, ResponseItemList, ResponseStreamEvent, Status,
 };
 use axum::{
     body::Body,
@@ -465,6 +465,8 @@ async fn a_stream_is_the_response_in_typed_events() {
         panic!("{found:?}")
     };
     assert_eq!(failed.response.status, Status::Failed);
+    let code = &failed.response.error.as_ref().unwrap().code;
+    assert_eq!(*code, ResponseErrorCode::InvalidPrompt, "clients repeat, and pay again, after server_error");
     assert!(error.message.contains("out of paper") && error.code.as_deref() == Some("turn_failed"));
     assert_eq!(data["error"]["code"], "turn_failed", "OpenAI's clients raise an event with this field");
 }

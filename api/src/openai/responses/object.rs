@@ -82,9 +82,14 @@ impl From<TurnStatus> for ResponseStatus {
 }
 
 /// Error of a response.
+///
+/// ## Why the code blames the request
+///
+/// Clients repeat a response that failed with `server_error`, up to seven times without marking it, and each repetition would be
+/// another turn to pay. A turn fails after the engine has repeated what could be repeated.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ResponseFailure {
-    /// Kind of the error, always `server_error`.
+    /// Kind of the error, always `invalid_prompt`, which no client repeats.
     code: &'static str,
     /// Cause for people.
     message: String,
@@ -92,7 +97,7 @@ pub(super) struct ResponseFailure {
 
 impl From<String> for ResponseFailure {
     fn from(message: String) -> Self {
-        Self { code: "server_error", message }
+        Self { code: "invalid_prompt", message }
     }
 }
 

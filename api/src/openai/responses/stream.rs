@@ -7,7 +7,7 @@ use store::TurnId;
 
 use super::{
     ids::message_name,
-    object::{OutputMessage, OutputText, ResponseObject},
+    object::{OutputMessage, OutputText, ResponseFailure, ResponseObject},
     request::Echo,
 };
 use crate::{
@@ -114,7 +114,7 @@ impl Format for ResponseEvents {
         if error.kind == Kind::TurnFailed {
             let mut response = self.begun.clone();
             response["status"] = json!("failed");
-            response["error"] = json!({"code": "server_error", "message": error.message()});
+            response["error"] = json!(ResponseFailure::from(error.message()));
             events.push(self.event("response.failed", json!({"response": response})));
         }
         let openai = error.openai();
