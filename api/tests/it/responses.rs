@@ -434,13 +434,11 @@ async fn a_stream_is_the_response_in_typed_events() {
         "response.completed",
     ];
     assert!(kinds.starts_with(&begin) && kinds.ends_with(&end), "{kinds:?}");
-    let deltas: String = found
-        .iter()
-        .filter_map(|(event, _)| match event {
-            ResponseStreamEvent::ResponseOutputTextDelta(event) => Some(event.delta.as_str()),
-            _ => None,
-        })
-        .collect();
+    let delta = |(event, data): &(ResponseStreamEvent, Value)| {
+        matches!(event, ResponseStreamEvent::ResponseOutputTextDelta(_))
+            .then(|| data["delta"].as_str().unwrap().to_owned())
+    };
+    let deltas: String = found.iter().filter_map(delta).collect();
     assert_eq!(deltas, format!("Done: {long}."));
     let (_, last) = found.last().unwrap();
     assert_eq!(text(&last["response"]), deltas);
