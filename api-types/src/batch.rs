@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 pub struct NewBatch {
     /// Id of the file with the lines.
     pub input_file_id: String,
-    /// Path that every line is sent to: `/v1/turns` or `/v1/chat/completions`.
+    /// Path that every line is sent to: `/v1/turns`, `/v1/chat/completions`, `/v1/responses` or `/v1/completions`.
     pub endpoint: String,
     /// Maximum duration: a number followed by `s`, `m`, `h`, `d` or `w`, at most 30 days. Unfinished lines then expire.
     pub completion_window: String,

@@ -26,7 +26,6 @@ mod key;
 mod list;
 mod mcp;
 mod message;
-mod openai_error;
 mod pause;
 mod pending;
 mod problem;
@@ -65,10 +64,9 @@ pub use mcp::{
     ToolChange, ToolChangeKind, ToolPlace,
 };
 pub use message::{Interrupt, Message, ProposedCall, Role, ToolCall, options_to_text};
-pub use openai_error::{ErrorDetail, ErrorReply};
 pub use pause::{NewPause, Pause};
 pub use pending::{PendingGroup, PendingTurn, PendingTurns};
-pub use problem::Problem;
+pub use problem::{ErrorDetail, Problem};
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
 pub use shared::{
     BatchResult, BatchStatus, DeliveryState, OutcomeKind as Outcome, PauseKind, PendingCause, Policy,

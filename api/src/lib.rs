@@ -39,6 +39,7 @@ pub use router::{openapi, router, run_background, serve};
 pub use server::{
     bind_guard::{UnprotectedBind, check_bind},
     config::{ApiConfig, BatchConfig, Capacity, Origins, WebhookConfig},
+    embedding_model::{EmbeddingModel, RequestEmbeddings},
     key_ring::KeyRing,
     listener::{ConnectionLimits, listen},
     oidc::OidcConfig,

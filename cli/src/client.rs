@@ -240,11 +240,8 @@ impl Client {
         }
         let problem: Value = response.json().await.unwrap_or_default();
         let text = |name: &str| problem[name].as_str().map(str::to_owned);
-        let openai_error = || problem["error"]["message"].as_str().map(str::to_owned);
-        let cause = text("detail")
-            .or_else(openai_error)
-            .or(text("title"))
-            .unwrap_or_else(|| format!("the API responded with {status}"));
+        let cause =
+            text("detail").or(text("title")).unwrap_or_else(|| format!("the API responded with {status}"));
         let hint = text("hint").map(|text| format!("\nhint: {text}")).unwrap_or_default();
         let (exit, hint) = match status.as_u16() {
             401 => (Exit::Unauthorized, format!("\nhint: {}", self.key_hint())),

@@ -179,6 +179,7 @@ pub(crate) fn api_config(
         tenant_rules,
         providers: Some(settings.providers.keys().cloned().collect()),
         priced_models: Some(world::priced_models(settings)),
+        embeddings: world::embeddings(settings)?,
         access_log: settings.api.access_log,
         accepts: world::accepts(settings),
         connections: connection_limits(&settings.api)?,

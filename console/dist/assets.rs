@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-Bl-PgKTz.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "f5da7c4f7f98edf9b332ec444ca20154",
-        content: include_bytes!("assets/index-Bl-PgKTz.js"),
-        brotli: include_bytes!("assets/index-Bl-PgKTz.js.br"),
-    },
-    Asset {
         path: "/assets/index-DVMvQahQ.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
         hash: "56de74976d0263759372f4fc8483f14a",
         content: include_bytes!("assets/index-DVMvQahQ.css"),
         brotli: include_bytes!("assets/index-DVMvQahQ.css.br"),
+    },
+    Asset {
+        path: "/assets/index-amoU6QiU.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "96b6de6192d1b014cfc1bd3b13b8f96f",
+        content: include_bytes!("assets/index-amoU6QiU.js"),
+        brotli: include_bytes!("assets/index-amoU6QiU.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "86d449c44b6f7568013f351665b9ca55",
+        hash: "1397c38397100a9e2d4ccf54acdb57b9",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -6,6 +6,7 @@
 //!   integrity     hash chains, and their verification
 //!   filter        conditions on turns and threads
 //!   retention     pruning, and legal holds
+//!   conversations threads that clients create before their first turn
 //!   batches       files of lines, batches of them, and results
 //!   webhooks      endpoints, and the outbox of events for them
 //!   forgotten_models  models about which everything learned was forgotten
@@ -27,6 +28,7 @@
 #![warn(missing_docs)]
 
 mod checkpoints;
+mod conversations;
 mod error;
 mod filter;
 mod forgotten_models;
@@ -50,6 +52,7 @@ pub mod vector_index;
 pub mod webhooks;
 
 pub use checkpoints::CheckpointRecord;
+pub use conversations::Conversation;
 pub use error::Error;
 pub use filter::{ConditionReader, ConditionText, Conditions, FilterError};
 pub use forgotten_models::ForgottenModel;

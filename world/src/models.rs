@@ -29,7 +29,7 @@ mod tool_selection;
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::{
     Accepts, AttachmentKind, DynThread, Fault, Message, ModelParameters, PendingRequest, Request, Response,
     ResponseFormat, Role, Tool, ToolUse, Usage, WebSearch,
@@ -218,9 +218,30 @@ impl Models {
 
     /// Converts texts to vectors of one length with the embedding model `provider/model`.
     pub(super) async fn embed(&self, name: &str, texts: &[String]) -> Result<Vec<Vec<f32>>, Fault> {
+        let (endpoint, model) = self.embedding_endpoint(name)?;
+        endpoint.embed(model, texts).await
+    }
+
+    /// Sends a request of OpenAI's embeddings API to the provider of the model `provider/model`, and returns the response.
+    ///
+    /// # Errors
+    ///
+    /// The provider is not configured, refuses the request or does not answer.
+    pub async fn request_embeddings(
+        &self,
+        name: &str,
+        mut request: Map<String, Value>,
+    ) -> Result<Value, Fault> {
+        let (endpoint, model) = self.embedding_endpoint(name)?;
+        request.insert("model".to_owned(), model.into());
+        endpoint.post("/embeddings", &Value::Object(request)).await
+    }
+
+    /// Finds the endpoint of an embedding model, and splits the model's name.
+    fn embedding_endpoint<'a>(&self, name: &'a str) -> Result<(&Endpoint, &'a str), Fault> {
         let (source, provider, model) = self.source(name)?;
         match source {
-            Source::Endpoint(endpoint) => endpoint.embed(model, texts).await,
+            Source::Endpoint(endpoint) => Ok((endpoint, model)),
             Source::Script(_) => Err(Fault::permanent(format!(
                 "provider {provider:?} is a script, which cannot embed texts; hint: remove index.embedding_model, or set it to a \
                  model of another provider"

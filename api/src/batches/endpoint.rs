@@ -1,13 +1,20 @@
 //! Endpoints that the lines of a batch can be sent to.
 
+use std::collections::BTreeMap;
+
 use queue::Priority;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use store::{Opening, Turn};
 
 use crate::{
     openai::{
         completion::completion,
-        error::{error_reply, status},
+        error::status,
+        responses::{
+            object::ResponseObject,
+            request::{Draft, Echo, ResponseRequest},
+        },
+        text_completion::{self, TextCompletion},
         to_turn::{ChatRequest, ResponseMode},
     },
     server::{
@@ -32,10 +39,14 @@ pub(crate) enum BatchEndpoint {
     Turns,
     /// `POST /v1/chat/completions`.
     Chat,
+    /// `POST /v1/responses`.
+    Responses,
+    /// `POST /v1/completions`.
+    Completions,
 }
 
 /// Returns the paths of all endpoints.
-pub fn endpoints() -> [&'static str; 2] {
+pub fn endpoints() -> [&'static str; 4] {
     BatchEndpoint::ALL.map(BatchEndpoint::url)
 }
 
@@ -49,13 +60,15 @@ pub(crate) struct LineContext<'a> {
 
 impl BatchEndpoint {
     /// All endpoints that a batch can use.
-    pub(crate) const ALL: [Self; 2] = [Self::Turns, Self::Chat];
+    pub(crate) const ALL: [Self; 4] = [Self::Turns, Self::Chat, Self::Responses, Self::Completions];
 
     /// Returns the path.
     pub(crate) fn url(self) -> &'static str {
         match self {
             Self::Turns => "/v1/turns",
             Self::Chat => "/v1/chat/completions",
+            Self::Responses => "/v1/responses",
+            Self::Completions => "/v1/completions",
         }
     }
 
@@ -80,6 +93,8 @@ impl BatchEndpoint {
         match self {
             Self::Turns => turn(app, context, body),
             Self::Chat => chat(app, context, body),
+            Self::Responses => response(app, context, body),
+            Self::Completions => new_thread(app, context, text_completion::parse(object(body)?, None)?),
         }
     }
 
@@ -87,15 +102,21 @@ impl BatchEndpoint {
     pub(crate) fn response(self, row: &Turn, shown: &api_types::Turn) -> Result<(u16, Value), ApiError> {
         let unserializable =
             |err| Kind::Internal.because(format!("turn {} cannot be serialized: {err}", row.id));
-        match self {
-            Self::Turns => Ok((200, serde_json::to_value(shown).map_err(unserializable)?)),
-            Self::Chat => match completion(shown, row.created_at) {
-                Ok(completion) => Ok((200, serde_json::to_value(completion).map_err(unserializable)?)),
-                Err(error) => {
-                    let reply = serde_json::to_value(error_reply(&error)).map_err(unserializable)?;
-                    Ok((status(&error).as_u16(), reply))
-                }
-            },
+        let body = match self {
+            Self::Turns => Ok(serde_json::to_value(shown)),
+            Self::Chat => completion(shown, row.created_at).map(serde_json::to_value),
+            Self::Completions => TextCompletion::of(shown, row.created_at).map(serde_json::to_value),
+            Self::Responses => {
+                ResponseObject::ended(shown, row, Echo::of(&Map::new())).map(serde_json::to_value)
+            }
+        };
+        match body {
+            Ok(body) => Ok((200, body.map_err(unserializable)?)),
+            Err(error) => {
+                let status = status(&error);
+                let reply = serde_json::to_value(error.body_with(status)).map_err(unserializable)?;
+                Ok((status.as_u16(), reply))
+            }
         }
     }
 }
@@ -127,10 +148,32 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
 }
 
 fn chat(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store::NewTurn, ApiError> {
+    let request = ChatRequest::parse(object(body)?, None)?;
+    new_thread(app, context, request)
+}
+
+fn response(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store::NewTurn, ApiError> {
+    let draft = Draft::parse(object(body)?)?;
+    if draft.previous.is_some() || draft.conversation.is_some() {
+        let detail = "previous_response_id, conversation: every line of a batch starts a new thread";
+        return Err(Kind::Invalid.because(detail).hint("remove it"));
+    }
+    let ResponseRequest { chat, places, .. } = draft.into_request(None, None, &BTreeMap::new())?;
+    new_thread(app, context, chat).map_err(|error| places.rename(error))
+}
+
+fn object(body: Value) -> Result<Map<String, Value>, ApiError> {
     let Value::Object(body) = body else {
         return Err(Kind::Invalid.because("the body is not a JSON object"));
     };
-    let request = ChatRequest::parse(body, None)?;
+    Ok(body)
+}
+
+fn new_thread(
+    app: &AppState,
+    context: &LineContext<'_>,
+    request: ChatRequest,
+) -> Result<store::NewTurn, ApiError> {
     if request.mode != ResponseMode::Whole {
         return Err(Kind::Unsupported.because("stream: a batch does not stream; remove `stream`"));
     }

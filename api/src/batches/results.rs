@@ -1,6 +1,6 @@
 //! Route that returns the results of a batch while it runs.
 
-use api_types::{BatchResult, ErrorReply};
+use api_types::{BatchResult, Problem};
 use axum::{
     body::{Body, Bytes},
     extract::State,
@@ -50,7 +50,7 @@ pub(crate) struct ListResults {
     params(("id" = String, Path, description = "Id of the batch."), ListResults),
     responses(
         (status = 200, description = "JSON lines; none if there are no results after `after` yet.", body = BatchResult, content_type = "application/x-ndjson"),
-        (status = 404, description = "The batch does not exist.", body = ErrorReply)
+        (status = 404, description = "The batch does not exist.", body = Problem)
     )
 )]
 pub(crate) async fn results(

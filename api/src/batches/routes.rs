@@ -1,6 +1,6 @@
 //! Routes that create, list, show, cancel, pause and resume batches.
 
-use api_types::{ErrorReply, NewBatch, OpenAiList, Page, ResumeBatch, Reuse};
+use api_types::{NewBatch, OpenAiList, Page, Problem, ResumeBatch, Reuse};
 use axum::{
     Json,
     extract::State,
@@ -95,10 +95,10 @@ pub(crate) struct CreateParams {
     responses(
         (status = 200, description = "The batch; it is being validated.", body = api_types::Batch,
          headers(("Idempotency-Replayed" = Option<String>, description = "`true` if the batch was created before."))),
-        (status = 404, description = "The file does not exist.", body = ErrorReply),
-        (status = 409, description = "The idempotency key was used for another request.", body = ErrorReply),
-        (status = 400, description = "The request is invalid; `message` names the field.", body = ErrorReply),
-        (status = 507, description = "The tenant may store nothing more.", body = ErrorReply)
+        (status = 404, description = "The file does not exist.", body = Problem),
+        (status = 409, description = "The idempotency key was used for another request.", body = Problem),
+        (status = 400, description = "The request is invalid; `message` names the field.", body = Problem),
+        (status = 507, description = "The tenant may store nothing more.", body = Problem)
     )
 )]
 pub(crate) async fn create(
@@ -279,7 +279,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "Id of the batch.")),
     responses(
         (status = 200, description = "The batch.", body = api_types::Batch),
-        (status = 404, description = "The batch does not exist.", body = ErrorReply)
+        (status = 404, description = "The batch does not exist.", body = Problem)
     )
 )]
 pub(crate) async fn get(
@@ -300,8 +300,8 @@ pub(crate) async fn get(
     params(("id" = String, Path, description = "Id of the batch.")),
     responses(
         (status = 200, description = "The batch is being cancelled.", body = api_types::Batch),
-        (status = 404, description = "The batch does not exist.", body = ErrorReply),
-        (status = 409, description = "The batch has ended.", body = ErrorReply)
+        (status = 404, description = "The batch does not exist.", body = Problem),
+        (status = 409, description = "The batch has ended.", body = Problem)
     )
 )]
 pub(crate) async fn cancel(
@@ -327,8 +327,8 @@ pub(crate) async fn cancel(
     params(("id" = String, Path, description = "Id of the batch.")),
     responses(
         (status = 200, description = "The batch is paused.", body = api_types::Batch),
-        (status = 404, description = "The batch does not exist.", body = ErrorReply),
-        (status = 409, description = "The batch has ended.", body = ErrorReply)
+        (status = 404, description = "The batch does not exist.", body = Problem),
+        (status = 409, description = "The batch has ended.", body = Problem)
     )
 )]
 pub(crate) async fn pause(
@@ -352,8 +352,8 @@ pub(crate) async fn pause(
     params(("id" = String, Path, description = "Id of the batch.")),
     responses(
         (status = 200, description = "The batch continues.", body = api_types::Batch),
-        (status = 404, description = "The batch does not exist.", body = ErrorReply),
-        (status = 409, description = "The batch has nothing to resume.", body = ErrorReply)
+        (status = 404, description = "The batch does not exist.", body = Problem),
+        (status = 409, description = "The batch has nothing to resume.", body = Problem)
     )
 )]
 pub(crate) async fn resume(

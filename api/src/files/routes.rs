@@ -1,6 +1,6 @@
 //! Routes of files.
 
-use api_types::{DeletedFile, ErrorReply, ExpiresAfter, OpenAiList, UploadForm};
+use api_types::{DeletedFile, ExpiresAfter, OpenAiList, Problem, UploadForm};
 use axum::{
     Json,
     body::{Body, Bytes},
@@ -26,7 +26,8 @@ use crate::server::{
     openai_ids::{file_id, file_name, seconds},
     pagination::{LIMIT_MAX, limit, openai_list, page},
     principal::Principal,
-    problem::{ApiError, Kind, invalid_json},
+    problem::{ApiError, Kind},
+    rejections::invalid_json,
     state::{AppState, SharedState},
 };
 
@@ -138,9 +139,9 @@ enum FileOrder {
     request_body(content = UploadForm, content_type = "multipart/form-data"),
     responses(
         (status = 200, description = "The uploaded file.", body = api_types::File),
-        (status = 413, description = "The file is too large.", body = ErrorReply),
-        (status = 507, description = "The tenant may store nothing more.", body = ErrorReply),
-        (status = 400, description = "A form field is missing or invalid.", body = ErrorReply)
+        (status = 413, description = "The file is too large.", body = Problem),
+        (status = 507, description = "The tenant may store nothing more.", body = Problem),
+        (status = 400, description = "A form field is missing or invalid.", body = Problem)
     )
 )]
 pub(crate) async fn upload(
@@ -293,7 +294,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "Id of the file.")),
     responses(
         (status = 200, description = "The file.", body = api_types::File),
-        (status = 404, description = "The file does not exist.", body = ErrorReply)
+        (status = 404, description = "The file does not exist.", body = Problem)
     )
 )]
 pub(crate) async fn get(
@@ -312,7 +313,7 @@ pub(crate) async fn get(
     params(("id" = String, Path, description = "Id of the file.")),
     responses(
         (status = 200, description = "The content.", body = String, content_type = "application/octet-stream"),
-        (status = 404, description = "The file does not exist.", body = ErrorReply)
+        (status = 404, description = "The file does not exist.", body = Problem)
     )
 )]
 pub(crate) async fn content(
@@ -345,8 +346,8 @@ pub(crate) async fn content(
     params(("id" = String, Path, description = "Id of the file.")),
     responses(
         (status = 200, description = "The file is deleted.", body = DeletedFile),
-        (status = 404, description = "The file does not exist.", body = ErrorReply),
-        (status = 409, description = "An open batch reads the file.", body = ErrorReply)
+        (status = 404, description = "The file does not exist.", body = Problem),
+        (status = 409, description = "An open batch reads the file.", body = Problem)
     )
 )]
 pub(crate) async fn delete(

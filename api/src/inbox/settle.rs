@@ -54,7 +54,7 @@ pub(crate) async fn settle(
             Err(error) if OF_ONE_CALL.contains(&error.kind) => done.refused.push(NotSettled {
                 thread_id: doubt.thread_id,
                 slot: doubt.slot,
-                kind: error.body().urn.clone(),
+                kind: error.urn().to_owned(),
                 detail: error.detail().to_owned(),
             }),
             Err(error) => return Err(error),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api_types::ErrorReply;
+use api_types::Problem;
 use axum::{
     Json,
     extract::{FromRequestParts, State},
@@ -14,9 +14,10 @@ use store::ThreadId;
 use uuid::Uuid;
 
 use super::{
+    answer_stream::streamed,
     client_retries::RetryKey,
     completion::{ChatCompletion, ended},
-    stream::streamed,
+    stream::Chunks,
     to_turn::{ChatRequest, ResponseMode},
 };
 use crate::{
@@ -89,11 +90,11 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
             (String = "text/event-stream", example = "data: {\"object\":\"chat.completion.chunk\"}\n\ndata: [DONE]\n\n")
          ),
          headers(("X-Turnfold-Thread" = Uuid, description = "Id of the thread."), ("X-Turnfold-Turn" = Uuid, description = "Id of the turn."))),
-        (status = 400, description = "The request is invalid, or a parameter is not supported; `param` names it.", body = ErrorReply),
-        (status = 404, description = "The model or the thread does not exist.", body = ErrorReply),
-        (status = 409, description = "The idempotency key was used for another request, or the turn was cancelled.", body = ErrorReply),
-        (status = 500, description = "The turn failed; `message` contains the cause.", body = ErrorReply),
-        (status = 504, description = "The turn has not ended yet, and continues.", body = ErrorReply)
+        (status = 400, description = "The request is invalid, or a parameter is not supported; `param` names it.", body = Problem),
+        (status = 404, description = "The model or the thread does not exist.", body = Problem),
+        (status = 409, description = "The idempotency key was used for another request, or the turn was cancelled.", body = Problem),
+        (status = 500, description = "The turn failed; `message` contains the cause.", body = Problem),
+        (status = 504, description = "The turn has not ended yet, and continues.", body = Problem)
     )
 )]
 pub(crate) async fn create(
@@ -105,8 +106,7 @@ pub(crate) async fn create(
     ThreadHeader(thread): ThreadHeader,
     Body { value, raw }: Body<Map<String, Value>>,
 ) -> Result<Response, ApiError> {
-    let request = ChatRequest::parse(value, thread)?;
-    let ChatRequest { request, mode } = request;
+    let ChatRequest { request, mode } = ChatRequest::parse(value, thread)?;
     let model = request.model(&app);
     let permit = match mode {
         ResponseMode::Whole => None,
@@ -116,10 +116,10 @@ pub(crate) async fn create(
     let retry_key = RetryKey::new(key, attempt, &by.name, request_hash);
     let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
     let (turn, known) = retry_key.enqueue(&app, new).await?;
-    let ids = [(THREAD, turn.thread), (TURN, turn.id)];
-    let mut response = match (mode, permit) {
+    let response = match (mode, permit) {
         (ResponseMode::Streamed { include_usage }, Some(permit)) => {
-            streamed(Arc::clone(&app), permit, turn.clone(), model, include_usage).await
+            let chunks = Chunks::of(&turn, model, include_usage);
+            streamed(Arc::clone(&app), permit, &turn, chunks).await
         }
         (ResponseMode::Whole | ResponseMode::Streamed { .. }, _) => {
             let ended = ended(&app, turn.clone(), model).await.map(Json);
@@ -128,8 +128,13 @@ pub(crate) async fn create(
     };
     // A client that disconnects before this has no response.
     retry_key.release(&app, &turn, &response);
-    // Errors carry these headers as well, so that the client can find the turn.
-    for (name, id) in ids {
+    Ok(with_ids(response, &turn, known))
+}
+
+/// Adds the headers that name the thread and the turn. Errors carry them as well, so that the client can find the turn. `known` is
+/// true if the turn was submitted before.
+pub(super) fn with_ids(mut response: Response, turn: &store::Turn, known: bool) -> Response {
+    for (name, id) in [(THREAD, turn.thread), (TURN, turn.id)] {
         if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
             response.headers_mut().insert(name, id);
         }
@@ -137,11 +142,11 @@ pub(crate) async fn create(
     if known {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
-    Ok(response)
+    response
 }
 
 /// The `X-Turnfold-Thread` header: the thread to continue.
-pub(crate) struct ThreadHeader(Option<ThreadId>);
+pub(crate) struct ThreadHeader(pub(super) Option<ThreadId>);
 
 impl<S: Sync> FromRequestParts<S> for ThreadHeader {
     type Rejection = ApiError;

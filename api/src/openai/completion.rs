@@ -71,20 +71,20 @@ struct CompletionMessage {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct CompletionCall {
     /// Id of the call, for its result.
-    id: String,
+    pub(super) id: String,
     /// Kind of the tool, always `function`.
     r#type: &'static str,
     /// Function that is called, with its arguments.
-    function: CalledFunction,
+    pub(super) function: CalledFunction,
 }
 
 /// Function that is called.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-struct CalledFunction {
+pub(super) struct CalledFunction {
     /// Name of the function.
-    name: String,
+    pub(super) name: String,
     /// Arguments as the text of a JSON object, or as the model wrote them.
-    arguments: String,
+    pub(super) arguments: String,
 }
 
 /// Token counts in OpenAI's shape.
@@ -120,12 +120,6 @@ pub(crate) struct CompletionExtension {
 }
 
 impl ChatCompletion {
-    /// Returns the text of the message.
-    pub(super) fn content(&self) -> &str {
-        let [Choice { message, .. }] = &self.choices;
-        message.content.as_deref().unwrap_or_default()
-    }
-
     /// Returns the calls of the message.
     pub(super) fn calls(&self) -> &[CompletionCall] {
         let [Choice { message, .. }] = &self.choices;
@@ -155,9 +149,12 @@ pub(super) async fn ended(
     Ok(ChatCompletion { model, ..completion(&show(app, turn).await?, created_at)? })
 }
 
-/// Converts a turn submitted at `created_at` (microseconds since the Unix epoch). Fails if the turn has not ended, failed or
-/// was cancelled.
-pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion, ApiError> {
+/// Returns the answer of a turn: its reply, or its question with the options.
+///
+/// # Errors
+///
+/// The turn has not ended, failed or was cancelled.
+pub(super) fn answer(turn: &Turn) -> Result<String, ApiError> {
     let (id, thread) = (turn.id, turn.thread_id);
     let place = format!("turn {id} of thread {thread}");
     match turn.status {
@@ -176,37 +173,49 @@ pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion,
             return Err(Kind::NotYet.because(format!("{place} has not ended yet")).hint(hint));
         }
     }
-    let tool_calls = calls(turn);
-    let content = match (&turn.interrupt, &turn.output) {
-        (Some(interrupt), _) => Some(interrupt.to_text()),
-        (None, Some(output)) if !tool_calls.is_empty() => beside_calls(output),
-        (None, Some(output)) => Some(output.reply.clone().unwrap_or_default()),
-        (None, None) => Some(String::new()),
-    };
+    Ok(match (&turn.interrupt, &turn.output) {
+        (Some(interrupt), _) => interrupt.to_text(),
+        (None, Some(output)) if !output.tool_calls.is_empty() => beside_calls(output).unwrap_or_default(),
+        (None, Some(output)) => output.reply.clone().unwrap_or_default(),
+        (None, None) => String::new(),
+    })
+}
+
+/// Converts a turn submitted at `created_at` (microseconds since the Unix epoch). Fails if the turn has not ended, failed or
+/// was cancelled.
+pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion, ApiError> {
+    let (text, tool_calls) = (answer(turn)?, calls(turn));
     let finish_reason = if tool_calls.is_empty() { "stop" } else { "tool_calls" };
+    let content = (tool_calls.is_empty() || !text.is_empty()).then_some(text);
     let message = CompletionMessage { role: "assistant", content, refusal: None, tool_calls };
     Ok(ChatCompletion {
-        id: id_of(id),
+        id: id_of(turn.id),
         object: "chat.completion",
         created: created_at / 1_000_000,
         model: model(&turn.strategy),
         choices: [Choice { index: 0, message, logprobs: None, finish_reason }],
         usage: turn.usage.map(CompletionUsage::from).unwrap_or_default(),
-        turnfold: CompletionExtension {
-            thread_id: thread,
-            turn_id: id,
+        turnfold: CompletionExtension::from(turn),
+    })
+}
+
+impl From<&Turn> for CompletionExtension {
+    fn from(turn: &Turn) -> Self {
+        Self {
+            thread_id: turn.thread_id,
+            turn_id: turn.id,
             status: turn.status,
             interrupt: turn.interrupt.clone(),
             usage: turn.usage,
             budget_exceeded: turn.budget_exceeded,
             outcome: turn.outcome,
             cause: turn.cause.clone(),
-        },
-    })
+        }
+    }
 }
 
 /// Returns the calls of the client's tools, with the ids by which clients know them.
-fn calls(turn: &Turn) -> Vec<CompletionCall> {
+pub(super) fn calls(turn: &Turn) -> Vec<CompletionCall> {
     let call = |call: &api_types::ToolCall| CompletionCall {
         id: client_id(turn.thread_id, &call.id),
         r#type: "function",

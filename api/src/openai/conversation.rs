@@ -12,6 +12,15 @@ use crate::{
 pub(super) fn parse(messages: Option<&Value>) -> Result<Messages, ApiError> {
     let wrong = |detail: &str| Kind::Invalid.because(format!("messages: {detail}")).with_param("messages");
     let list = messages.and_then(Value::as_array).ok_or_else(|| wrong("a list of messages is required"))?;
+    let messages = messages_of(list)?;
+    match messages.messages.iter().any(|message| matches!(message.role, Role::User | Role::Tool)) {
+        true => Ok(messages),
+        false => Err(wrong("there is no user message")),
+    }
+}
+
+/// Returns the messages of a part of a conversation.
+pub(super) fn messages_of(list: &[Value]) -> Result<Messages, ApiError> {
     let mut messages = Messages::default();
     for (nth, message) in list.iter().enumerate() {
         let at = format!("messages[{nth}]");
@@ -25,10 +34,7 @@ pub(super) fn parse(messages: Option<&Value>) -> Result<Messages, ApiError> {
             messages.add_calls(&content, &message["content"], calls)?;
         }
     }
-    match messages.messages.iter().any(|message| matches!(message.role, Role::User | Role::Tool)) {
-        true => Ok(messages),
-        false => Err(wrong("there is no user message")),
-    }
+    Ok(messages)
 }
 
 fn role(at: &str, message: &Value) -> Result<Role, ApiError> {

@@ -1,6 +1,5 @@
-//! Error responses in OpenAI's shape, from which its client libraries raise typed exceptions.
+//! Statuses and headers of errors, as OpenAI's client libraries expect them.
 
-use api_types::{ErrorDetail, ErrorReply};
 use axum::{
     Json,
     http::{
@@ -15,29 +14,6 @@ use crate::server::problem::{ApiError, Kind};
 /// Header that tells OpenAI's client libraries whether to retry.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Converts an error to OpenAI's shape.
-pub(crate) fn error_reply(error: &ApiError) -> ErrorReply {
-    let status = status(error);
-    let kind = match status {
-        StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
-        status if status.is_server_error() => "server_error",
-        _ => "invalid_request_error",
-    };
-    let code = match status {
-        StatusCode::UNAUTHORIZED => "invalid_api_key".to_owned(),
-        StatusCode::TOO_MANY_REQUESTS => "rate_limit_exceeded".to_owned(),
-        _ => error.name().replace('-', "_"),
-    };
-    ErrorReply {
-        error: ErrorDetail {
-            message: error.message(),
-            kind: kind.to_owned(),
-            param: error.param().map(str::to_owned),
-            code,
-        },
-    }
-}
-
 /// Returns the status that OpenAI's API uses: 400 for an invalid request, not 422.
 pub(crate) fn status(error: &ApiError) -> StatusCode {
     match error.status() {
@@ -51,7 +27,7 @@ pub(super) fn is_retryable(error: &ApiError) -> bool {
     matches!(error.kind, Kind::Stale | Kind::Unavailable)
 }
 
-/// Middleware that converts error responses to OpenAI's shape.
+/// Middleware that gives error responses the status of OpenAI's API.
 ///
 /// ## Why the response forbids retries
 ///
@@ -66,5 +42,5 @@ pub(crate) async fn to_openai_error(response: Response) -> Response {
     if !is_retryable(&error) && (status == StatusCode::CONFLICT || status.is_server_error()) {
         headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
-    (status, headers, Json(error_reply(&error))).into_response()
+    (status, headers, Json(error.body_with(status))).into_response()
 }

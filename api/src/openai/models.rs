@@ -1,6 +1,6 @@
 //! Routes that list strategies as models.
 
-use api_types::ErrorReply;
+use api_types::Problem;
 use axum::{Json, extract::State};
 use serde::Serialize;
 use shared::Graph;
@@ -70,7 +70,7 @@ pub(crate) async fn list(State(app): SharedState, principal: Principal) -> Json<
     params(("model" = String, Path, description = "Name of the model.", example = "turnfold/probe")),
     responses(
         (status = 200, description = "The model.", body = Model),
-        (status = 404, description = "The model does not exist.", body = ErrorReply)
+        (status = 404, description = "The model does not exist.", body = Problem)
     )
 )]
 pub(crate) async fn get(

@@ -72,6 +72,7 @@ impl ChatRequest {
             model: name,
             thread,
             messages,
+            follow_the_thread: false,
             reply_options: reply_options(&body)?,
             metadata,
             user: user(&body)?,

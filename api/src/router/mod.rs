@@ -3,6 +3,7 @@
 mod console_page;
 mod openapi_page;
 mod protected;
+mod unknown;
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +11,7 @@ use api_types::Scope::{Admin, Answer, Operate, Read, Submit};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request},
-    http::{HeaderName, HeaderValue, Method, Uri},
+    http::{HeaderName, HeaderValue, Method},
     middleware::{Next, from_fn, from_fn_with_state, map_response},
     response::Response,
     routing::get,
@@ -39,17 +40,15 @@ use crate::{
     inbox::{routes as inbox, settle},
     keys::routes as keys,
     mcp,
-    openai::{chat, error::to_openai_error, models},
-    pauses,
-    server::{
-        access_log::access_log,
-        auth,
-        config::ApiConfig,
-        health,
-        listener::listen,
-        problem::{ApiError, Kind},
-        state::AppState,
+    openai::{
+        chat, embeddings,
+        error::to_openai_error,
+        models,
+        responses::{conversations, routes as responses},
+        text_completion,
     },
+    pauses,
+    server::{access_log::access_log, auth, config::ApiConfig, health, listener::listen, state::AppState},
     stats, strategies,
     threads::{answer, attachments, events, explain, export, fork, retention, routes as threads},
     turns::{cancel_retry, failures, pending, routes as turns, submit},
@@ -179,6 +178,19 @@ fn protected_routes() -> ProtectedRoutes {
 fn openai_routes() -> ProtectedRoutes {
     ProtectedRoutes::default()
         .needs(Submit, routes!(chat::create))
+        .needs(Submit, routes!(text_completion::create))
+        .needs(Submit, routes!(embeddings::create))
+        .needs(Submit, routes!(responses::create))
+        .needs(Read, routes!(responses::get))
+        .needs(Admin, routes!(responses::delete))
+        .needs(Submit, routes!(responses::cancel))
+        .needs(Read, routes!(responses::input_items))
+        .needs(Submit, routes!(conversations::create))
+        .needs(Read, routes!(conversations::get))
+        .needs(Submit, routes!(conversations::update))
+        .needs(Admin, routes!(conversations::delete))
+        .needs(Read, routes!(conversations::items))
+        .needs(Submit, routes!(conversations::add_items))
         .needs(Read, routes!(models::list))
         .needs(Read, routes!(models::get))
         .needs_undocumented(Read, "/v1/models/{model}/{name}", get(models::get_of))
@@ -238,8 +250,8 @@ fn build(app: Arc<AppState>, layers: Layers) -> Router {
         .merge(openai)
         .merge(openapi_page::page())
         .merge(console_page::page())
-        .fallback(unknown_path)
-        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(unknown::path)
+        .method_not_allowed_fallback(unknown::method)
         .with_state(app)
         .layer(DefaultBodyLimit::max(layers.body_limit))
         .layer(CompressionLayer::new())
@@ -277,17 +289,6 @@ fn cors(origins: Vec<HeaderValue>) -> CorsLayer {
         .allow_headers(SENT.map(HeaderName::from_static))
         .expose_headers(SHOWN.map(HeaderName::from_static))
         .max_age(CORS_MAX_AGE)
-}
-
-async fn unknown_path(uri: Uri) -> ApiError {
-    Kind::UnknownPath
-        .because(format!("no route has the path {}", uri.path()))
-        .hint("see /docs for all routes")
-}
-
-async fn method_not_allowed(request: Request) -> ApiError {
-    let detail = format!("{} does not support {}", request.uri().path(), request.method());
-    Kind::Method.because(detail).hint("see /docs for all routes")
 }
 
 /// Counts a request for the metrics.

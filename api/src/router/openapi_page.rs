@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use api_types::{ErrorReply, Problem, Scope};
+use api_types::{Problem, Scope};
 use axum::{
     Router,
     http::{HeaderValue, StatusCode, header},
@@ -40,13 +40,13 @@ const BEARER: &str = "bearer";
     info(
         title = "turnfold",
         description = "Runs turns of LLM agents as durable jobs. A client submits a turn; the event log of its thread \
-                       records everything that follows.\n\nErrors are problem details (RFC 9457), times are RFC 3339 \
+                       records everything that follows.\n\nErrors are problem details (RFC 9457) with the field `error` in OpenAI's shape, times are RFC 3339 \
                        in UTC, and ids are UUIDs. A list has the fields `data` and `has_more`; to read the next page, \
                        repeat the request with `after` set to the id of the last item. Paths with the tag `openai` or \
                        `bulk` follow OpenAI's API instead.\n\nEach route needs one scope of the key: `submit`, `read`, \
                        `answer`, `operate` or `admin`."
     ),
-    components(schemas(Problem, ErrorReply)),
+    components(schemas(Problem)),
     tags(
         (name = "turns", description = "Submit turns and read their results."),
         (name = "threads", description = "Conversations, each with one event log."),
@@ -57,8 +57,8 @@ const BEARER: &str = "bearer";
         (name = "audit", description = "Integrity and replay of many threads, and checkpoints."),
         (name = "pauses", description = "Pause strategies, models and tenants. For operators."),
         (name = "keys", description = "API keys: create, list, rotate and revoke. Keys of a tenant are managed by its own admin keys."),
-        (name = "openai", description = "OpenAI's chat completions. A strategy is a model. Errors have OpenAI's shape."),
-        (name = "bulk", description = "Files and batches, as in OpenAI's API. Errors have OpenAI's shape."),
+        (name = "openai", description = "OpenAI's chat completions. A strategy is a model."),
+        (name = "bulk", description = "Files and batches, as in OpenAI's API."),
         (name = "webhooks", description = "Webhooks that report the ends of batches, and their deliveries."),
         (name = "strategies", description = "Agent strategies and their graphs."),
         (name = "health", description = "Liveness, readiness and this document.")
@@ -66,7 +66,8 @@ const BEARER: &str = "bearer";
 )]
 struct Document;
 
-static TEXT: LazyLock<String> = LazyLock::new(super::openapi);
+/// The document as JSON.
+pub(super) static TEXT: LazyLock<String> = LazyLock::new(super::openapi);
 
 /// Completes the document with everything that all routes share, and returns it as JSON.
 pub(super) fn document(routes: utoipa::openapi::OpenApi) -> String {
@@ -86,10 +87,9 @@ pub(super) fn protect(operation: &mut Operation, scope: Option<Scope>) {
     let key = SecurityRequirement::new(BEARER, scope.map(Scope::as_str));
     operation.security = Some(vec![key, SecurityRequirement::default()]);
     let is_openai = operation.tags.iter().flatten().any(|tag| tag == "openai" || tag == "bulk");
-    let (schema, kind) =
-        if is_openai { ("ErrorReply", "application/json") } else { ("Problem", PROBLEM_JSON) };
+    let kind = if is_openai { "application/json" } else { PROBLEM_JSON };
     let problem = |description: &str| {
-        let content = Content::new(Some(Ref::from_schema_name(schema)));
+        let content = Content::new(Some(Ref::from_schema_name("Problem")));
         RefOr::T(ResponseBuilder::new().description(description).content(kind, content).build())
     };
     let responses = &mut operation.responses.responses;

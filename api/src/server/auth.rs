@@ -10,7 +10,7 @@ use axum::{
 
 use super::{
     access_log::Authenticated,
-    ongoing::{CHAT, Ongoing},
+    ongoing::{Ongoing, StreamForm},
     principal::Principal,
     problem::ApiError,
     state::AppState,
@@ -29,6 +29,6 @@ pub(crate) async fn authenticate(
         place.set(&principal);
     }
     request.extensions_mut().insert(principal);
-    let is_chat = request.uri().path().starts_with(CHAT);
-    Ongoing { app, caller }.answer(is_chat, next.run(request)).await
+    let form = StreamForm::at(request.uri().path());
+    Ongoing { app, caller }.answer(form, next.run(request)).await
 }

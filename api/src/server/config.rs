@@ -12,7 +12,10 @@ use serde_json::Value;
 use shared::{Budget, ContextSettings, MultitaskStrategy};
 use threads::{Backends, StrategyRegistry};
 
-use super::{key_ring::KeyRing, listener::ConnectionLimits, oidc::OidcConfig, tenant_rules::TenantRules};
+use super::{
+    embedding_model::EmbeddingModel, key_ring::KeyRing, listener::ConnectionLimits, oidc::OidcConfig,
+    tenant_rules::TenantRules,
+};
 
 /// Names the file, variable or flag that sets a key of the configuration.
 pub type Origins = Arc<dyn Fn(&str) -> String + Send + Sync>;
@@ -50,6 +53,8 @@ pub struct ApiConfig {
     pub providers: Option<BTreeSet<String>>,
     /// Patterns of the models whose cost is known, as `provider/model`. `None`: unknown, so a budget in dollars may name any.
     pub priced_models: Option<Vec<String>>,
+    /// Embedding model of `POST /v1/embeddings`; none if there is none.
+    pub embeddings: Option<EmbeddingModel>,
     /// Logs each request.
     pub access_log: bool,
     /// Kinds of attachments that models take.

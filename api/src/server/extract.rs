@@ -16,7 +16,8 @@ use serde::{Deserializer, de::DeserializeOwned};
 
 use super::{
     objects::ObjectsOnly,
-    problem::{ApiError, Kind, invalid_json, unfaithful},
+    problem::{ApiError, Kind},
+    rejections::{invalid_json, unfaithful},
 };
 
 /// Hint of an error in the body.

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use api_types::ErrorDetail;
 use axum::{
     body::{Body, Bytes},
     http::header::CONTENT_TYPE,
@@ -17,8 +16,43 @@ use super::{api_keys::no_valid_key, caller::Caller, problem::ApiError, state::Ap
 /// Interval between two checks of the key of a request in progress.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// Path below which responses have the form of OpenAI's API.
-pub(super) const CHAT: &str = "/v1/chat/";
+/// Form in which a stream ends with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamForm {
+    /// Events of a thread.
+    Events,
+    /// Chunks of completions.
+    Chunks,
+    /// Events of a response.
+    Response,
+}
+
+impl StreamForm {
+    /// Returns the form of the streams at a path.
+    pub(super) fn at(path: &str) -> Self {
+        match path {
+            path if path.starts_with("/v1/chat/") || path == "/v1/completions" => Self::Chunks,
+            path if path.starts_with("/v1/responses") => Self::Response,
+            _ => Self::Events,
+        }
+    }
+
+    /// Returns the text that ends a stream because the key is not valid any more.
+    fn last(self) -> String {
+        let error = no_valid_key();
+        match self {
+            Self::Events => format!("event: problem\ndata: {}\n\n", json!(error.body())),
+            Self::Chunks => format!("data: {}\n\ndata: [DONE]\n\n", json!({"error": error.openai()})),
+            Self::Response => {
+                let mut data = json!(error.openai());
+                // Only the stream itself counts its events.
+                (data["type"], data["sequence_number"]) = (json!("error"), json!(u32::MAX));
+                data["error"] = json!(error.openai());
+                format!("event: error\ndata: {data}\n\n")
+            }
+        }
+    }
+}
 
 /// A request in progress and its caller.
 pub(crate) struct Ongoing {
@@ -35,7 +69,7 @@ impl Ongoing {
     /// [`Kind::Unauthorized`](super::problem::Kind::Unauthorized) if the key expired or was revoked meanwhile.
     pub(crate) async fn answer(
         self,
-        is_chat: bool,
+        form: StreamForm,
         response: impl Future<Output = Response>,
     ) -> Result<Response, ApiError> {
         let answered = tokio::select! {
@@ -50,10 +84,7 @@ impl Ongoing {
         if !is_stream {
             return Ok(answered);
         }
-        let last = match is_chat {
-            true => format!("data: {}\n\ndata: [DONE]\n\n", json!({"error": chat_error()})),
-            false => format!("event: problem\ndata: {}\n\n", json!(no_valid_key().body())),
-        };
+        let last = form.last();
         Ok(answered.map(|body| self.ending(body, last)))
     }
 
@@ -83,15 +114,5 @@ impl Ongoing {
                 return;
             }
         }
-    }
-}
-
-/// The error in the form of OpenAI's API.
-fn chat_error() -> ErrorDetail {
-    ErrorDetail {
-        message: no_valid_key().message(),
-        kind: "invalid_request_error".to_owned(),
-        param: None,
-        code: "invalid_api_key".to_owned(),
     }
 }

@@ -1,11 +1,10 @@
-//! Error responses: problem details as defined by RFC 9457.
+//! Error responses: problem details as defined by RFC 9457, together with OpenAI's shape of an error.
 
 use std::sync::Arc;
 
-use api_types::Problem;
+use api_types::{ErrorDetail, Problem};
 use axum::{
     Json,
-    extract::rejection::{BytesRejection, PathRejection, QueryRejection},
     http::{
         HeaderValue, StatusCode,
         header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
@@ -13,7 +12,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use store::Error;
-use tracing::error;
 
 /// Media type of a problem.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
@@ -127,6 +125,8 @@ kinds! {
     Stale = CONFLICT "stale" "concurrent change",
     /// A backend is temporarily unavailable.
     Unavailable = SERVICE_UNAVAILABLE "unavailable" "temporarily unavailable",
+    /// The provider of a model refuses the request.
+    Refused = BAD_GATEWAY "refused-by-provider" "refused by the provider",
     /// A log is invalid.
     Damaged = INTERNAL_SERVER_ERROR "damaged" "log cannot be read",
     /// An internal error.
@@ -139,39 +139,57 @@ pub(crate) struct ApiError {
     pub(crate) kind: Kind,
     /// Value of `Retry-After` in seconds.
     retry_after: Option<u16>,
-    body: Box<Problem>,
+    text: Box<Text>,
     /// Name of the parameter at fault, which OpenAI's error shape has a field for.
     param: Option<Box<str>>,
     /// The store's own error, for a client in the same process.
     store: Option<Arc<Error>>,
 }
 
+/// Cause of an error and its remedy.
+#[derive(Clone, Debug)]
+struct Text {
+    detail: String,
+    hint: Option<String>,
+}
+
 impl Kind {
     /// Creates an error with this cause.
     pub(crate) fn because(self, detail: impl Into<String>) -> ApiError {
-        let (status, urn, title) = self.parts();
         let retry_after = (self == Kind::Unavailable).then_some(1);
-        let body = Problem {
-            urn: urn.to_owned(),
-            title: title.to_owned(),
-            status: status.as_u16(),
-            detail: detail.into(),
-            hint: None,
-        };
-        ApiError { kind: self, retry_after, body: Box::new(body), param: None, store: None }
+        let text = Text { detail: detail.into(), hint: None };
+        ApiError { kind: self, retry_after, text: Box::new(text), param: None, store: None }
     }
 }
 
 impl ApiError {
     /// Adds a suggested fix.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.body.hint = Some(hint.into());
+        self.text.hint = Some(hint.into());
         self
     }
 
     /// Names the parameter at fault, unless one is already named.
     pub(crate) fn with_param(mut self, param: impl Into<Box<str>>) -> Self {
         self.param.get_or_insert_with(|| param.into());
+        self
+    }
+
+    /// Gives the parameter at fault the name that `rename` returns for it, also at the start of the cause.
+    pub(crate) fn rename_param(mut self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
+        let Some((param, name)) = self.param.take().map(|param| (rename(&param), param)) else { return self };
+        if let Some(new) = &param
+            && let Some(rest) = self.text.detail.strip_prefix(&*name)
+        {
+            self.text.detail = format!("{new}{rest}");
+        }
+        self.param = Some(param.map_or(name, String::into_boxed_str));
+        self
+    }
+
+    /// Adds the store's own error.
+    pub(super) fn with_store(mut self, error: Error) -> Self {
+        self.store = Some(Arc::new(error));
         self
     }
 
@@ -183,25 +201,20 @@ impl ApiError {
 
     /// Returns the cause.
     pub(crate) fn detail(&self) -> &str {
-        &self.body.detail
+        &self.text.detail
     }
 
     /// Returns the cause, followed by the hint in parentheses if there is one.
     pub(crate) fn message(&self) -> String {
-        match &self.body.hint {
-            Some(hint) => format!("{} ({hint})", self.body.detail),
-            None => self.body.detail.clone(),
+        match &self.text.hint {
+            Some(hint) => format!("{} ({hint})", self.text.detail),
+            None => self.text.detail.clone(),
         }
     }
 
-    /// Returns the last part of the URN.
-    pub(crate) fn name(&self) -> &str {
-        self.body.urn.rsplit(':').next().unwrap_or(&self.body.urn)
-    }
-
-    /// Returns the parameter at fault.
-    pub(crate) fn param(&self) -> Option<&str> {
-        self.param.as_deref()
+    /// Returns the URN of the kind.
+    pub(crate) fn urn(&self) -> &'static str {
+        self.kind.parts().1
     }
 
     /// Returns the HTTP status.
@@ -210,8 +223,42 @@ impl ApiError {
     }
 
     /// Returns the response body.
-    pub(crate) fn body(&self) -> &Problem {
-        &self.body
+    pub(crate) fn body(&self) -> Problem {
+        self.body_with(self.status())
+    }
+
+    /// Returns the body of a response with this status.
+    pub(crate) fn body_with(&self, status: StatusCode) -> Problem {
+        let (_, urn, title) = self.kind.parts();
+        Problem {
+            urn: urn.to_owned(),
+            title: title.to_owned(),
+            status: status.as_u16(),
+            detail: self.text.detail.clone(),
+            hint: self.text.hint.clone(),
+            error: self.openai(),
+        }
+    }
+
+    /// Returns the description of the error in OpenAI's shape, from which its client libraries raise typed exceptions.
+    pub(crate) fn openai(&self) -> ErrorDetail {
+        let (status, urn, _) = self.kind.parts();
+        let kind = match status {
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        let code = match status {
+            StatusCode::UNAUTHORIZED => "invalid_api_key".to_owned(),
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_exceeded".to_owned(),
+            _ => urn.rsplit(':').next().unwrap_or(urn).replace('-', "_"),
+        };
+        ErrorDetail {
+            message: self.message(),
+            kind: kind.to_owned(),
+            param: self.param.as_deref().map(str::to_owned),
+            code,
+        }
     }
 }
 
@@ -220,7 +267,7 @@ impl IntoResponse for ApiError {
         let (kind, retry_after) = (self.kind, self.retry_after);
         let mut response = (self.status(), Json(self.body())).into_response();
         self.store.iter().for_each(|error| drop(response.extensions_mut().insert(Arc::clone(error))));
-        // The routes of OpenAI's API convert the error to another shape.
+        // The routes of OpenAI's API change the status and the headers.
         response.extensions_mut().insert(self);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
@@ -231,94 +278,5 @@ impl IntoResponse for ApiError {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
-    }
-}
-
-impl From<Error> for ApiError {
-    fn from(error: Error) -> Self {
-        let detail = error.to_string();
-        let mut answer = match error {
-            Error::UnknownThread(_) => Kind::UnknownThread.because(detail),
-            Error::UnknownTurn(_) => Kind::UnknownTurn.because(detail),
-            Error::ThreadBusy(_) => Kind::ThreadBusy.because(detail).hint(
-                "wait until it has ended, or send `multitask_strategy`: enqueue, interrupt or rollback",
-            ),
-            Error::KeyReused => Kind::KeyReused.because(detail),
-            Error::ThreadExists(_) | Error::BatchLost(_) => Kind::Stale.because(detail),
-            Error::Stale { .. } | Error::CancelRequested { .. } => {
-                Kind::Stale.because(detail).hint("read the thread and send the request again")
-            }
-            Error::Unavailable(_) | Error::IndexUnavailable(_) => {
-                Kind::Unavailable.because(detail).hint("send the request again in a moment")
-            }
-            Error::NotMigrated { .. } => Kind::Unavailable.because(detail).hint("run `turnfold migrate`"),
-            Error::TooNew { .. }
-            | Error::Unreadable { .. }
-            | Error::UnknownStrategy { .. }
-            | Error::Stuck { .. }
-            | Error::Corrupt { .. } => {
-                error!(error = detail, "cannot read a log");
-                Kind::Damaged.because(detail)
-            }
-            Error::ContentRejected(_) => Kind::Invalid.because(detail).hint("send other content"),
-            Error::Address(_) | Error::IndexRefused(_) | Error::Database(_) => {
-                error!(error = detail, "store operation failed");
-                Kind::Internal.because("the store failed").hint("the cause is in the API's own log")
-            }
-        };
-        answer.store = Some(Arc::new(error));
-        answer
-    }
-}
-
-/// Creates the error for a body that is not valid JSON.
-pub(crate) fn invalid_json(error: &serde_json::Error) -> ApiError {
-    Kind::Malformed.because(format!("the body: {error}")).hint("send one JSON object")
-}
-
-/// Creates the error for a value of the body that cannot be kept as it was sent.
-pub(crate) fn unfaithful(error: &shared::UnfaithfulJson) -> ApiError {
-    let (place, detail) = (error.at.as_str(), error.detail());
-    let detail = if place.is_empty() { format!("the body: {detail}") } else { format!("{place}: {detail}") };
-    let error = Kind::Invalid.because(detail).hint(error.hint());
-    if place.is_empty() { error } else { error.with_param(place) }
-}
-
-/// Converts a rejection of the framework. `prefixes` are removed from its message.
-fn rejected(status: StatusCode, message: &str, prefixes: &[&str], hint: &str) -> ApiError {
-    let message = prefixes.iter().find_map(|prefix| message.strip_prefix(prefix)).unwrap_or(message);
-    match status {
-        status if status.is_server_error() => Kind::Internal.because(message),
-        _ => Kind::Malformed.because(message).hint(hint),
-    }
-}
-
-impl From<BytesRejection> for ApiError {
-    fn from(rejection: BytesRejection) -> Self {
-        match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge
-                .because("the body exceeds the size limit")
-                .hint("send less, or raise `body_limit_kib` under `[api]`"),
-            _ => Kind::Malformed.because("the body ended early").hint("send the request again"),
-        }
-    }
-}
-
-impl From<PathRejection> for ApiError {
-    fn from(rejection: PathRejection) -> Self {
-        let prefixes = ["Invalid URL: Cannot parse ", "Invalid URL: "];
-        rejected(rejection.status(), &rejection.body_text(), &prefixes, "path parameters are listed at /docs")
-    }
-}
-
-impl From<QueryRejection> for ApiError {
-    fn from(rejection: QueryRejection) -> Self {
-        let prefixes = ["Failed to deserialize query string: "];
-        rejected(
-            rejection.status(),
-            &rejection.body_text(),
-            &prefixes,
-            "query parameters are listed at /docs",
-        )
     }
 }

@@ -24,6 +24,7 @@ use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, Origins, WebhookConfig},
+    embedding_model::EmbeddingModel,
     limit_warnings::LimitWarnings,
     problem::ApiError,
     readiness::Readiness,
@@ -54,6 +55,8 @@ pub(crate) struct AppState {
     pub(crate) providers: Option<BTreeSet<String>>,
     /// Patterns of the models whose cost is known. `None`: unknown.
     pub(crate) priced_models: Option<Vec<String>>,
+    /// Embedding model that requests are passed on to.
+    pub(crate) embeddings: Option<EmbeddingModel>,
     pub(crate) strategy_configs: BTreeMap<String, Value>,
     /// Treatment of turns that are submitted while another one of the thread is in progress, by strategy.
     pub(crate) multitask: BTreeMap<String, MultitaskStrategy>,
@@ -115,6 +118,7 @@ impl AppState {
             tenant_rules,
             providers,
             priced_models,
+            embeddings,
             access_log: _,
             accepts,
             max_streams_per_key,
@@ -146,6 +150,7 @@ impl AppState {
             tenant_rules,
             providers,
             priced_models,
+            embeddings,
             strategy_configs,
             multitask,
             budget,

@@ -3,6 +3,7 @@
 use api_types::{DeletedThread, Hold, NewHold, Page, Problem};
 use axum::{Json, extract::State};
 use queue::clock::rfc3339;
+use store::ThreadId;
 use uuid::Uuid;
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
         pagination::whole,
         principal::{Actor, Principal},
         problem::{ApiError, Kind},
-        state::SharedState,
+        state::{AppState, SharedState},
     },
 };
 
@@ -35,7 +36,16 @@ pub(crate) async fn delete(
     Path(id): Path<Uuid>,
 ) -> Result<Json<DeletedThread>, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let Some(deleted) = app.backends.store.delete_thread(id, &by).await? else {
+    Ok(Json(delete_thread(&app, id, &by).await?))
+}
+
+/// Deletes a thread for the user `by`.
+///
+/// # Errors
+///
+/// [`Kind::NotNow`] if the thread must stay.
+pub(crate) async fn delete_thread(app: &AppState, id: ThreadId, by: &str) -> Result<DeletedThread, ApiError> {
+    let Some(deleted) = app.backends.store.delete_thread(id, by).await? else {
         let detail = format!(
             "thread {id} cannot be deleted: it is busy, waits for an answer, has a queued turn, or is under a hold"
         );
@@ -44,7 +54,7 @@ pub(crate) async fn delete(
         );
         return Err(Kind::NotNow.because(detail).hint(hint));
     };
-    Ok(Json(DeletedThread { id, turns: deleted.turns, events: deleted.events }))
+    Ok(DeletedThread { id, turns: deleted.turns, events: deleted.events })
 }
 
 /// Protect a thread from deletion

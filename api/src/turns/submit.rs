@@ -125,6 +125,7 @@ pub(crate) async fn submit(
         due_at,
         multitask,
         in_doubt: None,
+        conversation: None,
     };
     let (turn, known) = enqueue_traced(&app, turn, parent).await?;
     if known { respond_replayed(&app, turn, wait).await } else { respond(&app, turn, wait).await }

@@ -12,8 +12,8 @@ use crate::test_api::{Reply, TestApi, key_ring, thread_of};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Sends a chat completion and runs all threads until it returns.
-async fn chat_with(api: &TestApi, headers: &[(&str, &str)], body: Value) -> Reply {
+/// Sends a request and runs all threads until it returns.
+pub(crate) async fn answered(api: &TestApi, path: &str, headers: &[(&str, &str)], body: Value) -> Reply {
     let work = async {
         loop {
             for thread in api.enqueued().await {
@@ -22,11 +22,15 @@ async fn chat_with(api: &TestApi, headers: &[(&str, &str)], body: Value) -> Repl
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let asked = tokio::time::timeout(Duration::from_secs(30), api.post_with(CHAT, headers, body));
+    let asked = tokio::time::timeout(Duration::from_secs(30), api.post_with(path, headers, body));
     tokio::select! {
         reply = asked => reply.unwrap(),
         () = work => panic!("the worker does not stop"),
     }
+}
+
+async fn chat_with(api: &TestApi, headers: &[(&str, &str)], body: Value) -> Reply {
+    answered(api, CHAT, headers, body).await
 }
 
 async fn chat(api: &TestApi, body: Value) -> Reply {
@@ -42,16 +46,9 @@ fn say(text: &str) -> Value {
 fn error(reply: &Reply, status: u16, code: &str, param: Option<&str>) -> String {
     assert_eq!(reply.status.as_u16(), status, "{reply:?}");
     assert_eq!(reply.headers[header::CONTENT_TYPE], "application/json");
-    let body = reply.json();
-    let kind = if status < 500 { "invalid_request_error" } else { "server_error" };
-    let error = body["error"].as_object().unwrap();
-    assert_eq!(
-        (&error["type"], &error["code"], &error["param"]),
-        (&json!(kind), &json!(code), &json!(param)),
-        "{body}"
-    );
-    assert_eq!((error.len(), body.as_object().unwrap().len()), (4, 1), "{body}");
-    error["message"].as_str().unwrap().to_owned()
+    let message = reply.openai_error(status, code);
+    assert_eq!(reply.json()["error"]["param"], json!(param), "{reply:?}");
+    message
 }
 
 #[tokio::test]

@@ -24,6 +24,33 @@ async fn an_unknown_path_is_not_found() {
     }
 }
 
+/// OpenAI's clients print `error.message` and nothing else, so it has to say what to do.
+#[tokio::test]
+async fn a_path_that_no_route_has_is_refused_with_the_way_out() {
+    let api = TestApi::new().await;
+    for (path, hint) in [
+        ("/v1/turns/", "use /v1/turns, without the slash at its end"),
+        ("/v1/v1/chat/completions", "use /v1/chat/completions: the base URL of a client ends in one /v1"),
+        ("/chat/completions", "use /v1/chat/completions: the base URL of a client ends in /v1"),
+        ("/v1/chat/completion", "did you mean /v1/chat/completions? See /docs for all routes"),
+        ("/v1/audio/speech", "turnfold has chat completions"),
+        ("/v1/nowhere", "see /docs for all routes"),
+    ] {
+        let reply = api.get(path).await;
+        assert_eq!(reply.problem(404, "unknown-path"), format!("no route has the path {path}"));
+        let message = reply.openai_error(404, "unknown_path");
+        assert!(message.contains(hint), "{hint}: {message}");
+    }
+    let reply = api.get("/v1/chat/completions").await;
+    assert_eq!(
+        reply.openai_error(405, "method_not_allowed"),
+        "/v1/chat/completions does not support GET (it supports POST)"
+    );
+    let request = Request::put("/v1/batches/batch_1").body(Body::empty()).unwrap();
+    let message = api.send(request).await.openai_error(405, "method_not_allowed");
+    assert!(message.contains("it supports GET"), "{message}");
+}
+
 #[tokio::test]
 async fn an_unsupported_method_is_not_allowed() {
     let api = TestApi::new().await;

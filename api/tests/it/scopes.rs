@@ -31,7 +31,7 @@ fn routes() -> Vec<Route> {
                 method: method.to_uppercase(),
                 path: path.clone(),
                 needs: scope.parse().unwrap(),
-                operator_only: ["/metrics", "/v1/workers"].contains(&path.as_str())
+                operator_only: ["/metrics", "/v1/workers", "/v1/embeddings"].contains(&path.as_str())
                     || path.starts_with("/v1/mcp/")
                     || path.starts_with("/v1/forgotten_models")
                     || path == "/v1/audit/checkpoints",
@@ -45,6 +45,8 @@ fn routes() -> Vec<Route> {
 struct Ids {
     thread: String,
     turn: String,
+    /// Another turn, on a thread of its own.
+    response: String,
     file: String,
     batch: String,
     webhook: String,
@@ -58,6 +60,7 @@ impl Ids {
         Self {
             thread: id.to_owned(),
             turn: id.to_owned(),
+            response: id.to_owned(),
             file: format!("file-{}", id.replace('-', "")),
             batch: format!("batch_{}", id.replace('-', "")),
             webhook: id.to_owned(),
@@ -66,14 +69,24 @@ impl Ids {
         }
     }
 
-    fn all(&self) -> [&str; 7] {
-        [&self.thread, &self.turn, &self.file, &self.batch, &self.webhook, &self.delivery, &self.key]
+    fn all(&self) -> [&str; 8] {
+        [
+            &self.thread,
+            &self.turn,
+            &self.response,
+            &self.file,
+            &self.batch,
+            &self.webhook,
+            &self.delivery,
+            &self.key,
+        ]
     }
 
     fn fill_path(&self, path: &str) -> String {
         let id = match path.split('/').nth(2).unwrap_or_default() {
-            "threads" | "inbox" => &self.thread,
+            "threads" | "inbox" | "conversations" => &self.thread,
             "turns" => &self.turn,
+            "responses" => &self.response,
             "files" => &self.file,
             "batches" => &self.batch,
             "webhooks" => &self.webhook,
@@ -103,6 +116,14 @@ fn body(route: &Route, ids: &Ids) -> Value {
             "model": "turnfold/probe", "metadata": {"thread_id": ids.thread}, "stream": true,
             "messages": [{"role": "user", "content": "no"}]
         }),
+        ("POST", "/v1/completions") => json!({
+            "model": "turnfold/probe", "metadata": {"thread_id": ids.thread}, "stream": true, "prompt": "no"
+        }),
+        ("POST", "/v1/conversations/{id}/items") => json!({"items": []}),
+        ("POST", "/v1/embeddings") => json!({"model": "embed", "input": "no"}),
+        ("POST", "/v1/responses") => {
+            json!({"model": "probe", "previous_response_id": ids.turn, "stream": true, "input": "no"})
+        }
         ("POST", "/v1/batches") => {
             json!({"input_file_id": ids.file, "endpoint": "/v1/turns", "completion_window": "24h"})
         }
@@ -134,6 +155,7 @@ async fn create_one_of_each(api: &TestApi) -> Ids {
     };
     let turn = post("/v1/turns", json!({"strategy": "probe", "input": "ask Pay? | yes | no"})).await;
     api.run_until_idle(thread_of(&turn)).await;
+    let response = post("/v1/turns", json!({"strategy": "probe", "input": "echo later"})).await;
     let mut upload = crate::batch_test::form("batch", crate::batch_test::line("c-1", "echo hi").as_bytes());
     upload.headers_mut().insert("authorization", "Bearer acme-key".parse().unwrap());
     let file = id_of(&api.send(upload).await.json());
@@ -146,6 +168,7 @@ async fn create_one_of_each(api: &TestApi) -> Ids {
     Ids {
         thread: thread_of(&turn).to_string(),
         turn: id_of(&turn),
+        response: id_of(&response),
         file,
         batch,
         webhook,
@@ -171,7 +194,7 @@ async fn keys(api: &TestApi, tenant: &str, expires: Option<u64>) -> Vec<(Scope, 
 async fn every_route_admits_the_keys_that_it_should() {
     let api = api_with_keys().await;
     let (ids, unknown, routes) = (create_one_of_each(&api).await, Ids::unknown(), routes());
-    assert_eq!(routes.len(), 72);
+    assert_eq!(routes.len(), 85);
     let (own, other) = (keys(&api, "acme", None).await, keys(&api, "bell", None).await);
     let (revoked, expired) = (keys(&api, "acme", None).await, keys(&api, "acme", Some(1)).await);
     for (_, key) in &revoked {
@@ -194,7 +217,7 @@ async fn every_route_admits_the_keys_that_it_should() {
         let (_, key) = other.iter().find(|(scope, _)| *scope == route.needs).unwrap();
         let reply = send(&api, Some(key), route, &ids).await;
         if route.operator_only {
-            assert!(reply.problem(403, "forbidden").contains("requires an operator"), "{name}");
+            assert!(reply.openai_error(403, "forbidden").contains("requires an operator"), "{name}");
         }
         if route.path.contains("{kind}") {
             assert!(reply.problem(403, "forbidden").contains("can pause only itself"), "{name}");
@@ -217,12 +240,13 @@ async fn every_route_admits_the_keys_that_it_should() {
         let (_, key) = own.iter().find(|(scope, _)| *scope == route.needs).unwrap();
         let reply = send(&api, Some(key), route, &ids).await;
         if route.operator_only {
-            assert!(reply.problem(403, "forbidden").contains("requires an operator"), "{name}");
+            assert!(reply.openai_error(403, "forbidden").contains("requires an operator"), "{name}");
             let reply = send(&api, Some("operator-key"), route, &ids).await;
             assert!(![401, 403].contains(&reply.status.as_u16()), "{name}: {reply:?}");
         } else if (route.method.as_str(), route.path.as_str()) == ("POST", "/v1/turns") {
             assert!(reply.problem(403, "forbidden").contains("scope `answer`"), "it would answer a question");
-        } else if route.path == "/v1/chat/completions" {
+        } else if ["/v1/chat/completions", "/v1/completions", "/v1/responses"].contains(&route.path.as_str())
+        {
             assert!(
                 reply.openai_error(403, "forbidden").contains("scope `answer`"),
                 "it would answer a question"

@@ -124,7 +124,12 @@ async fn data_of_another_tenant_does_not_exist() {
         if own.iter().any(|kind| path.starts_with(&format!("/v1/{kind}/"))) {
             continue;
         }
-        let of_turn = path.starts_with("/v1/turns/");
+        let of_turn = path.starts_with("/v1/turns/") || path.starts_with("/v1/responses/");
+        let is_openai = path.starts_with("/v1/responses/") || path.starts_with("/v1/conversations/");
+        let refused = |reply: &Reply, status: u16, kind: &str| match is_openai {
+            true => drop(reply.openai_error(status, &kind.replace('-', "_"))),
+            false => drop(reply.problem(status, kind)),
+        };
         let mut place =
             path.replace("{id}", if of_turn { &id } else { &thread }).replace("{thread_id}", &thread);
         if place.ends_with("/diff") {
@@ -137,6 +142,7 @@ async fn data_of_another_tenant_does_not_exist() {
                 "hold" if method == "put" => Some(json!({"reason": "a lawsuit"})),
                 "reconcile" => Some(json!({"slot": 0, "verdict": "did_not_happen"})),
                 "{thread_id}" if method == "post" => Some(json!({"type": "accept"})),
+                "{id}" | "items" if method == "post" => Some(json!({})),
                 _ => None,
             };
             for (key, tenant) in [("bell-key", None), ("operator-key", Some("bell"))] {
@@ -144,9 +150,9 @@ async fn data_of_another_tenant_does_not_exist() {
                 let reply = ask(&api, key, tenant, &method, &place, body.clone()).await;
                 // The key of a tenant does not administrate, whether the thread exists or not.
                 if key == "bell-key" && needs_admin(&method, path) {
-                    reply.problem(403, "forbidden");
+                    refused(&reply, 403, "forbidden");
                 } else {
-                    reply.problem(404, if of_turn { "unknown-turn" } else { "unknown-thread" });
+                    refused(&reply, 404, if of_turn { "unknown-turn" } else { "unknown-thread" });
                 }
                 let nowhere = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
                 let place = place.replace(&id, nowhere).replace(&thread, nowhere);
@@ -157,7 +163,7 @@ async fn data_of_another_tenant_does_not_exist() {
             hidden += 1;
         }
     }
-    assert_eq!(hidden, 21, "the routes of one thread or turn");
+    assert_eq!(hidden, 30, "the routes of one thread or turn");
     for query in ["turns?after=TURN", "inbox?after=THREAD"] {
         let path = format!("/v1/{query}").replace("TURN", &id).replace("THREAD", &thread);
         assert_eq!(get(&api, "bell-key", &path).await.status, StatusCode::NOT_FOUND, "{path}");
@@ -269,5 +275,6 @@ async fn a_fork_stays_with_its_tenant() {
 
 /// Returns true for the routes under a thread that need the scope `admin`.
 fn needs_admin(method: &str, path: &str) -> bool {
-    path.ends_with("/hold") || (method == "DELETE" && path == "/v1/threads/{id}")
+    let whole = ["/v1/threads/{id}", "/v1/responses/{id}", "/v1/conversations/{id}"];
+    path.ends_with("/hold") || (method == "DELETE" && whole.contains(&path))
 }

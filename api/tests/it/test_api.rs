@@ -75,6 +75,7 @@ pub(crate) fn config(backends: &Backends) -> ApiConfig {
         tenant_rules: api::TenantRules::default(),
         providers: None,
         priced_models: None,
+        embeddings: None,
         access_log: true,
         accepts: shared::Accepts::default(),
         connections: api::ConnectionLimits::default(),
@@ -274,7 +275,8 @@ impl Reply {
     #[track_caller]
     pub(crate) fn openai_error(&self, status: u16, code: &str) -> String {
         assert_eq!(self.status.as_u16(), status, "{self:?}");
-        let error = &self.json()["error"];
+        let problem = self.json();
+        let error = self.has_both_shapes(&problem);
         assert_eq!(error["code"], code, "{error}");
         error["message"].as_str().unwrap().to_owned()
     }
@@ -287,8 +289,36 @@ impl Reply {
         let problem = self.json();
         assert_eq!(problem["type"], format!("urn:turnfold:problem:{kind}"), "{problem}");
         assert_eq!(problem["status"], status);
-        assert!(problem["title"].is_string());
+        self.has_both_shapes(&problem);
         problem["detail"].as_str().unwrap().to_owned()
+    }
+
+    /// Asserts that an error has the fields of a problem, and beside them the same cause and hint in OpenAI's shape. Returns the
+    /// latter.
+    #[track_caller]
+    pub(crate) fn has_both_shapes<'a>(&self, problem: &'a Value) -> &'a Value {
+        let names: Vec<&str> = problem.as_object().unwrap().keys().map(String::as_str).collect();
+        let all = ["detail", "error", "hint", "status", "title", "type"];
+        let known: Vec<&str> =
+            all.into_iter().filter(|name| *name != "hint" || names.contains(name)).collect();
+        assert_eq!(names, known, "{problem}");
+        assert_eq!(problem["status"], self.status.as_u16(), "{problem}");
+        let error = &problem["error"];
+        let detail = problem["detail"].as_str().unwrap();
+        let message = match problem["hint"].as_str() {
+            Some(hint) => format!("{detail} ({hint})"),
+            None => detail.to_owned(),
+        };
+        assert_eq!(error["message"], message, "{problem}");
+        let kind = match self.status.as_u16() {
+            429 => "rate_limit_error",
+            500.. => "server_error",
+            _ => "invalid_request_error",
+        };
+        assert_eq!(error["type"], kind, "{problem}");
+        assert!(error["code"].is_string() && error.get("param").is_some(), "{problem}");
+        assert_eq!(error.as_object().unwrap().len(), 4, "{problem}");
+        error
     }
 }
 

@@ -140,6 +140,17 @@ pub(crate) fn price(settings: &PriceSettings) -> Price {
     Price { input, output, cached_input, cache_write }
 }
 
+/// The embedding model of the API: that of the index.
+pub(crate) fn embeddings(settings: &Settings) -> anyhow::Result<Option<api::EmbeddingModel>> {
+    let Some(name) = settings.index.embedding_model.clone() else { return Ok(None) };
+    let (models, model) = (models(settings)?, name.clone());
+    let request: api::RequestEmbeddings = Arc::new(move |body| {
+        let (models, model) = (Arc::clone(&models), model.clone());
+        Box::pin(async move { models.request_embeddings(&model, body).await })
+    });
+    Ok(Some(api::EmbeddingModel { name, request }))
+}
+
 /// The configured index over its entries.
 pub(crate) fn index(settings: &Settings, entries: Arc<dyn VectorIndex>, models: Arc<Models>) -> Index {
     match &settings.index.embedding_model {

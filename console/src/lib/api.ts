@@ -87,8 +87,8 @@ export function search(query: Query = {}): string {
 async function failure(reply: Response): Promise<ApiError> {
   const text = await reply.text().catch(() => "");
   try {
-    const body = JSON.parse(text) as Partial<Schema<"Problem"> & Schema<"ErrorReply">>;
-    const message = body.detail ?? body.error?.message ?? reply.statusText;
+    const body = JSON.parse(text) as Partial<Schema<"Problem">>;
+    const message = body.detail ?? reply.statusText;
     return new ApiError(reply.status, printable(message), printable(body.hint ?? ""));
   } catch {
     return new ApiError(reply.status, `The API answered with status ${reply.status}.`);

@@ -12,7 +12,7 @@ export interface Checked {
   endpoint: string;
 }
 
-const ENDPOINTS = ["/v1/turns", "/v1/chat/completions"];
+const ENDPOINTS = ["/v1/turns", "/v1/chat/completions", "/v1/responses", "/v1/completions"];
 /** Maximum number of errors that are listed. */
 const MAX = 100;
 

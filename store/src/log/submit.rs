@@ -15,7 +15,7 @@ use crate::{
     log::{
         Store,
         ids::{TurnId, plain},
-        submit::insert::{Following, Outcomes, follow, insert_all},
+        submit::insert::{Following, Outcomes, converse, follow, insert_all},
         tables::turns,
         turns::Turn,
     },
@@ -35,19 +35,27 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::KeyReused`] if the key was used for another request, [`Error::UnknownThread`] if the thread does not
-    /// exist, [`Error::ThreadBusy`] if the turn is rejected because of another one.
+    /// exist, [`Error::ThreadBusy`] if the turn is rejected because of another one, [`Error::ThreadExists`] if another turn has
+    /// begun the conversation meanwhile.
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn submit(&self, new: NewTurn) -> Result<Submitted, Error> {
-        if let Opening::Existing(thread) | Opening::Asking(thread, _) = new.thread {
-            let write = self.database.transact(move |tx| follow(tx, new, thread).boxed());
-            let Following { submitted, withdrawn } = write.await?;
-            for turn in withdrawn {
-                self.count_cancelled(turn).await;
+        let write = match (new.conversation, &new.thread) {
+            (Some(id), _) => self.database.transact(move |tx| converse(tx, new, id).boxed()).boxed(),
+            (None, Opening::Existing(thread) | Opening::Asking(thread, _)) => {
+                let thread = *thread;
+                self.database.transact(move |tx| follow(tx, new, thread).boxed()).boxed()
             }
-            return Ok(submitted);
+            (None, Opening::New(_)) => {
+                let outcome = self.arrivals.submit(new).await;
+                return outcome
+                    .unwrap_or_else(|| Err(Error::Unavailable("this process is shutting down".to_owned())));
+            }
+        };
+        let Following { submitted, withdrawn } = write.await?;
+        for turn in withdrawn {
+            self.count_cancelled(turn).await;
         }
-        let outcome = self.arrivals.submit(new).await;
-        outcome.unwrap_or_else(|| Err(Error::Unavailable("this process is shutting down".to_owned())))
+        Ok(submitted)
     }
 
     /// Queues turns in one transaction, each as [`Store::submit`] does, and returns the outcomes in the same order. A

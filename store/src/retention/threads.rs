@@ -86,7 +86,7 @@ impl Store {
     ///
     /// The idempotency keys of turns and forks are deleted with them, so a repeated submission becomes a new one.
     ///
-    /// Also deletes batches that ended before the given time, with their items, results and files, and files that
+    /// Also deletes conversations that were created before the given time and have no thread, batches that ended before the given time, with their items, results and files, and files that
     /// belong to no batch. Open batches, and batches with a thread under a hold, are kept. The result of a line is kept
     /// as long as its batch, even if its thread is deleted earlier.
     ///
@@ -116,6 +116,12 @@ impl Store {
             };
             all.add(pruned);
             told(all);
+        }
+        if which.strategy.is_none() && dry_run == DryRun::No {
+            let sql = "DELETE FROM conversations WHERE created_at < $1 AND NOT EXISTS \
+                (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id)";
+            let writer = &self.database.writer;
+            writer.execute_raw(statement(writer, sql, [which.before.into()])).await?;
         }
         match which.strategy {
             None => self.prune_bulk(which, dry_run, all, told).await,
@@ -161,7 +167,7 @@ async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<P
     let gone = ids(tx, &sql, [which.before.into(), strategy(&which), listed(tx, &page)]).await?;
     let mut pruned = Pruned { threads: gone.len() as u64, ..Pruned::default() };
     // **Invariant:** every new table whose rows belong to a thread must be deleted from here.
-    let (mut keys, mut contents, mut spans, mut requests) = (0, 0, 0, 0);
+    let (mut keys, mut contents, mut spans, mut requests, mut conversations) = (0, 0, 0, 0, 0);
     let tables = [
         ("turns", &mut pruned.turns),
         ("events", &mut pruned.events),
@@ -169,6 +175,7 @@ async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<P
         ("attachments", &mut contents),
         ("trace_parents", &mut spans),
         ("cancel_requests", &mut requests),
+        ("conversations", &mut conversations),
     ];
     for (table, count) in tables {
         let sql = format!("DELETE FROM {table} WHERE thread_id IN ({})", list(tx, 1));

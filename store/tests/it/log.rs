@@ -269,6 +269,7 @@ fn new_turn() -> NewTurn {
         caller: None,
         multitask: shared::MultitaskStrategy::Enqueue,
         in_doubt: None,
+        conversation: None,
     }
 }
 

@@ -59,6 +59,7 @@ fn turn(nth: u64) -> NewTurn {
         caller: None,
         multitask: shared::MultitaskStrategy::Enqueue,
         in_doubt: None,
+        conversation: None,
     }
 }
 

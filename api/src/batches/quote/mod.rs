@@ -8,7 +8,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-use api_types::{Bottleneck, BottleneckKind, ErrorReply, Quote, QuoteBasis};
+use api_types::{Bottleneck, BottleneckKind, Problem, Quote, QuoteBasis};
 use axum::{Json, extract::State};
 use queue::rate_limits::Subject;
 use serde::Deserialize;
@@ -65,7 +65,7 @@ struct Work {
     params(("id" = String, Path, description = "Id of the batch."), QuoteParams),
     responses(
         (status = 200, description = "The prediction and its basis.", body = Quote),
-        (status = 404, description = "The batch does not exist.", body = ErrorReply)
+        (status = 404, description = "The batch does not exist.", body = Problem)
     )
 )]
 pub(crate) async fn quote(

@@ -182,6 +182,8 @@ impl Checked {
         }
         let checked = match url.as_str() {
             "/v1/turns" => rules.check_turn(body),
+            "/v1/responses" => rules.check_response(&body),
+            "/v1/completions" => rules.check_completion(&body),
             _ => rules.check_chat(&body),
         };
         checked.err().map(|message| format!("body: {message}"))
@@ -208,6 +210,28 @@ impl Rules<'_> {
             (_, None) => Err("messages is missing or not a list".to_owned()),
             (Some(_), Some(messages)) if messages.is_empty() => Err("messages is empty".to_owned()),
             (Some(_), Some(_)) => Ok(()),
+        }
+    }
+
+    /// Checks the body of a line for `/v1/completions`: the model and the prompt.
+    fn check_completion(&self, body: &Value) -> Result<(), String> {
+        match (body["model"].as_str(), &body["prompt"]) {
+            (None, _) => Err("model is missing".to_owned()),
+            (_, Value::Null) => Err("prompt is missing".to_owned()),
+            (_, Value::Array(prompts)) if prompts.len() != 1 => Err("prompt is not one text".to_owned()),
+            (_, Value::String(_) | Value::Array(_)) => Ok(()),
+            _ => Err("prompt is not a text".to_owned()),
+        }
+    }
+
+    /// Checks the body of a line for `/v1/responses`: the model and the input.
+    fn check_response(&self, body: &Value) -> Result<(), String> {
+        match (body["model"].as_str(), &body["input"]) {
+            (None, _) => Err("model is missing".to_owned()),
+            (_, Value::Null) => Err("input is missing".to_owned()),
+            (_, Value::Array(items)) if items.is_empty() => Err("input is empty".to_owned()),
+            (_, Value::String(_) | Value::Array(_)) => Ok(()),
+            _ => Err("input is not a text or a list of items".to_owned()),
         }
     }
 
@@ -292,4 +316,13 @@ fn a_chat_line_needs_a_model_and_messages() {
     assert!(check(json!({"messages": [1]})).unwrap_err().contains("model"));
     assert!(check(json!({"model": "planner", "messages": []})).unwrap_err().contains("messages"));
     assert!(check(json!({"model": "planner"})).unwrap_err().contains("messages"));
+    let check = |body: Value| rules.check_response(&body);
+    assert_eq!(check(json!({"model": "planner", "input": "hi"})), Ok(()));
+    assert!(check(json!({"input": "hi"})).unwrap_err().contains("model"));
+    assert!(check(json!({"model": "planner", "input": []})).unwrap_err().contains("input is empty"));
+    assert!(check(json!({"model": "planner", "messages": []})).unwrap_err().contains("input is missing"));
+    let check = |body: Value| rules.check_completion(&body);
+    assert_eq!(check(json!({"model": "planner", "prompt": ["hi"]})), Ok(()));
+    assert!(check(json!({"model": "planner", "prompt": ["a", "b"]})).unwrap_err().contains("one text"));
+    assert!(check(json!({"model": "planner"})).unwrap_err().contains("prompt is missing"));
 }

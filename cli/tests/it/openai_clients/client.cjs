@@ -46,6 +46,37 @@ async function aQuestionIsAnswered() {
   assert.equal(answered.turnfold.thread_id, asked.turnfold.thread_id);
 }
 
+async function responses() {
+  const create = (input, more = {}) => client.responses.create({ model: "turnfold/probe", input, ...more });
+  const asked = await create("ask Which colour? | red | green");
+  assert.deepEqual(asked.output[0].turnfold.interrupt.options, ["red", "green"]);
+  const answered = await create("green", { previous_response_id: asked.id });
+  assert.equal(answered.output_text, 'Done: answered "green".');
+  let text = "";
+  const stream = client.responses.stream({ model: "turnfold/probe", input: "echo one two three four five six seven eight" });
+  stream.on("response.output_text.delta", (event) => (text += event.delta));
+  const whole = await stream.finalResponse();
+  assert.equal(text, "Done: one two three four five six seven eight.");
+  assert.equal(whole.output_text, text);
+  await assert.rejects(async () => {
+    for await (const _ of await create("fail no paper", { stream: true }));
+  }, /no paper/);
+  let later = await create("echo later", { background: true });
+  const until = Date.now() + 60_000;
+  while (["queued", "in_progress"].includes(later.status)) {
+    assert(Date.now() < until, JSON.stringify(later));
+    await new Promise((done) => setTimeout(done, 100));
+    later = await client.responses.retrieve(later.id);
+  }
+  assert.equal(later.output_text, "Done: later.");
+  const talk = await client.conversations.create({ metadata: { topic: "demo" } });
+  const first = await create("echo hello", { conversation: talk.id });
+  assert.equal(first.conversation.id, talk.id);
+  const items = (await client.conversations.items.list(talk.id)).data;
+  assert.equal(items[0].content[0].text, "Done: hello.");
+  await client.conversations.delete(talk.id);
+}
+
 async function errors() {
   await assert.rejects(say("echo hi", { n: 2 }), (error) => {
     assert(error instanceof OpenAI.BadRequestError);
@@ -105,7 +136,7 @@ async function again() {
 }
 
 async function chat() {
-  for (const part of [models, wholeAndStreamed, aQuestionIsAnswered, errors, planner]) await part();
+  for (const part of [models, wholeAndStreamed, aQuestionIsAnswered, responses, errors, planner]) await part();
 }
 
 // A batch of so many lines of a kind: uploaded, made, watched, downloaded; every line once, and well.

@@ -71,6 +71,67 @@ def a_question_is_answered():
     assert answered.turnfold["thread_id"] == thread
 
 
+def responses():
+    answer = client.responses.create(
+        model="turnfold/probe", input="echo hello there", instructions="Be brief.", temperature=0.1, metadata={"order": "17"}
+    )
+    assert answer.output_text == "Done: hello there." and answer.status == "completed", answer
+    assert client.responses.retrieve(answer.id).output_text == answer.output_text
+    items = [item.content[0].text for item in client.responses.input_items.list(answer.id, order="asc")]
+    assert items == ["Be brief.", "echo hello there"], items
+
+    asked = client.responses.create(model="turnfold/probe", input="ask Which colour? | red | green")
+    assert asked.output[0].turnfold["interrupt"]["options"] == ["red", "green"], asked
+    answered = client.responses.create(model="turnfold/probe", input="green", previous_response_id=asked.id)
+    assert answered.output_text == 'Done: answered "green".', answered
+    # The question again, with another answer.
+    other = client.responses.create(model="turnfold/probe", input="red", previous_response_id=asked.id)
+    assert other.output_text == 'Done: answered "red".', other
+
+    with client.responses.stream(model="turnfold/probe", input="echo one two three four five six seven eight") as stream:
+        text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+        assert text == stream.get_final_response().output_text == "Done: one two three four five six seven eight.", text
+    error = raised(openai.APIError, lambda: list(client.responses.create(model="probe", input="fail no ink", stream=True)))
+    assert "no ink" in str(error), error
+
+    later = client.responses.create(model="turnfold/probe", input="echo later", background=True)
+    until = time.time() + 60
+    while later.status in ("queued", "in_progress"):
+        assert time.time() < until, later
+        time.sleep(0.1)
+        later = client.responses.retrieve(later.id)
+    assert later.output_text == "Done: later.", later
+    slow = client.responses.create(model="turnfold/probe", input="wait 60; echo never", background=True)
+    assert client.responses.cancel(slow.id).status == "cancelled"
+    client.responses.delete(later.id)
+    raised(openai.NotFoundError, lambda: client.responses.retrieve(later.id))
+    error = raised(openai.BadRequestError, lambda: client.responses.create(model="probe", input="x", max_tool_calls=3))
+    assert error.param == "max_tool_calls" and "max_tool_calls" in str(error), error
+
+
+def conversations():
+    talk = client.conversations.create(metadata={"topic": "demo"}, items=[{"role": "user", "content": "I am Ada."}])
+    assert client.conversations.retrieve(talk.id).metadata == {"topic": "demo"}
+    first = client.responses.create(model="turnfold/probe", conversation=talk.id, input="echo hello")
+    assert first.output_text == "Done: hello." and first.conversation.id == talk.id, first
+    said = [item.content[0].text for item in client.conversations.items.list(talk.id, order="asc")]
+    assert said == ["I am Ada.", "echo hello", "Done: hello."], said
+    assert client.conversations.update(talk.id, metadata={"topic": "other"}).metadata == {"topic": "other"}
+    assert client.conversations.delete(talk.id).deleted
+
+
+def completions():
+    answer = client.completions.create(model="turnfold/probe", prompt="echo hello", max_tokens=50)
+    assert answer.choices[0].text == "Done: hello.", answer
+    chunks = client.completions.create(model="turnfold/probe", prompt="echo hello", stream=True)
+    text = "".join(choice.text for chunk in chunks for choice in chunk.choices)
+    assert text == "Done: hello.", text
+    error = raised(openai.NotFoundError, lambda: client.embeddings.create(model="small", input="hello"))
+    assert "embedding_model" in str(error), error
+    error = raised(openai.NotFoundError, lambda: client.images.generate(prompt="a boat"))
+    assert "turnfold has chat completions" in str(error), error
+
+
 def errors():
     error = raised(openai.BadRequestError, lambda: said("echo hi", n=2))
     assert error.code == "unsupported_parameter" and error.param == "n" and "only 1" in str(error), error
@@ -138,7 +199,7 @@ def again():
 
 
 def chat():
-    for part in (models, whole_and_streamed, a_question_is_answered, errors, planner):
+    for part in (models, whole_and_streamed, a_question_is_answered, responses, conversations, completions, errors, planner):
         part()
 
 

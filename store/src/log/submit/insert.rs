@@ -8,10 +8,10 @@ use sea_orm::{
     ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _,
     QuerySelect as _,
 };
-use shared::{Opened, Policy, ThreadStatus, TurnStatus};
+use shared::{Opened, Policy, Role, ThreadStatus, TurnStatus};
 
 use crate::{
-    Error,
+    Error, conversations,
     log::{
         attachments::rows::{self as attachments, AttachmentContent},
         batch::Batch,
@@ -135,6 +135,42 @@ pub(crate) async fn follow(tx: &Transaction, new: NewTurn, thread: ThreadId) -> 
     Ok(Following { submitted, withdrawn })
 }
 
+/// Queues a turn of a conversation, after the items that it has. The first turn creates the thread, with the id of the conversation.
+pub(crate) async fn converse(tx: &Transaction, new: NewTurn, id: ThreadId) -> Result<Following, Error> {
+    // The lock orders the turns of a conversation, so that only one of them creates the thread.
+    let items = conversations::locked_items(tx, id).await?.ok_or(Error::UnknownThread(id))?;
+    let mut new = new;
+    // Instructions come first.
+    let at = new.messages.iter().take_while(|message| message.role == Role::System).count();
+    new.messages.splice(at..at, items);
+    let has_thread = threads::Entity::find_by_id(id).one(tx).await?.is_some();
+    let following = match new.thread.clone() {
+        Opening::New(opened) => {
+            let now = clock::now();
+            let entry = Entry::new(new, id, plain(&opened.tenant), now);
+            if has_thread {
+                let known = by_key(tx, [&entry]).await?;
+                return match known.is_empty() {
+                    true => Err(Error::ThreadExists(id)),
+                    false => recognised(&entry, &known).map(Following::from),
+                };
+            }
+            let positions = queue(tx, [&entry], now).await?;
+            let Some(position) = positions.get(&entry.turn.id) else {
+                return recognised(&entry, &by_key(tx, [&entry]).await?).map(Following::from);
+            };
+            open_all(tx, vec![(&entry, opened)], now).await?;
+            attachments::insert(tx, id, &entry.attachments).await?;
+            Following::from(Submitted::New(Turn { position: *position, ..entry.turn }))
+        }
+        Opening::Existing(_) | Opening::Asking(..) => follow(tx, new, id).await?,
+    };
+    if !matches!(following.submitted, Submitted::Known(_)) {
+        conversations::clear_items(tx, id).await?;
+    }
+    Ok(following)
+}
+
 /// Binds a turn of an existing thread to the question that is open now. `is_asked` is true if one is.
 ///
 /// **Invariant:** a message never answers a question that was asked after it was submitted, unless it names the question.
@@ -172,6 +208,7 @@ impl Entry {
             attachments,
             multitask: _,
             in_doubt: _,
+            conversation: _,
         } = new;
         let answers_seq = match opening {
             Opening::Asking(_, seq) => Some(seq),

@@ -39,6 +39,8 @@ pub struct NewTurn {
     pub multitask: MultitaskStrategy,
     /// The turn of the thread that is in doubt, if there is one. Rows do not distinguish it from one that asked a question.
     pub in_doubt: Option<TurnId>,
+    /// Conversation of the turn, whose items come before its messages. A new thread gets the id of the conversation.
+    pub conversation: Option<ThreadId>,
 }
 
 impl NewTurn {
@@ -58,6 +60,7 @@ impl NewTurn {
             due_at: None,
             multitask: MultitaskStrategy::Enqueue,
             in_doubt: None,
+            conversation: None,
         }
     }
 }

@@ -11,6 +11,7 @@ mod cancel_requests;
 mod checkpoints;
 mod clocks;
 mod conditions;
+mod conversations;
 mod files;
 mod forgotten_models;
 mod fork;

@@ -1,0 +1,336 @@
+//! Responses as clients read them.
+
+use api_types::{Interrupt, Turn, TurnStatus, Usage};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use super::{
+    ids::{message_name, response_name},
+    request::Echo,
+};
+use crate::{
+    openai::{
+        completion::{CompletionCall, CompletionExtension, answer, calls},
+        model_names::model,
+    },
+    server::{openai_ids::seconds, problem::ApiError},
+};
+
+/// A response, in OpenAI's shape.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ResponseObject {
+    /// `resp_` followed by the id of the turn.
+    #[schema(examples("resp_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d"))]
+    id: String,
+    /// Type of the object, always `response`.
+    object: &'static str,
+    /// Time of submission, in seconds since the Unix epoch.
+    created_at: i64,
+    /// Time of the end, in seconds since the Unix epoch; null unless the status is `completed`.
+    completed_at: Option<i64>,
+    /// Status of the turn. A turn that waits for a person is `completed`.
+    status: ResponseStatus,
+    /// Error of a turn that failed.
+    error: Option<ResponseFailure>,
+    /// Reason for an incomplete answer, always null.
+    #[schema(value_type = Option<Object>)]
+    incomplete_details: Option<()>,
+    /// Model that was requested, or that of the thread.
+    #[schema(examples("turnfold/planner"))]
+    model: String,
+    /// The answer, the question to a person, or the calls of the client's functions; empty until the turn has ended.
+    output: Vec<OutputItem>,
+    /// Tokens that the turn's models read and wrote; null until the turn has ended.
+    usage: Option<ResponseUsage>,
+    /// Metadata of the turn.
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+    /// Parameters of the request. A response that is retrieved has their defaults.
+    #[serde(flatten)]
+    request: Echo,
+    /// Fields that OpenAI's API does not have.
+    turnfold: CompletionExtension,
+}
+
+/// Status of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ResponseStatus {
+    /// It waits for its start.
+    Queued,
+    /// It is running.
+    InProgress,
+    /// It has an answer, or asks a person.
+    Completed,
+    /// It failed.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl From<TurnStatus> for ResponseStatus {
+    fn from(status: TurnStatus) -> Self {
+        match status {
+            TurnStatus::Queued => Self::Queued,
+            TurnStatus::Running => Self::InProgress,
+            TurnStatus::Completed | TurnStatus::Interrupted => Self::Completed,
+            TurnStatus::Failed => Self::Failed,
+            TurnStatus::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// Error of a response.
+///
+/// ## Why the code blames the request
+///
+/// Clients repeat a response that failed with `server_error`, up to seven times without marking it, and each repetition would be
+/// another turn to pay. A turn fails after the engine has repeated what could be repeated.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ResponseFailure {
+    /// Kind of the error, always `invalid_prompt`, which no client repeats.
+    code: &'static str,
+    /// Cause for people.
+    message: String,
+}
+
+impl From<String> for ResponseFailure {
+    fn from(message: String) -> Self {
+        Self { code: "invalid_prompt", message }
+    }
+}
+
+/// Item of the output.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum OutputItem {
+    /// Words of the assistant.
+    Message(OutputMessage),
+    /// Call of a function of the client.
+    Call(FunctionCall),
+}
+
+/// Call of a function of the client, which carries it out and sends the result as a `function_call_output`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct FunctionCall {
+    /// `fc_` followed by the id of the turn and the index of the call.
+    #[schema(examples("fc_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d_0"))]
+    pub(super) id: String,
+    /// Type of the item, always `function_call`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// `completed`, or `in_progress` while it is streamed.
+    status: &'static str,
+    /// Id that the result names.
+    call_id: String,
+    /// Name of the function.
+    pub(super) name: String,
+    /// Arguments of the call, as JSON.
+    pub(super) arguments: String,
+}
+
+impl FunctionCall {
+    /// Returns the calls of a turn.
+    fn all(turn: &Turn) -> Vec<Self> {
+        let call = |(nth, call): (usize, CompletionCall)| Self {
+            id: format!("fc_{}_{nth}", turn.id.simple()),
+            kind: "function_call",
+            status: "completed",
+            call_id: call.id,
+            name: call.function.name,
+            arguments: call.function.arguments,
+        };
+        calls(turn).into_iter().enumerate().map(call).collect()
+    }
+
+    /// Returns the call before its arguments are streamed.
+    pub(super) fn begun(&self) -> Self {
+        Self { status: "in_progress", arguments: String::new(), ..self.clone() }
+    }
+}
+
+/// Message of the assistant.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct OutputMessage {
+    /// `msg_` followed by the id of the turn.
+    #[schema(examples("msg_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d"))]
+    id: String,
+    /// Type of the item, always `message`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// `completed`, or `in_progress` while it is streamed.
+    status: &'static str,
+    /// Author of the message, always `assistant`.
+    role: &'static str,
+    /// The text, as one part.
+    content: Vec<OutputText>,
+    /// The question of this message, if it is one. The next input of the thread answers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turnfold: Option<Question>,
+}
+
+/// Field of a message that OpenAI's API does not have.
+#[derive(Debug, Serialize, ToSchema)]
+struct Question {
+    /// Question to a person.
+    interrupt: Interrupt,
+}
+
+/// Text of a message.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct OutputText {
+    /// Type of the part, always `output_text`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Text of the part.
+    text: String,
+    /// Annotations of the text, always empty.
+    #[schema(value_type = Vec<Object>)]
+    annotations: [(); 0],
+    /// Log probabilities, always empty.
+    #[schema(value_type = Vec<Object>)]
+    logprobs: [(); 0],
+}
+
+impl OutputText {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self { kind: "output_text", text: text.into(), annotations: [], logprobs: [] }
+    }
+}
+
+impl OutputMessage {
+    /// Creates the message of a turn that is still written.
+    pub(super) fn begun(turn: store::TurnId) -> Self {
+        Self { status: "in_progress", content: Vec::new(), ..Self::whole(turn, "", None) }
+    }
+
+    /// Creates the message of a turn that has ended with this text, or with this question.
+    pub(super) fn whole(turn: store::TurnId, text: &str, interrupt: Option<Interrupt>) -> Self {
+        Self {
+            id: message_name(turn),
+            kind: "message",
+            status: "completed",
+            role: "assistant",
+            content: vec![OutputText::new(text)],
+            turnfold: interrupt.map(|interrupt| Question { interrupt }),
+        }
+    }
+}
+
+/// Token counts of a response, in OpenAI's shape.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+struct ResponseUsage {
+    /// Tokens that models read.
+    input_tokens: u64,
+    /// Always 0: what was read from a cache is part of `input_tokens`.
+    input_tokens_details: CachedTokens,
+    /// Tokens that models wrote.
+    output_tokens: u64,
+    /// Always 0: reasoning is part of `output_tokens`.
+    output_tokens_details: ReasoningTokens,
+    /// Sum of both.
+    total_tokens: u64,
+}
+
+/// Tokens that were read from a cache.
+#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
+struct CachedTokens {
+    /// Tokens that were read from a cache.
+    cached_tokens: u64,
+    /// Tokens that were written to a cache.
+    cache_write_tokens: u64,
+}
+
+/// Tokens of reasoning.
+#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
+struct ReasoningTokens {
+    /// Tokens of reasoning.
+    reasoning_tokens: u64,
+}
+
+impl From<Usage> for ResponseUsage {
+    fn from(usage: Usage) -> Self {
+        let (input_tokens, output_tokens) = (usage.input_tokens, usage.output_tokens);
+        Self {
+            input_tokens,
+            input_tokens_details: CachedTokens::default(),
+            output_tokens,
+            output_tokens_details: ReasoningTokens::default(),
+            total_tokens: input_tokens.saturating_add(output_tokens),
+        }
+    }
+}
+
+/// Times of a turn, in microseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    created: i64,
+    changed: i64,
+}
+
+impl From<&store::Turn> for Times {
+    fn from(turn: &store::Turn) -> Self {
+        Self { created: turn.created_at, changed: turn.updated_at }
+    }
+}
+
+impl ResponseObject {
+    /// Converts a turn in any status.
+    pub(super) fn of(turn: &Turn, times: Times, request: Echo) -> Self {
+        let status = ResponseStatus::from(turn.status);
+        let text = answer(turn);
+        let error = match (status, &text) {
+            (ResponseStatus::Failed, Err(error)) => Some(ResponseFailure::from(error.message())),
+            _ => None,
+        };
+        Self {
+            id: response_name(turn.id),
+            object: "response",
+            created_at: seconds(times.created),
+            completed_at: (status == ResponseStatus::Completed).then(|| seconds(times.changed)),
+            status,
+            error,
+            incomplete_details: None,
+            model: request.model.clone().unwrap_or_else(|| model(&turn.strategy)),
+            output: text.map(|text| output(turn, &text)).unwrap_or_default(),
+            usage: turn.usage.map(ResponseUsage::from),
+            metadata: texts(&turn.metadata),
+            request,
+            turnfold: CompletionExtension::from(turn),
+        }
+    }
+
+    /// Returns the calls of the client's functions.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &FunctionCall> {
+        self.output.iter().filter_map(|item| match item {
+            OutputItem::Call(call) => Some(call),
+            OutputItem::Message(_) => None,
+        })
+    }
+
+    /// Converts a turn that has ended with an answer or a question.
+    ///
+    /// # Errors
+    ///
+    /// Those of a chat completion: the turn has not ended, failed or was cancelled.
+    pub(crate) fn ended(turn: &Turn, row: &store::Turn, request: Echo) -> Result<Self, ApiError> {
+        answer(turn)?;
+        Ok(Self::of(turn, row.into(), request))
+    }
+}
+
+/// Returns the items of a turn that has ended with this text. Calls without words have no message.
+fn output(turn: &Turn, text: &str) -> Vec<OutputItem> {
+    let calls = FunctionCall::all(turn);
+    let has_message = calls.is_empty() || !text.is_empty();
+    let message = has_message.then(|| OutputMessage::whole(turn.id, text, turn.interrupt.clone()));
+    let calls = calls.into_iter().map(OutputItem::Call);
+    message.map(OutputItem::Message).into_iter().chain(calls).collect()
+}
+
+/// Converts metadata to that of OpenAI's API, whose values are texts.
+pub(super) fn texts(metadata: &Value) -> Map<String, Value> {
+    let text = |value: &Value| if value.is_string() { value.clone() } else { json!(value.to_string()) };
+    metadata.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+}

@@ -1,0 +1,306 @@
+//! Routes of responses.
+
+use std::sync::Arc;
+
+use api_types::{OpenAiList, Problem, TurnStatus};
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use store::{Order, TurnFilter};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{
+    conversation::{self, Found},
+    ids::{response_name, response_turn},
+    input_items::{ItemParams, MessageItem},
+    object::ResponseObject,
+    previous::{replies, thread_after},
+    request::{Draft, Echo, ResponseRequest},
+    stream::ResponseEvents,
+};
+use crate::{
+    openai::{
+        answer_stream::streamed,
+        chat::{ThreadHeader, with_ids},
+        client_retries::RetryKey,
+        to_turn::{ChatRequest, ResponseMode},
+    },
+    server::{
+        extract::{Attempt, Body, IdempotencyKey, Path, Query},
+        principal::{Actor, Principal},
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+        tenant_rules::Submitter,
+    },
+    threads::retention::delete_thread,
+    turns::{
+        cancel_retry::cancel_turn,
+        lookup::{find, load, show, wait_until_ended},
+        submit::hash_of,
+    },
+};
+
+/// Create a response
+///
+/// Works as `POST /v1/responses` of OpenAI's API. A response is a turn, and `model` chooses what runs, as in chat completions: a
+/// strategy, `turnfold/planner` or `planner`, or a model of a provider, `openai/gpt-4o-mini` or `gpt-4o-mini`.
+///
+/// **Threads.** A request starts a thread with its `instructions` and its `input`. With `previous_response_id`, it continues the
+/// thread of that response; `instructions` are then those of the thread. If other turns followed that response, it continues a
+/// fork of the thread that ends with it. With `conversation`, it continues or begins the thread of that conversation.
+/// `metadata.thread_id` and the header `X-Turnfold-Thread` name a thread as in chat
+/// completions.
+///
+/// **Questions.** If the agent asks a person, the message is the question, with the field `turnfold.interrupt`. The input of the next
+/// request with `previous_response_id` answers it.
+///
+/// **Waiting.** The response is sent when the turn has ended. After `api.chat_wait_seconds` it is a 504 that names the thread and
+/// the turn, and the turn continues. With `background`, the response is sent at once, and the turn survives any restart:
+/// `GET /v1/responses/{id}` shows it.
+///
+/// **Streaming.** With `stream`, typed events follow: the text while the model writes it, and the whole response at the end.
+///
+/// **Parameters.** Supported: `input`, `instructions`, `model`, `previous_response_id`, `conversation`, `background`, `stream`, `metadata`, `user`
+/// (author of the turn) and `turnfold` as in chat completions. `temperature`, `top_p`, `max_output_tokens`, `reasoning.effort`,
+/// `text.verbosity` and similar go to the model if the strategy is `chat`, when a thread starts. `text.format` and `tools` are
+/// those of chat completions. Accepted without effect: `store`, `include` of what turnfold never writes, `truncation`,
+/// `reasoning.summary` and `safety_identifier`. Rejected: everything else, by its name.
+#[utoipa::path(
+    post, path = "/v1/responses", tag = "openai", operation_id = "create_response",
+    request_body(content = Object, description = "A request of OpenAI's API, with the optional field `turnfold`.", content_type = "application/json",
+        example = json!({"model": "turnfold/probe", "input": "echo hello"})),
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
+        ("X-Stainless-Retry-Count" = Option<u32>, Header, description = "Number of earlier attempts, as reported by OpenAI's client libraries."),
+        ("X-Turnfold-Thread" = Option<Uuid>, Header, description = "Thread to continue."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "Author of the turn if `user` is not set. Default: `api`."),
+        ("X-Turnfold-Tenant" = Option<String>, Header, description = "Tenant of the request, for operators.")
+    ),
+    responses(
+        (status = 200, description = "The response, or a stream of its events.", content(
+            (ResponseObject = "application/json"),
+            (String = "text/event-stream", example = "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0}\n\n")
+         ),
+         headers(("X-Turnfold-Thread" = Uuid, description = "Id of the thread."), ("X-Turnfold-Turn" = Uuid, description = "Id of the turn."))),
+        (status = 400, description = "The request is invalid, or a parameter is not supported; `param` names it.", body = Problem),
+        (status = 404, description = "The model, the thread or the previous response does not exist.", body = Problem),
+        (status = 409, description = "The idempotency key was used for another request, or the turn was cancelled.", body = Problem),
+        (status = 500, description = "The turn failed; `message` contains the cause.", body = Problem),
+        (status = 504, description = "The turn has not ended yet, and continues.", body = Problem)
+    )
+)]
+pub(crate) async fn create(
+    State(app): SharedState,
+    principal: Principal,
+    by: Actor,
+    IdempotencyKey(key): IdempotencyKey,
+    attempt: Option<Attempt>,
+    ThreadHeader(header): ThreadHeader,
+    Body { value, raw }: Body<Map<String, Value>>,
+) -> Result<Response, ApiError> {
+    let draft = Draft::parse(value)?;
+    let request_hash = hash_of("responses", header.unwrap_or_default(), &raw);
+    let retry_key = RetryKey::new(key, attempt, &by.name, request_hash);
+    let idempotency = retry_key.idempotency();
+    let conversation = match &draft.conversation {
+        Some(name) => Some(Found::of(&app, &principal, name).await.map_err(in_conversation)?),
+        None => None,
+    };
+    let existing = match draft.previous {
+        Some(previous) => Some(thread_after(&app, &principal, &by, previous, idempotency.as_ref()).await?),
+        None => conversation.as_ref().and_then(Found::existing),
+    };
+    if header.is_some() && header != existing && (existing.is_some() || conversation.is_some()) {
+        return Err(Kind::Invalid.because("X-Turnfold-Thread names another thread").hint("remove it"));
+    }
+    let replies = replies(&app, &principal, draft.referenced()).await?;
+    let background = draft.background;
+    let ResponseRequest { chat, mut echo, places } = draft.into_request(existing, header, &replies)?;
+    let ChatRequest { request, mode } = chat;
+    echo.model = Some(request.model(&app));
+    let permit = match mode {
+        ResponseMode::Whole => None,
+        ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),
+    };
+    let new =
+        request.into_turn(&app, &principal, by, idempotency).await.map_err(|error| places.rename(error))?;
+    let new = match &conversation {
+        Some(found) => {
+            echo.conversation = Some(conversation::echoed(found.id));
+            let tenant = Submitter::from(&principal).tenant;
+            store::NewTurn { conversation: found.for_turn(tenant).map_err(in_conversation)?, ..new }
+        }
+        None => new,
+    };
+    let (turn, known) = retry_key.enqueue(&app, new).await?;
+    let response = match permit {
+        Some(permit) => {
+            let begun = shown(&app, turn.clone(), echo.clone()).await?;
+            let events = ResponseEvents::of(turn.id, &begun, echo);
+            streamed(Arc::clone(&app), permit, &turn, events).await
+        }
+        None if background => Json(shown(&app, turn.clone(), echo).await?).into_response(),
+        None => {
+            let ended = ended(&app, turn.clone(), echo).await.map(Json);
+            ended.map_err(|error| retry_key.retry_elsewhere(&app, error)).into_response()
+        }
+    };
+    // A client that disconnects before this has no response.
+    retry_key.release(&app, &turn, &response);
+    Ok(with_ids(response, &turn, known))
+}
+
+fn in_conversation(error: ApiError) -> ApiError {
+    error.with_param("conversation")
+}
+
+/// Returns the response of a turn in any status.
+async fn shown(app: &AppState, row: store::Turn, request: Echo) -> Result<ResponseObject, ApiError> {
+    let times = (&row).into();
+    Ok(ResponseObject::of(&show(app, row).await?, times, request))
+}
+
+/// Returns the response of a turn once it has ended.
+async fn ended(app: &AppState, turn: store::Turn, request: Echo) -> Result<ResponseObject, ApiError> {
+    let row = wait_until_ended(app, turn, Some(app.chat_wait)).await?;
+    ResponseObject::ended(&show(app, row.clone()).await?, &row, request)
+}
+
+/// Query parameters of a response that is retrieved.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct GetParams {
+    /// If true, the response is sent as a stream of its events, from the first one. Default: false.
+    stream: Option<bool>,
+    /// Obfuscation of streams. It has no effect.
+    #[serde(rename = "include_obfuscation")]
+    _include_obfuscation: Option<bool>,
+}
+
+/// Show a response
+///
+/// Returns the response of any turn, in any status. Parameters of its request are not stored, and have their defaults here.
+#[utoipa::path(
+    get, path = "/v1/responses/{id}", tag = "openai", operation_id = "get_response",
+    params(("id" = String, Path, description = "Id of the response, or of its turn."), GetParams),
+    responses(
+        (status = 200, description = "The response.", body = ResponseObject),
+        (status = 404, description = "The response does not exist.", body = Problem)
+    )
+)]
+pub(crate) async fn get(
+    State(app): SharedState,
+    principal: Principal,
+    Path(name): Path<String>,
+    Query(params): Query<GetParams>,
+) -> Result<Response, ApiError> {
+    let row = find(&app, &principal, response_turn(&name)?).await?;
+    let request = Echo::of(&Map::new());
+    let response = shown(&app, row.clone(), request.clone()).await?;
+    if params.stream != Some(true) {
+        return Ok(Json(response).into_response());
+    }
+    let permit = app.streams.open(principal.caller())?;
+    Ok(streamed(Arc::clone(&app), permit, &row, ResponseEvents::of(row.id, &response, request)).await)
+}
+
+/// A response that was deleted, in OpenAI's shape.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DeletedResponse {
+    /// Id of the response.
+    id: String,
+    /// Type of the object, always `response`.
+    object: &'static str,
+    /// True, because the response was deleted.
+    deleted: bool,
+}
+
+/// Delete a response
+///
+/// Deletes the thread of the response. Refused if the thread has other turns, is busy, waits for an answer or is under a hold.
+#[utoipa::path(
+    delete, path = "/v1/responses/{id}", tag = "openai", operation_id = "delete_response",
+    params(("id" = String, Path, description = "Id of the response, or of its turn.")),
+    responses(
+        (status = 200, description = "The response was deleted.", body = DeletedResponse),
+        (status = 404, description = "The response does not exist.", body = Problem),
+        (status = 409, description = "The thread must stay.", body = Problem)
+    )
+)]
+pub(crate) async fn delete(
+    State(app): SharedState,
+    principal: Principal,
+    Actor { name: by, .. }: Actor,
+    Path(name): Path<String>,
+) -> Result<Json<DeletedResponse>, ApiError> {
+    let turn = find(&app, &principal, response_turn(&name)?).await?;
+    let filter = TurnFilter {
+        tenant: Some(&turn.tenant),
+        thread: Some(turn.thread),
+        status: None,
+        conditions: None,
+        order: Order::NewestFirst,
+    };
+    if 1 < app.backends.store.turns(filter, None, 2).await?.len() {
+        let detail = format!("response {name:?} is part of thread {}, which has other turns", turn.thread);
+        let hint = format!("delete the whole thread with DELETE /v1/threads/{}", turn.thread);
+        return Err(Kind::NotNow.because(detail).hint(hint));
+    }
+    delete_thread(&app, turn.thread, &by).await?;
+    Ok(Json(DeletedResponse { id: response_name(turn.id), object: "response", deleted: true }))
+}
+
+/// Cancel a response
+///
+/// Cancels the turn. A response that was cancelled before is returned as it is.
+#[utoipa::path(
+    post, path = "/v1/responses/{id}/cancel", tag = "openai", operation_id = "cancel_response",
+    params(
+        ("id" = String, Path, description = "Id of the response, or of its turn."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "User who cancels the turn. Default: `api`.")
+    ),
+    responses(
+        (status = 200, description = "The response, which is cancelled.", body = ResponseObject),
+        (status = 404, description = "The response does not exist.", body = Problem),
+        (status = 409, description = "The turn has ended.", body = Problem)
+    )
+)]
+pub(crate) async fn cancel(
+    State(app): SharedState,
+    principal: Principal,
+    by: Actor,
+    Path(name): Path<String>,
+) -> Result<Json<ResponseObject>, ApiError> {
+    let turn = find(&app, &principal, response_turn(&name)?).await?;
+    if turn.status != TurnStatus::Cancelled {
+        cancel_turn(&app, turn.id, &by).await?;
+    }
+    Ok(Json(shown(&app, load(&app, turn.id).await?, Echo::of(&Map::new())).await?))
+}
+
+/// List the input of a response
+///
+/// Returns the messages that were sent with the request. Those of earlier turns of the thread are not repeated.
+#[utoipa::path(
+    get, path = "/v1/responses/{id}/input_items", tag = "openai", operation_id = "list_response_input",
+    params(("id" = String, Path, description = "Id of the response, or of its turn."), ItemParams),
+    responses(
+        (status = 200, description = "A page of messages.", body = OpenAiList<MessageItem>),
+        (status = 404, description = "The response does not exist.", body = Problem)
+    )
+)]
+pub(crate) async fn input_items(
+    State(app): SharedState,
+    principal: Principal,
+    Path(name): Path<String>,
+    Query(params): Query<ItemParams>,
+) -> Result<Json<OpenAiList<MessageItem>>, ApiError> {
+    let turn = show(&app, find(&app, &principal, response_turn(&name)?).await?).await?;
+    let item = |(nth, message)| MessageItem::of(turn.id, nth, message);
+    Ok(Json(params.page(turn.input.iter().enumerate().map(item).collect())?))
+}
