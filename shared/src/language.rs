@@ -21,11 +21,11 @@ pub(crate) enum Language {
 pub struct Sentence {
     /// In English; also for languages that are not known.
     pub english: &'static str,
-    /// In German.
+    /// Text for a German reader.
     pub german: &'static str,
-    /// In French.
+    /// Text for a French reader.
     pub french: &'static str,
-    /// In Spanish.
+    /// Text for a Spanish reader.
     pub spanish: &'static str,
 }
 

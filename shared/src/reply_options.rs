@@ -96,7 +96,7 @@ pub struct ReplySchema {
 }
 
 impl ReplyOptions {
-    /// Returns true if the client asks for nothing.
+    /// Returns true if the client makes no demand.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -240,7 +240,7 @@ async fn strategy(client: &Client, named: Option<&str>) -> String {
     if named.is_some_and(|name| !NEED_SERVERS.contains(&name)) {
         return named.unwrap_or_default().to_owned();
     }
-    // Only an operator may see the servers. Everybody else gets the usual strategy.
+    // Only an operator may see the servers. Other keys get the usual strategy.
     let servers = client.get::<Page<McpServerSummary>>("/v1/mcp/servers").await;
     let has_none = servers.is_ok_and(|page| page.data.is_empty());
     match named {

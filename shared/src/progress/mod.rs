@@ -466,7 +466,7 @@ impl<S: Strategy> Progress<S> {
         }
     }
 
-    /// Returns the tools that a node may offer besides those of servers: its own and the client's.
+    /// Returns the tools that a node may offer in addition to those of servers: its own and the client's.
     pub(crate) fn node_tools(&self, node: &dyn crate::strategy::Step<S>) -> Vec<Tool> {
         let of_client = self.thread.turn.reply_options.tools.iter().map(ClientTool::tool);
         node.tools().into_iter().chain(of_client).collect()
