@@ -4466,9 +4466,16 @@ export interface components {
          * @enum {string}
          */
         Rerun: "failed" | "expired" | "partial" | "declined";
-        /** @description Error of a response. */
+        /**
+         * @description Error of a response.
+         *
+         *     ## Why the code blames the request
+         *
+         *     Clients repeat a response that failed with `server_error`, up to seven times without marking it, and each repetition would be
+         *     another turn to pay. A turn fails after the engine has repeated what could be repeated.
+         */
         ResponseFailure: {
-            /** @description Kind of the error, always `server_error`. */
+            /** @description Kind of the error, always `invalid_prompt`, which no client repeats. */
             code: string;
             /** @description Cause for people. */
             message: string;
