@@ -88,17 +88,19 @@ pub struct ToolCall {
     pub arguments: Value,
 }
 
+impl From<&shared::ToolCall> for ToolCall {
+    fn from(call: &shared::ToolCall) -> Self {
+        let shared::ToolCall { id, name, arguments } = call.clone();
+        Self { id, name, arguments }
+    }
+}
+
 impl From<&shared::Message> for Message {
     fn from(message: &shared::Message) -> Self {
-        let call = |call: &shared::ToolCall| ToolCall {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            arguments: call.arguments.clone(),
-        };
         Self {
             role: message.role.into(),
             content: message.content.clone(),
-            tool_calls: message.tool_calls.iter().map(call).collect(),
+            tool_calls: message.tool_calls.iter().map(ToolCall::from).collect(),
             answers: message.tool_call_id.clone(),
             attachments: message.attachments.iter().map(Attachment::from).collect(),
         }

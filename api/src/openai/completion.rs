@@ -1,7 +1,8 @@
 //! Conversion of an ended turn to a chat completion.
 
-use api_types::{BudgetExceeded, Interrupt, Outcome, Turn, TurnStatus};
+use api_types::{BudgetExceeded, Interrupt, Outcome, Output, Turn, TurnStatus};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -11,7 +12,10 @@ use crate::{
         problem::{ApiError, Kind},
         state::AppState,
     },
-    turns::lookup::{show, wait_until_ended},
+    turns::{
+        client_calls::client_id,
+        lookup::{show, wait_until_ended},
+    },
 };
 
 /// A chat completion, in OpenAI's shape.
@@ -45,7 +49,7 @@ struct Choice {
     /// Log probabilities, always null.
     #[schema(value_type = Option<Object>)]
     logprobs: Option<()>,
-    /// Always `stop`, even if the message is a question.
+    /// `tool_calls` if the message calls tools of the client, otherwise `stop`, even if the message is a question.
     finish_reason: &'static str,
 }
 
@@ -54,10 +58,40 @@ struct Choice {
 struct CompletionMessage {
     /// Role of the author, always `assistant`.
     role: &'static str,
-    /// The reply, or the question with its options if the turn is waiting for a person.
-    content: String,
+    /// The reply, or the question with its options if the turn is waiting for a person. Null if there are only calls.
+    content: Option<String>,
     /// Reason for a refusal, always null.
     refusal: Option<String>,
+    /// Calls of the client's tools. The next request carries their results as messages of the role `tool`. Omitted if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<CompletionCall>,
+}
+
+/// Call of a tool of the client.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct CompletionCall {
+    /// Id of the call, for its result.
+    id: String,
+    /// Kind of the tool, always `function`.
+    r#type: &'static str,
+    /// Function that is called, with its arguments.
+    function: CalledFunction,
+}
+
+impl CompletionCall {
+    /// Returns the id, the name of the function and the arguments.
+    pub(super) fn into_parts(self) -> (String, String, String) {
+        (self.id, self.function.name, self.function.arguments)
+    }
+}
+
+/// Function that is called.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct CalledFunction {
+    /// Name of the function.
+    name: String,
+    /// Arguments as the text of a JSON object, or as the model wrote them.
+    arguments: String,
 }
 
 /// Token counts in OpenAI's shape.
@@ -90,6 +124,20 @@ pub(crate) struct CompletionExtension {
     outcome: Option<Outcome>,
     /// Causes of the outcome, joined by `; `; null if the turn was answered.
     cause: Option<String>,
+}
+
+impl ChatCompletion {
+    /// Returns the calls of the message.
+    pub(super) fn calls(&self) -> &[CompletionCall] {
+        let [Choice { message, .. }] = &self.choices;
+        &message.tool_calls
+    }
+
+    /// Returns the reason for the end of the message.
+    pub(super) fn finish_reason(&self) -> &'static str {
+        let [Choice { finish_reason, .. }] = &self.choices;
+        finish_reason
+    }
 }
 
 /// Returns the id of the completion for a turn.
@@ -134,6 +182,7 @@ pub(super) fn answer(turn: &Turn) -> Result<String, ApiError> {
     }
     Ok(match (&turn.interrupt, &turn.output) {
         (Some(interrupt), _) => interrupt.to_text(),
+        (None, Some(output)) if !output.tool_calls.is_empty() => beside_calls(output).unwrap_or_default(),
         (None, Some(output)) => output.reply.clone().unwrap_or_default(),
         (None, None) => String::new(),
     })
@@ -142,13 +191,16 @@ pub(super) fn answer(turn: &Turn) -> Result<String, ApiError> {
 /// Converts a turn submitted at `created_at` (microseconds since the Unix epoch). Fails if the turn has not ended, failed or
 /// was cancelled.
 pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion, ApiError> {
-    let message = CompletionMessage { role: "assistant", content: answer(turn)?, refusal: None };
+    let (text, tool_calls) = (answer(turn)?, calls(turn));
+    let content = (tool_calls.is_empty() || !text.is_empty()).then_some(text);
+    let finish_reason = if tool_calls.is_empty() { "stop" } else { "tool_calls" };
+    let message = CompletionMessage { role: "assistant", content, refusal: None, tool_calls };
     Ok(ChatCompletion {
         id: id_of(turn.id),
         object: "chat.completion",
         created: created_at / 1_000_000,
         model: model(&turn.strategy),
-        choices: [Choice { index: 0, message, logprobs: None, finish_reason: "stop" }],
+        choices: [Choice { index: 0, message, logprobs: None, finish_reason }],
         usage: turn.usage.map(CompletionUsage::from).unwrap_or_default(),
         turnfold: CompletionExtension::from(turn),
     })
@@ -167,6 +219,28 @@ impl From<&Turn> for CompletionExtension {
             cause: turn.cause.clone(),
         }
     }
+}
+
+/// Returns the calls of the client's tools, with the ids by which clients know them.
+pub(super) fn calls(turn: &Turn) -> Vec<CompletionCall> {
+    let call = |call: &api_types::ToolCall| CompletionCall {
+        id: client_id(turn.thread_id, &call.id),
+        r#type: "function",
+        function: CalledFunction {
+            name: call.name.clone(),
+            arguments: match &call.arguments {
+                Value::String(text) => text.clone(),
+                arguments => arguments.to_string(),
+            },
+        },
+    };
+    turn.output.iter().flat_map(|output| &output.tool_calls).map(call).collect()
+}
+
+/// Returns the text beside the calls.
+fn beside_calls(output: &Output) -> Option<String> {
+    let message = output.messages.iter().rfind(|message| !message.tool_calls.is_empty())?;
+    (!message.content.is_empty()).then(|| message.content.clone())
 }
 
 impl From<api_types::Usage> for CompletionUsage {

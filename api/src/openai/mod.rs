@@ -15,6 +15,7 @@
 
 mod answer_stream;
 pub(crate) mod chat;
+pub(crate) mod client_request;
 mod client_retries;
 pub(crate) mod completion;
 mod conversation;

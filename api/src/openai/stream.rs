@@ -56,7 +56,14 @@ impl Format for Chunks {
 
     fn last(&mut self, turn: &Turn, row: &store::Turn) -> Result<Vec<Event>, ApiError> {
         let completion = completion(turn, row.created_at)?;
-        let mut events = vec![self.chunk(&json!({}), Some("stop"), &json!(completion.turnfold))];
+        let mut events = Vec::new();
+        for (index, call) in completion.calls().iter().enumerate() {
+            let mut call = json!(call);
+            call["index"] = index.into();
+            events.push(self.chunk(&json!({"tool_calls": [call]}), None, &Value::Null));
+        }
+        let finish_reason = completion.finish_reason();
+        events.push(self.chunk(&json!({}), Some(finish_reason), &json!(completion.turnfold)));
         if self.include_usage {
             let mut last = self.bare(json!([]));
             last["usage"] = json!(completion.usage);

@@ -181,8 +181,8 @@ pub(crate) async fn create(
     ThreadHeader(thread): ThreadHeader,
     Body { value, raw }: Body<Map<String, Value>>,
 ) -> Result<Response, ApiError> {
-    let request = parse(value, thread)?;
-    let (mode, model) = (request.mode, request.model(&app));
+    let ChatRequest { request, mode } = parse(value, thread)?;
+    let model = request.model(&app);
     let permit = match mode {
         ResponseMode::Whole => None,
         ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),

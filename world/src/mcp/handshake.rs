@@ -44,7 +44,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Both protocols.
+    /// Both protocols, the newest first.
     pub const ALL: [Self; 2] = [Self::Newest, Self::Older];
 
     /// The handshake that rmcp makes.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     openai::{
-        completion::{CompletionExtension, answer},
+        completion::{CompletionExtension, answer, calls},
         model_names::model,
     },
     server::{openai_ids::seconds, problem::ApiError},
@@ -39,8 +39,8 @@ pub(crate) struct ResponseObject {
     /// Model that was requested, or that of the thread.
     #[schema(examples("turnfold/planner"))]
     model: String,
-    /// The answer, or the question to a person; empty until the turn has ended.
-    output: Vec<OutputMessage>,
+    /// The answer, the question to a person, or the calls of the client's functions; empty until the turn has ended.
+    output: Vec<OutputItem>,
     /// Tokens that the turn's models read and wrote; null until the turn has ended.
     usage: Option<ResponseUsage>,
     /// Metadata of the turn.
@@ -98,6 +98,51 @@ pub(super) struct ResponseFailure {
 impl From<String> for ResponseFailure {
     fn from(message: String) -> Self {
         Self { code: "invalid_prompt", message }
+    }
+}
+
+/// Item of an output: a message, or a call of a function of the client.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum OutputItem {
+    /// Message of the assistant.
+    Message(OutputMessage),
+    /// Call of a function, which the client carries out.
+    Call(FunctionCall),
+}
+
+/// Call of a function of the client. The next input carries its result as `function_call_output`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct FunctionCall {
+    /// Id of the item.
+    pub(super) id: String,
+    /// Type of the item, always `function_call`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Status of the item, always `completed`.
+    status: &'static str,
+    /// Id of the call, for its result.
+    call_id: String,
+    /// Name of the function.
+    name: String,
+    /// Arguments as the text of a JSON object, or as the model wrote them.
+    pub(super) arguments: String,
+}
+
+impl FunctionCall {
+    /// Returns the call as it was before its arguments.
+    pub(super) fn begun(&self) -> Self {
+        Self { arguments: String::new(), status: "in_progress", ..self.clone() }
+    }
+
+    /// Returns the calls of a turn.
+    pub(super) fn all(turn: &Turn) -> Vec<Self> {
+        let calls = calls(turn).into_iter().enumerate().map(|(nth, call)| {
+            let (call_id, name, arguments) = call.into_parts();
+            let id = format!("fc_{}_{nth}", turn.id.simple());
+            Self { id, kind: "function_call", status: "completed", call_id, name, arguments }
+        });
+        calls.collect()
     }
 }
 
@@ -235,7 +280,11 @@ impl ResponseObject {
             (ResponseStatus::Failed, Err(error)) => Some(ResponseFailure::from(error.message())),
             _ => None,
         };
-        let message = |text: &String| OutputMessage::whole(turn.id, text, turn.interrupt.clone());
+        let calls = FunctionCall::all(turn);
+        let said = text.iter().filter(|text| calls.is_empty() || !text.is_empty());
+        let message =
+            |text: &String| OutputItem::Message(OutputMessage::whole(turn.id, text, turn.interrupt.clone()));
+        let output = said.map(message).chain(calls.iter().cloned().map(OutputItem::Call)).collect();
         Self {
             id: response_name(turn.id),
             object: "response",
@@ -245,7 +294,7 @@ impl ResponseObject {
             error,
             incomplete_details: None,
             model: request.model.clone().unwrap_or_else(|| model(&turn.strategy)),
-            output: text.iter().map(message).collect(),
+            output,
             usage: turn.usage.map(ResponseUsage::from),
             metadata: texts(&turn.metadata),
             request,

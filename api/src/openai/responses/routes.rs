@@ -120,13 +120,16 @@ pub(crate) async fn create(
     let replies = replies(&app, &principal, draft.referenced()).await?;
     let background = draft.background;
     let ResponseRequest { chat, mut echo, places } = draft.into_request(existing, header, &replies)?;
-    echo.model = Some(chat.model(&app));
+    echo.model = Some(chat.request.model(&app));
     let permit = match chat.mode {
         ResponseMode::Whole => None,
         ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),
     };
-    let new =
-        chat.into_turn(&app, &principal, by, idempotency).await.map_err(|error| places.rename(error))?;
+    let new = chat
+        .request
+        .into_turn(&app, &principal, by, idempotency)
+        .await
+        .map_err(|error| places.rename(error))?;
     let new = match &conversation {
         Some(found) => {
             echo.conversation = Some(conversation::echoed(found.id));

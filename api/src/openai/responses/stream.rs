@@ -7,7 +7,7 @@ use store::TurnId;
 
 use super::{
     ids::message_name,
-    object::{OutputMessage, OutputText, ResponseFailure, ResponseObject},
+    object::{FunctionCall, OutputMessage, OutputText, ResponseFailure, ResponseObject},
     request::Echo,
 };
 use crate::{
@@ -51,6 +51,18 @@ impl ResponseEvents {
             fields["logprobs"] = json!([]);
         }
         self.event(kind, fields)
+    }
+
+    /// Returns the events of a call of the client's function.
+    fn call_events(&mut self, index: usize, call: &FunctionCall) -> [Event; 4] {
+        let begun = call.begun();
+        let arguments = |name: &str| json!({"item_id": call.id, "output_index": index, name: call.arguments});
+        [
+            self.event("response.output_item.added", json!({"output_index": index, "item": begun})),
+            self.event("response.function_call_arguments.delta", arguments("delta")),
+            self.event("response.function_call_arguments.done", arguments("arguments")),
+            self.event("response.output_item.done", json!({"output_index": index, "item": call})),
+        ]
     }
 
     /// Returns the events that begin the message, unless it has begun.
@@ -97,14 +109,21 @@ impl Format for ResponseEvents {
     fn last(&mut self, turn: &Turn, row: &store::Turn) -> Result<Vec<Event>, ApiError> {
         let response = ResponseObject::of(turn, row.into(), self.request.clone());
         let item = OutputMessage::whole(turn.id, &self.sent, turn.interrupt.clone());
-        let mut events = self.begin_message();
-        let text = std::mem::take(&mut self.sent);
-        events.extend([
-            self.text_event("response.output_text.done", "text", json!(text)),
-            self.text_event("response.content_part.done", "part", json!(OutputText::new(text))),
-            self.event("response.output_item.done", json!({"output_index": 0, "item": item})),
-            self.event("response.completed", json!({"response": response})),
-        ]);
+        let calls = FunctionCall::all(turn);
+        let mut events = Vec::new();
+        if calls.is_empty() || self.has_message {
+            events.extend(self.begin_message());
+            let text = std::mem::take(&mut self.sent);
+            events.extend([
+                self.text_event("response.output_text.done", "text", json!(text)),
+                self.text_event("response.content_part.done", "part", json!(OutputText::new(text))),
+                self.event("response.output_item.done", json!({"output_index": 0, "item": item})),
+            ]);
+        }
+        for (nth, call) in calls.into_iter().enumerate() {
+            events.extend(self.call_events(usize::from(self.has_message) + nth, &call));
+        }
+        events.push(self.event("response.completed", json!({"response": response})));
         Ok(events)
     }
 
