@@ -32,10 +32,10 @@ pub(crate) struct ClientRequest {
     pub(super) parameters: Parameters,
     /// Thread to continue.
     pub(super) thread: Option<ThreadId>,
+    /// True if the thread contains none of the messages. Otherwise it contains all but the last one of the user.
+    pub(super) all_new: bool,
     /// Conversation, oldest message first.
     pub(super) messages: Messages,
-    /// True if the messages follow those of the thread. Otherwise they repeat them.
-    pub(super) follow_the_thread: bool,
     /// Demands on the reply.
     pub(super) reply_options: ReplyOptions,
     /// Data stored with the turn.
@@ -70,17 +70,6 @@ impl ClientRequest {
     pub(crate) fn or_priority(mut self, priority: Priority) -> Self {
         self.extension.priority.get_or_insert(priority);
         self
-    }
-
-    /// Continues this thread with all messages of the request.
-    pub(super) fn continuing(self, thread: ThreadId) -> Result<Self, ApiError> {
-        match self.thread {
-            Some(named) if named != thread => {
-                let detail = "metadata.thread_id: the request continues another thread";
-                Err(Kind::Invalid.because(detail).hint("remove it").with_param("metadata.thread_id"))
-            }
-            Some(_) | None => Ok(Self { thread: Some(thread), follow_the_thread: true, ..self }),
-        }
     }
 
     /// Returns the name of the requested model, for the response.
@@ -214,10 +203,10 @@ impl ClientRequest {
             return Err(Kind::Invalid.because(detail).hint("request that model").with_param("model"));
         }
         check_reply_options(target.graph, &self.reply_options)?;
+        // The thread contains the earlier messages.
         match results_for(app, id, &self.messages.messages).await? {
             Some(results) => self.messages.keep_only(results),
-            None if self.follow_the_thread => {}
-            // The thread contains the earlier messages.
+            None if self.all_new => {}
             None => self.messages.only_last_of_user(),
         }
         let by = self.author(by);

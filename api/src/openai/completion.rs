@@ -71,20 +71,27 @@ struct CompletionMessage {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct CompletionCall {
     /// Id of the call, for its result.
-    pub(super) id: String,
+    id: String,
     /// Kind of the tool, always `function`.
     r#type: &'static str,
     /// Function that is called, with its arguments.
-    pub(super) function: CalledFunction,
+    function: CalledFunction,
+}
+
+impl CompletionCall {
+    /// Returns the id, the name of the function and the arguments.
+    pub(super) fn into_parts(self) -> (String, String, String) {
+        (self.id, self.function.name, self.function.arguments)
+    }
 }
 
 /// Function that is called.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub(super) struct CalledFunction {
+struct CalledFunction {
     /// Name of the function.
-    pub(super) name: String,
+    name: String,
     /// Arguments as the text of a JSON object, or as the model wrote them.
-    pub(super) arguments: String,
+    arguments: String,
 }
 
 /// Token counts in OpenAI's shape.
@@ -185,8 +192,8 @@ pub(super) fn answer(turn: &Turn) -> Result<String, ApiError> {
 /// was cancelled.
 pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion, ApiError> {
     let (text, tool_calls) = (answer(turn)?, calls(turn));
-    let finish_reason = if tool_calls.is_empty() { "stop" } else { "tool_calls" };
     let content = (tool_calls.is_empty() || !text.is_empty()).then_some(text);
+    let finish_reason = if tool_calls.is_empty() { "stop" } else { "tool_calls" };
     let message = CompletionMessage { role: "assistant", content, refusal: None, tool_calls };
     Ok(ChatCompletion {
         id: id_of(turn.id),

@@ -62,7 +62,8 @@ impl Format for Chunks {
             call["index"] = index.into();
             events.push(self.chunk(&json!({"tool_calls": [call]}), None, &Value::Null));
         }
-        events.push(self.chunk(&json!({}), Some(completion.finish_reason()), &json!(completion.turnfold)));
+        let finish_reason = completion.finish_reason();
+        events.push(self.chunk(&json!({}), Some(finish_reason), &json!(completion.turnfold)));
         if self.include_usage {
             let mut last = self.bare(json!([]));
             last["usage"] = json!(completion.usage);

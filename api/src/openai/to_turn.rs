@@ -71,14 +71,24 @@ impl ChatRequest {
             },
             model: name,
             thread,
+            all_new: false,
             messages,
-            follow_the_thread: false,
             reply_options: reply_options(&body)?,
             metadata,
             user: user(&body)?,
             extension: field(&body, "turnfold")?.unwrap_or_default(),
         };
         Ok(Self { request, mode })
+    }
+
+    /// Continues this thread with all messages of the request.
+    pub(super) fn continuing(mut self, thread: ThreadId) -> Result<Self, ApiError> {
+        if self.request.thread.is_some_and(|named| named != thread) {
+            let detail = "metadata.thread_id: the request continues another thread";
+            return Err(Kind::Invalid.because(detail).hint("remove it").with_param("metadata.thread_id"));
+        }
+        (self.request.thread, self.request.all_new) = (Some(thread), true);
+        Ok(self)
     }
 }
 

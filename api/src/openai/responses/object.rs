@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     openai::{
-        completion::{CompletionCall, CompletionExtension, answer, calls},
+        completion::{CompletionExtension, answer, calls},
         model_names::model,
     },
     server::{openai_ids::seconds, problem::ApiError},
@@ -101,52 +101,53 @@ impl From<String> for ResponseFailure {
     }
 }
 
-/// Item of the output.
+/// Item of an output: a message, or a call of a function of the client.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub(super) enum OutputItem {
-    /// Words of the assistant.
+    /// Message of the assistant.
     Message(OutputMessage),
-    /// Call of a function of the client.
+    /// Call of a function, which the client carries out.
     Call(FunctionCall),
 }
 
-/// Call of a function of the client, which carries it out and sends the result as a `function_call_output`.
+/// Call of a function of the client. The next input carries its result as `function_call_output`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct FunctionCall {
-    /// `fc_` followed by the id of the turn and the index of the call.
-    #[schema(examples("fc_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d_0"))]
+    /// Id of the item.
     pub(super) id: String,
     /// Type of the item, always `function_call`.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// `completed`, or `in_progress` while it is streamed.
+    /// Status of the item, always `completed`.
     status: &'static str,
-    /// Id that the result names.
+    /// Id of the call, for its result.
     call_id: String,
     /// Name of the function.
-    pub(super) name: String,
-    /// Arguments of the call, as JSON.
+    name: String,
+    /// Arguments as the text of a JSON object, or as the model wrote them.
     pub(super) arguments: String,
 }
 
 impl FunctionCall {
-    /// Returns the calls of a turn.
-    fn all(turn: &Turn) -> Vec<Self> {
-        let call = |(nth, call): (usize, CompletionCall)| Self {
-            id: format!("fc_{}_{nth}", turn.id.simple()),
-            kind: "function_call",
-            status: "completed",
-            call_id: call.id,
-            name: call.function.name,
-            arguments: call.function.arguments,
-        };
-        calls(turn).into_iter().enumerate().map(call).collect()
+    /// Returns the name of the function.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
-    /// Returns the call before its arguments are streamed.
+    /// Returns the call as it was before its arguments.
     pub(super) fn begun(&self) -> Self {
-        Self { status: "in_progress", arguments: String::new(), ..self.clone() }
+        Self { arguments: String::new(), status: "in_progress", ..self.clone() }
+    }
+
+    /// Returns the calls of a turn.
+    pub(super) fn all(turn: &Turn) -> Vec<Self> {
+        let calls = calls(turn).into_iter().enumerate().map(|(nth, call)| {
+            let (call_id, name, arguments) = call.into_parts();
+            let id = format!("fc_{}_{nth}", turn.id.simple());
+            Self { id, kind: "function_call", status: "completed", call_id, name, arguments }
+        });
+        calls.collect()
     }
 }
 
@@ -284,6 +285,11 @@ impl ResponseObject {
             (ResponseStatus::Failed, Err(error)) => Some(ResponseFailure::from(error.message())),
             _ => None,
         };
+        let calls = FunctionCall::all(turn);
+        let said = text.iter().filter(|text| calls.is_empty() || !text.is_empty());
+        let message =
+            |text: &String| OutputItem::Message(OutputMessage::whole(turn.id, text, turn.interrupt.clone()));
+        let output = said.map(message).chain(calls.iter().cloned().map(OutputItem::Call)).collect();
         Self {
             id: response_name(turn.id),
             object: "response",
@@ -293,20 +299,12 @@ impl ResponseObject {
             error,
             incomplete_details: None,
             model: request.model.clone().unwrap_or_else(|| model(&turn.strategy)),
-            output: text.map(|text| output(turn, &text)).unwrap_or_default(),
+            output,
             usage: turn.usage.map(ResponseUsage::from),
             metadata: texts(&turn.metadata),
             request,
             turnfold: CompletionExtension::from(turn),
         }
-    }
-
-    /// Returns the calls of the client's functions.
-    pub(super) fn calls(&self) -> impl Iterator<Item = &FunctionCall> {
-        self.output.iter().filter_map(|item| match item {
-            OutputItem::Call(call) => Some(call),
-            OutputItem::Message(_) => None,
-        })
     }
 
     /// Converts a turn that has ended with an answer or a question.
@@ -318,15 +316,6 @@ impl ResponseObject {
         answer(turn)?;
         Ok(Self::of(turn, row.into(), request))
     }
-}
-
-/// Returns the items of a turn that has ended with this text. Calls without words have no message.
-fn output(turn: &Turn, text: &str) -> Vec<OutputItem> {
-    let calls = FunctionCall::all(turn);
-    let has_message = calls.is_empty() || !text.is_empty();
-    let message = has_message.then(|| OutputMessage::whole(turn.id, text, turn.interrupt.clone()));
-    let calls = calls.into_iter().map(OutputItem::Call);
-    message.map(OutputItem::Message).into_iter().chain(calls).collect()
 }
 
 /// Converts metadata to that of OpenAI's API, whose values are texts.

@@ -27,7 +27,7 @@ use crate::{
         answer_stream::streamed,
         chat::{ThreadHeader, with_ids},
         client_retries::RetryKey,
-        to_turn::{ChatRequest, ResponseMode},
+        to_turn::ResponseMode,
     },
     server::{
         extract::{Attempt, Body, IdempotencyKey, Path, Query},
@@ -120,14 +120,16 @@ pub(crate) async fn create(
     let replies = replies(&app, &principal, draft.referenced()).await?;
     let background = draft.background;
     let ResponseRequest { chat, mut echo, places } = draft.into_request(existing, header, &replies)?;
-    let ChatRequest { request, mode } = chat;
-    echo.model = Some(request.model(&app));
-    let permit = match mode {
+    echo.model = Some(chat.request.model(&app));
+    let permit = match chat.mode {
         ResponseMode::Whole => None,
         ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),
     };
-    let new =
-        request.into_turn(&app, &principal, by, idempotency).await.map_err(|error| places.rename(error))?;
+    let new = chat
+        .request
+        .into_turn(&app, &principal, by, idempotency)
+        .await
+        .map_err(|error| places.rename(error))?;
     let new = match &conversation {
         Some(found) => {
             echo.conversation = Some(conversation::echoed(found.id));

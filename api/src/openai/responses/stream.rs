@@ -53,6 +53,20 @@ impl ResponseEvents {
         self.event(kind, fields)
     }
 
+    /// Returns the events of a call of the client's function.
+    fn call_events(&mut self, index: usize, call: &FunctionCall) -> [Event; 4] {
+        let begun = call.begun();
+        let arguments = |name: &str| json!({"item_id": call.id, "output_index": index, name: call.arguments});
+        let mut done = arguments("arguments");
+        done["name"] = json!(call.name());
+        [
+            self.event("response.output_item.added", json!({"output_index": index, "item": begun})),
+            self.event("response.function_call_arguments.delta", arguments("delta")),
+            self.event("response.function_call_arguments.done", done),
+            self.event("response.output_item.done", json!({"output_index": index, "item": call})),
+        ]
+    }
+
     /// Returns the events that begin the message, unless it has begun.
     fn begin_message(&mut self) -> Vec<Event> {
         if std::mem::replace(&mut self.has_message, true) {
@@ -62,36 +76,6 @@ impl ResponseEvents {
         vec![
             self.event("response.output_item.added", json!({"output_index": 0, "item": item})),
             self.text_event("response.content_part.added", "part", json!(OutputText::new(""))),
-        ]
-    }
-
-    /// Returns the events that end the message.
-    fn end_message(&mut self, turn: &Turn) -> Vec<Event> {
-        let item = OutputMessage::whole(turn.id, &self.sent, turn.interrupt.clone());
-        let mut events = self.begin_message();
-        let text = std::mem::take(&mut self.sent);
-        events.extend([
-            self.text_event("response.output_text.done", "text", json!(text)),
-            self.text_event("response.content_part.done", "part", json!(OutputText::new(text))),
-            self.event("response.output_item.done", json!({"output_index": 0, "item": item})),
-        ]);
-        events
-    }
-
-    /// Returns the events of a call of a function of the client.
-    fn call(&mut self, index: usize, call: &FunctionCall) -> Vec<Event> {
-        let arguments = |name: &str| {
-            let mut fields = json!({"item_id": call.id, "output_index": index});
-            fields[name] = json!(call.arguments);
-            fields
-        };
-        let (delta, mut done) = (arguments("delta"), arguments("arguments"));
-        done["name"] = json!(call.name);
-        vec![
-            self.event("response.output_item.added", json!({"output_index": index, "item": call.begun()})),
-            self.event("response.function_call_arguments.delta", delta),
-            self.event("response.function_call_arguments.done", done),
-            self.event("response.output_item.done", json!({"output_index": index, "item": call})),
         ]
     }
 }
@@ -126,12 +110,20 @@ impl Format for ResponseEvents {
 
     fn last(&mut self, turn: &Turn, row: &store::Turn) -> Result<Vec<Event>, ApiError> {
         let response = ResponseObject::of(turn, row.into(), self.request.clone());
+        let item = OutputMessage::whole(turn.id, &self.sent, turn.interrupt.clone());
+        let calls = FunctionCall::all(turn);
         let mut events = Vec::new();
-        if self.has_message || response.calls().next().is_none() {
-            events.extend(self.end_message(turn));
+        if calls.is_empty() || self.has_message {
+            events.extend(self.begin_message());
+            let text = std::mem::take(&mut self.sent);
+            events.extend([
+                self.text_event("response.output_text.done", "text", json!(text)),
+                self.text_event("response.content_part.done", "part", json!(OutputText::new(text))),
+                self.event("response.output_item.done", json!({"output_index": 0, "item": item})),
+            ]);
         }
-        for (nth, call) in response.calls().enumerate() {
-            events.extend(self.call(usize::from(self.has_message) + nth, call));
+        for (nth, call) in calls.into_iter().enumerate() {
+            events.extend(self.call_events(usize::from(self.has_message) + nth, &call));
         }
         events.push(self.event("response.completed", json!({"response": response})));
         Ok(events)
