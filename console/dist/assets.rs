@@ -1,12 +1,12 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-Bl-PgKTz.js",
+        path: "/assets/index-BCR48jac.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "f5da7c4f7f98edf9b332ec444ca20154",
-        content: include_bytes!("assets/index-Bl-PgKTz.js"),
-        brotli: include_bytes!("assets/index-Bl-PgKTz.js.br"),
+        hash: "629f09e71e09961bc2206974bc37d399",
+        content: include_bytes!("assets/index-BCR48jac.js"),
+        brotli: include_bytes!("assets/index-BCR48jac.js.br"),
     },
     Asset {
         path: "/assets/index-DVMvQahQ.css",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "86d449c44b6f7568013f351665b9ca55",
+        hash: "73d1e63cb956a9d51b080c1e5c8f9464",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 76] = [
+const ROUTES: [&str; 77] = [
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
@@ -61,6 +61,7 @@ const ROUTES: [&str; 76] = [
     "get /v1/webhooks",
     "get /v1/workers",
     "post /v1/batches",
+    "post /v1/batches/validate",
     "post /v1/batches/{id}/cancel",
     "post /v1/batches/{id}/pause",
     "post /v1/batches/{id}/resume",
