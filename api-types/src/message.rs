@@ -88,17 +88,19 @@ pub struct ToolCall {
     pub arguments: Value,
 }
 
+impl From<&shared::ToolCall> for ToolCall {
+    fn from(call: &shared::ToolCall) -> Self {
+        let shared::ToolCall { id, name, arguments } = call.clone();
+        Self { id, name, arguments }
+    }
+}
+
 impl From<&shared::Message> for Message {
     fn from(message: &shared::Message) -> Self {
-        let call = |call: &shared::ToolCall| ToolCall {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            arguments: call.arguments.clone(),
-        };
         Self {
             role: message.role.into(),
             content: message.content.clone(),
-            tool_calls: message.tool_calls.iter().map(call).collect(),
+            tool_calls: message.tool_calls.iter().map(ToolCall::from).collect(),
             answers: message.tool_call_id.clone(),
             attachments: message.attachments.iter().map(Attachment::from).collect(),
         }
@@ -191,14 +193,7 @@ impl From<shared::ProposedCall> for ProposedCall {
 ///
 /// The options are numbered, except those of an approval. It may list numbered steps, and a number could mean either.
 pub fn options_to_text(kind: InterruptKind, options: &[String], indent: &str) -> String {
-    let option = |(n, option): (usize, &String)| match kind {
-        InterruptKind::Approval => format!("\n{indent}- {option}"),
-        InterruptKind::Clarification
-        | InterruptKind::SlotFill
-        | InterruptKind::Choice
-        | InterruptKind::Ambiguity
-        | InterruptKind::InDoubt
-        | InterruptKind::Input => format!("\n{indent}{}. {option}", n + 1),
-    };
-    options.iter().enumerate().map(option).collect()
+    let mark =
+        |n: usize| if kind == InterruptKind::Approval { "-".to_owned() } else { format!("{}.", n + 1) };
+    options.iter().enumerate().map(|(n, option)| format!("\n{indent}{} {option}", mark(n))).collect()
 }

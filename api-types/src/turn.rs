@@ -11,7 +11,7 @@ use shared::{Budget, MultitaskStrategy, OutcomeKind as Outcome, Policy, Priority
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::{BudgetExceeded, Interrupt, Message, Usage};
+use crate::{BudgetExceeded, Interrupt, Message, ToolCall, Usage};
 
 /// Request to submit a turn. Exactly one of `strategy` and `thread_id` is required.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -39,6 +39,26 @@ pub struct NewTurn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub budget: Option<Budget>,
+    /// Format of the reply, as in OpenAI's API: `{"type": "text"}`, `{"type": "json_object"}` or
+    /// `{"type": "json_schema", "json_schema": {"name": …, "schema": …, "strict": true}}`. The answer of the turn is then one JSON
+    /// object that fits; a reply of a model that does not is asked for again. A question to a person stays text. Default: text, or
+    /// in an answer to a question the format of the turn that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, examples(json!({"type": "json_schema", "json_schema": {"name": "place", "schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false}, "strict": true}})))]
+    pub response_format: Option<Value>,
+    /// Tools that the client carries out, as in OpenAI's API: `[{"type": "function", "function": {"name": …, "parameters": …}}]`. If the
+    /// model calls one, the turn ends with `output.tool_calls`. Only the strategy `chat` takes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub tools: Option<Value>,
+    /// `auto`, `none`, `required`, or one function: `{"type": "function", "function": {"name": …}}`, whose arguments then fit its
+    /// parameters. Default: `auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub tool_choice: Option<Value>,
+    /// True if the model may make several calls at once. Default: as its endpoint has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
     /// Arbitrary data stored with the turn. Filter by it later with `metadata.KEY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -92,6 +112,9 @@ pub struct NewMessage {
     pub role: NewRole,
     /// Text of the message, or its parts.
     pub content: NewContent,
+    /// Id of the call whose result the message is. Only with the role `tool`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
 }
 
 /// Content of a message in the input of a turn.
@@ -115,6 +138,8 @@ pub enum NewRole {
     User,
     /// A model.
     Assistant,
+    /// A tool of the client.
+    Tool,
 }
 
 impl From<NewRole> for shared::Role {
@@ -123,6 +148,7 @@ impl From<NewRole> for shared::Role {
             NewRole::System => shared::Role::System,
             NewRole::User => shared::Role::User,
             NewRole::Assistant => shared::Role::Assistant,
+            NewRole::Tool => shared::Role::Tool,
         }
     }
 }
@@ -189,6 +215,10 @@ pub struct Output {
     pub messages: Vec<Message>,
     /// Last message of the assistant; null if there is none.
     pub reply: Option<String>,
+    /// Calls of the client's tools with which the turn ended. The next turn of the thread carries their results as messages of the
+    /// role `tool`. Omitted if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
 }
 
 impl<'de> Deserialize<'de> for Input {

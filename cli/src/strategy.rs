@@ -8,9 +8,9 @@ pub use serde::{Deserialize, Serialize};
 pub use shared::{
     Answer, Budget, CallTool, Chat, Citation, Describe, Description, Edge, Edges, Effect, Extract, GetPrompt,
     Graph, Hit, Index, Indexed, InterruptKind, ListPrompts, ListTools, Message, Metric, ModelParameters,
-    ModelReading, Node, NodeConfig, PartialResult, Prompt, PromptArgument, Question, ReadAnswer, Reply, Role,
-    Safety, Search, SearchOptions, Step, Strategy, SystemPrompt, Thread, Tool, ToolCall, ToolOutput,
-    Transition, TurnSoFar, WebSearch, verbatim,
+    ModelReading, Node, NodeConfig, PartialResult, Prompt, PromptArgument, Question, ReadAnswer, Reply,
+    ReplyOption, Role, Safety, Search, SearchOptions, Step, Strategy, SystemPrompt, Thread, Tool, ToolCall,
+    ToolOutput, Transition, TurnSoFar, WebSearch, verbatim,
 };
 pub use strategy_tests::tests;
 

@@ -366,8 +366,13 @@ export interface paths {
          *     **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
          *     and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,
          *     `max_tokens`, `max_completion_tokens`, `seed`, `stop`, penalties and similar go to the model if the strategy is `chat`,
-         *     when a thread starts; other strategies accept them without effect, because their configuration decides. Rejected: `n` above 1, `logprobs`, `tools`, `response_format` and unknown
+         *     when a thread starts; other strategies accept them without effect, because their configuration decides. `response_format` asks
+         *     for the answer in a form; strategies without typed answers refuse it. Rejected: `n` above 1, `logprobs` and unknown
          *     parameters.
+         *
+         *     **Tools.** `tools`, `tool_choice` and `parallel_tool_calls` are for the strategy `chat`; others refuse them. A call of a tool ends the
+         *     request with `finish_reason: "tool_calls"`. The next request carries the results as messages of the role `tool`; the id of the call
+         *     finds the thread, which continues.
          */
         post: operations["create_chat_completion"];
         delete?: never;
@@ -1836,6 +1841,13 @@ export interface components {
          * @enum {string}
          */
         BudgetScope: "turn" | "thread";
+        /** @description Function that is called. */
+        CalledFunction: {
+            /** @description Arguments as the text of a JSON object, or as the model wrote them. */
+            arguments: string;
+            /** @description Name of the function. */
+            name: string;
+        };
         /** @description The sender of a request, as the API knows it. */
         Caller: {
             /**
@@ -1930,7 +1942,7 @@ export interface components {
         };
         /** @description The only choice of a chat completion. */
         Choice: {
-            /** @description Always `stop`, even if the message is a question. */
+            /** @description `tool_calls` if the message calls tools of the client, otherwise `stop`, even if the message is a question. */
             finish_reason: string;
             /**
              * Format: int32
@@ -1941,6 +1953,15 @@ export interface components {
             logprobs?: Record<string, never> | null;
             /** @description Message of the assistant. */
             message: components["schemas"]["CompletionMessage"];
+        };
+        /** @description Call of a tool of the client. */
+        CompletionCall: {
+            /** @description The function. */
+            function: components["schemas"]["CalledFunction"];
+            /** @description Id of the call, for its result. */
+            id: string;
+            /** @description Always `function`. */
+            type: string;
         };
         /** @description Fields of a chat completion that OpenAI's API does not have. */
         CompletionExtension: {
@@ -1965,12 +1986,14 @@ export interface components {
         };
         /** @description Message of the assistant. */
         CompletionMessage: {
-            /** @description The reply, or the question with its options if the turn is waiting for a person. */
-            content: string;
+            /** @description The reply, or the question with its options if the turn is waiting for a person. Null if there are only calls. */
+            content?: string | null;
             /** @description Reason for a refusal, always null. */
             refusal?: string | null;
             /** @description Role of the author, always `assistant`. */
             role: string;
+            /** @description Calls of the client's tools. The next request carries their results as messages of the role `tool`. Omitted if there are none. */
+            tool_calls?: components["schemas"]["CompletionCall"][];
         };
         /** @description Token counts in OpenAI's shape. */
         CompletionUsage: {
@@ -2996,6 +3019,8 @@ export interface components {
             content: components["schemas"]["NewContent"];
             /** @description Author of the message. */
             role: components["schemas"]["NewRole"];
+            /** @description Id of the call whose result the message is. Only with the role `tool`. */
+            tool_call_id?: string | null;
         };
         /** @description Request to pause a strategy, a model or a tenant. */
         NewPause: {
@@ -3009,7 +3034,7 @@ export interface components {
          * @description Author of a message in the input of a turn.
          * @enum {string}
          */
-        NewRole: "system" | "user" | "assistant";
+        NewRole: "system" | "user" | "assistant" | "tool";
         /**
          * @description Request to submit a turn. Exactly one of `strategy` and `thread_id` is required.
          * @example {
@@ -3053,12 +3078,21 @@ export interface components {
              * @example 2026-12-24T18:00:00Z
              */
             not_before?: string | null;
+            /** @description True if the model may make several calls at once. Default: as its endpoint has it. */
+            parallel_tool_calls?: boolean | null;
             /**
              * @description Treatment of the input if the thread is waiting for an answer. Default: `auto`. An input that was submitted before a
              *     question was asked never answers it.
              */
             policy?: components["schemas"]["Policy"];
             priority?: components["schemas"]["Priority"] | null;
+            /**
+             * @description Format of the reply, as in OpenAI's API: `{"type": "text"}`, `{"type": "json_object"}` or
+             *     `{"type": "json_schema", "json_schema": {"name": …, "schema": …, "strict": true}}`. The answer of the turn is then one JSON
+             *     object that fits; a reply of a model that does not is asked for again. A question to a person stays text. Default: text, or
+             *     in an answer to a question the format of the turn that asked.
+             */
+            response_format?: Record<string, never> | null;
             /**
              * @description Strategy of a new thread. Alias: `assistant_id`.
              * @example probe
@@ -3069,6 +3103,16 @@ export interface components {
              * @description Id of the thread to continue.
              */
             thread_id?: string | null;
+            /**
+             * @description `auto`, `none`, `required`, or one function: `{"type": "function", "function": {"name": …}}`, whose arguments then fit its
+             *     parameters. Default: `auto`.
+             */
+            tool_choice?: Record<string, never> | null;
+            /**
+             * @description Tools that the client carries out, as in OpenAI's API: `[{"type": "function", "function": {"name": …, "parameters": …}}]`. If the
+             *     model calls one, the turn ends with `output.tool_calls`. Only the strategy `chat` takes them.
+             */
+            tools?: Record<string, never>[] | null;
         };
         /**
          * @description Request to create a webhook.
@@ -3287,6 +3331,11 @@ export interface components {
             messages: components["schemas"]["Message"][];
             /** @description Last message of the assistant; null if there is none. */
             reply?: string | null;
+            /**
+             * @description Calls of the client's tools with which the turn ended. The next turn of the thread carries their results as messages of the
+             *     role `tool`. Omitted if there are none.
+             */
+            tool_calls?: components["schemas"]["ToolCall"][];
         };
         /** @description One page of a list. */
         Page_Checkpoint: {

@@ -30,6 +30,7 @@ mod m20261127_000014_stats;
 mod m20261127_000015_worker_steps;
 mod m20261128_000016_forgotten_models;
 mod m20261128_000017_rolled_back;
+mod m20261128_000018_reply_options;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -107,6 +108,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000015_worker_steps::Migration),
             Box::new(m20261128_000016_forgotten_models::Migration),
             Box::new(m20261128_000017_rolled_back::Migration),
+            Box::new(m20261128_000018_reply_options::Migration),
         ]
     }
 }

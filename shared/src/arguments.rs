@@ -109,7 +109,7 @@ fn fits(schema: &Value, value: &Value, depth: usize) -> bool {
 }
 
 /// Returns the types that a schema allows. Empty means any.
-fn types(schema: &Value) -> Vec<&str> {
+pub(crate) fn types(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::String(one) => vec![one],
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
@@ -133,7 +133,7 @@ pub(crate) fn has_type(schema: &Value, value: &Value) -> bool {
 }
 
 /// Returns whether two values are equal as JSON Schema counts: 1 and 1.0 are.
-fn is_equal(one: &Value, other: &Value) -> bool {
+pub(crate) fn is_equal(one: &Value, other: &Value) -> bool {
     one == other || one.is_number() && other.is_number() && one.as_f64() == other.as_f64()
 }
 

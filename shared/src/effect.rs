@@ -7,9 +7,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
+    client_tools::{ToolChoice, ToolUse},
     message::{Message, Prompt, Reply, ToolCall, ToolOutput},
     node_config::NodeConfig,
+    reply_options::ReplyOptions,
     request::{Description, Hit, Request, Response, SearchOptions, Simulation, WebSearch},
+    strategy::TurnSoFar,
     system_prompt::SystemPrompt,
 };
 
@@ -80,6 +83,8 @@ pub struct Chat {
     tool_servers: Vec<String>,
     tools: Vec<String>,
     web_search: WebSearch,
+    response_schema: Option<String>,
+    tool_use: Option<Box<ToolUse>>,
 }
 
 impl Chat {
@@ -92,7 +97,18 @@ impl Chat {
             tool_servers: Vec::new(),
             tools: Vec::new(),
             web_search: WebSearch::Off,
+            response_schema: None,
+            tool_use: None,
         }
+    }
+
+    /// Asks for the reply in the form that the client of `turn` asks for, if it asks for one. For nodes that write the answer of
+    /// a turn.
+    ///
+    /// A reply that does not fit is asked for again; the node receives the text of one JSON object. With tools, the model may
+    /// call them first.
+    pub fn as_client_asks(self, turn: &TurnSoFar) -> Self {
+        Self { response_schema: turn.reply_options.response_format.name().map(str::to_owned), ..self }
     }
 
     /// Offers the tools of `server`: by their own names if it is the only server, otherwise as `server__tool`.
@@ -107,13 +123,28 @@ impl Chat {
         self
     }
 
+    /// Offers the tools of the client of `turn`. With `is_demanded`, the model uses tools as the client demands.
+    ///
+    /// A node that offers them ends the turn when one is called. The client sends the results with its next turn.
+    pub fn client_tools(mut self, turn: &TurnSoFar, is_demanded: bool) -> Self {
+        let ReplyOptions { tools, tool_choice, parallel_tool_calls, response_format: _ } =
+            &*turn.reply_options;
+        self.tools.extend(tools.iter().map(|tool| tool.function().name.clone()));
+        let tool_choice = if is_demanded { tool_choice.clone() } else { ToolChoice::Auto };
+        let tool_use = ToolUse { tool_choice, parallel_tool_calls: *parallel_tool_calls };
+        let has_any = !self.tools.is_empty() || !self.tool_servers.is_empty();
+        self.tool_use = (has_any && tool_use != ToolUse::default()).then(|| Box::new(tool_use));
+        self
+    }
+
     /// Lets the model's provider search the web.
     pub fn searching_the_web(self) -> Self {
         Self { web_search: WebSearch::On, ..self }
     }
 
-    fn shaped(self, node: &NodeConfig, response_schema: Option<String>) -> Vec<Request> {
-        let Chat { model, system, context, tool_servers, tools, web_search } = self;
+    fn request(self, node: &NodeConfig) -> Vec<Request> {
+        let Chat { model, system, context, tool_servers, tools, web_search, response_schema, tool_use } =
+            self;
         let (model, system, prompt) = node.apply(model, system);
         let parameters = node.parameters();
         vec![Request::Chat {
@@ -129,6 +160,7 @@ impl Chat {
             web_search,
             prompt,
             parameters,
+            tool_use,
         }]
     }
 }
@@ -137,7 +169,7 @@ impl Effect for Chat {
     type Answer = Reply;
     const ASKS_MODEL: bool = true;
     fn requests(self, node: &NodeConfig) -> Vec<Request> {
-        self.shaped(node, None)
+        self.request(node)
     }
     fn answer(responses: &[Response]) -> Result<Reply, UnexpectedResponse> {
         match responses {
@@ -164,7 +196,7 @@ impl<T: JsonSchema + DeserializeOwned> Effect for Extract<T> {
     type Answer = T;
     const ASKS_MODEL: bool = true;
     fn requests(self, node: &NodeConfig) -> Vec<Request> {
-        self.chat.shaped(node, Some(T::schema_name().into_owned()))
+        Chat { response_schema: Some(T::schema_name().into_owned()), ..self.chat }.request(node)
     }
     fn answer(responses: &[Response]) -> Result<T, UnexpectedResponse> {
         let reply = Chat::answer(responses)?;

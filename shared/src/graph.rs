@@ -18,6 +18,7 @@ use crate::{
     node_config::{self, EngineConfig, NodeConfig},
     outcome::Outcome,
     progress::{Attempt, InvalidLog, MessageRejected, Next, OpenTask, Progress, RunStatus, name},
+    reply_options::{ReplyOption, ReplyOptions},
     request::{Fault, Request, Response},
     status::Policy,
     strategy::{Edge, ProposedCall, ServerScope, Strategy, own_tools},
@@ -74,6 +75,8 @@ pub trait Graph: Send + Sync {
     fn begin(&self) -> Box<dyn DynThread>;
     /// Returns the MCP servers that the threads of this strategy may use.
     fn server_scope(&self) -> ServerScope;
+    /// Returns the demands of clients on replies that the strategy meets.
+    fn reply_options(&self) -> &'static [ReplyOption];
     /// Returns the entrances and edges.
     fn topology(&self) -> Topology;
     /// Returns the nodes, in the order of the graph.
@@ -178,7 +181,7 @@ pub trait DynThread: Send + Sync {
     fn turn_usage(&self) -> &UsageTotal;
     /// Returns the usage of all turns.
     fn usage(&self) -> &UsageTotal;
-    /// Returns the names of all tools by which models steer the strategy.
+    /// Returns the names of all tools by which models steer the strategy, and of those of the client.
     fn own_tools(&self) -> BTreeSet<String>;
     /// Returns the known tools of an MCP server.
     fn server_tools(&self, server: &str) -> Option<&[Tool]>;
@@ -198,8 +201,12 @@ pub trait DynThread: Send + Sync {
     fn messages_of(&self, request: &Request) -> Cow<'_, [Message]>;
     /// Returns the tools of the node whose requests are pending, and the engine's own.
     fn tools(&self) -> Vec<Tool>;
-    /// Returns the JSON Schema that the reply to the pending node must fit.
+    /// Returns the JSON Schema that the reply to the pending node must fit, if its request names one.
     fn schema(&self) -> Option<Value>;
+    /// Returns the demands of the client on the reply of the turn.
+    fn reply_options(&self) -> &ReplyOptions;
+    /// Returns true if that schema is the client's, and not the node's.
+    fn has_client_schema(&self) -> bool;
     /// Returns the part of the pending node's incomplete reply that the person may already read. `None` if nothing may be
     /// read before the node decides.
     fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>>;
@@ -276,6 +283,10 @@ impl<S: Strategy> Graph for S {
 
     fn server_scope(&self) -> ServerScope {
         S::SERVERS
+    }
+
+    fn reply_options(&self) -> &'static [ReplyOption] {
+        S::REPLY_OPTIONS
     }
 
     fn begin(&self) -> Box<dyn DynThread> {
@@ -442,7 +453,8 @@ impl<S: Strategy> DynThread for Progress<S> {
     }
 
     fn own_tools(&self) -> BTreeSet<String> {
-        own_tools::<S>()
+        let of_client = self.thread.turn.reply_options.tools.iter();
+        own_tools::<S>().into_iter().chain(of_client.map(|tool| tool.function().name.clone())).collect()
     }
 
     fn server_tools(&self, server: &str) -> Option<&[Tool]> {
@@ -474,7 +486,7 @@ impl<S: Strategy> DynThread for Progress<S> {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let mut tools = self.asking().map(|node| node.tools()).unwrap_or_default();
+        let mut tools = self.asking().map(|node| self.node_tools(node)).unwrap_or_default();
         if self.reads_more() {
             tools.push(read_more_tool());
         }
@@ -482,7 +494,15 @@ impl<S: Strategy> DynThread for Progress<S> {
     }
 
     fn schema(&self) -> Option<Value> {
-        self.asking().and_then(|node| node.schema())
+        self.asking().and_then(|node| self.schema_of(node))
+    }
+
+    fn reply_options(&self) -> &ReplyOptions {
+        &self.thread.turn.reply_options
+    }
+
+    fn has_client_schema(&self) -> bool {
+        self.asking().is_some_and(|node| node.schema().is_none())
     }
 
     fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {

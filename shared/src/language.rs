@@ -16,6 +16,31 @@ pub(crate) enum Language {
     Spanish,
 }
 
+/// A fixed sentence for people, in each language that the engine speaks.
+#[derive(Clone, Copy, Debug)]
+pub struct Sentence {
+    /// In English; also for languages that are not known.
+    pub english: &'static str,
+    /// In German.
+    pub german: &'static str,
+    /// In French.
+    pub french: &'static str,
+    /// In Spanish.
+    pub spanish: &'static str,
+}
+
+impl Sentence {
+    /// Returns the sentence in the language of what people wrote last in a conversation. In doubt it is English.
+    pub fn for_readers_of(self, messages: &[Message]) -> &'static str {
+        match Language::of_people(messages.iter()) {
+            Language::English => self.english,
+            Language::German => self.german,
+            Language::French => self.french,
+            Language::Spanish => self.spanish,
+        }
+    }
+}
+
 /// Number of a person's messages, newest first, that show the language of a thread.
 const MESSAGES_READ: usize = 5;
 
@@ -79,7 +104,6 @@ const WORDS: [(Language, &[&str]); 4] = [
             "el",
             "los",
             "las",
-            "y",
             "por",
             "para",
             "con",

@@ -18,6 +18,7 @@ mod arguments;
 mod attachment;
 mod batch_result;
 mod budget;
+mod client_tools;
 mod context;
 mod effect;
 mod elicitation;
@@ -34,6 +35,8 @@ mod progress;
 mod read_answer;
 mod read_back;
 mod replay;
+mod reply_options;
+mod reply_schema;
 mod request;
 mod rerun;
 mod result_condition;
@@ -53,6 +56,9 @@ pub use arguments::mismatch as argument_mismatch;
 pub use attachment::{Accepts, Attachment, AttachmentKind, IMAGE_TYPES};
 pub use batch_result::{BatchResult, ResultError, ResultResponse};
 pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope, price_setting};
+pub use client_tools::{
+    CLIENT_TOOLS_BYTES_MAX, CLIENT_TOOLS_MAX, ClientFunction, ClientTool, ToolChoice, ToolUse, open_calls,
+};
 pub use context::{
     CONTEXT_TOKENS_MIN, ContextSettings, READ_MORE, TOOL_RESULT_TOKENS, estimated_tokens,
     known_context_tokens,
@@ -73,6 +79,7 @@ pub use json_text::{
     JSON_DEPTH_MAX, UnfaithfulJson, UnfaithfulKind, check_json, check_json_depth, is_readable_event,
     keepable_json,
 };
+pub use language::Sentence;
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
@@ -87,6 +94,10 @@ pub use progress::{
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use read_back::{AFTER_SECONDS_MAX, ReadArgument, ReadBack};
 pub use replay::{Divergence, Field, Replayer, replay};
+pub use reply_options::{
+    InvalidReplyOption, REPLY_SCHEMA_DEPTH_MAX, REPLY_SCHEMA_MAX, ReplyOption, ReplyOptions, ReplySchema,
+    ResponseFormat,
+};
 pub use request::{
     Description, Fault, FaultKind, Hit, Metric, ModelParameters, Oversize, Request, Response, SearchOptions,
     Simulation, WebSearch, matches_pattern,

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     ops::Range,
+    sync::Arc,
 };
 
 use schemars::JsonSchema;
@@ -19,6 +20,7 @@ use crate::{
     named_option::{NamedOption, named_option},
     node_config::NodeConfig,
     outcome::{Cause, Outcome, OutcomeKind},
+    reply_options::{ReplyOption, ReplyOptions},
     request::{Request, Response},
     tool_names::{OfferedTool, offered_tools},
     usage::UsageTotal,
@@ -84,6 +86,9 @@ pub trait Strategy: Sized + Send + Sync + 'static {
 
     /// MCP servers that a thread of this strategy may use.
     const SERVERS: ServerScope = ServerScope::Available;
+
+    /// Demands of clients on replies that the strategy meets. Turns with other demands are refused when they are submitted.
+    const REPLY_OPTIONS: &'static [ReplyOption] = &[];
 
     /// Every node with its outgoing edges.
     const EDGES: Edges<Self::NodeName>;
@@ -202,6 +207,18 @@ pub struct TurnSoFar {
     /// Causes of a partial outcome that no strategy has to report: servers that did not answer, budgets, writes that
     /// were skipped. A server that answers later is no longer among them.
     pub causes: BTreeSet<Cause>,
+    /// Demands of the client on the reply.
+    pub reply_options: Arc<ReplyOptions>,
+}
+
+impl TurnSoFar {
+    /// Returns true if the reply of the turn is not text, but an object in the form that the client asks for.
+    ///
+    /// The node that writes the answer asks for it with [`Chat::as_client_asks`](crate::Chat::as_client_asks), and adds nothing
+    /// to the text that it gets.
+    pub fn is_formatted(&self) -> bool {
+        self.reply_options.response_format.name().is_some()
+    }
 }
 
 /// Maximum number of tool results in a partial answer (the last ones are kept), and the maximum length of each, in
@@ -221,7 +238,8 @@ impl<S: Strategy> Thread<S> {
     pub fn offered_tools<'a>(&'a self, servers: &[&'a str]) -> Vec<OfferedTool<'a>> {
         let tools = |server: &'a str| self.server_tools.get(server).map_or(&[][..], Vec::as_slice);
         let servers: Vec<(&str, &[Tool])> = servers.iter().map(|server| (*server, tools(server))).collect();
-        offered_tools(&servers, &own_tools::<S>())
+        let of_client = self.turn.reply_options.tools.iter().map(|tool| tool.function().name.clone());
+        offered_tools(&servers, &own_tools::<S>().into_iter().chain(of_client).collect())
     }
 
     /// Returns the tool of `server` that a model called `name`, if there is one.

@@ -209,7 +209,7 @@ impl<L: Log> StepRunner<L> {
                 Ok(event) => {
                     let event = self.admission.forgotten_models.note(log.thread(), event);
                     // Buffered and stored with what follows from it, before any request is sent.
-                    log.push(event.sent_by(turn.caller))?;
+                    log.push(event.sent_by(turn.caller).asking_for(turn.reply_options))?;
                     debug!(turn = %turn.id, "turn started");
                     return Ok(None);
                 }
@@ -218,7 +218,11 @@ impl<L: Log> StepRunner<L> {
                     return Err(Error::CancelRequested { thread: log.id() });
                 }
                 Err(MessageRejected::Busy) => return Ok(Some(StepOutcome::Idle)),
-                Err(unheard @ (MessageRejected::NothingAsked | MessageRejected::InvalidAnswer(_))) => {
+                Err(
+                    unheard @ (MessageRejected::NothingAsked
+                    | MessageRejected::NoOpenCall(_)
+                    | MessageRejected::InvalidAnswer(_)),
+                ) => {
                     self.parts.store.refuse_queued(turn.id, &unheard.to_string()).await?;
                 }
             }

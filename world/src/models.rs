@@ -32,7 +32,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 use shared::{
     Accepts, AttachmentKind, DynThread, Fault, Message, ModelParameters, PendingRequest, Request, Response,
-    Role, Tool, Usage, WebSearch,
+    ResponseFormat, Role, Tool, ToolUse, Usage, WebSearch,
 };
 
 pub use self::{
@@ -277,6 +277,8 @@ pub(super) struct Prompt<'a> {
     pub(super) searching: WebSearch,
     /// Configured parameters of the reply.
     pub(super) parameters: Option<&'a ModelParameters>,
+    /// Use of tools that the client demands.
+    pub(super) tool_use: Option<&'a ToolUse>,
     /// Reason why the previous reply was rejected.
     pub(super) complaint: Option<&'a str>,
     /// Number of attempts so far, if the previous reply was not in the form that was asked for.
@@ -289,6 +291,8 @@ pub(super) struct Prompt<'a> {
 pub(super) struct ResponseSchema<'a> {
     pub(super) name: &'a str,
     pub(super) schema: Value,
+    /// Format that the client asked for, if the schema is not the strategy's. It is sent as the client wrote it.
+    pub(super) format: Option<&'a ResponseFormat>,
 }
 
 /// Decides whether a model may be offered a server's tool.
@@ -325,6 +329,7 @@ impl<'a> Prompt<'a> {
             web_search: searching,
             prompt: _,
             parameters,
+            tool_use,
         } = &due.request
         else {
             return Err(Fault::permanent(format!("{} is not a request to a model", due.request)));
@@ -349,8 +354,12 @@ impl<'a> Prompt<'a> {
             .rfind(|message| message.role == Role::User)
             .map_or("", |message| message.content.as_str());
         let omitted_tools = tool_selection::fit(&mut tools, own_count, [person, system]);
-        let shape =
-            shape.as_deref().zip(thread.schema()).map(|(name, schema)| ResponseSchema { name, schema });
+        let format = thread.has_client_schema().then(|| &thread.reply_options().response_format);
+        let shape = shape.as_deref().zip(thread.schema()).map(|(name, schema)| ResponseSchema {
+            name,
+            schema,
+            format,
+        });
         Ok(Self {
             model,
             system,
@@ -361,6 +370,7 @@ impl<'a> Prompt<'a> {
             shape,
             searching: *searching,
             parameters: parameters.as_deref(),
+            tool_use: tool_use.as_deref(),
             complaint: due.previous_error.as_deref().filter(|error| stream::is_fixable_by_model(error)),
             misfits: due
                 .previous_error

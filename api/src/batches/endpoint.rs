@@ -20,6 +20,7 @@ use crate::{
     turns::{
         content::Messages,
         opening::{Overrides, opened},
+        reply_options::{demands, options_of},
         submit::{check_attachments, messages},
     },
 };
@@ -103,7 +104,8 @@ impl BatchEndpoint {
 }
 
 fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store::NewTurn, ApiError> {
-    let new: api_types::NewTurn = deserialize("", body)?;
+    let mut new: api_types::NewTurn = deserialize("", body)?;
+    let demands = demands(&mut new)?;
     if new.thread_id.is_some() {
         return Err(Kind::Invalid.because("thread_id: every line of a batch starts a new thread"));
     }
@@ -115,8 +117,10 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     let opened = opened(app, context.submitter, &strategy, overrides, context.author)?;
     let Messages { messages, attachments } = messages(new.input)?;
     check_attachments(app, &opened, &messages)?;
+    let reply_options = options_of(app, &opened.strategy, demands)?;
     Ok(store::NewTurn {
         attachments,
+        reply_options,
         policy: new.policy,
         priority: new.priority.unwrap_or(context.priority),
         metadata: Value::Object(new.metadata.unwrap_or_default()),
@@ -133,5 +137,6 @@ fn chat(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     if request.mode != ResponseMode::Whole {
         return Err(Kind::Unsupported.because("stream: a batch does not stream; remove `stream`"));
     }
-    request.or_priority(context.priority).into_new_thread(app, context.submitter, context.author.clone())
+    let request = request.request.or_priority(context.priority);
+    request.into_new_thread(app, context.submitter, context.author.clone())
 }

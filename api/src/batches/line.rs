@@ -108,7 +108,7 @@ impl<'a> LineReader<'a> {
         if !opened.config.is_null() {
             overlay(&mut config, opened.config.clone());
         }
-        let content = json!({
+        let mut content = json!({
             "endpoint": self.endpoint.url(),
             "strategy": opened.strategy,
             "version": opened.version,
@@ -118,6 +118,9 @@ impl<'a> LineReader<'a> {
             "budget": opened.budget,
             "context": opened.context,
         });
+        if let Some(options) = turn.reply_options.as_deref().filter(|options| !options.is_default()) {
+            content["reply_options"] = json!(options);
+        }
         let hash = hex::encode(Sha256::digest(sorted(content).to_string()));
         Some(CacheKey { hash, strategy: opened.strategy.clone(), priority: turn.priority })
     }

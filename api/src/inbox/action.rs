@@ -62,16 +62,14 @@ pub(super) fn action(question: &Interrupt, kind: AnswerKind, args: Value) -> Res
 /// Returns the kinds of answer that a question accepts.
 pub(super) fn accepted_answers(question: &Interrupt) -> AnswerConfig {
     let is_open = question.open_ended || question.options.is_empty();
-    let (allow_accept, allow_edit) = match question.kind {
-        InterruptKind::InDoubt => (true, false),
-        InterruptKind::Input => (true, true),
-        InterruptKind::Approval => (true, is_open),
-        InterruptKind::Clarification
-        | InterruptKind::SlotFill
-        | InterruptKind::Choice
-        | InterruptKind::Ambiguity => (false, is_open),
-    };
-    AnswerConfig { allow_accept, allow_edit, allow_respond: true, allow_ignore: true }
+    let kind = question.kind;
+    let allow_edit = kind == InterruptKind::Input || is_open && kind != InterruptKind::InDoubt;
+    AnswerConfig {
+        allow_accept: kind.proposes_an_action(),
+        allow_edit,
+        allow_respond: true,
+        allow_ignore: true,
+    }
 }
 
 fn check_accepted(question: &Interrupt, kind: AnswerKind) -> Result<(), ApiError> {

@@ -201,15 +201,7 @@ fn human_interrupt(question: &Interrupt, in_doubt: Option<&Request>) -> HumanInt
 
 /// Returns the slot of the request in doubt, if the question is about one.
 fn slot_in_doubt(question: &Interrupt, folded: &Folded) -> Option<usize> {
-    match question.kind {
-        InterruptKind::InDoubt => folded.in_doubt.first().copied(),
-        InterruptKind::Clarification
-        | InterruptKind::SlotFill
-        | InterruptKind::Choice
-        | InterruptKind::Approval
-        | InterruptKind::Ambiguity
-        | InterruptKind::Input => None,
-    }
+    folded.in_doubt.first().copied().filter(|_| question.kind == InterruptKind::InDoubt)
 }
 
 /// Show the open question of a thread

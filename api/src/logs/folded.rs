@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use api_types::{BudgetExceeded, Interrupt, Message, Output, Usage};
-use shared::{Asked, CallerId, DynThread, Event, Forked, Graph, Request, RunStatus, TurnKind, UsageTotal};
+use shared::{
+    Asked, CallerId, DynThread, Event, Forked, Graph, Request, RunStatus, TurnKind, UsageTotal, open_calls,
+};
 use store::Recorded;
 
 use crate::server::problem::{ApiError, Kind};
@@ -104,7 +106,11 @@ impl Folded {
             Some(_) | None => None,
         };
         TurnResult {
-            output: Some(Output { messages, reply: thread.reply().map(str::to_owned) }),
+            output: Some(Output {
+                messages,
+                reply: thread.reply().map(str::to_owned),
+                tool_calls: client_calls(thread),
+            }),
             interrupt: interrupt(thread, &self.in_doubt),
             usage: Some(Usage::from(thread.turn_usage())),
             budget_exceeded,
@@ -122,6 +128,14 @@ pub(crate) struct TurnResult {
     pub(crate) budget_exceeded: Option<BudgetExceeded>,
     /// Usage of all turns of the thread up to the end of this turn.
     pub(crate) thread_usage: UsageTotal,
+}
+
+/// Returns the calls of the client's tools that wait for their results.
+fn client_calls(thread: &dyn DynThread) -> Vec<api_types::ToolCall> {
+    match thread.status() {
+        RunStatus::Idle => open_calls(thread.messages()).into_iter().map(api_types::ToolCall::from).collect(),
+        RunStatus::Waiting(_) | RunStatus::Busy | RunStatus::Failed { .. } => Vec::new(),
+    }
 }
 
 /// Returns the open question of a thread.

@@ -65,8 +65,13 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
 /// and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,
 /// `max_tokens`, `max_completion_tokens`, `seed`, `stop`, penalties and similar go to the model if the strategy is `chat`,
-/// when a thread starts; other strategies accept them without effect, because their configuration decides. Rejected: `n` above 1, `logprobs`, `tools`, `response_format` and unknown
+/// when a thread starts; other strategies accept them without effect, because their configuration decides. `response_format` asks
+/// for the answer in a form; strategies without typed answers refuse it. Rejected: `n` above 1, `logprobs` and unknown
 /// parameters.
+///
+/// **Tools.** `tools`, `tool_choice` and `parallel_tool_calls` are for the strategy `chat`; others refuse them. A call of a tool ends the
+/// request with `finish_reason: "tool_calls"`. The next request carries the results as messages of the role `tool`; the id of the call
+/// finds the thread, which continues.
 #[utoipa::path(
     post, path = "/v1/chat/completions", tag = "openai", operation_id = "create_chat_completion",
     request_body(content = Object, description = "A request of OpenAI's API, with the optional field `turnfold`.", content_type = "application/json",
@@ -101,7 +106,8 @@ pub(crate) async fn create(
     Body { value, raw }: Body<Map<String, Value>>,
 ) -> Result<Response, ApiError> {
     let request = ChatRequest::parse(value, thread)?;
-    let (mode, model) = (request.mode, request.model(&app));
+    let ChatRequest { request, mode } = request;
+    let model = request.model(&app);
     let permit = match mode {
         ResponseMode::Whole => None,
         ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),

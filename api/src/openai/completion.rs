@@ -1,7 +1,8 @@
 //! Conversion of an ended turn to a chat completion.
 
-use api_types::{BudgetExceeded, Interrupt, Outcome, Turn, TurnStatus};
+use api_types::{BudgetExceeded, Interrupt, Outcome, Output, Turn, TurnStatus};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -11,7 +12,10 @@ use crate::{
         problem::{ApiError, Kind},
         state::AppState,
     },
-    turns::lookup::{show, wait_until_ended},
+    turns::{
+        client_calls::client_id,
+        lookup::{show, wait_until_ended},
+    },
 };
 
 /// A chat completion, in OpenAI's shape.
@@ -45,7 +49,7 @@ struct Choice {
     /// Log probabilities, always null.
     #[schema(value_type = Option<Object>)]
     logprobs: Option<()>,
-    /// Always `stop`, even if the message is a question.
+    /// `tool_calls` if the message calls tools of the client, otherwise `stop`, even if the message is a question.
     finish_reason: &'static str,
 }
 
@@ -54,10 +58,33 @@ struct Choice {
 struct CompletionMessage {
     /// Role of the author, always `assistant`.
     role: &'static str,
-    /// The reply, or the question with its options if the turn is waiting for a person.
-    content: String,
+    /// The reply, or the question with its options if the turn is waiting for a person. Null if there are only calls.
+    content: Option<String>,
     /// Reason for a refusal, always null.
     refusal: Option<String>,
+    /// Calls of the client's tools. The next request carries their results as messages of the role `tool`. Omitted if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<CompletionCall>,
+}
+
+/// Call of a tool of the client.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct CompletionCall {
+    /// Id of the call, for its result.
+    id: String,
+    /// Kind of the tool, always `function`.
+    r#type: &'static str,
+    /// Function that is called, with its arguments.
+    function: CalledFunction,
+}
+
+/// Function that is called.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct CalledFunction {
+    /// Name of the function.
+    name: String,
+    /// Arguments as the text of a JSON object, or as the model wrote them.
+    arguments: String,
 }
 
 /// Token counts in OpenAI's shape.
@@ -96,7 +123,19 @@ impl ChatCompletion {
     /// Returns the text of the message.
     pub(super) fn content(&self) -> &str {
         let [Choice { message, .. }] = &self.choices;
-        &message.content
+        message.content.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the calls of the message.
+    pub(super) fn calls(&self) -> &[CompletionCall] {
+        let [Choice { message, .. }] = &self.choices;
+        &message.tool_calls
+    }
+
+    /// Returns the reason for the end of the message.
+    pub(super) fn finish_reason(&self) -> &'static str {
+        let [Choice { finish_reason, .. }] = &self.choices;
+        finish_reason
     }
 }
 
@@ -137,18 +176,21 @@ pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion,
             return Err(Kind::NotYet.because(format!("{place} has not ended yet")).hint(hint));
         }
     }
+    let tool_calls = calls(turn);
     let content = match (&turn.interrupt, &turn.output) {
-        (Some(interrupt), _) => interrupt.to_text(),
-        (None, Some(output)) => output.reply.clone().unwrap_or_default(),
-        (None, None) => String::new(),
+        (Some(interrupt), _) => Some(interrupt.to_text()),
+        (None, Some(output)) if !tool_calls.is_empty() => beside_calls(output),
+        (None, Some(output)) => Some(output.reply.clone().unwrap_or_default()),
+        (None, None) => Some(String::new()),
     };
-    let message = CompletionMessage { role: "assistant", content, refusal: None };
+    let finish_reason = if tool_calls.is_empty() { "stop" } else { "tool_calls" };
+    let message = CompletionMessage { role: "assistant", content, refusal: None, tool_calls };
     Ok(ChatCompletion {
         id: id_of(id),
         object: "chat.completion",
         created: created_at / 1_000_000,
         model: model(&turn.strategy),
-        choices: [Choice { index: 0, message, logprobs: None, finish_reason: "stop" }],
+        choices: [Choice { index: 0, message, logprobs: None, finish_reason }],
         usage: turn.usage.map(CompletionUsage::from).unwrap_or_default(),
         turnfold: CompletionExtension {
             thread_id: thread,
@@ -161,6 +203,28 @@ pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion,
             cause: turn.cause.clone(),
         },
     })
+}
+
+/// Returns the calls of the client's tools, with the ids by which clients know them.
+fn calls(turn: &Turn) -> Vec<CompletionCall> {
+    let call = |call: &api_types::ToolCall| CompletionCall {
+        id: client_id(turn.thread_id, &call.id),
+        r#type: "function",
+        function: CalledFunction {
+            name: call.name.clone(),
+            arguments: match &call.arguments {
+                Value::String(text) => text.clone(),
+                arguments => arguments.to_string(),
+            },
+        },
+    };
+    turn.output.iter().flat_map(|output| &output.tool_calls).map(call).collect()
+}
+
+/// Returns the text beside the calls.
+fn beside_calls(output: &Output) -> Option<String> {
+    let message = output.messages.iter().rfind(|message| !message.tool_calls.is_empty())?;
+    (!message.content.is_empty()).then(|| message.content.clone())
 }
 
 impl From<api_types::Usage> for CompletionUsage {

@@ -1,7 +1,7 @@
 //! Conversion of a chat completion's messages to those of a turn.
 
-use serde_json::Value;
-use shared::Role;
+use serde_json::{Map, Value};
+use shared::{Role, ToolCall};
 
 use crate::{
     server::problem::{ApiError, Kind},
@@ -15,9 +15,17 @@ pub(super) fn parse(messages: Option<&Value>) -> Result<Messages, ApiError> {
     let mut messages = Messages::default();
     for (nth, message) in list.iter().enumerate() {
         let at = format!("messages[{nth}]");
-        messages.add(role(&at, message)?, &format!("{at}.content"), &message["content"])?;
+        let (role, content) = (role(&at, message)?, format!("{at}.content"));
+        let calls = calls(&at, message)?;
+        if role == Role::Tool {
+            messages.add_result(&content, &message["content"], call_id(&at, message)?)?;
+        } else if calls.is_empty() {
+            messages.add(role, &content, &message["content"])?;
+        } else {
+            messages.add_calls(&content, &message["content"], calls)?;
+        }
     }
-    match messages.messages.iter().any(|message| message.role == Role::User) {
+    match messages.messages.iter().any(|message| matches!(message.role, Role::User | Role::Tool)) {
         true => Ok(messages),
         false => Err(wrong("there is no user message")),
     }
@@ -28,22 +36,47 @@ fn role(at: &str, message: &Value) -> Result<Role, ApiError> {
         Some("system" | "developer") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
-        Some("tool" | "function") => {
-            return Err(unsupported_calls(format!("{at}.role"), "messages of tools are not supported"));
+        Some("tool") => Role::Tool,
+        Some("function") => {
+            let at = format!("{at}.role");
+            let detail = format!("{at}: messages of functions are not supported");
+            return Err(Kind::Unsupported
+                .because(detail)
+                .hint("send `tools`, and messages of the role tool")
+                .with_param(at));
         }
         Some(_) | None => {
             let at = format!("{at}.role");
-            let detail = format!("{at}: it must be system, developer, user or assistant");
+            let detail = format!("{at}: it must be system, developer, user, assistant or tool");
             return Err(Kind::Invalid.because(detail).with_param(at));
         }
     };
-    if message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty()) {
-        return Err(unsupported_calls(format!("{at}.tool_calls"), "tool calls are not supported"));
-    }
     Ok(role)
 }
 
-fn unsupported_calls(at: String, detail: &str) -> ApiError {
-    let hint = "remove it: agents call their tools themselves, and the thread records the results";
-    Kind::Unsupported.because(format!("{at}: {detail}")).hint(hint).with_param(at)
+/// Returns the calls of a message of the assistant.
+fn calls(at: &str, message: &Value) -> Result<Vec<ToolCall>, ApiError> {
+    let list = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
+    let call = |(nth, call): (usize, &Value)| {
+        let at = format!("{at}.tool_calls[{nth}]");
+        let function = &call["function"];
+        let (Some(id), Some(name)) = (call["id"].as_str(), function["name"].as_str()) else {
+            let detail = format!("{at}: a call has an id, and a function with a name");
+            return Err(Kind::Invalid.because(detail).with_param(at));
+        };
+        let arguments = match &function["arguments"] {
+            Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str())),
+            Value::Null => Value::Object(Map::new()),
+            other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => other.clone(),
+        };
+        Ok(ToolCall { id: id.to_owned(), name: name.to_owned(), arguments })
+    };
+    list.iter().enumerate().map(call).collect()
+}
+
+fn call_id<'a>(at: &str, message: &'a Value) -> Result<&'a str, ApiError> {
+    message["tool_call_id"].as_str().ok_or_else(|| {
+        let at = format!("{at}.tool_call_id");
+        Kind::Invalid.because(format!("{at}: the result of a call has the id of the call")).with_param(at)
+    })
 }

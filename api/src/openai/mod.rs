@@ -13,6 +13,7 @@
 //! `POST /v1/turns/{id}/cancel`.
 
 pub(crate) mod chat;
+pub(crate) mod client_request;
 mod client_retries;
 pub(crate) mod completion;
 mod conversation;

@@ -5,8 +5,19 @@ use serde_json::{Map, Value, json};
 use crate::server::problem::{ApiError, Kind};
 
 /// Parameters of a request that have an effect.
-const SUPPORTED: [&str; 7] =
-    ["model", "messages", "stream", "stream_options", "metadata", "user", "turnfold"];
+const SUPPORTED: [&str; 11] = [
+    "messages",
+    "metadata",
+    "model",
+    "parallel_tool_calls",
+    "response_format",
+    "stream",
+    "stream_options",
+    "tool_choice",
+    "tools",
+    "turnfold",
+    "user",
+];
 
 /// Parameters of the strategy `chat` that its configuration has as well, by their names there. Others are called as they are configured.
 const CONFIGURED: [(&str, &str); 4] = [
@@ -17,10 +28,9 @@ const CONFIGURED: [(&str, &str); 4] = [
 ];
 
 /// Parameters that the strategy `chat` passes to the model's endpoint unchanged.
-const PASSED_ON: [&str; 10] = [
+const PASSED_ON: [&str; 9] = [
     "frequency_penalty",
     "logit_bias",
-    "parallel_tool_calls",
     "presence_penalty",
     "seed",
     "service_tier",
@@ -82,14 +92,13 @@ pub(super) fn check(body: &Map<String, Value>) -> Result<(), ApiError> {
 
 /// Returns the values of an unsupported parameter that request nothing, and a hint.
 fn unsupported(name: &str) -> Option<(Vec<Value>, &'static str)> {
-    const TOOLS: &str = "remove it: agents use the operator's MCP servers as tools";
+    const TOOLS: &str = "send `tools` and `tool_choice`";
     Some(match name {
         "n" => (vec![json!(1)], "send one request for each answer"),
         "logprobs" => (vec![json!(false)], "remove it: completions have no log probabilities"),
         "top_logprobs" => (vec![json!(0)], "remove it: completions have no log probabilities"),
-        "tools" | "functions" => (vec![json!([])], TOOLS),
-        "tool_choice" | "function_call" => (vec![json!("none"), json!("auto")], TOOLS),
-        "response_format" => (vec![json!({"type": "text"})], "describe the format in the messages"),
+        "functions" => (vec![json!([])], TOOLS),
+        "function_call" => (vec![json!("none"), json!("auto")], TOOLS),
         "modalities" => (vec![json!(["text"])], "remove it: completions are text"),
         "audio" => (vec![], "remove it: completions are text"),
         "web_search_options" => (vec![], "remove it and use the model turnfold/research"),

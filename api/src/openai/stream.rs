@@ -186,7 +186,13 @@ impl Chunks {
     /// Returns the chunks with the rest of the text, the end and the usage.
     fn last(&self, rest: &str, completion: &ChatCompletion) -> Vec<Event> {
         let mut events: Vec<Event> = pieces(rest).into_iter().map(|piece| self.content(piece)).collect();
-        events.push(self.chunk(&json!({}), Some("stop"), &json!(completion.turnfold)));
+        for (index, call) in completion.calls().iter().enumerate() {
+            let mut call = json!(call);
+            call["index"] = index.into();
+            events.push(self.chunk(&json!({"tool_calls": [call]}), None, &Value::Null));
+        }
+        let finish_reason = completion.finish_reason();
+        events.push(self.chunk(&json!({}), Some(finish_reason), &json!(completion.turnfold)));
         if self.include_usage {
             let mut last = self.bare(json!([]));
             last["usage"] = json!(completion.usage);

@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use shared::{Attachment, AttachmentKind, IMAGE_TYPES, Message, Role};
+use shared::{Attachment, AttachmentKind, IMAGE_TYPES, Message, Role, ToolCall};
 use store::AttachmentContent;
 
 use crate::server::problem::{ApiError, Kind};
@@ -47,6 +47,43 @@ impl Messages {
         }
         self.messages.push(message);
         Ok(())
+    }
+
+    /// Adds a message of the assistant that calls tools. Its content may be empty.
+    pub(crate) fn add_calls(
+        &mut self,
+        at: &str,
+        content: &Value,
+        calls: Vec<ToolCall>,
+    ) -> Result<(), ApiError> {
+        let content = self.text_of(Role::Assistant, at, content)?;
+        self.messages.push(Message { tool_calls: calls, ..Message::assistant(content) });
+        Ok(())
+    }
+
+    /// Adds the result of the call `id`. It may be empty.
+    pub(crate) fn add_result(&mut self, at: &str, content: &Value, id: &str) -> Result<(), ApiError> {
+        let content = self.text_of(Role::Tool, at, content)?;
+        self.messages
+            .push(Message { tool_call_id: Some(id.to_owned()), ..Message::new(Role::Tool, content) });
+        Ok(())
+    }
+
+    fn text_of(&mut self, role: Role, at: &str, content: &Value) -> Result<String, ApiError> {
+        let mut message = Message::new(role, "");
+        match content {
+            Value::Null => (),
+            Value::String(text) => message.content.clone_from(text),
+            Value::Array(parts) => {
+                for (nth, part) in parts.iter().enumerate() {
+                    self.add_part(&mut message, &format!("{at}[{nth}]"), part)?;
+                }
+            }
+            Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+                return Err(invalid(at, "it must be a text or a list of parts"));
+            }
+        }
+        Ok(message.content)
     }
 
     fn add_part(&mut self, message: &mut Message, at: &str, part: &Value) -> Result<(), ApiError> {
@@ -143,7 +180,13 @@ impl Messages {
     /// Keeps only the last message of the user, with its images and files.
     pub(crate) fn only_last_of_user(&mut self) {
         let last = self.messages.iter().rposition(|message| message.role == Role::User);
-        self.messages = last.map(|nth| self.messages.swap_remove(nth)).into_iter().collect();
+        let last = last.map(|nth| self.messages.swap_remove(nth)).into_iter().collect();
+        self.keep_only(last);
+    }
+
+    /// Keeps only these of the messages, with their images and files.
+    pub(crate) fn keep_only(&mut self, messages: Vec<Message>) {
+        self.messages = messages;
         let kept: Vec<&str> = self
             .messages
             .iter()

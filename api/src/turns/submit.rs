@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_types::{Input, NewContent, NewTurn, Problem, Scope, Turn};
+use api_types::{Input, NewContent, NewRole, NewTurn, Problem, Scope, Turn};
 use audit::otel::TraceParent;
 use axum::{
     Json,
@@ -18,10 +18,12 @@ use shared::{Message, MultitaskStrategy, Opened, Policy, Priority, Role};
 use store::{Idempotency, Opening, Submitted, ThreadId};
 
 use super::{
+    client_calls::check_results,
     content::Messages,
     lookup::{WaitParams, show, wait_until_ended},
     multitask::{displace, multitask_for, prepare},
     opening::{Overrides, continued, opened},
+    reply_options::{demands, options_of},
 };
 use crate::server::{
     extract::{Body, IdempotencyKey, Query, TraceContext},
@@ -69,18 +71,22 @@ pub(crate) async fn submit(
     IdempotencyKey(key): IdempotencyKey,
     TraceContext(parent): TraceContext,
     Query(params): Query<WaitParams>,
-    Body { value: new, raw }: Body<NewTurn>,
+    Body { value: mut new, raw }: Body<NewTurn>,
 ) -> Result<Response, ApiError> {
     let wait = params.check()?;
+    let demands = demands(&mut new)?;
     let messages = messages(new.input)?;
     let mut policy = new.policy;
     let due_at = due(new.not_before.as_deref(), new.delay_seconds)?;
     let mut multitask = new.multitask_strategy.unwrap_or_default();
+    let reply_options;
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
             let overrides = Overrides { config: new.config, budget: new.budget };
             let opened = opened(&app, (&principal).into(), &strategy, overrides, &actor)?;
             check_attachments(&app, &opened, &messages.messages)?;
+            check_results(&messages.messages)?;
+            reply_options = options_of(&app, &opened.strategy, demands)?;
             Opening::New(opened)
         }
         (None, Some(_)) if new.config.is_some() => {
@@ -95,6 +101,7 @@ pub(crate) async fn submit(
         }
         (None, Some(thread)) => {
             let thread = continued(&app, &principal, thread).await?;
+            reply_options = options_of(&app, &thread.strategy, demands)?;
             policy = policy_for(&app, &principal, &thread, policy)?;
             let (asked, is_later) = (new.multitask_strategy, due_at.is_some());
             multitask = multitask_for(&app, asked, &thread.tenant, &thread.strategy, is_later)?;
@@ -109,6 +116,7 @@ pub(crate) async fn submit(
         policy,
         priority: new.priority.unwrap_or_default(),
         messages: messages.messages,
+        reply_options,
         attachments: messages.attachments,
         metadata: Value::Object(new.metadata.unwrap_or_default()),
         author: actor.name,
@@ -310,7 +318,17 @@ pub(crate) fn messages(input: Input) -> Result<Messages, ApiError> {
                     NewContent::Text(text) => Value::String(text),
                     NewContent::Parts(parts) => Value::Array(parts),
                 };
-                messages.add(message.role.into(), &format!("input.messages[{nth}].content"), &content)?;
+                let at = format!("input.messages[{nth}].content");
+                match (message.role, &message.tool_call_id) {
+                    (NewRole::Tool, Some(id)) => messages.add_result(&at, &content, id)?,
+                    (NewRole::Tool, None) | (_, Some(_)) => {
+                        let detail = format!(
+                            "input.messages[{nth}].tool_call_id: messages of the role tool have one, and no others"
+                        );
+                        return Err(Kind::Invalid.because(detail));
+                    }
+                    (role, None) => messages.add(role.into(), &at, &content)?,
+                }
             }
         }
     }

@@ -233,8 +233,12 @@ async fn unsupported_parameters_are_rejected_by_name() {
     let unsupported = [
         ("n", json!(2), "only 1"),
         ("logprobs", json!(true), "only false"),
-        ("tools", json!([{"type": "function"}]), "MCP servers"),
-        ("response_format", json!({"type": "json_object"}), "describe the format"),
+        (
+            "tools",
+            json!([{"type": "function", "function": {"name": "f"}}]),
+            "the strategy probe does not support it",
+        ),
+        ("response_format", json!({"type": "json_object"}), "the strategy probe does not support it"),
         ("audio", json!({}), "text"),
         ("temprature", json!(1), "unknown parameter"),
     ];
@@ -269,7 +273,7 @@ async fn unsupported_parameters_are_rejected_by_name() {
             json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a.example/p"}}]}),
             "messages[0].content[0].image_url.url",
         ),
-        (json!({"role": "tool", "tool_call_id": "a", "content": "x"}), "messages[0].role"),
+        (json!({"role": "function", "name": "a", "content": "x"}), "messages[0].role"),
     ];
     for (message, param) in parts {
         let body = json!({"model": "probe", "messages": [message]});
@@ -525,4 +529,47 @@ async fn images_for_a_model_that_takes_none_are_refused_at_once() {
     let config =
         json!({"strategy": "planner", "config": {"model": "other/m"}, "input": {"messages": messages}});
     assert_eq!(api.post("/v1/turns", config).await.status.as_u16(), 202);
+}
+
+#[tokio::test]
+async fn a_format_is_kept_with_the_turn_or_refused_by_its_key() {
+    let api = TestApi::with(|config| config.chat_wait = Duration::ZERO).await;
+    let format = |schema: Value| {
+        let named = json!({"name": "place", "schema": schema, "strict": true});
+        json!({"type": "json_schema", "json_schema": named})
+    };
+    let ask = |format: Value| {
+        let body = json!({"model": "turnfold/chat", "messages": [{"role": "user", "content": "Hi"}], "response_format": format});
+        api.post(CHAT, body)
+    };
+    let good = format(json!({"type": "object", "properties": {"city": {"type": "string"}}}));
+    let kept = async |turn: &str| {
+        let turn = api.backends.store.turn(turn.parse().unwrap()).await.unwrap().unwrap();
+        serde_json::to_value(turn.reply_options.unwrap()).unwrap()
+    };
+    let reply = ask(good.clone()).await;
+    assert_eq!(kept(turn_of(&reply)).await, json!({"response_format": good}));
+    assert_eq!(kept(turn_of(&ask(json!({"type": "text"})).await)).await, json!({}));
+    let body = json!({"strategy": "chat", "input": "Hi", "response_format": good});
+    let turn = api.post("/v1/turns", body.clone()).await.json();
+    assert_eq!(kept(turn["id"].as_str().unwrap()).await, json!({"response_format": good}));
+
+    for (format, param) in [
+        (format(json!({"type": "string"})), "response_format.json_schema.schema"),
+        (format(json!({"$ref": "#/$defs/a"})), "response_format.json_schema.schema.$ref"),
+    ] {
+        error(&ask(format.clone()).await, 400, "invalid", Some(param));
+        let mut body = body.clone();
+        body["response_format"] = format;
+        let problem = api.post("/v1/turns", body).await;
+        assert!(problem.status == 422 && problem.json()["detail"].as_str().unwrap().starts_with(param));
+    }
+    for format in [json!("json"), json!({"type": "yaml"}), json!({"type": "json_schema"})] {
+        let reply = ask(format.clone()).await;
+        assert!(
+            reply.status == 400
+                && reply.json()["error"]["message"].as_str().unwrap().contains("response_format"),
+            "{format}"
+        );
+    }
 }

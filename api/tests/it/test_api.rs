@@ -174,7 +174,7 @@ impl TestApi {
         let at = clock::rfc3339(turn.created_at);
         let event =
             log.thread().accept_message(turn.id, &turn.author, &at, turn.policy, turn.messages).unwrap();
-        log.push(event.sent_by(turn.caller)).unwrap();
+        log.push(event.sent_by(turn.caller).asking_for(turn.reply_options)).unwrap();
         log.flush(&self.backends).await.unwrap();
         true
     }

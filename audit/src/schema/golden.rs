@@ -10,6 +10,8 @@ macro_rules! golden {
 
 golden! {
     "v1/action_plan__model_calls_run_out.jsonl",
+    "v1/chat__a_typed_answer.jsonl",
+    "v1/chat__tools_of_the_client.jsonl",
     "v1/index_builder__an_entry_is_held.jsonl",
     "v1/index_builder__the_index_is_down.jsonl",
     "v1/planner__a_call_is_sent_again_once_after_a_read_back.jsonl",

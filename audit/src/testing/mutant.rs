@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde_json::Value;
 use shared::{
     Attempt, DynThread, Event, Fault, Goto, Graph, InvalidLog, Message, MessageRejected, Next, NodeInfo,
-    OpenTask, Policy, ProposedCall, Request, Response, RunStatus, ServerScope, Tool, Topology, Usage,
-    UsageTotal,
+    OpenTask, Policy, ProposedCall, ReplyOption, ReplyOptions, Request, Response, RunStatus, ServerScope,
+    Tool, Topology, Usage, UsageTotal,
 };
 use uuid::Uuid;
 
@@ -45,6 +45,9 @@ impl Graph for Mutant {
     }
     fn server_scope(&self) -> ServerScope {
         self.0.server_scope()
+    }
+    fn reply_options(&self) -> &'static [ReplyOption] {
+        self.0.reply_options()
     }
     fn nodes(&self) -> Vec<NodeInfo> {
         self.0.nodes()
@@ -165,6 +168,14 @@ impl DynThread for Thread {
     }
     fn schema(&self) -> Option<Value> {
         self.0.schema()
+    }
+
+    fn reply_options(&self) -> &ReplyOptions {
+        self.0.reply_options()
+    }
+
+    fn has_client_schema(&self) -> bool {
+        self.0.has_client_schema()
     }
     fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {
         self.0.preview(partial)

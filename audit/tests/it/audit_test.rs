@@ -82,6 +82,7 @@ impl AuditTest {
             messages: turn.messages,
             caller: None,
             forgotten_models: Vec::new(),
+            reply_options: None,
         };
         script.push(started.into());
         let probe = strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();

@@ -12,7 +12,7 @@ use shared::Event;
 
 /// Values that can be read and are never written: shown to a person because of other events, or passed within the
 /// code.
-const NEVER_WRITTEN: [&str; 19] = [
+const NEVER_WRITTEN: [&str; 20] = [
     "answered.response.messages[].role=:system",
     "answered.response.messages[].role=:tool",
     "answered.response.messages[]:attachments",
@@ -32,6 +32,7 @@ const NEVER_WRITTEN: [&str; 19] = [
     "decided.to.interrupt:elicitation",
     "reconciled.read_back.output.status=:error",
     "reconciled.read_back.output.status=:refused",
+    "turn_started.reply_options.response_format.type=:text",
 ];
 
 #[test]

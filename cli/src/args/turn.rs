@@ -1,6 +1,6 @@
 //! Arguments of `turnfold turn`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 use shared::{MultitaskStrategy, Priority};
@@ -82,9 +82,9 @@ pub(crate) enum Turn {
 pub(crate) struct Send {
     /// Message; - reads stdin
     pub(crate) text: String,
-    /// Strategy for a new thread
-    #[arg(short = 'g', long, value_name = "NAME", conflicts_with = "thread", default_value = "planner")]
-    pub(crate) strategy: String,
+    /// Strategy for a new thread [default: planner, or chat where no MCP server is configured]
+    #[arg(short = 'g', long, value_name = "NAME", conflicts_with = "thread")]
+    pub(crate) strategy: Option<String>,
     /// Continue an existing thread; `last` is the most recent one
     #[arg(short, long, value_name = "ID")]
     pub(crate) thread: Option<String>,
@@ -95,6 +95,11 @@ pub(crate) struct Send {
     /// {"turn": {"tokens": N, "usd": N, "seconds": N}, "thread": {...}}
     #[arg(long, value_name = "JSON", conflicts_with = "thread")]
     pub(crate) budget: Option<String>,
+    /// Ask for an answer in a form: a file with a JSON Schema, or with a `response_format` of OpenAI's API
+    ///
+    /// The answer is then one JSON object that fits the schema. Questions to a person stay text.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) response_format: Option<PathBuf>,
     /// Attach metadata; filter by it later with --where 'metadata.K = V'. A value that is not JSON is a text
     #[arg(long, value_name = "K=V")]
     pub(crate) metadata: Vec<String>,

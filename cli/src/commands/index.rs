@@ -29,7 +29,7 @@ pub(crate) async fn run(ctx: Context, command: Index) -> anyhow::Result<Exit> {
 fn build_turn() -> Send {
     Send {
         text: "Bring the index up to date.".to_owned(),
-        strategy: BUILDER.to_owned(),
+        strategy: Some(BUILDER.to_owned()),
         follow: true,
         ..Send::default()
     }

@@ -1,8 +1,13 @@
 //! `turnfold turn`: submits and manages turns through the API.
 
-use std::io::{ErrorKind, Read as _};
+use std::{
+    io::{ErrorKind, Read as _},
+    path::Path,
+};
 
-use api_types::{Interrupt, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text};
+use api_types::{
+    Interrupt, McpServerSummary, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text,
+};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use shared::{InterruptKind, Question, check_json, visible};
@@ -152,12 +157,13 @@ async fn send(ctx: &Context, client: &Client, mut args: Send) -> anyhow::Result<
             }
             body["thread_id"] = json!(id);
         }
-        None => body["strategy"] = json!(args.strategy),
+        None => body["strategy"] = json!(strategy(client, args.strategy.as_deref()).await),
     }
+    let strategy = body["strategy"].as_str().unwrap_or_default().to_owned();
     let request = client.request(Method::POST, "/v1/turns").json(&body);
     let sent = client.fetch(with_idempotency_key(request, args.idempotency_key)?).await;
     let turn: api_types::Turn = match sent {
-        Err(err) if args.thread.is_none() => return Err(with_suggestion(client, &args.strategy, err).await),
+        Err(err) if args.thread.is_none() => return Err(with_suggestion(client, &strategy, err).await),
         sent => sent?,
     };
     if !wait && !follow {
@@ -196,6 +202,9 @@ fn body(args: &Send) -> anyhow::Result<Value> {
     if let Some(budget) = &args.budget {
         body["budget"] = parse_json("--budget", budget)?;
     }
+    if let Some(file) = &args.response_format {
+        body["response_format"] = response_format(file)?;
+    }
     if !args.metadata.is_empty() {
         let pairs = args.metadata.iter().map(|text| pair(text));
         body["metadata"] = Value::Object(pairs.collect::<Result<Map<_, _>, _>>()?);
@@ -216,6 +225,64 @@ fn body(args: &Send) -> anyhow::Result<Value> {
         body["policy"] = json!("replan");
     }
     Ok(body)
+}
+
+/// Strategy of a new thread, and the one where there is no MCP server.
+const PLANNER: &str = "planner";
+const CHAT: &str = "chat";
+
+/// Strategies that can do nothing without MCP servers.
+const NEED_SERVERS: [&str; 4] = [PLANNER, "planner_with_prompts", "retriever", "action_plan"];
+
+/// Returns the strategy of a new thread: the named one, or one that suits the configuration. Says so if the named one has no MCP
+/// server to work with.
+async fn strategy(client: &Client, named: Option<&str>) -> String {
+    if named.is_some_and(|name| !NEED_SERVERS.contains(&name)) {
+        return named.unwrap_or_default().to_owned();
+    }
+    // Only an operator may see the servers. Everybody else gets the usual strategy.
+    let servers = client.get::<Page<McpServerSummary>>("/v1/mcp/servers").await;
+    let has_none = servers.is_ok_and(|page| page.data.is_empty());
+    match named {
+        Some(name) => {
+            if has_none {
+                output::note(&format!(
+                    "{name} works with the tools of MCP servers, and none is configured; hint: add one under [mcp.NAME], or ask a \
+                     model alone with -g {CHAT}"
+                ));
+            }
+            name.to_owned()
+        }
+        None if has_none => CHAT.to_owned(),
+        None => PLANNER.to_owned(),
+    }
+}
+
+/// Reads a format from a file. A file that holds no format holds a JSON Schema, whose name is that of the file.
+fn response_format(file: &Path) -> anyhow::Result<Value> {
+    let refused = |why: String| {
+        let text =
+            format!("--response-format: {}: {why}\nhint: give a file with a JSON Schema", file.display());
+        CliError::with_exit(Exit::Usage, text)
+    };
+    let text = std::fs::read_to_string(file).map_err(|err| refused(err.to_string()))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|err| refused(format!("it is not JSON: {err}")))?;
+    let is_format = |kind: &str| ["text", "json_object", "json_schema"].contains(&kind);
+    match &value {
+        Value::Object(fields) if fields.get("type").and_then(Value::as_str).is_some_and(is_format) => {
+            Ok(value)
+        }
+        Value::Object(_) => {
+            let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+            let name: String = stem.chars().map(legal).take(64).collect();
+            Ok(json!({ "type": "json_schema", "json_schema": { "name": name, "schema": value } }))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(refused("it is not a JSON object".to_owned()))
+        }
+    }
 }
 
 /// Replaces the error for a strategy that the API does not have by one with the closest name.

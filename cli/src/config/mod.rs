@@ -42,8 +42,8 @@ pub use load::{Flag, Sources};
 pub use origins::{Origins, Shown};
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
 pub use servers::{
-    HttpProviderSettings, McpSettings, McpTransport, PriceSettings, ProtocolSettings, ProviderSettings,
-    RetrySettings, SessionSettings, SightSettings, ToolSettings,
+    HttpProviderSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings, RetrySettings,
+    SessionSettings, SightSettings, ToolSettings,
 };
 pub use settings::{
     ApiSettings, IndexSettings, LogFormat, LogSettings, OidcSettings, QueueSettings, RetentionSettings,

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::json;
 use shared::{AttachmentKind, Safety};
-use world::{Dialect, Structured};
+use world::{Dialect, Protocol, Structured};
 
 use super::{
     secret::{Address, MaybeSecret, SecretError, SecretRef},
@@ -122,7 +122,7 @@ pub struct McpSettings {
     /// Time without a call after which a child process, or a thread's connection, ends, in seconds. Default: 600.
     pub idle_timeout_seconds: u64,
     /// Protocol of the server. `None`: the newest that it answers to.
-    pub protocol: Option<ProtocolSettings>,
+    pub protocol: Option<Protocol>,
     /// Sharing of connections between threads.
     pub session: SessionSettings,
     /// Maximum number of calls in flight per worker. `None` means unlimited.
@@ -157,16 +157,6 @@ pub enum SessionSettings {
     Shared,
     /// One connection per thread, while a worker serves the thread.
     Thread,
-}
-
-/// Protocol of an MCP server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ProtocolSettings {
-    /// 2026-07-28, in which every request is self-contained.
-    Newest,
-    /// 2025-11-25 and before, in which a session begins with `initialize`.
-    Older,
 }
 
 /// Overrides for one tool. They take precedence over the annotations of the server.
@@ -289,6 +279,14 @@ fn structured_schema(_: &mut SchemaGenerator) -> schemars::Schema {
     json_schema!({"type": "string", "enum": Structured::ALL})
 }
 
+fn protocol_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+    json_schema!({
+        "description": "`newest` is 2026-07-28, in which every request is self-contained; `older` is 2025-11-25 and before, in which a session begins with `initialize`.",
+        "type": "string",
+        "enum": Protocol::ALL,
+    })
+}
+
 fn dialect_schema(_: &mut SchemaGenerator) -> schemars::Schema {
     let names: Vec<&str> = [AUTO].into_iter().chain(Dialect::ALL.map(Dialect::as_str)).collect();
     json_schema!({"type": "string", "enum": names})
@@ -321,7 +319,8 @@ pub(super) struct McpKeys {
     call_timeout_seconds: Option<u64>,
     #[schemars(range(min = 10, max = 2_592_000))]
     idle_timeout_seconds: Option<u64>,
-    protocol: Option<ProtocolSettings>,
+    #[schemars(schema_with = "protocol_schema")]
+    protocol: Option<Protocol>,
     session: Option<SessionSettings>,
     #[schemars(range(min = 1))]
     concurrency: Option<usize>,

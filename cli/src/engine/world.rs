@@ -8,16 +8,16 @@ use shared::Accepts;
 use store::{Store, VectorIndex};
 use worker::{Backoff, RetryPolicies, RetryPolicy};
 use world::{
-    COMMANDS, Command, Commands, Confinement, Index, LiveWorld, Models, OpenAi, Price, Protocol, Provider,
-    Providers, RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, TenantLimit,
-    TenantLimits, ToolFilter, ToolRule, Transport, describe_commands,
+    COMMANDS, Command, Commands, Confinement, Index, LiveWorld, Models, OpenAi, Price, Provider, Providers,
+    RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, TenantLimit, TenantLimits,
+    ToolFilter, ToolRule, Transport, describe_commands,
 };
 
 use crate::{
     config::{
         CommandSettings, HttpProviderSettings, MaybeSecret, McpSettings, McpTransport, ModelLimits,
-        PriceSettings, ProtocolSettings, ProviderSettings, RetrySettings, SecretError, ServerLimits,
-        SessionSettings, Settings, SightSettings, TenantSettings, ToolSettings, VerifySettings,
+        PriceSettings, ProviderSettings, RetrySettings, SecretError, ServerLimits, SessionSettings, Settings,
+        SightSettings, TenantSettings, ToolSettings, VerifySettings,
     },
     exit::{CliError, Exit},
 };
@@ -240,10 +240,7 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
         call_timeout: Duration::from_secs(settings.call_timeout_seconds),
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
         idle_timeout,
-        protocol: settings.protocol.map(|protocol| match protocol {
-            ProtocolSettings::Newest => Protocol::Newest,
-            ProtocolSettings::Older => Protocol::Older,
-        }),
+        protocol: settings.protocol,
         session: match settings.session {
             SessionSettings::Shared => Session::Shared,
             SessionSettings::Thread => Session::Thread { max_sessions: SESSIONS_MAX, idle_timeout },

@@ -225,6 +225,11 @@ fn a_new_user_runs_an_engine_and_reads_the_log_of_a_turn() {
     assert_eq!(unknown.0, 2, "{unknown:?}");
     assert!(unknown.2.contains("did you mean \"planner\""), "{}", unknown.2);
 
+    // No MCP server is configured: the model alone is asked, and a planner that is named says what it lacks.
+    let hinted = run(&["turn", "send", "-g", "planner", "hello", "-o", "json"]);
+    assert!(hinted.2.contains("none is configured") && hinted.2.contains("-g chat"), "{}", hinted.2);
+    let chosen = run(&["turn", "send", "hello", "-o", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&chosen.1).unwrap()["strategy"], "chat", "{chosen:?}");
     let keyless = run(&["turn", "send", "hello", "--wait"]);
     assert_eq!(keyless.0, 1, "{keyless:?}");
     assert!(keyless.1.contains("OPENAI_API_KEY"), "{}", keyless.1);

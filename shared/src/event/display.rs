@@ -133,7 +133,9 @@ fn fmt_turn_started(started: &TurnStarted, f: &mut Formatter<'_>) -> fmt::Result
     };
     f.write_str(kind)?;
     write!(f, "{}", started.messages.iter().map(|shown| message(shown, full)).collect::<Vec<_>>().join(" "))?;
-    fmt_forgotten(&started.forgotten_models, f)
+    fmt_forgotten(&started.forgotten_models, f)?;
+    let Some(options) = &started.reply_options else { return Ok(()) };
+    line(f, format_args!("asks for {}", json(&serde_json::to_value(options).unwrap_or_default(), full)))
 }
 
 fn fmt_forgotten(models: &[String], f: &mut Formatter<'_>) -> fmt::Result {

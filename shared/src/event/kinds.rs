@@ -14,6 +14,7 @@ use crate::{
     elicitation::{Elicitation, InputResponse},
     message::{Message, ToolOutput},
     outcome::Outcome,
+    reply_options::ReplyOptions,
     request::{Request, Response},
     tool_content::ResponseExtras,
     usage::Usage,
@@ -106,6 +107,9 @@ pub struct TurnStarted {
     /// Models whose limits the thread forgets, because an operator asked for it after they were learned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forgotten_models: Vec<String>,
+    /// Demands of the client on the reply. Absent: none, or in an answer those of the turn that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_options: Option<Box<ReplyOptions>>,
 }
 
 /// Relation of a message to its thread.
@@ -452,6 +456,11 @@ impl InterruptKind {
         Self::InDoubt,
         Self::Input,
     ];
+
+    /// Returns true if the question proposes an action, so that "yes" alone answers it.
+    pub fn proposes_an_action(self) -> bool {
+        matches!(self, Self::Approval | Self::InDoubt | Self::Input)
+    }
 
     /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {

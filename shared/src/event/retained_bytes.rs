@@ -16,7 +16,10 @@ impl Event {
     /// are not counted.
     pub fn retained_bytes(&self) -> usize {
         match self {
-            Event::TurnStarted(started) => started.messages.iter().map(Message::retained_bytes).sum(),
+            Event::TurnStarted(started) => {
+                let options = started.reply_options.as_ref().map_or(0, |options| options.retained_bytes());
+                options + started.messages.iter().map(Message::retained_bytes).sum::<usize>()
+            }
             Event::Decided(decided) => {
                 let facts: usize = decided.facts.iter().map(of_value).sum();
                 facts + decided.messages.iter().map(Message::retained_bytes).sum::<usize>()

@@ -247,6 +247,7 @@ impl<S: Strategy> Progress<S> {
             web_search: WebSearch::Off,
             prompt: own.prompt.as_deref().map(prompt_hash),
             parameters: own.parameters(),
+            tool_use: None,
         };
         let Some(window) = window else { return Some(chat(upto, None)) };
         let earlier = self.window.summary().map_or(0, |summary| summary.tokens(Some(window)));
@@ -360,8 +361,8 @@ impl<S: Strategy> Progress<S> {
             return Room { window, system: 0, tools: 0, messages: usable(window, reply_tokens(request)) };
         };
         let node = place.map(S::node);
-        let schema = response_schema.as_ref().and_then(|_| node?.schema());
-        let own = node.filter(|_| !tools.is_empty()).map(|node| node.tools()).unwrap_or_default();
+        let schema = response_schema.as_ref().and_then(|_| self.schema_of(node?));
+        let own = node.filter(|_| !tools.is_empty()).map(|node| self.node_tools(node)).unwrap_or_default();
         let system = estimated_tokens(system);
         let tools = tool_servers.iter().map(|server| self.window.tools(server)).sum::<u64>()
             + own.iter().map(crate::context::tool_tokens).sum::<u64>()

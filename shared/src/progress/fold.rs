@@ -1,11 +1,11 @@
 //! The fold: the effect of each event on a thread.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
 use super::{
-    ATTEMPTS_MAX, InvalidLog, Phase, Place, Progress, SESSION_LOST, SUMMARISE_NODE, is_node, read,
+    ATTEMPTS_MAX, InvalidLog, Phase, Place, Progress, SESSION_LOST, SUMMARISE_NODE, is_node, read, results,
     slot::{ReadAttempts, Slot, SlotState},
     unoffered::was_not_offered,
 };
@@ -158,22 +158,32 @@ impl<S: Strategy> Progress<S> {
         self.written_since_approval = (resume.is_some() && is_approval).then(BTreeSet::new);
         self.is_cancelled = false;
         self.abandon_tasks();
-        self.settle(if self.is_awaiting_input() {
-            "the input that it required was not provided"
-        } else {
-            "the turn failed before this call"
-        });
+        let reason = match self.at {
+            Phase::Idle => "the client sent no result",
+            _ if self.is_awaiting_input() => "the input that it required was not provided",
+            _ => "the turn failed before this call",
+        };
+        let answered: Vec<&str> = results(&started.messages).collect();
+        let missing = self
+            .open_calls(reason)
+            .into_iter()
+            .filter(|result| result.tool_call_id.as_deref().is_none_or(|id| !answered.contains(&id)));
+        missing.collect::<Vec<_>>().into_iter().for_each(|message| self.say(message));
         let from = self.thread.messages.len();
         self.mark_turn_start();
         // An answer continues the request, so what it lacked so far is still missing, and what it did is done.
-        let TurnSoFar { outcome, mut causes, tool_ran, .. } = match resume {
+        let TurnSoFar { outcome, mut causes, tool_ran, mut reply_options, .. } = match resume {
             Some(_) => std::mem::take(&mut self.thread.turn),
             None => TurnSoFar::default(),
         };
+        if let Some(options) = &started.reply_options {
+            reply_options = Arc::new((**options).clone());
+        }
         // The turn of the answer has a budget of its own.
         causes.retain(|cause| !cause.is_budget());
         let time = started.time.clone();
-        self.thread.turn = TurnSoFar { time, from, outcome, causes, tool_ran, ..TurnSoFar::default() };
+        self.thread.turn =
+            TurnSoFar { time, from, outcome, causes, tool_ran, reply_options, ..TurnSoFar::default() };
         self.window.begin_turn(from, &started.messages);
         self.window.limits.forget(&started.forgotten_models);
         started.messages.iter().cloned().for_each(|message| self.say(message));

@@ -41,10 +41,11 @@ use self::{
 };
 
 use crate::{
+    client_tools::{ClientTool, ToolChoice, open_calls},
     effect::UnexpectedResponse,
     elicitation::{InputResponses, InvalidAnswer},
     event::{Decided, Event, Goto, InputProvided, Interrupt, Summarised, TurnKind, TurnStarted, Unreadable},
-    message::{Message, Role, Safety},
+    message::{Message, Role, Safety, Tool},
     node_config::{EngineConfig, NodeConfig},
     outcome::{Outcome, OutcomeKind},
     request::{Request, Response},
@@ -107,6 +108,9 @@ pub enum MessageRejected {
     /// The message was sent as an answer, but the thread did not ask anything.
     #[error("nothing was asked, so there is nothing to answer")]
     NothingAsked,
+    /// The message is the result of a call of a tool of the client, and no such call is open.
+    #[error("no call waits for the result {0:?}")]
+    NoOpenCall(String),
     /// A tool waits for input, and the message does not fit its form.
     #[error("the message does not fit the form of the tool that waits for it: {0}")]
     InvalidAnswer(InvalidAnswer),
@@ -187,6 +191,9 @@ impl<P: serde::Serialize + serde::de::DeserializeOwned> Place<P> {
 
 /// Notice in front of a server's output after the server has lost its session.
 const SESSION_LOST: &str = "[the server started a new session and may have forgotten earlier calls]";
+
+/// Cause of the outcome of a turn whose answer is not in the form that the client asked for.
+const NO_TYPED_ANSWER: &str = "no typed answer";
 
 /// Result of a call in doubt that a person has left unresolved. A strategy that repeats failed calls checks for it.
 pub const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
@@ -383,7 +390,10 @@ impl<S: Strategy> Progress<S> {
             failures: state.failures,
             attempts: state.attempts,
             previous_error: state.error.clone().filter(|error| {
-                has_schema || error.starts_with(EMPTY_REPLY) || error.starts_with(STRAY_CALLS)
+                has_schema
+                    || demands_a_call(&state.request)
+                    || error.starts_with(EMPTY_REPLY)
+                    || error.starts_with(STRAY_CALLS)
             }),
             task: state.task.clone(),
             input_responses: state.input_responses.clone(),
@@ -415,6 +425,11 @@ impl<S: Strategy> Progress<S> {
                 InputProvided { slot, name, response, actor: actor.to_owned(), turn, caller: None }.into()
             );
         }
+        let open = open_calls(&self.thread.messages);
+        let is_open = |id: &str| open.iter().any(|call| call.id == id);
+        if let Some(id) = results(&messages).find(|id| !is_open(id)) {
+            return Err(MessageRejected::NoOpenCall(id.to_owned()));
+        }
         let kind = match (&self.at, policy) {
             (Phase::AwaitingResponses(..), Policy::Replan) if self.is_awaiting_input() => TurnKind::New,
             (Phase::Ready(_) | Phase::AwaitingResponses(..), _) => return Err(MessageRejected::Busy),
@@ -428,7 +443,10 @@ impl<S: Strategy> Progress<S> {
         }
         let (actor, time) = (actor.to_owned(), time.to_owned());
         let forgotten_models = Vec::new();
-        Ok(TurnStarted { turn, actor, time, kind, messages, caller: None, forgotten_models }.into())
+        let (caller, reply_options) = (None, None);
+        let started =
+            TurnStarted { turn, actor, time, kind, messages, caller, forgotten_models, reply_options };
+        Ok(started.into())
     }
 
     /// Returns the models whose limits were learned before an operator asked to forget them, by the RFC 3339 time of that.
@@ -448,11 +466,25 @@ impl<S: Strategy> Progress<S> {
         }
     }
 
+    /// Returns the tools that a node may offer besides those of servers: its own and the client's.
+    pub(crate) fn node_tools(&self, node: &dyn crate::strategy::Step<S>) -> Vec<Tool> {
+        let of_client = self.thread.turn.reply_options.tools.iter().map(ClientTool::tool);
+        node.tools().into_iter().chain(of_client).collect()
+    }
+
+    /// Returns the JSON Schema of replies to a node: its own, or that of the client where the node writes the answer.
+    pub(crate) fn schema_of(&self, node: &dyn crate::strategy::Step<S>) -> Option<Value> {
+        node.schema().or_else(|| self.thread.turn.reply_options.response_format.schema())
+    }
+
     /// Returns the part of the pending node's incomplete reply that the person may already read. The answer of a node with
     /// several requests follows from all of them, so it has no preview.
     pub fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {
         match &self.at {
-            Phase::AwaitingResponses(Place::Node(node), _, slots) if slots.len() == 1 => {
+            // A reply in a format may be asked for again until it is checked.
+            Phase::AwaitingResponses(Place::Node(node), _, slots)
+                if slots.len() == 1 && !self.thread.turn.is_formatted() =>
+            {
                 S::node(*node).preview(&self.thread, partial)
             }
             Phase::Idle
@@ -481,6 +513,13 @@ impl<S: Strategy> Progress<S> {
             all.add(OutcomeKind::Partial, NO_REPLY.into());
         }
         (!all.is_answered()).then_some(all)
+    }
+
+    /// Returns true if a turn that ends with these messages has no answer in the form that the client asked for.
+    fn misses_format(&self, messages: &[Message]) -> bool {
+        let answer = messages.iter().rfind(|message| message.role == Role::Assistant);
+        let text = answer.map_or("", |answer| answer.content.as_str());
+        self.thread.turn.reply_options.response_format.check_reply(text).is_err()
     }
 
     /// **Invariant:** a turn is declined only if no tool has run for its request, whatever its strategy decides.
@@ -521,7 +560,13 @@ impl<S: Strategy> Progress<S> {
             (Edge::End | Edge::Ask(_), _) => Goto::End,
         };
         let outcome = match to {
-            Goto::End => self.outcome_with(outcome.unwrap_or_default()),
+            Goto::End => {
+                let mut outcome = outcome.unwrap_or_default();
+                if self.misses_format(&messages) {
+                    outcome.add(OutcomeKind::Partial, NO_TYPED_ANSWER.into());
+                }
+                self.outcome_with(outcome)
+            }
             Goto::Node(_) | Goto::Interrupt(_) => outcome.map(|outcome| self.judged(outcome)),
         };
         Ok(Decided { node: name(&place), messages, facts, reason, to, budget_exceeded: None, outcome }.into())
@@ -546,6 +591,17 @@ impl<P: serde::Serialize + serde::de::DeserializeOwned> Phase<P> {
             }
         }
     }
+}
+
+/// Returns the ids of the calls whose results are the first messages.
+fn results(messages: &[Message]) -> impl Iterator<Item = &str> {
+    messages.iter().map_while(|message| message.tool_call_id.as_deref())
+}
+
+/// Returns true if the reply to a request must call a tool.
+fn demands_a_call(request: &Request) -> bool {
+    let Request::Chat { tool_use: Some(tool_use), .. } = request else { return false };
+    matches!(tool_use.tool_choice, ToolChoice::Required | ToolChoice::Function(_))
 }
 
 /// Returns the event that accepts the answer to a request for a summary.

@@ -6,9 +6,10 @@ use super::{
     unoffered,
 };
 use crate::{
+    client_tools::check_calls,
     effect::UnexpectedResponse,
     event::{Abandoned, Answered, AttemptFailed, Event, Failed, InputRequired, TaskStarted},
-    message::{Safety, ToolOutput},
+    message::{Reply, Safety, ToolOutput},
     request::{Fault, FaultKind, Oversize, Request, Response},
     strategy::Strategy,
     usage::Usage,
@@ -199,6 +200,9 @@ impl<S: Strategy> Progress<S> {
             }
             refused.to_string()
         })?;
+        if let (Some(slot), Response::Reply(reply)) = (slot, response) {
+            self.check_format(place, &slot.request, reply).map_err(|refused| refused.to_string())?;
+        }
         let may_repeat = slot.is_some_and(|slot| slot.attempts + 1 < slot.attempts_max);
         match (place, response) {
             (Place::Summarise(_), Response::Reply(reply))
@@ -210,6 +214,34 @@ impl<S: Strategy> Progress<S> {
                 slot.and_then(|slot| unoffered::useless(slot, reply)).map_or(Ok(()), Err)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Checks a reply against the form that the client asks for, where the node asks for it. A reply that calls tools is not the
+    /// answer.
+    fn check_format(
+        &self,
+        place: Place<S::NodeName>,
+        request: &Request,
+        reply: &Reply,
+    ) -> Result<(), UnexpectedResponse> {
+        let Request::Chat { response_schema, tools, tool_servers, tool_use, .. } = request else {
+            return Ok(());
+        };
+        if let Some(tool_use) = tool_use {
+            check_calls(&tool_use.tool_choice, &self.thread.turn.reply_options.tools, reply)?;
+        }
+        if response_schema.is_none() {
+            return Ok(());
+        }
+        let may_call = !tools.is_empty() || !tool_servers.is_empty();
+        match place {
+            Place::Node(node)
+                if S::node(node).schema().is_none() && (reply.tool_calls.is_empty() || !may_call) =>
+            {
+                self.thread.turn.reply_options.response_format.check_reply(&reply.content)
+            }
+            Place::Node(_) | Place::Summarise(_) => Ok(()),
         }
     }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::{Metric, ModelParameters, Request, Response, SearchOptions, Simulation, WebSearch};
+use crate::client_tools::{ToolChoice, ToolUse};
 use crate::message::{Reply, ToolOutput};
 
 /// Maximum number of characters of a text that `{}` shows.
@@ -115,6 +116,7 @@ impl Request {
             web_search,
             prompt,
             parameters,
+            tool_use,
         } = self
         else {
             return Ok(());
@@ -133,6 +135,15 @@ impl Request {
         if !tool_servers.is_empty() || !tools.is_empty() {
             let of_servers = tool_servers.iter().map(|server| format!("{server}.*"));
             write!(f, " · tools {}", of_servers.chain(tools.iter().cloned()).collect::<Vec<_>>().join(", "))?;
+        }
+        if let Some(ToolUse { tool_choice, parallel_tool_calls }) = tool_use.as_deref() {
+            match tool_choice {
+                ToolChoice::Auto => (),
+                ToolChoice::None => write!(f, " · no tool")?,
+                ToolChoice::Required => write!(f, " · a tool is required")?,
+                ToolChoice::Function(name) => write!(f, " · {name} is required")?,
+            }
+            (*parallel_tool_calls == Some(false)).then(|| write!(f, " · one call at a time")).transpose()?;
         }
         response_schema.iter().try_for_each(|schema| write!(f, " · answer as {schema}"))?;
         match web_search {

@@ -14,6 +14,7 @@ pub use search::{Metric, SearchOptions, matches_pattern};
 pub(crate) use display::{arguments, json, quoted};
 
 use crate::{
+    client_tools::ToolUse,
     elicitation::Elicitation,
     message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput},
     pending::BlockedBy,
@@ -68,6 +69,9 @@ pub enum Request {
         /// Parameters of the model's reply, if any were configured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parameters: Option<Box<ModelParameters>>,
+        /// Use of tools that the client demands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_use: Option<Box<ToolUse>>,
     },
     /// List the tools of an MCP server.
     ListTools {

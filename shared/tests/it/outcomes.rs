@@ -7,7 +7,7 @@ use shared::{Cause, Event, Goto, TurnKind, rerun};
 use crate::fixtures::each_fixture;
 
 /// Causes that the engine adds in words of its own.
-const ENGINE_REASONS: [&str; 3] = ["index unreachable", "no reply", "reply cut off"];
+const ENGINE_REASONS: [&str; 4] = ["index unreachable", "no reply", "no typed answer", "reply cut off"];
 
 /// Every end of every strategy other than an answer, as its fixtures show it. Names of servers and tools are left out.
 const ENDS: [(&str, &[&str]); 8] = [

@@ -37,6 +37,7 @@ pub(crate) mod read;
 pub(crate) mod read_model_update;
 pub(crate) mod read_only;
 mod readiness;
+pub(crate) mod reply_options_column;
 pub(crate) mod rows;
 mod scan;
 mod server_info;

@@ -68,6 +68,8 @@ pub(crate) mod turns {
         pub answers_seq: Option<i64>,
         #[sea_orm(column_type = "Text", nullable)]
         pub caller: Option<String>,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub reply_options: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -261,6 +261,7 @@ fn new_turn() -> NewTurn {
         policy: shared::Policy::Auto,
         priority: queue::Priority::Normal,
         messages: vec![shared::Message::user("hello")],
+        reply_options: None,
         metadata: serde_json::json!({}),
         author: String::new(),
         idempotency: None,

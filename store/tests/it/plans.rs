@@ -51,6 +51,7 @@ fn turn(nth: u64) -> NewTurn {
         policy: Policy::Auto,
         priority: Priority::Normal,
         messages: vec![Message::user(format!("echo {nth}"))],
+        reply_options: None,
         metadata: json!({}),
         author: "test".to_owned(),
         idempotency: None,
@@ -220,6 +221,7 @@ async fn run_turn(store: &Store, thread: ThreadId) {
         messages,
         caller: None,
         forgotten_models: Vec::new(),
+        reply_options: None,
     };
     let decided = shared::Decided {
         node: "finish".to_owned(),

@@ -8,7 +8,7 @@ use super::{
     state::{Fact, State},
 };
 use shared::{
-    InterruptKind, ProposedCall, Question, Safety, Thread, Transition, visible_line, visible_start,
+    InterruptKind, ProposedCall, Question, Safety, Sentence, Thread, Transition, visible_line, visible_start,
 };
 
 /// Options for the answer to a plan. Other words are read too, see [`Answer`](shared::Answer).
@@ -16,6 +16,20 @@ pub(super) const OPTIONS: [&str; 3] = ["yes", "no", "change"];
 
 /// Maximum length of a changed description in a question, in characters.
 const DESCRIPTION_MAX: usize = 400;
+
+/// The question for approval, of one payload or of several.
+const ASK_ONE: Sentence = Sentence {
+    english: "Shall I carry it out? (yes, no or change)",
+    german: "Soll ich das ausführen? (ja, nein oder ändern)",
+    french: "Dois-je l'exécuter ? (oui, non ou modifier)",
+    spanish: "¿Lo ejecuto? (sí, no o cambiar)",
+};
+const ASK_SEVERAL: Sentence = Sentence {
+    english: "Shall I carry them out? (yes, no or change)",
+    german: "Soll ich diese ausführen? (ja, nein oder ändern)",
+    french: "Dois-je les exécuter ? (oui, non ou modifier)",
+    spanish: "¿Los ejecuto? (sí, no o cambiar)",
+};
 
 /// Returns whether `step` of the approved plan may run with exactly this payload.
 ///
@@ -70,7 +84,7 @@ pub(super) fn show_changed(thread: &Thread<ActionPlan>) -> Transition<ActionPlan
 pub(super) fn propose_payloads(thread: &Thread<ActionPlan>, state: &State) -> Transition<ActionPlan> {
     let Some(plan) = &state.plan else { return Transition::to(NodeName::ConfirmPlan) };
     let steps = unapproved(thread, state);
-    let question = payload_question(state, plan, &steps);
+    let question = payload_question(thread, state, plan, &steps);
     Transition::ask(question, NodeName::ReceiveApproval).learn(Fact::Shown { plan: plan.hash(), steps })
 }
 
@@ -81,7 +95,7 @@ pub(super) fn repeat(thread: &Thread<ActionPlan>, words: &str) -> Option<Questio
     if approved.is_none() {
         return Some(plan_question(thread, plan, words));
     }
-    let question = payload_question(&thread.state, plan, &shown.steps);
+    let question = payload_question(thread, &thread.state, plan, &shown.steps);
     Some(Question { question: format!("{words}\n\n{}", question.question), ..question })
 }
 
@@ -141,7 +155,7 @@ fn plan_question(thread: &Thread<ActionPlan>, plan: &Plan, words: &str) -> Quest
     };
     let hash = plan.hash();
     let results = plan.results(&thread.state.outcomes);
-    question(words, &format!("The plan {hash}:\n{}{results}{extent}", lines.join("\n")), "it")
+    question(thread, words, &format!("The plan {hash}:\n{}{results}{extent}", lines.join("\n")), ASK_ONE)
 }
 
 /// Describes what becomes of a payload that is not known yet.
@@ -154,7 +168,7 @@ fn later(thread: &Thread<ActionPlan>, step: &Step) -> &'static str {
     }
 }
 
-fn payload_question(state: &State, plan: &Plan, steps: &[u32]) -> Question {
+fn payload_question(thread: &Thread<ActionPlan>, state: &State, plan: &Plan, steps: &[u32]) -> Question {
     let mut text = format!("Of the plan {}, with payloads that were not approved yet:", plan.hash());
     for (nth, step) in plan.steps.iter().enumerate().filter(|(_, step)| steps.contains(&step.id)) {
         let _ = write!(text, "\n{}", step.shown(plan, nth, None, ""));
@@ -165,14 +179,13 @@ fn payload_question(state: &State, plan: &Plan, steps: &[u32]) -> Question {
         }
     }
     text.push_str(&plan.results(&state.outcomes));
-    question("", &text, if steps.len() == 1 { "it" } else { "them" })
+    question(thread, "", &text, if steps.len() == 1 { ASK_ONE } else { ASK_SEVERAL })
 }
 
-fn question(words: &str, text: &str, what: &str) -> Question {
+fn question(thread: &Thread<ActionPlan>, words: &str, text: &str, ask: Sentence) -> Question {
     let words = words.trim();
     let words = if words.is_empty() { String::new() } else { format!("{words}\n\n") };
-    let [yes, no, change] = OPTIONS;
-    let question = format!("{words}{text}\nShall I carry {what} out? ({yes}, {no} or {change})");
+    let question = format!("{words}{text}\n{}", ask.for_readers_of(&thread.messages));
     let options = OPTIONS.map(str::to_owned).to_vec();
     Question { kind: InterruptKind::Approval, question, options, open_ended: true }
 }

@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, PartialResult, ProposedCall, ReadAnswer, Strategy, Thread};
+use shared::{Edge, Edges, PartialResult, ProposedCall, ReadAnswer, ReplyOption, Strategy, Thread};
 
 pub use condition::Condition;
 pub use plan::{Payload, Plan, Step};
@@ -159,6 +159,7 @@ impl Strategy for ActionPlan {
         include_str!("prompts/report.md"),
         ReadAnswer::PROMPT,
     ];
+    const REPLY_OPTIONS: &'static [ReplyOption] = &[ReplyOption::ResponseFormat];
     type Config = Config;
     type State = State;
     type Fact = Fact;

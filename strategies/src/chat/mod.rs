@@ -6,6 +6,8 @@
 //!                 └──▶ end
 //! ```
 //!
+//! A call of a tool of the client ends the turn. The client sends the results with its next turn, which asks the model again.
+//!
 //! The model's own words are the answer: no prompt is added, unless tools are missing or withdrawn. Each call of the
 //! model and each round of tool calls is a node, so a turn that is interrupted continues where it was.
 
@@ -16,7 +18,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, ServerScope, Step, Strategy, Thread};
+use shared::{Edge, Edges, ReplyOption, ServerScope, Step, Strategy, Thread};
 
 /// Strategy that asks a model, and nothing else unless it is given tools.
 pub struct Chat;
@@ -85,6 +87,7 @@ impl Strategy for Chat {
     const PROMPTS: &'static [&'static str] = &[include_str!("prompts/reply.md")];
     /// A request to a model that names no server is given no tools.
     const SERVERS: ServerScope = ServerScope::Named;
+    const REPLY_OPTIONS: &'static [ReplyOption] = &[ReplyOption::Tools, ReplyOption::ResponseFormat];
     type Config = Config;
     type State = State;
     type Fact = Fact;
@@ -93,7 +96,7 @@ impl Strategy for Chat {
     const EDGES: Edges<NodeName> = &[
         (NodeName::Equip, &[Edge::To(NodeName::Reply)]),
         (NodeName::Reply, &[Edge::To(NodeName::CallTools), Edge::To(NodeName::Reply), Edge::End]),
-        (NodeName::CallTools, &[Edge::To(NodeName::Reply)]),
+        (NodeName::CallTools, &[Edge::To(NodeName::Reply), Edge::End]),
     ];
     const ENTRANCES: &'static [NodeName] = &[NodeName::Equip, NodeName::Reply];
 

@@ -16,7 +16,7 @@ mod state;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, Message, PartialResult, Step, Strategy, Thread};
+use shared::{Edge, Edges, Message, PartialResult, ReplyOption, Step, Strategy, Thread};
 
 pub use state::{Ending, Fact, Plan, Progress, State, Task};
 
@@ -137,6 +137,7 @@ impl Strategy for Planner {
         include_str!("prompts/plan.md"),
         include_str!("prompts/respond.md"),
     ];
+    const REPLY_OPTIONS: &'static [ReplyOption] = &[ReplyOption::ResponseFormat];
     type Config = Config;
     type State = State;
     type Fact = Fact;

@@ -20,7 +20,7 @@ mod state;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, PartialResult, Step, Strategy, Thread};
+use shared::{Edge, Edges, PartialResult, ReplyOption, Step, Strategy, Thread};
 
 pub use state::{Candidate, Chosen, Fact, Guide, State};
 
@@ -149,6 +149,7 @@ impl Strategy for PlannerWithPrompts {
         include_str!("../planner/prompts/plan.md"),
         include_str!("../planner/prompts/respond.md"),
     ];
+    const REPLY_OPTIONS: &'static [ReplyOption] = &[ReplyOption::ResponseFormat];
     type Config = Config;
     type State = State;
     type Fact = Fact;

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use serde_json::Value;
+
 use super::{
     code::{code, containing, settled},
     links::{Kind, LABEL_MAX, Link, host, key, links},
@@ -40,6 +42,38 @@ pub(super) fn resolve(answer: &str, sources: &[Source], known: impl Fn(&str) -> 
     let mut page = Page::new(answer, sources, &code);
     page.fill(&found, answer.len(), known);
     page.listed()
+}
+
+/// Turns every citation in the texts of a JSON object into a link to its source, without a list of the sources.
+pub(super) fn resolve_fields(answer: &str, sources: &[Source], known: &impl Fn(&str) -> bool) -> Resolved {
+    let Ok(mut value) = serde_json::from_str(answer) else { return resolve(answer, sources, known) };
+    let mut strange = Vec::new();
+    resolve_value(&mut value, sources, known, &mut strange);
+    Resolved { text: value.to_string(), strange }
+}
+
+fn resolve_value(
+    value: &mut Value,
+    sources: &[Source],
+    known: &impl Fn(&str) -> bool,
+    strange: &mut Vec<String>,
+) {
+    match value {
+        Value::String(text) => {
+            let (code, found) = (code(text), links(text));
+            let mut page = Page::new(text, sources, &code);
+            page.fill(&found, text.len(), known);
+            strange.append(&mut page.strange);
+            strange.append(&mut page.unfound);
+            let resolved = page.out;
+            *text = resolved;
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| resolve_value(item, sources, known, strange)),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|field| resolve_value(field, sources, known, strange));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
+    }
 }
 
 /// Resolves the beginning of an answer that is still being written, as far as the rest cannot change it.

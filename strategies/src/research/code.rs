@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn long_texts_take_linear_time() {
         let many: String = (1..1_400).map(|n| format!("{} ", "`".repeat(n))).collect();
-        assert_eq!(code(&many), []);
+        assert!(code(&many).is_empty());
         assert_eq!(code(&"` ".repeat(400_001)).len(), 200_000);
     }
 }

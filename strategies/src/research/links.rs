@@ -188,7 +188,7 @@ mod tests {
             Some("https://a.example"),
         );
         one("A](https://a.example)", "https://a.example", "https://a.example", None);
-        assert_eq!(told("xhttps://a.example https:// http://. ftp://a.example"), []);
+        assert!(told("xhttps://a.example https:// http://. ftp://a.example").is_empty());
         assert_eq!(links("![p](https://a.example/p.png)")[0].kind, Kind::Picture);
         let both = told("[A](https://a.example) [B](https://b.example)");
         assert_eq!(

@@ -32,7 +32,7 @@ mod sources;
 mod state;
 
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, PartialResult, ReadAnswer, Step, Strategy, Thread};
+use shared::{Edge, Edges, PartialResult, ReadAnswer, ReplyOption, Step, Strategy, Thread};
 
 use self::citations::resolve;
 pub use config::{Config, Effort, WebSearch};
@@ -76,6 +76,7 @@ impl Strategy for Research {
         include_str!("prompts/search.md"),
         ReadAnswer::PROMPT,
     ];
+    const REPLY_OPTIONS: &'static [ReplyOption] = &[ReplyOption::ResponseFormat];
     type Config = Config;
     type State = State;
     type Fact = Fact;

@@ -84,6 +84,11 @@ pub enum Ending {
     Done,
     /// A person rejected the queries.
     Declined,
+    /// Nothing had to be searched, and the answer has to be put into the form that the client asks for.
+    Known {
+        /// Answer in words.
+        answer: String,
+    },
     /// The research stopped early.
     Partial {
         /// Reason for stopping early.

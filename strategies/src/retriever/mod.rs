@@ -22,7 +22,7 @@ mod state;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, PartialResult, Role, SearchOptions, Step, Strategy, Thread};
+use shared::{Edge, Edges, PartialResult, ReplyOption, Role, SearchOptions, Step, Strategy, Thread};
 
 pub use state::{Candidate, Ending, Fact, Refusal, State};
 
@@ -93,6 +93,7 @@ impl Strategy for Retriever {
         include_str!("prompts/route.md"),
         include_str!("prompts/routing_query.md"),
     ];
+    const REPLY_OPTIONS: &'static [ReplyOption] = &[ReplyOption::ResponseFormat];
     type Config = Config;
     type State = State;
     type Fact = Fact;

@@ -72,6 +72,11 @@ pub enum Ending {
     Refused,
     /// The person no longer wants it.
     Dropped,
+    /// The server has met the request, and the answer has to be put into the form that the client asks for.
+    Answered {
+        /// Answer in words.
+        answer: String,
+    },
     /// A server handles the request but cannot finish.
     Stuck {
         /// Reason that the server cannot finish.

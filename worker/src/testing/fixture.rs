@@ -149,10 +149,13 @@ async fn submit_all(backends: &Backends, recording: &[Event]) -> ThreadId {
             if started.kind == TurnKind::Stop {
                 messages.pop();
             }
-            thread = Some(submit(backends, opening, messages, policy).await);
+            let reply_options = started.reply_options.clone();
+            let new = NewTurn { policy, reply_options, ..NewTurn::of(opening, messages, "test".to_owned()) };
+            thread = Some(submit(backends, new).await);
         } else if let Event::InputProvided(provided) = event {
             let answer = vec![Message::user(answer(&provided.response))];
-            submit(backends, opening, answer, Policy::Answer).await;
+            let new = NewTurn::of(opening, answer, "test".to_owned());
+            submit(backends, NewTurn { policy: Policy::Answer, ..new }).await;
         } else if let Some(thread) = thread.filter(|_| from_outside) {
             let mut log = open(backends, thread).await;
             log.push(event.clone()).expect("the log takes the recorded event");
@@ -176,8 +179,7 @@ fn is_from_outside(event: &Event) -> bool {
     )
 }
 
-async fn submit(backends: &Backends, opening: Opening, messages: Vec<Message>, policy: Policy) -> ThreadId {
-    let new = NewTurn { policy, ..NewTurn::of(opening, messages, "test".to_owned()) };
+async fn submit(backends: &Backends, new: NewTurn) -> ThreadId {
     let turn = backends.store.submit(new).await.expect("the store accepts the turn").into_turn();
     enqueue(backends, turn.thread).await;
     turn.thread

@@ -16,6 +16,7 @@ use rmcp::{
     service::ClientLifecycleMode,
     transport::Transport as _,
 };
+use serde::{Deserialize, Serialize};
 
 use super::{notifications::NotificationHandler, stdio::ChildTransport};
 
@@ -32,16 +33,20 @@ pub(super) const CHILD_PATIENCE: Duration = Duration::from_secs(10);
 /// Id of the request that is sent before rmcp's, whose ids are numbers.
 const DISCOVER: &str = "discover";
 
-/// Protocol of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Protocol of an MCP server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// Every request is self-contained.
+    /// 2026-07-28, in which every request is self-contained.
     Newest,
-    /// A session begins with `initialize`.
+    /// 2025-11-25 and before, in which a session begins with `initialize`.
     Older,
 }
 
 impl Protocol {
+    /// Both protocols, the newest first.
+    pub const ALL: [Self; 2] = [Self::Newest, Self::Older];
+
     /// The handshake that rmcp makes.
     pub(super) fn lifecycle(self) -> ClientLifecycleMode {
         match self {

@@ -137,6 +137,7 @@ impl Check<'_> {
             shape: None,
             searching: WebSearch::Off,
             parameters: None,
+            tool_use: None,
             complaint: None,
             misfits: 0,
             contents: DataUrls::new(),

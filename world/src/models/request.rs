@@ -7,7 +7,8 @@ use async_openai::types::chat::{
 };
 use serde_json::{Map, Value, json};
 use shared::{
-    Attachment, AttachmentKind, EMPTY_REPLY, Message, ModelParameters, Role, STRAY_CALLS, ToolCall, WebSearch,
+    Attachment, AttachmentKind, EMPTY_REPLY, Message, ModelParameters, Role, STRAY_CALLS, ToolCall,
+    ToolChoice, ToolUse, WebSearch,
 };
 
 use super::{
@@ -49,7 +50,7 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, forms: &ToolForms, form: Re
     let RequestForm { mode, features } = form;
     let (offered, left_out) = forms.offered(&prompt.tools);
     let omitted_tools = prompt.omitted_tools + left_out;
-    let messages = normalised(messages(prompt, omitted_tools, mode), features.messages);
+    let messages = normalised(messages(prompt, offered.len(), omitted_tools, mode), features.messages);
     let mut body = json!({ "model": model, "messages": messages, "stream": form.is_streamed() });
     if form.is_streamed() && features.stream_options {
         body["stream_options"] = json!({ "include_usage": true });
@@ -60,8 +61,18 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, forms: &ToolForms, form: Re
     }
     if !offered.is_empty() {
         body["tools"] = offered.iter().map(tool).collect();
-        if features.parallel_tool_calls {
+        if features.parallel_tool_calls && body.get("parallel_tool_calls").is_none() {
             body["parallel_tool_calls"] = true.into();
+        }
+    }
+    if let Some(ToolUse { tool_choice, parallel_tool_calls }) =
+        prompt.tool_use.filter(|_| !offered.is_empty())
+    {
+        if *tool_choice != ToolChoice::Auto {
+            body["tool_choice"] = json!(tool_choice);
+        }
+        if let Some(parallel) = parallel_tool_calls {
+            body["parallel_tool_calls"] = json!(parallel);
         }
     }
     match prompt.searching {
@@ -73,7 +84,11 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, forms: &ToolForms, form: Re
         (Some(shape), Some(OutputMode::Tool)) => {
             let tools = offered.iter().map(tool).chain([answer(shape)]);
             body["tools"] = tools.collect();
-            body["tool_choice"] = json!({ "type": "function", "function": { "name": ANSWER_FUNCTION } });
+            // Beside other tools, the answer is only one of the calls that the model may make.
+            body["tool_choice"] = match offered.is_empty() {
+                true => json!({ "type": "function", "function": { "name": ANSWER_FUNCTION } }),
+                false => "required".into(),
+            };
         }
         (Some(_), Some(OutputMode::Json) | None) | (None, _) => (),
     }
@@ -111,7 +126,12 @@ fn add_parameters(body: &mut Value, parameters: &ModelParameters, token_limit: &
     }
 }
 
-fn messages(prompt: &Prompt<'_>, omitted_tools: usize, mode: Option<OutputMode>) -> Vec<Value> {
+fn messages(
+    prompt: &Prompt<'_>,
+    offered: usize,
+    omitted_tools: usize,
+    mode: Option<OutputMode>,
+) -> Vec<Value> {
     let system = |text: &str| json!({ "role": "system", "content": text });
     let mut text = prompt.system.to_owned();
     if 0 < omitted_tools {
@@ -120,12 +140,16 @@ fn messages(prompt: &Prompt<'_>, omitted_tools: usize, mode: Option<OutputMode>)
     }
     let instructions = (!text.is_empty()).then(|| system(&text));
     let shape = prompt.shape.as_ref().filter(|_| mode == Some(OutputMode::Json)).map(|shape| {
-        let schema = strict(shape.schema.clone());
+        let beside = if offered == 0 { "" } else { " Or call a tool." };
         system(&format!(
             "Reply with one JSON object and nothing else: no words before or after it. It must fit this JSON schema: \
-             {schema}"
+             {}{beside}",
+            shape.sent()
         ))
     });
+    let cue =
+        prompt.shape.as_ref().filter(|shape| mode == Some(OutputMode::JsonSchema) && shape.needs_cue(prompt));
+    let shape = shape.or_else(|| cue.map(|_| system("Reply with one JSON object.")));
     let complaint = prompt.complaint.map(|why| {
         system(&format!("Your previous reply could not be used: {why}. {}", how_to_reply_again(prompt)))
     });
@@ -145,14 +169,16 @@ fn messages(prompt: &Prompt<'_>, omitted_tools: usize, mode: Option<OutputMode>)
 fn how_to_reply_again(prompt: &Prompt<'_>) -> String {
     match &prompt.shape {
         Some(shape) => {
-            let schema = strict(shape.schema.clone());
-            format!("Reply again, with one JSON object that fits this JSON schema: {schema}")
+            format!("Reply again, with one JSON object that fits this JSON schema: {}", shape.sent())
         }
         None if prompt
             .complaint
             .is_some_and(|why| why.starts_with(STRAY_CALLS) || why.starts_with(EMPTY_REPLY)) =>
         {
             "Reply again, in words for the person.".to_owned()
+        }
+        None if prompt.tool_use.is_some_and(|tool_use| tool_use.tool_choice != ToolChoice::Auto) => {
+            "Reply again, with the call that was asked for.".to_owned()
         }
         None => "Reply again, and more briefly.".to_owned(),
     }
@@ -255,7 +281,7 @@ pub(super) fn tool_name(name: &str) -> String {
 /// An endpoint that supports strict functions also supports strict formats and would not be asked this way.
 fn answer(shape: &ResponseSchema<'_>) -> Value {
     let description = "Gives the answer. Always call it, with the whole answer as its arguments.";
-    function(ANSWER_FUNCTION.to_owned(), description.to_owned(), strict(shape.schema.clone()))
+    function(ANSWER_FUNCTION.to_owned(), description.to_owned(), shape.sent())
 }
 
 fn function(name: String, description: String, parameters: Value) -> Value {
@@ -265,6 +291,9 @@ fn function(name: String, description: String, parameters: Value) -> Value {
 }
 
 fn response_format(shape: &ResponseSchema<'_>) -> Value {
+    if let Some(format) = shape.format {
+        return json!(format);
+    }
     let json_schema = ResponseFormatJsonSchema {
         name: tool_name(shape.name),
         strict: Some(is_closed(&shape.schema)),
@@ -272,6 +301,21 @@ fn response_format(shape: &ResponseSchema<'_>) -> Value {
         description: None,
     };
     json!(ResponseFormat::JsonSchema { json_schema })
+}
+
+impl ResponseSchema<'_> {
+    /// Returns the schema as a model is shown it: that of a client as it is, that of a strategy in strict mode.
+    fn sent(&self) -> Value {
+        if self.format.is_some() { self.schema.clone() } else { strict(self.schema.clone()) }
+    }
+
+    /// Returns true if the endpoint may refuse the format because no message names it, as OpenAI does for any object.
+    fn needs_cue(&self, prompt: &Prompt<'_>) -> bool {
+        let names_it = |text: &str| text.to_ascii_lowercase().contains("json");
+        self.format == Some(&shared::ResponseFormat::JsonObject)
+            && !names_it(prompt.system)
+            && !prompt.messages.iter().any(|message| names_it(&message.content))
+    }
 }
 
 /// Converts a schema to strict mode: every property required and no others, at every depth.

@@ -208,7 +208,9 @@ impl ReplyStream {
         content.push_str(&refusal);
         if mode == Some(OutputMode::Tool) {
             extract_answer(&mut content, &mut calls);
-            if let Some(call) = calls.first().filter(|_| content.trim().is_empty()) {
+            let is_offered =
+                |call: &&Call| prompt.tools.iter().any(|tool| request::tool_name(&tool.name) == call.name);
+            if let Some(call) = calls.first().filter(|call| content.trim().is_empty() && !is_offered(call)) {
                 return Err(Fault::transient(format!(
                     "{WRONG_FUNCTION}: {:?} instead of {:?}",
                     truncate(&call.name, 64),
@@ -217,7 +219,7 @@ impl ReplyStream {
             }
         }
         let reply = Reply { reasoning, cut_off, ..Reply::default() };
-        if prompt.shape.is_some() {
+        if prompt.shape.is_some() && !(content.trim().is_empty() && !calls.is_empty()) {
             content = lenient::only_object(&content).into_owned();
         } else if calls.is_empty()
             && let Some(call) = call_in_text(&content, prompt)

@@ -47,7 +47,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use shared::{
     Attempt, DynThread, Event, Fault, FaultKind, InvalidLog, Message, MessageRejected, Next, OpenTask,
-    PendingRequest, Policy, Request, Response, RunStatus, Safety, Tool, Usage, UsageTotal, WebSearch,
+    PendingRequest, Policy, ReplyOptions, Request, Response, RunStatus, Safety, Tool, Usage, UsageTotal,
+    WebSearch,
 };
 use store::MemoryIndex;
 use uuid::Uuid;
@@ -62,6 +63,7 @@ struct Stage {
     tool_servers: BTreeMap<String, Vec<Tool>>,
     tools: Vec<Tool>,
     schema: Option<Value>,
+    reply_options: ReplyOptions,
     /// True if a person has just approved a write.
     is_approved: bool,
 }
@@ -167,7 +169,13 @@ impl DynThread for Stage {
         self.tools.clone()
     }
     fn schema(&self) -> Option<Value> {
-        self.schema.clone()
+        self.schema.clone().or_else(|| self.reply_options.response_format.schema())
+    }
+    fn reply_options(&self) -> &ReplyOptions {
+        &self.reply_options
+    }
+    fn has_client_schema(&self) -> bool {
+        self.schema.is_none()
     }
     fn preview<'a>(&self, _: &'a str) -> Option<Cow<'a, str>> {
         unreachable!("{ONLY_LOOKS}")
@@ -289,6 +297,7 @@ fn chat(model: &str, range: std::ops::Range<usize>) -> Request {
         web_search: WebSearch::Off,
         prompt: None,
         parameters: None,
+        tool_use: None,
     }
 }
 

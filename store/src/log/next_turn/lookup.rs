@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use queue::{Batcher, Priority, WhenAlone, clock};
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Statement};
-use shared::{CallerId, Message, Policy};
+use shared::{CallerId, Message, Policy, ReplyOptions};
 
 use crate::{
     Error,
@@ -13,6 +13,7 @@ use crate::{
         caller_column::caller_of,
         database::Database,
         ids::{ThreadId, TurnId, corrupt, unsigned},
+        reply_options_column::options_of,
     },
 };
 
@@ -27,6 +28,8 @@ pub struct Queued {
     pub policy: Policy,
     /// Messages of the turn.
     pub messages: Vec<Message>,
+    /// Demands of the client on the reply.
+    pub reply_options: Option<Box<ReplyOptions>>,
     /// Author of the turn.
     pub author: String,
     /// Authenticated submitter; `None` if no key was required.
@@ -45,6 +48,7 @@ pub(crate) struct Row {
     priority: i32,
     policy: String,
     input: String,
+    reply_options: Option<String>,
     author: String,
     caller: Option<String>,
     answers_seq: Option<i64>,
@@ -53,7 +57,7 @@ pub(crate) struct Row {
 
 /// The same columns as SQL, of a table named `turns`.
 const COLUMNS: &str = "turns.id, turns.thread_id, turns.priority, turns.policy, turns.input, turns.author, \
-                       turns.caller, turns.answers_seq, turns.created_at";
+                       turns.caller, turns.answers_seq, turns.created_at, turns.reply_options";
 
 impl TryFrom<&Row> for Queued {
     type Error = Error;
@@ -68,6 +72,8 @@ impl TryFrom<&Row> for Queued {
                 .ok_or_else(|| unread("its priority is unknown", &row.priority))?,
             policy: row.policy.parse().map_err(|error| unread("its policy", &error))?,
             messages: serde_json::from_str(&row.input).map_err(|error| unread("its words", &error))?,
+            reply_options: options_of(row.reply_options.as_deref())
+                .map_err(|error| unread("its reply options", &error))?,
             author: row.author.clone(),
             caller: caller_of(row.caller.as_deref()).map_err(|error| unread("its caller", &error))?,
             answers_seq: row.answers_seq.map(unsigned).transpose()?,

@@ -21,6 +21,7 @@ use crate::{
         ids::{ThreadId, TurnId, corrupt, plain, signed, unsigned},
         insert_events::insert_events,
         pool::Transaction,
+        reply_options_column::options_text,
         submit::{
             multitask::Way,
             new_turn::{Idempotency, NewTurn, Opening, Submitted, key_of},
@@ -162,6 +163,7 @@ impl Entry {
             policy,
             priority,
             messages,
+            reply_options,
             metadata,
             author,
             caller,
@@ -184,6 +186,7 @@ impl Entry {
             priority,
             policy,
             messages,
+            reply_options,
             metadata,
             author: plain(&author),
             caller,
@@ -225,21 +228,21 @@ async fn queue<'a>(
 ) -> Result<BTreeMap<TurnId, i64>, Error> {
     const STATEMENT: StatementText = StatementText {
         postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-                   request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller) \
+                   request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller, reply_options) \
                    SELECT id, thread_id, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
                    CASE idempotency_key WHEN '' THEN NULL ELSE request_hash END, $2, $2, tenant, priority, \
-                   nullif(due_at, -1), nullif(answers_seq, -1), nullif(caller, '') \
+                   nullif(due_at, -1), nullif(answers_seq, -1), nullif(caller, ''), nullif(reply_options, '') \
                    FROM unnest($3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
-                   $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[]) WITH ORDINALITY AS it (id, \
+                   $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::text[]) WITH ORDINALITY AS it (id, \
                    thread_id, policy, input, metadata, author, idempotency_key, request_hash, tenant, priority, due_at, \
-                   answers_seq, caller, nth) \
+                   answers_seq, caller, reply_options, nth) \
                    ORDER BY nth ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
         sqlite: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-                 request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller) \
+                 request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller, reply_options) \
                  SELECT unhex(value ->> 'id'), unhex(value ->> 'thread_id'), ?1, value ->> 'policy', \
                  value ->> 'input', value ->> 'metadata', value ->> 'author', value ->> 'idempotency_key', \
                  value ->> 'request_hash', ?2, ?2, value ->> 'tenant', value ->> 'priority', value ->> 'due_at', \
-                 value ->> 'answers_seq', value ->> 'caller' \
+                 value ->> 'answers_seq', value ->> 'caller', value ->> 'reply_options' \
                  FROM json_each(?3) WHERE true ORDER BY key \
                  ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
     };
@@ -264,6 +267,7 @@ async fn queue<'a>(
         number("due_at", &rows, |(_, turn, _)| turn.due_at),
         number("answers_seq", &rows, |(_, turn, _)| turn.answers_seq.map(signed)),
         text("caller", &rows, |(_, turn, _)| turn.caller.as_ref().map(caller_text)),
+        text("reply_options", &rows, |(_, turn, _)| turn.reply_options.as_deref().map(options_text)),
     ];
     let statement = STATEMENT.with(tx, [TurnStatus::Queued.as_str().into(), now.into()], columns);
     let queued = tx.query_all_raw(statement).await?;

@@ -2,7 +2,7 @@
 
 use queue::Priority;
 use serde_json::{Map, Value};
-use shared::{CallerId, DEFAULT_TENANT, Message, MultitaskStrategy, Opened, Policy};
+use shared::{CallerId, DEFAULT_TENANT, Message, MultitaskStrategy, Opened, Policy, ReplyOptions};
 
 use crate::log::{
     attachments::AttachmentContent,
@@ -21,6 +21,8 @@ pub struct NewTurn {
     pub priority: Priority,
     /// Messages of the turn.
     pub messages: Vec<Message>,
+    /// Demands of the client on the reply. `None`: none, or in an answer those of the turn that asked.
+    pub reply_options: Option<Box<ReplyOptions>>,
     /// Contents of the messages' images and files.
     pub attachments: Vec<AttachmentContent>,
     /// A JSON object of the client, kept with the turn.
@@ -47,6 +49,7 @@ impl NewTurn {
             policy: Policy::Auto,
             priority: Priority::Normal,
             messages,
+            reply_options: None,
             attachments: Vec::new(),
             metadata: Value::Object(Map::new()),
             author,

@@ -2,13 +2,14 @@
 
 use queue::Priority;
 use serde_json::Value;
-use shared::{CallerId, Message, OutcomeKind, Policy, TurnStatus};
+use shared::{CallerId, Message, OutcomeKind, Policy, ReplyOptions, TurnStatus};
 
 use crate::{
     Error,
     log::{
         caller_column::caller_of,
         ids::{ThreadId, TurnId, corrupt, unsigned},
+        reply_options_column::options_of,
         tables::turns,
     },
 };
@@ -32,6 +33,8 @@ pub struct Turn {
     pub policy: Policy,
     /// Messages as submitted.
     pub messages: Vec<Message>,
+    /// Demands of the client on the reply, as submitted. `None`: none, or in an answer those of the turn that asked.
+    pub reply_options: Option<Box<ReplyOptions>>,
     /// JSON object of the client.
     pub metadata: Value,
     /// Name of the submitter.
@@ -77,6 +80,8 @@ impl TryFrom<turns::Model> for Turn {
                 .ok_or_else(|| unread("its priority is unknown", &row.priority))?,
             policy: row.policy.parse().map_err(|error| unread("its policy", &error))?,
             messages: serde_json::from_str(&row.input).map_err(|error| unread("its words", &error))?,
+            reply_options: options_of(row.reply_options.as_deref())
+                .map_err(|error| unread("its reply options", &error))?,
             metadata: serde_json::from_str(&row.metadata).map_err(|error| unread("its metadata", &error))?,
             author: row.author,
             caller: caller_of(row.caller.as_deref()).map_err(|error| unread("its caller", &error))?,

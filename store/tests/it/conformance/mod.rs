@@ -96,6 +96,7 @@ fn turn_started(turn: &Turn) -> Event {
         messages,
         caller: None,
         forgotten_models: Vec::new(),
+        reply_options: None,
     }
     .into()
 }

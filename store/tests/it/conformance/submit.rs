@@ -32,6 +32,13 @@ pub(super) async fn opens_a_thread_or_finds_one(store: &Store) -> Result<(), Err
     let Opening::New(opened) = new.thread else { panic!("it opens a thread") };
     assert_eq!(log_of(store, turn.thread).await?, [Event::Opened(opened)]);
 
+    let options = serde_json::from_value(serde_json::json!({"response_format": {"type": "json_object"}}));
+    let reply_options = Some(Box::new(options.unwrap()));
+    let typed = store.submit(NewTurn { reply_options: reply_options.clone(), ..new_turn("typed") }).await?;
+    let typed = typed.into_turn();
+    assert_eq!(store.next_queued(typed.thread).await?.unwrap().reply_options, reply_options);
+    assert_eq!(store.turn(typed.id).await?.unwrap().reply_options, reply_options);
+
     // Nothing is asked, so a message starts something new, and an answer is bound to the log as it is.
     for (policy, stored, answers_seq) in [
         (Policy::Replan, Policy::Replan, None),

@@ -2,11 +2,11 @@
 
 use crate::action_plan::{
     ActionPlan, Ending, Fact, NodeName,
-    approval::{OPTIONS, propose, propose_payloads, repeat},
+    approval::{propose, propose_payloads, repeat},
     route::{exhausted, onward},
 };
 use shared::{
-    Answer, InterruptKind, Message, ModelReading, Node, Question, ReadAnswer, Thread, Transition,
+    Answer, InterruptKind, Message, ModelReading, Node, Question, ReadAnswer, Sentence, Thread, Transition,
     visible_line,
 };
 
@@ -35,7 +35,8 @@ impl Node<ActionPlan> for ReceiveApproval {
                 .learn(Fact::Ended(Ending::Dropped))
                 .declined("person declined"),
             Answer::Change => {
-                let question = Question::open(InterruptKind::Clarification, "What should be different?");
+                let question =
+                    Question::open(InterruptKind::Clarification, ASK_CHANGE.for_readers_of(&thread.messages));
                 let reason = "the person wants it changed".to_owned();
                 Transition::ask(question, NodeName::ReceiveAnswer).learn(Fact::Reopened { reason })
             }
@@ -53,6 +54,32 @@ impl Node<ActionPlan> for ReceiveApproval {
     }
 }
 
+const ASK_CHANGE: Sentence = Sentence {
+    english: "What should be different?",
+    german: "Was soll anders sein?",
+    french: "Que faut-il changer ?",
+    spanish: "¿Qué debe ser diferente?",
+};
+const APPROVED: Sentence = Sentence {
+    english: "The plan is approved; I carry it out now.",
+    german: "Der Plan ist genehmigt; ich führe ihn jetzt aus.",
+    french: "Le plan est approuvé ; je l'exécute maintenant.",
+    spanish: "El plan está aprobado; lo ejecuto ahora.",
+};
+const CHANGED: Sentence = Sentence {
+    english: "The plan was changed after it was shown.",
+    german: "Der Plan wurde geändert, nachdem er gezeigt worden war.",
+    french: "Le plan a été modifié après avoir été montré.",
+    spanish: "El plan se cambió después de mostrarse.",
+};
+/// Follows the quoted answer.
+const UNCLEAR: Sentence = Sentence {
+    english: "is not clear, and I carry nothing out without a clear yes. Please answer yes, no or change.",
+    german: "ist nicht eindeutig, und ohne ein klares Ja führe ich nichts aus. Bitte antworten Sie ja, nein oder ändern.",
+    french: "n'est pas clair, et je n'exécute rien sans un oui clair. Répondez oui, non ou modifier.",
+    spanish: "no está claro, y no ejecuto nada sin un sí claro. Responda sí, no o cambiar.",
+};
+
 /// Carries out what is shown. A plan that was changed after it was shown is shown again.
 fn approve(thread: &Thread<ActionPlan>) -> Transition<ActionPlan> {
     let state = &thread.state;
@@ -63,12 +90,12 @@ fn approve(thread: &Thread<ActionPlan>) -> Transition<ActionPlan> {
     if state.shown.as_ref().is_none_or(|shown| shown.plan != hash) {
         let why = "the plan is not the one that was shown";
         return match state.approved {
-            None => propose(thread, plan.clone(), "The plan was changed after it was shown."),
+            None => propose(thread, plan.clone(), CHANGED.for_readers_of(&thread.messages)),
             Some(_) => propose_payloads(thread, state),
         }
         .because(why);
     }
-    let words = || Message::assistant("The plan is approved; I carry it out now.");
+    let words = || Message::assistant(APPROVED.for_readers_of(&thread.messages));
     let begins = state.approved.is_none() && exhausted(thread, state).is_none();
     onward(thread, begins.then(words), Fact::Approved { plan: hash })
 }
@@ -76,12 +103,9 @@ fn approve(thread: &Thread<ActionPlan>) -> Transition<ActionPlan> {
 /// Repeats the question, or ends the turn after too many answers that could not be read. The plan stays for a later
 /// turn then.
 fn ask_again(thread: &Thread<ActionPlan>) -> Transition<ActionPlan> {
-    let [yes, no, change] = OPTIONS;
     let answer = visible_line(thread.user_message().trim());
     let why = format!("“{answer}” is not clear");
-    let words = format!(
-        "{why}, and I carry nothing out without a clear {yes}. Please answer {yes}, {no} or {change}."
-    );
+    let words = format!("“{answer}” {}", UNCLEAR.for_readers_of(&thread.messages));
     match repeat(thread, &words).filter(|_| thread.state.unclear < REPEATS_MAX) {
         Some(question) => {
             Transition::ask(question, NodeName::ReceiveApproval).learn(Fact::Unclear).because(why)

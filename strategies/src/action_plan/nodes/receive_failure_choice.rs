@@ -6,12 +6,20 @@ use crate::action_plan::{
     failure_answer::{Meaning, PROMPT, RETRY, Reading, meaning, reading},
     route::{consult, exhausted, onward},
 };
-use shared::{Extract, Node, Question, Thread, Transition, visible_line};
+use shared::{Extract, Node, Question, Sentence, Thread, Transition, visible_line};
 
 pub(in crate::action_plan) struct ReceiveFailureChoice;
 
 /// Maximum number of times that the question is repeated after answers that could not be read.
 const REPEATS_MAX: u32 = 2;
+
+/// Follows the quoted answer. The options follow.
+const UNCLEAR: Sentence = Sentence {
+    english: "is not among the options. Please answer",
+    german: "ist keine der Möglichkeiten. Bitte antworten Sie",
+    french: "n'est pas parmi les choix. Répondez",
+    spanish: "no está entre las opciones. Responda",
+};
 
 impl Node<ActionPlan> for ReceiveFailureChoice {
     type Effect = Option<Extract<Reading>>;
@@ -53,7 +61,8 @@ fn ask_again(thread: &Thread<ActionPlan>, reason: &str, options: Vec<String>) ->
     let answer = visible_line(thread.user_message().trim());
     let why = format!("“{answer}” is not among the options");
     if thread.state.unclear < REPEATS_MAX {
-        let question = format!("{why}. Please answer {}.\n\n{reason}", options.join(", "));
+        let unclear = UNCLEAR.for_readers_of(&thread.messages);
+        let question = format!("“{answer}” {unclear} {}.\n\n{reason}", options.join(", "));
         let question = Question::choice(question, options).open_ended();
         return Transition::ask(question, NodeName::ReceiveFailureChoice).learn(Fact::Unclear).because(why);
     }

@@ -24,7 +24,7 @@ impl Node<ActionPlan> for Report {
         let blanks =
             [("ending", &*ending), ("plan", &plan), ("commands", &names), ("time", &thread.turn.time)];
         let system = fill(PROMPT, &blanks);
-        Chat::new(&thread.config.model, system, thread.all())
+        Chat::new(&thread.config.model, system, thread.all()).as_client_asks(&thread.turn)
     }
 
     /// **Invariant:** a turn never ends in silence, even if the model returns no text. An unfinished plan stays for a

@@ -30,9 +30,15 @@ impl Node<Chat> for CallTools {
             let reason = format!("the limit of {limit} rounds of tool calls for a turn is reached");
             next = next.because(reason.clone()).learn(Fact::Withdrawn { reason }).partial("rounds");
         }
+        let is_of_client = |call: &ToolCall| thread.turn.reply_options.tool(&call.name).is_some();
+        let called = thread.messages.last().map_or(&[][..], |message| &message.tool_calls);
+        if called.iter().any(is_of_client) {
+            next = Transition::end().learn(Fact::Worked);
+        }
         let mut outputs = outputs.into_iter();
         let answered = wanted(thread).answered(|call| match resolve(thread, &call.name) {
             Some(_) => outputs.next(),
+            None if is_of_client(call) => None,
             None => Some(ToolOutput::Refused(format!("there is no tool called {:?}", call.name))),
         });
         answered.into_iter().fold(next, Transition::say)

@@ -7,7 +7,7 @@ use crate::{
     loop_guard::exhausted,
     prompt::fill,
 };
-use shared::{Message, Node, Reply as ModelReply, Thread, Transition};
+use shared::{Message, Node, Reply as ModelReply, Thread, ToolCall, Transition};
 
 /// Template of the system prompt: empty, unless there is something to say about the tools.
 const PROMPT: &str = include_str!("../prompts/reply.md");
@@ -22,8 +22,9 @@ impl Node<Chat> for Reply {
 
     fn ask(&self, thread: &Thread<Chat>) -> shared::Chat {
         let system = fill(PROMPT, &[("notes", &notes(thread))]);
-        let chat = shared::Chat::new(&thread.config.model, system, thread.all());
-        offered(thread).into_iter().fold(chat, shared::Chat::server_tools)
+        let chat = shared::Chat::new(&thread.config.model, system, thread.all()).as_client_asks(&thread.turn);
+        let chat = offered(thread).into_iter().fold(chat, shared::Chat::server_tools);
+        chat.client_tools(&thread.turn, thread.state.rounds == 0)
     }
 
     /// The tools of a model that repeats a call after its refusal are withdrawn: it must answer.
@@ -34,7 +35,11 @@ impl Node<Chat> for Reply {
             let next = Transition::to(NodeName::Reply).because(reason.clone());
             return next.learn(Fact::Withdrawn { reason }).partial("repeated calls");
         }
-        if may_call && !tool_calls.is_empty() {
+        let is_of_client = |call: &ToolCall| thread.turn.reply_options.tool(&call.name).is_some();
+        if !tool_calls.is_empty() && tool_calls.iter().all(is_of_client) {
+            return Transition::end().say(Message { tool_calls, ..Message::assistant(content) });
+        }
+        if !tool_calls.is_empty() && (may_call || tool_calls.iter().any(is_of_client)) {
             return Transition::to(NodeName::CallTools)
                 .say(Message { tool_calls, ..Message::assistant(content) });
         }

@@ -29,6 +29,7 @@ impl<S: Planning> Node<S> for Respond {
             ("time", &thread.turn.time),
         ];
         Chat::new(&S::settings(thread).model, fill(PROMPT, &blanks), thread.all())
+            .as_client_asks(&thread.turn)
     }
 
     /// **Invariant:** a turn never ends in silence, even if the model returns no text.

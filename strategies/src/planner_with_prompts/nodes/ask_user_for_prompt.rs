@@ -1,9 +1,17 @@
 //! Asks the person to choose one of the prompts that may fit.
 
 use crate::planner_with_prompts::{Candidate, NodeName, PlannerWithPrompts, nodes::NONE};
-use shared::{Node, Question, Thread, Transition, visible_start};
+use shared::{Node, Question, Sentence, Thread, Transition, visible_start};
 
 pub(in super::super) struct AskUserForPrompt;
+
+/// The option for no prompt follows.
+const ASK: Sentence = Sentence {
+    english: "Which one should guide the work? Answer with its number or its name, or with",
+    german: "Welcher soll die Arbeit leiten? Antworten Sie mit der Nummer oder dem Namen, oder mit",
+    french: "Lequel doit guider le travail ? Répondez par son numéro ou son nom, ou par",
+    spanish: "¿Cuál debe guiar el trabajo? Responda con su número o su nombre, o con",
+};
 
 impl Node<PlannerWithPrompts> for AskUserForPrompt {
     type Effect = ();
@@ -27,11 +35,11 @@ impl Node<PlannerWithPrompts> for AskUserForPrompt {
             None => String::new(),
         };
         let question = format!(
-            "{again}For the task {:?}, {} offers prompts that may fit:\n{}\nWhich one should guide the work? \
-             Answer with its number or its name, or with “{NONE}”.",
+            "{again}For the task {:?}, {} offers prompts that may fit:\n{}\n{} “{NONE}”.",
             task.task,
             task.expert,
-            suggested.join("\n")
+            suggested.join("\n"),
+            ASK.for_readers_of(&thread.messages)
         );
         Transition::ask(Question::choice(question, options(thread)).open_ended(), NodeName::ReceiveChoice)
     }

@@ -2,7 +2,7 @@
 
 use super::NONE;
 use crate::planner_with_prompts::{Fact, NodeName, PlannerWithPrompts};
-use shared::{InterruptKind, Node, PromptArgument, Question, Thread, Transition};
+use shared::{InterruptKind, Node, PromptArgument, Question, Sentence, Thread, Transition};
 
 pub(in super::super) struct FillPrompt;
 
@@ -19,7 +19,8 @@ impl Node<PlannerWithPrompts> for FillPrompt {
         match thread.state.takes(&chosen.prompt).iter().find(is_missing) {
             None => Transition::to(NodeName::FetchPrompt),
             Some(missing) => {
-                let question = Question::open(InterruptKind::SlotFill, question(&chosen.prompt, missing));
+                let question =
+                    Question::open(InterruptKind::SlotFill, question(thread, &chosen.prompt, missing));
                 Transition::ask(question, NodeName::ReceiveArgument)
                     .learn(Fact::AskedFor { argument: missing.name.clone() })
             }
@@ -27,13 +28,34 @@ impl Node<PlannerWithPrompts> for FillPrompt {
     }
 }
 
-fn question(prompt: &str, missing: &PromptArgument) -> String {
+const NEEDED: Sentence = Sentence {
+    english: "A value is needed for",
+    german: "Es fehlt ein Wert für",
+    french: "Il manque une valeur pour",
+    spanish: "Falta un valor para",
+};
+/// Follows the name of the argument and the prompt.
+const ASK: Sentence = Sentence {
+    english: "What is it?",
+    german: "Wie lautet er?",
+    french: "Quelle est-elle ?",
+    spanish: "¿Cuál es?",
+};
+/// Follows the option for no prompt.
+const WITHOUT: Sentence = Sentence {
+    english: "goes on without the prompt.",
+    german: "macht ohne die Vorlage weiter.",
+    french: "continue sans le modèle.",
+    spanish: "sigue sin la plantilla.",
+};
+
+fn question(thread: &Thread<PlannerWithPrompts>, prompt: &str, missing: &PromptArgument) -> String {
     let what = match &*missing.description {
         "" => String::new(),
         description => format!(" ({description})"),
     };
     let name = &missing.name;
-    format!(
-        "The prompt {prompt} needs a value for {name}{what}. What is it? “{NONE}” goes on without the prompt."
-    )
+    let [needed, ask, without] =
+        [NEEDED, ASK, WITHOUT].map(|sentence| sentence.for_readers_of(&thread.messages));
+    format!("{prompt}: {needed} {name}{what}. {ask} “{NONE}” {without}")
 }

@@ -6,7 +6,7 @@ use crate::{
     prompt::fill,
     research::{
         Ending, Research,
-        citations::{resolve, resolve_beginning},
+        citations::{Resolved, resolve, resolve_beginning, resolve_fields},
         links::{key, links},
         question,
     },
@@ -33,12 +33,16 @@ impl Node<Research> for FinalizeAnswer {
             ("earlier", &question::earlier(thread)),
             ("time", &thread.turn.time),
         ];
-        Chat::new(&thread.config.model, fill(PROMPT, &blanks), question::since(thread))
+        let chat = Chat::new(&thread.config.model, fill(PROMPT, &blanks), question::since(thread));
+        chat.as_client_asks(&thread.turn)
     }
 
     /// **Invariant:** a turn never ends in silence, even if the model returns no text.
     fn learn(&self, thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
-        let resolved = resolve(&reply.content, &thread.state.sources, spoken_of(thread, &reply.content));
+        let resolved = match thread.turn.is_formatted() {
+            true => typed(thread, &reply.content),
+            false => resolve(&reply.content, &thread.state.sources, spoken_of(thread, &reply.content)),
+        };
         let why = resolved.why();
         let words = match &*resolved.text {
             "" => format!("No answer was composed. {}", ending(thread)),
@@ -62,6 +66,17 @@ impl Node<Research> for FinalizeAnswer {
     }
 }
 
+/// Returns a typed answer whose texts link to their sources. Where a link does not fit the form, the text stays as it was.
+fn typed(thread: &Thread<Research>, reply: &str) -> Resolved {
+    let known = spoken_of(thread, reply);
+    let format = &thread.turn.reply_options.response_format;
+    let resolved = resolve_fields(reply, &thread.state.sources, &known);
+    match format.check_reply(&resolved.text) {
+        Ok(()) => resolved,
+        Err(_) => Resolved { text: reply.to_owned(), ..resolved },
+    }
+}
+
 /// Returns a test for the addresses in `words`: true if the address appears in the conversation.
 pub(in crate::research) fn spoken_of(
     thread: &Thread<Research>,
@@ -79,6 +94,9 @@ fn ending(thread: &Thread<Research>) -> String {
     match &thread.state.ending {
         Some(Ending::Done) | None => "The research is done.".to_owned(),
         Some(Ending::Declined) => "Nothing was searched, as the person did not want it.".to_owned(),
+        Some(Ending::Known { answer }) => {
+            format!("Nothing had to be searched. The answer in words: {answer}")
+        }
         Some(Ending::Partial { reason }) => format!("The research stopped before its end: {reason}."),
     }
 }

@@ -146,6 +146,10 @@ fn answer(thread: &Thread<Research>, words: &str) -> Transition<Research> {
         return search_topic(thread, "the planning agent neither called a tool nor answered".to_owned());
     }
     let why = resolved.why();
+    if thread.turn.is_formatted() {
+        return Transition::to(NodeName::FinalizeAnswer)
+            .learn(Fact::Ended(Ending::Known { answer: resolved.text }));
+    }
     let next = Transition::end().say(Message::assistant(resolved.text));
     if let Some(why) = why { next.because(why) } else { next }
 }

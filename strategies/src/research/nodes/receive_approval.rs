@@ -5,11 +5,18 @@ use crate::research::{
     queries::{Approval, approval},
     question,
 };
-use shared::{Answer, ModelReading, Node, Question, ReadAnswer, Thread, Transition, visible_line};
+use shared::{Answer, ModelReading, Node, Question, ReadAnswer, Sentence, Thread, Transition, visible_line};
 
 use super::confirm_queries::question;
 
 pub(in crate::research) struct ReceiveApproval;
+
+const ASK_QUERIES: Sentence = Sentence {
+    english: "Which queries shall I search instead?",
+    german: "Welche Anfragen soll ich stattdessen suchen?",
+    french: "Quelles requêtes dois-je chercher à la place ?",
+    spanish: "¿Qué consultas busco en su lugar?",
+};
 
 impl Node<Research> for ReceiveApproval {
     type Effect = ReadAnswer;
@@ -34,7 +41,7 @@ impl Node<Research> for ReceiveApproval {
         match read(thread) {
             Approval::Yes => Transition::to(NodeName::WebResearch),
             Approval::No => declined(),
-            Approval::Change => again(thread, "Which queries shall I search instead?"),
+            Approval::Change => again(thread, ASK_QUERIES.for_readers_of(&thread.messages)),
             Approval::Wish => planned_again(),
             Approval::Line => match reading.of(text) {
                 Answer::No | Answer::Stop => declined(),

@@ -60,7 +60,7 @@ impl Node<Retriever> for Orchestrate {
     /// another server do not count.
     fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
         let reply = match answer(reply) {
-            Ok(words) => return Transition::end().say(Message::assistant(words)),
+            Ok(words) => return ended(thread, words),
             Err(reply) => reply,
         };
         let before = if thread.state.took_over { &[][..] } else { &thread.messages };
@@ -75,7 +75,7 @@ impl Node<Retriever> for Orchestrate {
             Move::Call(Reply { content, tool_calls, .. }) => {
                 Transition::to(NodeName::CallTools).say(Message { tool_calls, ..Message::assistant(content) })
             }
-            Move::Say(words) => Transition::end().say(Message::assistant(words)),
+            Move::Say(words) => ended(thread, words),
             Move::Nothing => stuck("the model sent an empty reply".to_owned(), "no reply"),
         }
     }
@@ -90,6 +90,14 @@ impl Node<Retriever> for Orchestrate {
 
     fn prompt(&self) -> Option<&'static str> {
         Some(PROMPT)
+    }
+}
+
+/// Ends the turn with an answer, or has it put into the form that the client asks for.
+fn ended(thread: &Thread<Retriever>, answer: String) -> Transition<Retriever> {
+    match thread.turn.is_formatted() {
+        true => Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Answered { answer })),
+        false => Transition::end().say(Message::assistant(answer)),
     }
 }
 

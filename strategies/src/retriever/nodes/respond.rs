@@ -26,12 +26,15 @@ impl Node<Retriever> for Respond {
             ("time", &thread.turn.time),
         ];
         let system = fill(PROMPT, &blanks);
-        Chat::new(&thread.config.model, system, thread.all())
+        Chat::new(&thread.config.model, system, thread.all()).as_client_asks(&thread.turn)
     }
 
     /// **Invariant:** a turn never ends in silence, and the engine itself lists the servers that were tried, whatever
-    /// the model writes.
+    /// the model writes. Only a typed answer stays as it is.
     fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
+        if thread.turn.is_formatted() {
+            return Transition::end().say(Message::assistant(reply.content));
+        }
         let words = match reply.content.trim() {
             "" => ending(thread),
             words => words.to_owned(),
@@ -54,6 +57,7 @@ fn ending(thread: &Thread<Retriever>) -> String {
             "No server that was tried could do it, and no further one is tried.".to_owned()
         }
         Some(Ending::Dropped) => "The person no longer wants it, so the work was ended.".to_owned(),
+        Some(Ending::Answered { answer }) => format!("The request is met. The answer in words: {answer}"),
         Some(Ending::Stuck { reason }) => format!("The work stopped before its end: {reason}."),
         Some(Ending::NothingRelevant) | None => "No server at hand fits the request.".to_owned(),
     }

@@ -112,6 +112,7 @@ impl SimLog {
             priority: Priority::Normal,
             policy: Policy::Auto,
             messages: started.messages.clone(),
+            reply_options: started.reply_options.clone(),
             metadata: serde_json::Value::Null,
             author: started.actor.clone(),
             caller: started.caller.clone(),
@@ -237,7 +238,8 @@ fn may_start(turn: &Turn, now: i64) -> bool {
 fn queued(turn: &Turn) -> Queued {
     let Turn { id, priority, policy, answers_seq, created_at, .. } = *turn;
     let (messages, author, caller) = (turn.messages.clone(), turn.author.clone(), turn.caller.clone());
-    Queued { id, priority, policy, messages, author, caller, answers_seq, created_at }
+    let reply_options = turn.reply_options.clone();
+    Queued { id, priority, policy, messages, reply_options, author, caller, answers_seq, created_at }
 }
 
 /// The connection of one process to the log: slow, and it may break before or after a write.

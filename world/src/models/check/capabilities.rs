@@ -168,7 +168,7 @@ impl Check<'_> {
             "properties": { "city": { "type": "string" }, "country": { "type": "string" } },
             "required": ["city", "country"],
         });
-        let shape = Some(ResponseSchema { name: "Place", schema });
+        let shape = Some(ResponseSchema { name: "Place", schema, format: None });
         let prompt = Prompt { shape, ..self.prompt(&asked) };
         let replied = self.endpoint.chat(self.model, &prompt, &Pieces::default()).await;
         let capability = "structured answers";

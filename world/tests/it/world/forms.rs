@@ -281,3 +281,73 @@ async fn raw_line_breaks_in_json_are_read() {
     let read: Value = serde_json::from_str(&reply.content).unwrap();
     assert_eq!(read, json!({ "n": 1, "s": "one\ntwo" }));
 }
+
+/// A request for a reply in a client's format, with one tool.
+fn asked(format: Value, tools: &[&str]) -> (Stage, Request) {
+    let mut stage = Stage::hearing([shared::Message::user("Hello")]);
+    stage.reply_options = serde_json::from_value(json!({ "response_format": format })).unwrap();
+    stage.tools = tools.iter().map(|name| tool(name)).collect();
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { response_schema, tools: offered, .. } = &mut request {
+        *response_schema = stage.reply_options.response_format.name().map(str::to_owned);
+        *offered = tools.iter().map(|name| (*name).to_owned()).collect();
+    }
+    (stage, request)
+}
+
+#[tokio::test]
+async fn the_format_of_a_client_is_sent_as_the_client_wrote_it() {
+    let schema =
+        json!({ "type": "object", "properties": { "n": { "type": "integer", "default": 1 }, "m": {} } });
+    let format =
+        json!({ "type": "json_schema", "json_schema": { "name": "n", "schema": schema, "strict": false } });
+    for (structured, form_name) in
+        [(Structured::JsonSchema, "json_schema"), (Structured::Tool, "tool"), (Structured::Json, "json")]
+    {
+        let endpoint = Endpoint::serve([stream([words("{\"n\": 1}")])]).await;
+        let (stage, request) = asked(format.clone(), &[]);
+        let (reply, _) = reply(perform(&world(&endpoint, structured), &stage, &due(request)).await.0);
+        assert_eq!(reply.content, "{\"n\": 1}");
+        let body = &endpoint.received()[0].1;
+        assert_eq!(form(body), form_name);
+        match structured {
+            Structured::JsonSchema => assert_eq!(body["response_format"], format),
+            Structured::Tool => assert_eq!(body["tools"][0]["function"]["parameters"], schema),
+            Structured::Json | Structured::Auto => {
+                assert!(body["messages"].to_string().contains("\\\"default\\\":1"), "{body}");
+            }
+        }
+    }
+    let endpoint = Endpoint::serve([stream([words("{}")])]).await;
+    let (stage, request) = asked(json!({ "type": "json_object" }), &[]);
+    reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
+    let body = &endpoint.received()[0].1;
+    assert_eq!(body["response_format"], json!({ "type": "json_object" }));
+    assert!(body["messages"].to_string().contains("JSON object"), "OpenAI requires the word: {body}");
+}
+
+#[tokio::test]
+async fn a_model_may_call_tools_before_it_answers_in_a_format() {
+    let format =
+        json!({ "type": "json_schema", "json_schema": { "name": "n", "schema": { "type": "object" } } });
+    let called = |name: &str| {
+        stream([call(
+            json!({ "index": 0, "id": "a", "function": { "name": name, "arguments": "{\"n\":1}" } }),
+        )])
+    };
+    for structured in [Structured::JsonSchema, Structured::Tool, Structured::Json] {
+        let endpoint = Endpoint::serve([called("look")]).await;
+        let (stage, request) = asked(format.clone(), &["look"]);
+        let (reply, _) = reply(perform(&world(&endpoint, structured), &stage, &due(request)).await.0);
+        assert_eq!(
+            (reply.content.as_str(), reply.tool_calls[0].name.as_str()),
+            ("", "look"),
+            "{structured:?}"
+        );
+    }
+    let endpoint = Endpoint::serve([called("answer")]).await;
+    let (stage, request) = asked(format, &["look"]);
+    let (reply, _) = reply(perform(&world(&endpoint, Structured::Tool), &stage, &due(request)).await.0);
+    assert_eq!((reply.content.as_str(), reply.tool_calls.len()), ("{\"n\":1}", 0));
+    assert_eq!(endpoint.received()[0].1["tool_choice"], "required");
+}

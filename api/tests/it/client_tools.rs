@@ -1,0 +1,145 @@
+//! Tools of clients: calls end the request, and their results continue its thread.
+
+use std::time::Duration;
+
+use axum::http::header;
+use serde_json::{Value, json};
+use shared::{PendingRequest, Reply as ModelReply, Request, Response, Role, ToolCall};
+use store::ThreadId;
+
+use crate::test_api::{Reply, TestApi, thread_of};
+
+const CHAT: &str = "/v1/chat/completions";
+
+fn weather() -> Value {
+    json!([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "required": ["city"]}}}])
+}
+
+/// A model that asks for the weather until it has a result.
+fn answer(request: &PendingRequest, has_result: bool) -> Response {
+    let Request::Chat { tools, .. } = &request.request else { panic!("{request:?}") };
+    assert_eq!(tools, &["weather"]);
+    let call =
+        ToolCall { id: "m1".to_owned(), name: "weather".to_owned(), arguments: json!({"city": "Rome"}) };
+    Response::Reply(match has_result {
+        true => ModelReply { content: "Sunny.".to_owned(), ..ModelReply::default() },
+        false => {
+            ModelReply { content: "I look.".to_owned(), tool_calls: vec![call], ..ModelReply::default() }
+        }
+    })
+}
+
+/// Sends a request, runs all threads, and returns the completion.
+async fn complete(api: &TestApi, headers: &[(&str, &str)], body: &Value) -> Reply {
+    let work = async {
+        loop {
+            for thread in api.enqueued().await {
+                run(api, thread).await;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(30), api.post_with(CHAT, headers, body.clone()));
+    tokio::select! {
+        reply = asked => reply.unwrap(),
+        () = work => panic!("the worker does not stop"),
+    }
+}
+
+async fn run(api: &TestApi, thread: ThreadId) {
+    while api.start_turn(thread).await {
+        let log = api.log(thread).await;
+        let has_result = log.thread().messages().iter().any(|message| message.role == Role::Tool);
+        while api.step_with(thread, |request| Ok((answer(request, has_result), None))).await {}
+    }
+}
+
+#[tokio::test]
+async fn a_call_ends_the_request_and_its_result_continues_the_thread() {
+    let api = TestApi::new().await;
+    let asked = json!({"role": "user", "content": "How is the weather in Rome?"});
+    let mut body = json!({"model": "turnfold/chat", "messages": [asked], "tools": weather()});
+    let first = complete(&api, &[], &body).await;
+    let choice = &first.json()["choices"][0];
+    assert_eq!(
+        (&choice["finish_reason"], &choice["message"]["content"]),
+        (&json!("tool_calls"), &json!("I look."))
+    );
+    let [call] = &choice["message"]["tool_calls"].as_array().unwrap()[..] else { panic!("{choice}") };
+    assert_eq!(call["function"], json!({"name": "weather", "arguments": "{\"city\":\"Rome\"}"}));
+    let id = call["id"].as_str().unwrap();
+    assert!(call["type"] == "function" && id.len() <= 40);
+
+    // Clients send the whole conversation, and no thread.
+    let result = json!({"role": "tool", "tool_call_id": id, "content": "sunny"});
+    body["messages"] = json!([asked, choice["message"], result]);
+    let second = complete(&api, &[], &body).await;
+    assert_eq!(second.headers["x-turnfold-thread"], first.headers["x-turnfold-thread"]);
+    let choice = &second.json()["choices"][0];
+    assert_eq!((&choice["finish_reason"], &choice["message"]["content"]), (&json!("stop"), &json!("Sunny.")));
+    assert_eq!(choice["message"].get("tool_calls"), None);
+
+    // The result is known by now, so the conversation starts a thread of its own.
+    let third = complete(&api, &[], &body).await;
+    assert_ne!(third.headers["x-turnfold-thread"], first.headers["x-turnfold-thread"]);
+    assert_eq!(third.json()["choices"][0]["message"]["content"], "Sunny.");
+}
+
+#[tokio::test]
+async fn calls_are_streamed_and_found_by_the_thread_that_a_header_names() {
+    let api = TestApi::new().await;
+    let body = json!({"model": "turnfold/chat", "tools": weather(), "messages": [{"role": "user", "content": "Rome?"}]});
+    let first = complete(&api, &[], &body).await;
+    let mut streamed = body.clone();
+    streamed["stream"] = true.into();
+    let text = String::from_utf8(complete(&api, &[], &streamed).await.body.to_vec()).unwrap();
+    let data =
+        text.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    let choices: Vec<Value> = data.map(|chunk| chunk["choices"][0].clone()).collect();
+    let calls = choices.iter().find_map(|choice| choice["delta"]["tool_calls"][0].as_object()).unwrap();
+    assert_eq!((&calls["index"], &calls["type"]), (&json!(0), &json!("function")), "{calls:?}");
+    assert_eq!(calls["function"], json!({"name": "weather", "arguments": "{\"city\":\"Rome\"}"}));
+    assert_eq!(choices.last().unwrap()["finish_reason"], "tool_calls");
+    let id = first.json()["choices"][0]["message"]["tool_calls"][0]["id"].clone();
+    let result = |id: &Value| json!({"model": "turnfold/chat", "messages": [{"role": "tool", "tool_call_id": id, "content": "sunny"}]});
+    let thread = first.headers["x-turnfold-thread"].to_str().unwrap().to_owned();
+    let wrong = api.post_with(CHAT, &[("x-turnfold-thread", &thread)], result(&json!("other"))).await;
+    assert_eq!((wrong.status.as_u16(), &wrong.json()["error"]["param"]), (400, &json!("messages")));
+    let orphan = api.post(CHAT, result(&json!("other"))).await;
+    assert_eq!(orphan.json()["error"]["param"], "messages[0].tool_call_id", "{orphan:?}");
+    let second = api.post_with(CHAT, &[("x-turnfold-thread", &thread)], result(&id)).await;
+    assert_eq!(second.headers["x-turnfold-thread"], first.headers["x-turnfold-thread"]);
+
+    let turn =
+        api.post("/v1/turns", json!({"strategy": "chat", "input": "Rome?", "tools": weather()})).await.json();
+    let thread = thread_of(&turn);
+    assert!(api.start_turn(thread).await);
+    while api.step_with(thread, |request| Ok((answer(request, false), None))).await {}
+    let shown = api.get(&format!("/v1/turns/{}", turn["id"].as_str().unwrap())).await.json();
+    assert_eq!(
+        (&shown["status"], &shown["output"]["tool_calls"][0]["id"]),
+        (&json!("completed"), &json!("m1"))
+    );
+    let result = json!({"thread_id": thread, "input": {"messages": [{"role": "tool", "tool_call_id": "m1", "content": "sunny"}]}, "tools": weather()});
+    api.post("/v1/turns", result).await;
+    assert!(api.start_turn(thread).await);
+    while api.step_with(thread, |request| Ok((answer(request, true), None))).await {}
+    assert_eq!(api.log(thread).await.thread().reply(), Some("Sunny."));
+}
+
+#[tokio::test]
+async fn strategies_without_tools_of_clients_refuse_them_by_name() {
+    let api = TestApi::new().await;
+    for model in ["probe", "planner", "research"] {
+        let body = json!({"model": model, "messages": [{"role": "user", "content": "Hi"}], "tools": weather(), "tool_choice": "required"});
+        let reply = api.post(CHAT, body).await;
+        let error = &reply.json()["error"];
+        assert_eq!((reply.status.as_u16(), &error["param"]), (400, &json!("tools")), "{error}");
+        assert_eq!(reply.headers[header::CONTENT_TYPE], "application/json");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(model) && message.contains("chat"), "{message}");
+    }
+    let choice =
+        json!({"model": "chat", "messages": [{"role": "user", "content": "Hi"}], "tool_choice": "required"});
+    assert_eq!(api.post(CHAT, choice).await.json()["error"]["param"], "tool_choice");
+}
