@@ -169,6 +169,21 @@ pub struct InvalidLine {
     pub line: Option<u64>,
 }
 
+/// Result of checking a batch file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BatchValidation {
+    /// Type of the object, always `batch.validation`.
+    pub object: String,
+    /// Number of lines that are not empty.
+    pub lines: u64,
+    /// Number of lines that cannot be run.
+    pub invalid: u64,
+    /// Endpoint that all lines must name: that of the request, else that of the first line that names one; null if there is none.
+    pub endpoint: Option<String>,
+    /// The first invalid lines, at most 100, in the order of the file.
+    pub errors: Vec<InvalidLine>,
+}
+
 /// Number of lines by outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RequestCounts {

@@ -42,8 +42,8 @@ mod worker;
 
 pub use audit::{AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed};
 pub use batch::{
-    Batch, BatchErrors, BatchExtension, ExpiresAfter, InvalidLine, NewBatch, RequestCounts, Rerun, Resumable,
-    ResumeBatch, Reuse, TopCause,
+    Batch, BatchErrors, BatchExtension, BatchValidation, ExpiresAfter, InvalidLine, NewBatch, RequestCounts,
+    Rerun, Resumable, ResumeBatch, Reuse, TopCause,
 };
 pub use diff::{DiffRow, Difference, Divide, ThreadDiff, UsagePair};
 pub use event::LogEvent;

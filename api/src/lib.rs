@@ -34,7 +34,7 @@ mod views;
 mod webhooks;
 mod workers;
 
-pub use batches::batch_line;
+pub use batches::BatchFileCheck;
 pub use router::{openapi, router, run_background, serve};
 pub use server::{
     bind_guard::{UnprotectedBind, check_bind},

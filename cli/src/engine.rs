@@ -199,13 +199,13 @@ pub(crate) fn api_config(
     })
 }
 
-/// The API for requests of this process on a database: without a port, keys, background tasks or work in the queue.
-pub(crate) fn embedded_api(
+/// The configuration of an API in this process on a database: without a port, keys, background tasks or work in the queue.
+pub(crate) fn embedded_config(
     settings: &Settings,
     origins: &Origins,
     store: Store,
     strategies: StrategyRegistry,
-) -> anyhow::Result<axum::Router> {
+) -> anyhow::Result<api::ApiConfig> {
     let mut settings = settings.clone();
     settings.api.keys.clear();
     settings.tenants.values_mut().for_each(|tenant| tenant.keys.clear());
@@ -213,7 +213,7 @@ pub(crate) fn embedded_api(
     settings.api.access_log = false;
     let queue = Arc::new(MemoryQueue::new(lease(&settings)));
     let parts = Backends { store, queue, notifications: Arc::new(MemoryNotifications::new()) };
-    Ok(api::router(api_config(&settings, origins, parts, strategies)?))
+    api_config(&settings, origins, parts, strategies)
 }
 
 /// The rule of one tenant.

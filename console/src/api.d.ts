@@ -159,6 +159,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/batches/validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check a batch file
+         * @description Checks every line of the body, which is the file, by the rules that `POST /v1/batches` applies to it. Nothing is stored.
+         */
+        post: operations["validate_batch_file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/batches/{id}": {
         parameters: {
             query?: never;
@@ -1750,6 +1770,25 @@ export interface components {
          * @enum {string}
          */
         BatchStatus: "validating" | "failed" | "in_progress" | "finalizing" | "completed" | "expired" | "cancelling" | "cancelled";
+        /** @description Result of checking a batch file. */
+        BatchValidation: {
+            /** @description Endpoint that all lines must name: that of the request, else that of the first line that names one; null if there is none. */
+            endpoint?: string | null;
+            /** @description The first invalid lines, at most 100, in the order of the file. */
+            errors: components["schemas"]["InvalidLine"][];
+            /**
+             * Format: int64
+             * @description Number of lines that cannot be run.
+             */
+            invalid: number;
+            /**
+             * Format: int64
+             * @description Number of lines that are not empty.
+             */
+            lines: number;
+            /** @description Type of the object, always `batch.validation`. */
+            object: string;
+        };
         /** @description Limit that determines how long a batch takes. */
         Bottleneck: {
             /** @description Kind of limit. */
@@ -5223,6 +5262,88 @@ export interface operations {
             };
             /** @description The tenant may store nothing more. */
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+        };
+    };
+    validate_batch_file: {
+        parameters: {
+            query?: {
+                /** @description Path that every line is sent to. Default: that of the first line. */
+                endpoint?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The file: one JSON object a line. */
+        requestBody: {
+            content: {
+                "application/jsonl": string;
+            };
+        };
+        responses: {
+            /** @description The number of invalid lines, and the first of them. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchValidation"];
+                };
+            };
+            /** @description The endpoint is not supported. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The file is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorReply"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

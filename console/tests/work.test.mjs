@@ -33,7 +33,7 @@ test("a batch is uploaded and watched to its end", options, async () => {
     .locator("input[type=file]")
     .setInputFiles({ name: "lines.jsonl", mimeType: "application/x-ndjson", buffer: Buffer.from(lines.join("\n")) });
   await page.sees("42 lines");
-  await page.sees("custom_id is the same as in line 3");
+  await page.sees('custom_id "line-1" is also on line 3');
   await page.button("Quote").click();
   await page.sees("lines to run");
   await page.button("Start the batch").click();

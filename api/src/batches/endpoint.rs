@@ -45,11 +45,6 @@ pub(crate) enum BatchEndpoint {
     Completions,
 }
 
-/// Returns the paths of all endpoints.
-pub fn endpoints() -> [&'static str; 4] {
-    BatchEndpoint::ALL.map(BatchEndpoint::url)
-}
-
 /// Owner and defaults of a line.
 pub(crate) struct LineContext<'a> {
     pub(crate) submitter: Submitter<'a>,
@@ -75,6 +70,14 @@ impl BatchEndpoint {
     /// Returns the endpoint with this path.
     pub(crate) fn of(url: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|endpoint| endpoint.url() == url)
+    }
+
+    /// Returns the endpoint that a request names.
+    pub(super) fn of_request(url: &str) -> Result<Self, ApiError> {
+        Self::of(url).ok_or_else(|| {
+            let known = Self::ALL.map(Self::url).join(", ");
+            Kind::Invalid.because(format!("endpoint: {url:?} is not supported; supported endpoints: {known}"))
+        })
     }
 
     /// Returns the endpoint of an existing batch. Fails if a newer build created the batch.

@@ -1,5 +1,4 @@
-//! Format that all lines of a batch file share: an id, a method, an endpoint and a body. Clients can check a file with
-//! it without a server.
+//! Format that all lines of a batch file share: an id, a method, an endpoint and a body.
 
 use serde_json::{Map, Value};
 
@@ -13,19 +12,19 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 const MESSAGE_MAX: usize = 300;
 
 /// Error of a line: a code for programs and a message for people.
-pub type LineError = (String, String);
+pub(crate) type LineError = (String, String);
 
 /// The request in a line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Envelope {
+pub(super) struct Envelope {
     /// Path of the request. It must be the endpoint of the batch.
-    pub url: String,
+    pub(super) url: String,
     /// Body of the request: a JSON object.
-    pub body: Value,
+    pub(super) body: Value,
 }
 
 /// Parses a line. Returns its `custom_id`, if it has a valid one, and its request or the first error.
-pub fn open(line: &[u8]) -> (Option<String>, Result<Envelope, LineError>) {
+pub(super) fn open(line: &[u8]) -> (Option<String>, Result<Envelope, LineError>) {
     let text = line.strip_prefix(BOM).unwrap_or(line);
     let line = match serde_json::from_slice(text) {
         Ok(Value::Object(line)) => line,

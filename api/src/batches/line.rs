@@ -32,7 +32,6 @@ pub(crate) struct LineReader<'a> {
 
 /// Settings of a batch that apply to all of its lines.
 pub(crate) struct BatchTerms<'a> {
-    pub(crate) endpoint: &'a str,
     pub(crate) submitter: Submitter<'a>,
     pub(crate) author: Actor,
     /// Priority of lines that do not set one.
@@ -43,7 +42,7 @@ impl<'a> From<&'a Batch> for BatchTerms<'a> {
     fn from(batch: &'a Batch) -> Self {
         let submitter = Submitter { tenant: &batch.tenant, is_operator: batch.by_operator };
         let author = Actor { name: batch.author.clone(), caller: batch.caller.clone() };
-        Self { endpoint: &batch.endpoint, submitter, author, priority: batch.priority }
+        Self { submitter, author, priority: batch.priority }
     }
 }
 
@@ -54,9 +53,20 @@ pub(crate) struct ParsedLine {
 }
 
 impl<'a> LineReader<'a> {
-    /// Creates a parser. Fails if a newer build created the batch.
-    pub(crate) fn new(app: &'a AppState, terms: BatchTerms<'a>) -> Result<Self, ApiError> {
-        Ok(Self { app, endpoint: BatchEndpoint::of_batch(terms.endpoint)?, terms })
+    /// Creates the parser of an existing batch. Fails if a newer build created the batch.
+    pub(crate) fn of_batch(app: &'a AppState, batch: &'a Batch) -> Result<Self, ApiError> {
+        Ok(Self::new(app, BatchEndpoint::of_batch(&batch.endpoint)?, batch.into()))
+    }
+
+    /// Creates a parser.
+    pub(crate) fn new(app: &'a AppState, endpoint: BatchEndpoint, terms: BatchTerms<'a>) -> Self {
+        Self { app, endpoint, terms }
+    }
+
+    /// Checks a line. Returns its `custom_id`, if it has one, and its cache key or its first error.
+    pub(super) fn check(&self, line: &[u8]) -> (Option<String>, Result<CacheKey, LineError>) {
+        let ParsedLine { custom_id, turn } = self.read(line);
+        (custom_id, turn.and_then(|turn| self.named(&turn)))
     }
 
     /// Parses a line.
@@ -66,11 +76,7 @@ impl<'a> LineReader<'a> {
     }
 
     fn turn(&self, Envelope { url, body }: Envelope) -> Result<store::NewTurn, LineError> {
-        let endpoint = self.endpoint.url();
-        if url != endpoint {
-            let message = format!("url must be the endpoint of the batch, {endpoint:?}, but is {url:?}");
-            return Err(line_error("invalid_url", message));
-        }
+        check_url(self.endpoint, &url)?;
         let context = LineContext {
             submitter: self.terms.submitter,
             author: &self.terms.author,
@@ -118,6 +124,16 @@ impl<'a> LineReader<'a> {
         let hash = hex::encode(Sha256::digest(sorted(content).to_string()));
         Some(CacheKey { hash, strategy: opened.strategy.clone(), priority: turn.priority })
     }
+}
+
+/// Checks that a line is sent to the endpoint of its batch.
+pub(super) fn check_url(endpoint: BatchEndpoint, url: &str) -> Result<(), LineError> {
+    let endpoint = endpoint.url();
+    if url == endpoint {
+        return Ok(());
+    }
+    let message = format!("url must be the endpoint of the batch, {endpoint:?}, but is {url:?}");
+    Err(line_error("invalid_url", message))
 }
 
 /// Sorts the keys of all objects, so that equal content has equal text.

@@ -45,18 +45,15 @@
 pub(crate) mod coordinator;
 mod endpoint;
 mod envelope;
+mod file_check;
 mod line;
+mod lines;
 mod lookup;
 pub(crate) mod quote;
 mod rerun;
 pub(crate) mod results;
 pub(crate) mod routes;
+pub(crate) mod validation;
 mod view;
 
-/// Format of the lines of a batch file, for clients that check a file before they send it.
-pub mod batch_line {
-    pub use super::{
-        endpoint::endpoints,
-        envelope::{Envelope, LineError, open},
-    };
-}
+pub use file_check::BatchFileCheck;

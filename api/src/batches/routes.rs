@@ -174,11 +174,7 @@ async fn checked(
 ) -> Result<store::batches::NewBatch, ApiError> {
     let file = find_file(app, principal, &new.input_file_id).await?;
     app.storage_left(&file.tenant).await?;
-    let endpoint = BatchEndpoint::of(&new.endpoint).ok_or_else(|| {
-        let known = BatchEndpoint::ALL.map(BatchEndpoint::url).join(", ");
-        Kind::Invalid
-            .because(format!("endpoint: {:?} is not supported; supported endpoints: {known}", new.endpoint))
-    })?;
+    let endpoint = BatchEndpoint::of_request(&new.endpoint)?;
     let output_seconds = new
         .output_expires_after
         .map(|expiry| retention(&expiry, |field| format!("output_expires_after.{field}")))

@@ -227,10 +227,7 @@ async fn store_file(
     while let Some(piece) = part.piece_of_file().await? {
         bytes += piece.len() as u64;
         if app.batches.file_max < bytes {
-            let mib = app.batches.file_max / (1 << 20);
-            return Err(Kind::TooLarge
-                .because(format!("file: it is larger than {mib} MiB"))
-                .hint("send several files, or raise `file_mib` under `[batch]`"));
+            return Err(too_large(app.batches.file_max));
         }
         if let Some((tenant, left)) = storage.filter(|(_, left)| *left < bytes) {
             return Err(app.storage.too_large(tenant, left));
@@ -245,6 +242,14 @@ async fn store_file(
         nth += 1;
     }
     Ok((nth, bytes))
+}
+
+/// Returns the error of a file of more than `max` bytes.
+pub(crate) fn too_large(max: u64) -> ApiError {
+    let mib = max / (1 << 20);
+    Kind::TooLarge
+        .because(format!("file: it is larger than {mib} MiB"))
+        .hint("send several files, or raise `file_mib` under `[batch]`")
 }
 
 /// Reads a short form field.

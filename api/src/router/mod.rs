@@ -34,7 +34,7 @@ use utoipa_axum::{
 use self::protected::ProtectedRoutes;
 use crate::{
     audits,
-    batches::{coordinator::BatchCoordinator, quote, results, routes as batches},
+    batches::{coordinator::BatchCoordinator, quote, results, routes as batches, validation},
     files::routes as files,
     forgotten_models,
     inbox::{routes as inbox, settle},
@@ -206,6 +206,7 @@ fn bulk_routes() -> ProtectedRoutes {
         .needs(Read, routes!(files::get))
         .needs(Submit, routes!(files::delete))
         .needs(Read, routes!(files::content))
+        .needs(Submit, routes!(validation::validate).layer(DefaultBodyLimit::disable()))
         .needs(Submit, routes!(batches::create))
         .needs(Read, routes!(batches::list))
         .needs(Read, routes!(batches::get))

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{logs::fold_cache::FoldCache, stats::cache::StatsCache};
 
-/// Maximum number of files read for quotes at the same time.
+/// Maximum number of files read for quotes and checks at the same time.
 const CONCURRENT_QUOTES: usize = 2;
 
 /// Maximum number of requests that replay many events at the same time.
@@ -77,7 +77,7 @@ pub(crate) struct AppState {
     pub(crate) webhooks: WebhookConfig,
     /// Capacity of the workers, for quotes.
     pub(crate) capacity: Capacity,
-    /// One permit for each file that may be read for a quote; other quotes wait.
+    /// One permit for each file that may be read for a quote or a check; others wait.
     pub(crate) quotes: Semaphore,
     /// One permit for each request that replays many events; others wait.
     pub(crate) replays: Semaphore,

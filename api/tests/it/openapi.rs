@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 89] = [
+const ROUTES: [&str; 90] = [
     "delete /v1/conversations/{id}",
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
@@ -67,6 +67,7 @@ const ROUTES: [&str; 89] = [
     "get /v1/webhooks",
     "get /v1/workers",
     "post /v1/batches",
+    "post /v1/batches/validate",
     "post /v1/batches/{id}/cancel",
     "post /v1/batches/{id}/pause",
     "post /v1/batches/{id}/resume",

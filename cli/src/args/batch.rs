@@ -10,9 +10,9 @@ use crate::commands::COLUMNS_HELP;
 
 #[derive(Subcommand)]
 pub(crate) enum Batch {
-    /// Check every line of a batch file, without a server
+    /// Check every line of a batch file as a batch would: without a server, or with --url by that API
     ///
-    /// Checks that a line is JSON, its url and strategy, and the fields and values of its body.
+    /// Without --url the rules are those of the configuration, and with --tenant those of that tenant.
     Validate {
         /// File with lines of {"custom_id": ..., "method": "POST", "url": "/v1/turns", "body": {...}}
         file: PathBuf,

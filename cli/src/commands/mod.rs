@@ -77,8 +77,8 @@ impl Context {
 
     /// Returns a client of an API in this process on a database. It sees this tenant, or all if there is none.
     fn embedded_client(&self, store: store::Store, tenant: Option<&str>) -> anyhow::Result<Client> {
-        let api = engine::embedded_api(&self.settings, &self.origins, store, self.strategies.clone())?;
-        Client::embedded(api, tenant)
+        let config = engine::embedded_config(&self.settings, &self.origins, store, self.strategies.clone())?;
+        Client::embedded(api::router(config), tenant)
     }
 
     /// Returns true if commands use the API of this configuration, not one at another address.

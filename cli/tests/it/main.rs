@@ -7,6 +7,7 @@ mod analysis;
 mod attachments;
 mod audit;
 mod batch;
+mod batch_faults;
 mod book;
 mod bulk;
 mod clocks;

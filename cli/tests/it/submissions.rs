@@ -59,12 +59,40 @@ fn a_file_with_an_abandoned_batch_is_submitted_again() {
         assert!(id(&same) == id(&again) && same.2.contains(&printed), "{same:?}");
         before = id(&again);
     }
-    let failed = batch(&["submit", "bad.jsonl", "--wait"]);
-    assert_eq!(failed.0, 1, "{failed:?}");
-    let again = batch(&["submit", "bad.jsonl", "--wait", "--reuse", "succeeded"]);
-    assert!(again.0 == 1 && id(&again) != id(&failed), "{again:?}");
-    let printed = format!("{} of the same file failed; creating a new batch", id(&failed));
-    assert!(again.2.contains(&printed), "{again:?}");
+    let refused = batch(&["submit", "bad.jsonl", "--wait"]);
+    assert!(refused.0 == 2 && refused.2.contains("no line can be run"), "{refused:?}");
+    // The configuration changed between the check and the creation.
+    let shown: Value = serde_json::from_str(&batch(&["show", &before]).1).unwrap();
+    assert_eq!(batch(&["cancel", &before]).0, 0);
+    let failed = fail(&dev.url, &line("nobody", "hello"), &shown["metadata"]);
+    let again = batch(&["submit", "f.jsonl"]);
+    let printed = format!("{failed} of the same file failed; creating a new batch");
+    assert!(again.0 == 0 && id(&again) != failed && again.2.contains(&printed), "{again:?}");
+}
+
+/// Creates a batch without a valid line, and waits until it has failed. Returns its id.
+fn fail(url: &str, file: &str, metadata: &Value) -> String {
+    let form = format!(
+        "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\n\
+         Content-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n{file}\r\n--x--\r\n"
+    );
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let http = reqwest::Client::new();
+    let read = async |request: reqwest::RequestBuilder| -> Value {
+        serde_json::from_str(&request.send().await.unwrap().text().await.unwrap()).unwrap()
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let upload = http.post(format!("{url}/v1/files"));
+        let uploaded = read(upload.header("content-type", "multipart/form-data; boundary=x").body(form)).await;
+        let new = json!({
+            "input_file_id": uploaded["id"], "endpoint": "/v1/turns", "completion_window": "24h", "metadata": metadata
+        });
+        let id = read(http.post(format!("{url}/v1/batches")).json(&new)).await["id"].as_str().unwrap().to_owned();
+        while read(http.get(format!("{url}/v1/batches/{id}"))).await["status"] != "failed" {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        id
+    })
 }
 
 #[test]

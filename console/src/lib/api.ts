@@ -46,12 +46,12 @@ export async function send<Reply>(method: string, path: string, body?: unknown, 
 
 export async function request(method: string, path: string, options: Options = {}): Promise<Response> {
   const { query, body, signal } = options;
-  const isForm = body instanceof FormData;
+  const isRaw = body instanceof FormData || body instanceof Blob;
   const headers = { ...identity(), ...options.headers };
-  if (body !== undefined && !isForm) headers["Content-Type"] = "application/json";
+  if (body !== undefined && !isRaw) headers["Content-Type"] = "application/json";
   let reply: Response;
   try {
-    const content = isForm ? body : body === undefined ? undefined : JSON.stringify(body);
+    const content = isRaw ? body : body === undefined ? undefined : JSON.stringify(body);
     reply = await fetch(path + search(query), { method, headers, body: content, signal });
   } catch (error) {
     if (signal?.aborted) throw error;

@@ -109,7 +109,8 @@ async fn add_lines(
     let mut refused = Vec::new();
     for lines in lines.chunks(ROWS) {
         let taken = insert(tx, &batch, lines).await?;
-        let again: Vec<Line> = lines.iter().filter(|line| !taken.contains(&line.nth)).map(renamed).collect();
+        let again = lines.iter().filter(|line| !taken.contains(&line.nth)).collect::<Vec<_>>();
+        let again = renamed(tx, &batch, &again).await?;
         insert(tx, &batch, &again).await?;
         let of_again = again.iter().map(|line| (line.nth, line)).collect::<BTreeMap<_, _>>();
         for line in lines {
@@ -162,11 +163,38 @@ async fn point(tx: &Transaction, batch: &Batch, bad: Vec<(i64, u64)>) -> Result<
     Ok(())
 }
 
-/// Returns the same line marked as invalid because an earlier line has its name.
-fn renamed(line: &Line) -> Line {
-    let id = line.custom_id.as_deref().unwrap_or_default();
-    let words = format!("custom_id: {id:?} is already used by an earlier line");
-    Line { custom_id: None, checked: Err((DUPLICATE.to_owned(), words)), ..line.clone() }
+/// Returns the code and the message of the error of a line whose name the line `first` has.
+pub fn duplicate_custom_id(custom_id: &str, first: u64) -> (String, String) {
+    (DUPLICATE.to_owned(), format!("custom_id {custom_id:?} is also on line {first}"))
+}
+
+/// Returns the same lines without a name and marked as invalid, because earlier lines have their names.
+async fn renamed(tx: &Transaction, batch: &Batch, lines: &[&Line]) -> Result<Vec<Line>, Error> {
+    const STATEMENT: StatementText = StatementText {
+        postgres: "SELECT it.nth AS nth, items.nth AS first FROM unnest($2::bigint[], $3::text[]) AS it (nth, custom_id) \
+                   CROSS JOIN LATERAL (SELECT nth FROM batch_items \
+                   WHERE (batch_id::text || custom_id) COLLATE \"C\" = $1::uuid::text || it.custom_id LIMIT 1) AS items",
+        sqlite: "SELECT it.value ->> 'nth' AS nth, items.nth AS first FROM json_each(?2) AS it \
+                 CROSS JOIN batch_items AS items \
+                 ON hex(items.batch_id) || items.custom_id = hex(?1) || (it.value ->> 'custom_id')",
+    };
+    if lines.is_empty() {
+        return Ok(Vec::new());
+    }
+    let columns = [
+        number("nth", lines, |line| signed(line.nth)),
+        text("custom_id", lines, |line| line.custom_id.as_deref().map(plain)),
+    ];
+    let mut firsts = BTreeMap::new();
+    for row in tx.query_all_raw(STATEMENT.with(tx, [batch.id.into()], columns)).await? {
+        firsts.insert(unsigned(row.try_get("", "nth")?)?, unsigned(row.try_get("", "first")?)?);
+    }
+    let renamed = |line: &&Line| {
+        let first = firsts.get(&line.nth).copied().unwrap_or(line.nth);
+        let error = duplicate_custom_id(line.custom_id.as_deref().unwrap_or_default(), first);
+        Line { custom_id: None, checked: Err(error), ..(*line).clone() }
+    };
+    Ok(lines.iter().map(renamed).collect())
 }
 
 /// Inserts the lines whose number and name are new, and returns their numbers.

@@ -33,7 +33,7 @@ pub use counts::Counts;
 pub use files::{File, NewFile};
 pub use items::{Item, PAGE_BYTES};
 pub use leases::Rerun;
-pub use lines::{CacheKey, Line, LinePlace};
+pub use lines::{CacheKey, Line, LinePlace, duplicate_custom_id};
 pub use results::{Cause, InvalidLine, Pace, ResultLine, ResultSelection, UnderWay};
 pub use reuse::Earlier;
 pub use shared::{BatchStatus, StopReason};

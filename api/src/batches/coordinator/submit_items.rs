@@ -135,7 +135,7 @@ impl BatchCoordinator {
     /// Parses lines with today's configuration, which their turns run with. Returns an error for lines that it no
     /// longer allows.
     async fn parse(&self, batch: &Batch, items: Vec<Item>) -> Result<Vec<ParsedItem>, ApiError> {
-        let parser = LineReader::new(&self.app, batch.into())?;
+        let parser = LineReader::of_batch(&self.app, batch)?;
         let mut lines = Vec::with_capacity(items.len());
         // Only one chunk of the file is held in memory at a time.
         let mut held: Option<(u32, Option<Chunk>)> = None;

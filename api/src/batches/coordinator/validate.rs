@@ -3,12 +3,15 @@
 
 use store::{
     Error,
-    batches::{Batch, BatchStatus, Chunk, ItemState, Line, LinePlace},
+    batches::{Batch, BatchStatus, ItemState},
 };
 
 use super::{BatchCoordinator, BatchStep};
 use crate::{
-    batches::line::{LineReader, ParsedLine, line_error},
+    batches::{
+        line::LineReader,
+        lines::{FilePosition, read},
+    },
     server::problem::ApiError,
 };
 
@@ -21,7 +24,7 @@ impl BatchCoordinator {
     pub(super) async fn validate(&self, batch: &Batch) -> Result<BatchStep, ApiError> {
         let store = &self.app.backends.store;
         let has_valid = batch.counts.of(ItemState::Invalid) < batch.total;
-        let parser = match LineReader::new(&self.app, batch.into()) {
+        let parser = match LineReader::of_batch(&self.app, batch) {
             Ok(parser) => parser,
             // A batch that a newer build started is left to it.
             Err(unknown) if has_valid => return Err(unknown),
@@ -49,47 +52,4 @@ impl BatchCoordinator {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Position in a file: the next chunk, and the number of lines before it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::batches) struct FilePosition {
-    pub(in crate::batches) chunk: u32,
-    pub(in crate::batches) line: u64,
-}
-
-/// Parses the lines that start in a chunk. Returns them and the number of the last line.
-pub(in crate::batches) fn read(
-    parser: &LineReader<'_>,
-    from: FilePosition,
-    chunk: &Chunk,
-    line_max: usize,
-) -> (Vec<Line>, u64) {
-    let mut nth = from.line;
-    // The chunk continues a line that is too long, and contains nothing else.
-    if !chunk.starts_line {
-        return (Vec::new(), nth);
-    }
-    let (mut lines, mut start) = (Vec::new(), 0);
-    for raw in chunk.data.split_inclusive(|byte| *byte == b'\n') {
-        nth += 1;
-        let at = start;
-        start += raw.len();
-        let line = raw.trim_ascii_end();
-        if line.is_empty() && chunk.ends_line {
-            continue;
-        }
-        if !chunk.ends_line || line_max < line.len() {
-            let message = format!("the line is longer than {} KiB", line_max / 1024);
-            let (custom_id, place) = (None, LinePlace { chunk: from.chunk, ..LinePlace::default() });
-            lines.push(Line { nth, custom_id, place, checked: Err(line_error("line_too_long", message)) });
-            continue;
-        }
-        let ParsedLine { custom_id, turn } = parser.read(line);
-        let checked = turn.and_then(|turn| parser.named(&turn));
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let place = LinePlace { chunk: from.chunk, start: number(at), length: number(line.len()) };
-        lines.push(Line { nth, custom_id, place, checked });
-    }
-    (lines, nth)
 }

@@ -3,10 +3,7 @@
 
 mod history;
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-};
+use std::collections::{BTreeMap, HashSet};
 
 use api_types::{Bottleneck, BottleneckKind, Problem, Quote, QuoteBasis};
 use axum::{Json, extract::State};
@@ -18,8 +15,9 @@ use utoipa::IntoParams;
 
 use self::history::{Average, Use, average};
 use super::{
-    coordinator::validate::{FilePosition, read},
+    endpoint::BatchEndpoint,
     line::{BatchTerms, LineReader},
+    lines::{FilePosition, Names, read},
     lookup::find,
 };
 use crate::{
@@ -91,12 +89,11 @@ pub(super) async fn quote_new(
     workers: Option<u64>,
 ) -> Result<Quote, ApiError> {
     let terms = BatchTerms {
-        endpoint: &new.endpoint,
         submitter: Submitter { tenant: &new.tenant, is_operator: new.by_operator },
         author: Actor { name: new.author.clone(), caller: new.caller.clone() },
         priority: new.priority,
     };
-    let parser = LineReader::new(app, terms)?;
+    let parser = LineReader::new(app, BatchEndpoint::of_batch(&new.endpoint)?, terms);
     // Validating a file takes long, so the number of concurrent quotes is limited to leave capacity for other requests.
     let _permit = app.quotes.acquire().await;
     let work = read_lines(app, &parser, new).await?;
@@ -109,15 +106,14 @@ async fn read_lines(
     new: &store::batches::NewBatch,
 ) -> Result<Work, ApiError> {
     let (store, file): (_, FileId) = (&app.backends.store, new.input_file);
-    let (mut work, mut names, mut from) = (Work::default(), HashSet::new(), FilePosition::default());
+    let (mut work, mut names, mut from) = (Work::default(), Names::default(), FilePosition::default());
     while let Some(chunk) = store.chunk(file, from.chunk).await? {
         let (lines, last) = read(parser, from, &chunk, app.batches.line_max);
         from = FilePosition { chunk: from.chunk + 1, line: last };
         let (mut fresh, all) = (Vec::new(), lines.len() as u64);
         for line in lines {
-            // If several lines have the same `custom_id`, the first one runs. Only hashes are kept, because a file may
-            // have a million lines.
-            let is_first = line.custom_id.as_ref().is_none_or(|custom_id| names.insert(hash(custom_id)));
+            // If several lines have the same `custom_id`, the first one runs.
+            let is_first = names.add(line.custom_id.as_deref(), line.nth).is_ok();
             if let Ok(cache_key) = line.checked
                 && is_first
             {
@@ -142,12 +138,6 @@ async fn read_lines(
         return Err(unknown_file(&file_name(file)));
     }
     Ok(work)
-}
-
-fn hash(name: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    hasher.finish()
 }
 
 async fn predict(

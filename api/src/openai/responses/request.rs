@@ -171,7 +171,7 @@ impl Draft {
         let chat = ChatRequest::parse(chat, header.filter(|_| existing.is_none()));
         let mut chat = chat.map_err(|error| places.rename(error))?;
         if let Some(thread) = existing {
-            chat.request = chat.request.continuing(thread)?;
+            chat = chat.continuing(thread)?;
         }
         Ok(ResponseRequest { chat, echo, places })
     }

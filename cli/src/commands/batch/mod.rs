@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use self::row::COLUMNS_HELP;
-use self::{local::LocalEngine, signals::Signals, submit::Submission, watch::WatchOutcome};
+use self::{lines::RulesOf, local::LocalEngine, signals::Signals, submit::Submission, watch::WatchOutcome};
 use super::Context;
 use crate::{
     args::{Batch, Only, Plan, ResultFormat},
@@ -37,10 +37,10 @@ const BLOCKED_WRITE_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
     match command {
-        Batch::Validate { file } => validate(&ctx, &file),
+        Batch::Validate { file } => validate(&ctx, &file).await,
         Batch::Submit { file, plan, confirmation, wait } => {
             submit::check_confirmable(&confirmation)?;
-            let submission = Submission::of(&file, &ctx, &plan)?;
+            let submission = Submission::of(&file, &ctx, &plan).await?;
             with(&ctx, &plan, &submission.name(), async |client| {
                 let submitted = submission.submit(client, &confirmation).await?;
                 if !wait && !plan.local {
@@ -58,7 +58,7 @@ pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
         Batch::Run { file, plan, confirmation, out, format } => {
             let to = results::Destination::check(format, Some(&out), Some(&file))?;
             submit::check_confirmable(&confirmation)?;
-            let submission = Submission::of(&file, &ctx, &plan)?;
+            let submission = Submission::of(&file, &ctx, &plan).await?;
             with(&ctx, &plan, &submission.name(), async |client| {
                 let submitted = submission.submit(client, &confirmation).await?;
                 to_file(&ctx, client, submitted, &plan, to).await
@@ -139,8 +139,8 @@ async fn with(
     done
 }
 
-fn validate(ctx: &Context, file: &Path) -> anyhow::Result<Exit> {
-    let checked = lines::check(file, ctx)?;
+async fn validate(ctx: &Context, file: &Path) -> anyhow::Result<Exit> {
+    let checked = lines::check(file, ctx, RulesOf::Target).await?;
     output::one(ctx.format, &checked, || checked.to_text(file))?;
     Ok(if checked.is_valid() { Exit::Ok } else { Exit::Finding })
 }
@@ -158,7 +158,7 @@ async fn quote(
             let id = find(client, what).await?;
             client.get(&format!("{}?workers={workers}", path(&["batches", &id, "quote"])?)).await?
         }
-        None => Submission::of(Path::new(what), ctx, plan)?.quote(client, workers).await?,
+        None => Submission::of(Path::new(what), ctx, plan).await?.quote(client, workers).await?,
     };
     output::one(ctx.format, &quote, || render::quote(&quote))?;
     Ok(Exit::Ok)

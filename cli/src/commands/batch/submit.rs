@@ -12,11 +12,10 @@ use futures::{StreamExt as _, stream};
 use reqwest::{Body, Method, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tokio::{fs::File, io::AsyncReadExt as _};
 use uuid::Uuid;
 
 use super::{
-    lines::{self, Checked},
+    lines::{self, Checked, RulesOf},
     previous::{self, Abandoned, Known, SUBMISSION},
     render,
 };
@@ -35,9 +34,6 @@ const CONFLICT: u16 = 409;
 /// Hint if there is no terminal to confirm on.
 const CONFIRM_HINT: &str = "add --yes, or only estimate with: turnfold batch quote FILE";
 
-/// Number of bytes of a file read at a time.
-const CHUNK: usize = 256 * 1024;
-
 /// A valid file and the options for its batch.
 pub(super) struct Submission<'a> {
     file: &'a Path,
@@ -54,8 +50,9 @@ pub(super) struct Submitted {
 
 impl<'a> Submission<'a> {
     /// Checks a file. Fails if no line can be run.
-    pub(super) fn of(file: &'a Path, ctx: &Context, plan: &'a Plan) -> anyhow::Result<Self> {
-        Ok(Self { file, checked: check(file, ctx)?, plan })
+    pub(super) async fn of(file: &'a Path, ctx: &Context, plan: &'a Plan) -> anyhow::Result<Self> {
+        let rules = if plan.local { RulesOf::Configuration } else { RulesOf::Target };
+        Ok(Self { file, checked: check(file, ctx, rules).await?, plan })
     }
 
     /// Returns the name of the submission: the same for the same bytes and options.
@@ -155,9 +152,9 @@ async fn delete(client: &Client, file: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(file: &Path, ctx: &Context) -> anyhow::Result<Checked> {
-    let checked = lines::check(file, ctx)?;
-    if checked.invalid < checked.lines {
+async fn check(file: &Path, ctx: &Context, rules: RulesOf) -> anyhow::Result<Checked> {
+    let checked = lines::check(file, ctx, rules).await?;
+    if checked.can_run() {
         if !checked.is_valid() {
             note(&format!("{}\nrunning the others", checked.to_text(file)));
         }
@@ -176,7 +173,7 @@ fn default_window(plan: &Plan) -> CompletionWindow {
 fn creation(checked: &Checked, plan: &Plan, within: &str) -> Value {
     // For each new option, decide here whether another value makes another submission.
     let Plan { max_usd, within: _, window, priority, reuse, local: _ } = plan;
-    let mut body = json!({"endpoint": checked.url, "completion_window": within});
+    let mut body = json!({"endpoint": checked.found.endpoint, "completion_window": within});
     let options = [
         ("max_usd", max_usd.map(|max_usd| json!(max_usd))),
         ("window", window.map(|window| json!(window))),
@@ -231,8 +228,7 @@ impl Retention {
 ///
 /// It has few fields, and the form of reqwest is a feature that every crate of the workspace would then compile.
 async fn upload(client: &Client, path: &Path, retention: Retention) -> anyhow::Result<String> {
-    let unreadable = |err| CliError::with_exit(Exit::Usage, format!("cannot read {}: {err}", path.display()));
-    let file = File::open(path).await.map_err(unreadable)?;
+    let chunks = lines::chunks(lines::open(path).await?);
     let boundary = format!("turnfold-{}", Uuid::now_v7().simple());
     let fields = [[("purpose", "batch")].as_slice(), retention.fields()].concat();
     let field = |(name, value): (&str, &str)| {
@@ -246,12 +242,6 @@ async fn upload(client: &Client, path: &Path, retention: Retention) -> anyhow::R
         header_safe_name(path)
     );
     let tail = format!("\r\n--{boundary}--\r\n");
-    let chunks = stream::try_unfold(file, async |mut file| {
-        let mut chunk = vec![0; CHUNK];
-        let length = file.read(&mut chunk).await?;
-        chunk.truncate(length);
-        Ok::<_, std::io::Error>((0 < length).then_some((chunk, file)))
-    });
     let whole =
         stream::iter([Ok(head.into_bytes())]).chain(chunks).chain(stream::iter([Ok(tail.into_bytes())]));
     let request = client.request(Method::POST, "/v1/files");
