@@ -10,6 +10,7 @@ use store::ThreadId;
 use crate::test_api::{Reply, TestApi, thread_of};
 
 const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
 
 fn weather() -> Value {
     json!([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "required": ["city"]}}}])
@@ -31,6 +32,11 @@ fn answer(request: &PendingRequest, has_result: bool) -> Response {
 
 /// Sends a request, runs all threads, and returns the completion.
 async fn complete(api: &TestApi, headers: &[(&str, &str)], body: &Value) -> Reply {
+    answered(api, CHAT, headers, body).await
+}
+
+/// Sends a request to a path, runs all threads, and returns the response.
+async fn answered(api: &TestApi, path: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
     let work = async {
         loop {
             for thread in api.enqueued().await {
@@ -39,7 +45,7 @@ async fn complete(api: &TestApi, headers: &[(&str, &str)], body: &Value) -> Repl
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let asked = tokio::time::timeout(Duration::from_secs(30), api.post_with(CHAT, headers, body.clone()));
+    let asked = tokio::time::timeout(Duration::from_secs(30), api.post_with(path, headers, body.clone()));
     tokio::select! {
         reply = asked => reply.unwrap(),
         () = work => panic!("the worker does not stop"),
@@ -107,7 +113,9 @@ async fn calls_are_streamed_and_found_by_the_thread_that_a_header_names() {
     assert_eq!((wrong.status.as_u16(), &wrong.json()["error"]["param"]), (400, &json!("messages")));
     let orphan = api.post(CHAT, result(&json!("other"))).await;
     assert_eq!(orphan.json()["error"]["param"], "messages[0].tool_call_id", "{orphan:?}");
-    let second = api.post_with(CHAT, &[("x-turnfold-thread", &thread)], result(&id)).await;
+    let mut named = result(&id);
+    named["tools"] = weather();
+    let second = complete(&api, &[("x-turnfold-thread", &thread)], &named).await;
     assert_eq!(second.headers["x-turnfold-thread"], first.headers["x-turnfold-thread"]);
 
     let turn =
@@ -125,6 +133,61 @@ async fn calls_are_streamed_and_found_by_the_thread_that_a_header_names() {
     assert!(api.start_turn(thread).await);
     while api.step_with(thread, |request| Ok((answer(request, true), None))).await {}
     assert_eq!(api.log(thread).await.thread().reply(), Some("Sunny."));
+}
+
+/// A client either names the response before, or sends the whole conversation.
+#[tokio::test]
+async fn a_response_carries_the_calls_and_its_results_continue_the_thread() {
+    let api = TestApi::new().await;
+    let tools = json!([{"type": "function", "name": "weather", "strict": false,
+        "parameters": {"type": "object", "required": ["city"]}}]);
+    let asked = json!({"role": "user", "content": "How is the weather in Rome?"});
+    let body = json!({"model": "turnfold/chat", "input": [asked], "tools": tools});
+    for names_the_response in [true, false] {
+        let first = answered(&api, RESPONSES, &[], &body).await;
+        let response = first.json();
+        let [said, call] = &response["output"].as_array().unwrap()[..] else { panic!("{response}") };
+        assert_eq!((&said["type"], &said["content"][0]["text"]), (&json!("message"), &json!("I look.")));
+        assert_eq!((&call["type"], &call["name"]), (&json!("function_call"), &json!("weather")));
+        assert_eq!(
+            (&call["arguments"], &call["status"]),
+            (&json!("{\"city\":\"Rome\"}"), &json!("completed"))
+        );
+        serde_json::from_value::<async_openai::types::responses::Response>(response.clone()).unwrap();
+        let result = json!({"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"});
+        let mut next = body.clone();
+        if names_the_response {
+            next["previous_response_id"] = response["id"].clone();
+            next["input"] = json!([result]);
+        } else {
+            next["input"] = json!([asked, said, call, result]);
+        }
+        let second = answered(&api, RESPONSES, &[], &next).await;
+        assert_eq!(second.headers["x-turnfold-thread"], first.headers["x-turnfold-thread"], "{second:?}");
+        assert_eq!(second.json()["output"][0]["content"][0]["text"], "Sunny.");
+    }
+}
+
+#[tokio::test]
+async fn calls_are_streamed_as_events_of_a_response() {
+    let api = TestApi::new().await;
+    let tools = json!([{"type": "function", "name": "weather", "parameters": {"type": "object", "required": ["city"]}}]);
+    let body = json!({"model": "turnfold/chat", "input": "Rome?", "tools": tools, "stream": true});
+    let reply = answered(&api, RESPONSES, &[], &body).await;
+    let text = String::from_utf8(reply.body.to_vec()).unwrap();
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
+    for event in &events {
+        serde_json::from_value::<async_openai::types::responses::ResponseStreamEvent>(event.clone())
+            .unwrap_or_else(|error| panic!("{error}: {event}"));
+    }
+    let of = |kind: &str| events.iter().find(|event| event["type"] == kind).unwrap();
+    let done = of("response.function_call_arguments.done");
+    assert_eq!((&done["name"], &done["arguments"]), (&json!("weather"), &json!("{\"city\":\"Rome\"}")));
+    assert_eq!(done["output_index"], 1);
+    assert_eq!(of("response.function_call_arguments.delta")["delta"], done["arguments"]);
+    let whole = &of("response.completed")["response"]["output"];
+    assert_eq!((&whole[1]["type"], &whole[1]["id"]), (&json!("function_call"), &done["item_id"]));
 }
 
 #[tokio::test]
