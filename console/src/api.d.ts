@@ -381,6 +381,100 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a completion of a prompt
+         * @description Works as `POST /v1/completions` of OpenAI's API, with which some clients begin. The prompt is the message of a user; everything
+         *     else is as in chat completions. `echo`, `suffix`, `best_of` above 1, `logprobs`, tokens and several prompts are rejected.
+         */
+        post: operations["create_completion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a conversation
+         * @description Works as `POST /v1/conversations` of OpenAI's API. A conversation is a thread: its first response, with `conversation`, chooses the
+         *     model and begins the thread, with the items before its input.
+         */
+        post: operations["create_conversation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show a conversation
+         * @description Returns the conversation. Every thread is one, with the id `conv_` and that of the thread.
+         */
+        get: operations["get_conversation"];
+        put?: never;
+        /**
+         * Update a conversation
+         * @description Replaces the metadata.
+         */
+        post: operations["update_conversation"];
+        /**
+         * Delete a conversation
+         * @description Deletes the conversation and its thread. Refused while the thread is busy, waits for an answer or is under a hold.
+         */
+        delete: operations["delete_conversation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{id}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the items of a conversation
+         * @description Returns the messages of the thread, and those that the next response takes to it.
+         */
+        get: operations["list_conversation_items"];
+        put?: never;
+        /**
+         * Add items to a conversation
+         * @description The items wait until the next response of the conversation takes them to the thread, before its input.
+         */
+        post: operations["create_conversation_items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/deliveries": {
         parameters: {
             query?: never;
@@ -415,6 +509,27 @@ export interface paths {
          * @description Sends the same event at once, with the same `webhook-id`, and restarts the retry schedule.
          */
         post: operations["redeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/embeddings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create embeddings
+         * @description Works as `POST /v1/embeddings` of OpenAI's API: the request is passed on to the provider of `index.embedding_model`, and its answer is
+         *     returned as it is. Nothing is recorded. Budgets and limits do not count embeddings, so only operators may create them.
+         */
+        post: operations["create_embeddings"];
         delete?: never;
         options?: never;
         head?: never;
@@ -863,6 +978,112 @@ export interface paths {
          *     only the turns of one thread. A turn whose worker no longer renews its lease does not count as running.
          */
         get: operations["list_waits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a response
+         * @description Works as `POST /v1/responses` of OpenAI's API. A response is a turn, and `model` chooses what runs, as in chat completions: a
+         *     strategy, `turnfold/planner` or `planner`, or a model of a provider, `openai/gpt-4o-mini` or `gpt-4o-mini`.
+         *
+         *     **Threads.** A request starts a thread with its `instructions` and its `input`. With `previous_response_id`, it continues the
+         *     thread of that response; `instructions` are then those of the thread. If other turns followed that response, it continues a
+         *     fork of the thread that ends with it. With `conversation`, it continues or begins the thread of that conversation.
+         *     `metadata.thread_id` and the header `X-Turnfold-Thread` name a thread as in chat
+         *     completions.
+         *
+         *     **Questions.** If the agent asks a person, the message is the question, with the field `turnfold.interrupt`. The input of the next
+         *     request with `previous_response_id` answers it.
+         *
+         *     **Waiting.** The response is sent when the turn has ended. After `api.chat_wait_seconds` it is a 504 that names the thread and
+         *     the turn, and the turn continues. With `background`, the response is sent at once, and the turn survives any restart:
+         *     `GET /v1/responses/{id}` shows it.
+         *
+         *     **Streaming.** With `stream`, typed events follow: the text while the model writes it, and the whole response at the end.
+         *
+         *     **Parameters.** Supported: `input`, `instructions`, `model`, `previous_response_id`, `conversation`, `background`, `stream`, `metadata`, `user`
+         *     (author of the turn) and `turnfold` as in chat completions. `temperature`, `top_p`, `max_output_tokens`, `reasoning.effort`,
+         *     `text.verbosity` and similar go to the model if the strategy is `chat`, when a thread starts. `text.format` and `tools` are
+         *     those of chat completions. Accepted without effect: `store`, `include` of what turnfold never writes, `truncation`,
+         *     `reasoning.summary` and `safety_identifier`. Rejected: everything else, by its name.
+         */
+        post: operations["create_response"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show a response
+         * @description Returns the response of any turn, in any status. Parameters of its request are not stored, and have their defaults here.
+         */
+        get: operations["get_response"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a response
+         * @description Deletes the thread of the response. Refused if the thread has other turns, is busy, waits for an answer or is under a hold.
+         */
+        delete: operations["delete_response"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a response
+         * @description Cancels the turn. A response that was cancelled before is returned as it is.
+         */
+        post: operations["cancel_response"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}/input_items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the input of a response
+         * @description Returns the messages that were sent with the request. Those of earlier turns of the thread are not repeated.
+         */
+        get: operations["list_response_input"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1841,6 +2062,19 @@ export interface components {
          * @enum {string}
          */
         BudgetScope: "turn" | "thread";
+        /** @description Tokens that were read from a cache. */
+        CachedTokens: {
+            /**
+             * Format: int64
+             * @description Tokens that were written to a cache.
+             */
+            cache_write_tokens: number;
+            /**
+             * Format: int64
+             * @description Tokens that were read from a cache.
+             */
+            cached_tokens: number;
+        };
         /** @description Function that is called. */
         CalledFunction: {
             /** @description Arguments as the text of a JSON object, or as the model wrote them. */
@@ -1956,11 +2190,11 @@ export interface components {
         };
         /** @description Call of a tool of the client. */
         CompletionCall: {
-            /** @description The function. */
+            /** @description Function that is called, with its arguments. */
             function: components["schemas"]["CalledFunction"];
             /** @description Id of the call, for its result. */
             id: string;
-            /** @description Always `function`. */
+            /** @description Kind of the tool, always `function`. */
             type: string;
         };
         /** @description Fields of a chat completion that OpenAI's API does not have. */
@@ -2018,6 +2252,23 @@ export interface components {
             /** @description The messages, oldest first; at least one. */
             messages: components["schemas"]["NewMessage"][];
         };
+        /** @description A conversation, in OpenAI's shape. */
+        ConversationObject: {
+            /**
+             * Format: int64
+             * @description Time of creation, in seconds since the Unix epoch.
+             */
+            created_at: number;
+            /**
+             * @description `conv_` followed by the id of the thread.
+             * @example conv_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+             */
+            id: string;
+            /** @description Data of the client. */
+            metadata: Record<string, never>;
+            /** @description Type of the object, always `conversation`. */
+            object: string;
+        };
         /** @description A decision and its inputs. */
         Decision: {
             /** @description Other steps that the graph allows from this node. */
@@ -2040,6 +2291,15 @@ export interface components {
             /** @description Next step: the name of a node, `end`, or `a person`. */
             to: string;
         };
+        /** @description A conversation that was deleted, in OpenAI's shape. */
+        DeletedConversation: {
+            /** @description True, because the conversation was deleted. */
+            deleted: boolean;
+            /** @description Id of the conversation. */
+            id: string;
+            /** @description Type of the object, always `conversation.deleted`. */
+            object: string;
+        };
         /** @description Confirmation that a file was deleted. */
         DeletedFile: {
             /** @description Result of the deletion, always `true`. */
@@ -2047,6 +2307,15 @@ export interface components {
             /** @description Id of the deleted file. */
             id: string;
             /** @description Type of the object, always `file`. */
+            object: string;
+        };
+        /** @description A response that was deleted, in OpenAI's shape. */
+        DeletedResponse: {
+            /** @description True, because the response was deleted. */
+            deleted: boolean;
+            /** @description Id of the response. */
+            id: string;
+            /** @description Type of the object, always `response`. */
             object: string;
         };
         /** @description A thread that was deleted. */
@@ -2221,6 +2490,48 @@ export interface components {
              */
             thread_id: string;
         };
+        /** @description Parameters of a request, as its response repeats them. */
+        Echo: {
+            /** @description True if the request did not wait for the end. */
+            background: boolean;
+            /** @description Conversation of the response, if the request names one. */
+            conversation?: Record<string, never> | null;
+            /** @description Instructions of the request. */
+            instructions?: string | null;
+            /**
+             * Format: int64
+             * @description Limit of the tokens of one answer of a model.
+             */
+            max_output_tokens?: number | null;
+            /** @description True if a model may request several calls at once. */
+            parallel_tool_calls: boolean;
+            /** @description Response that this one continues. */
+            previous_response_id?: string | null;
+            /** @description Reasoning that was requested. */
+            reasoning: Record<string, never>;
+            /** @description Always true: a turn is recorded. */
+            store: boolean;
+            /**
+             * Format: double
+             * @description Temperature that was requested.
+             */
+            temperature?: number | null;
+            /** @description Format that was requested. */
+            text: Record<string, never>;
+            /** @description Choice among the tools. */
+            tool_choice: Record<string, never>;
+            /** @description Functions of the client. */
+            tools: Record<string, never>[];
+            /**
+             * Format: double
+             * @description Nucleus sampling that was requested.
+             */
+            top_p?: number | null;
+            /** @description Always `auto`: a conversation that outgrows the context window is summarised. */
+            truncation: string;
+            /** @description User that the request names. */
+            user?: string | null;
+        };
         /**
          * @description Kind of edge.
          * @enum {string}
@@ -2281,11 +2592,6 @@ export interface components {
              * @example invalid_request_error
              */
             type: string;
-        };
-        /** @description An error response in OpenAI's shape. */
-        ErrorReply: {
-            /** @description Description of the error. */
-            error: components["schemas"]["ErrorDetail"];
         };
         /** @description An event, summarized in one line. */
         EventText: {
@@ -2469,6 +2775,21 @@ export interface components {
             prompts?: {
                 [key: string]: string;
             };
+        };
+        /** @description Call of a function of the client. The next input carries its result as `function_call_output`. */
+        FunctionCall: {
+            /** @description Arguments as the text of a JSON object, or as the model wrote them. */
+            arguments: string;
+            /** @description Id of the call, for its result. */
+            call_id: string;
+            /** @description Id of the item. */
+            id: string;
+            /** @description Name of the function. */
+            name: string;
+            /** @description Status of the item, always `completed`. */
+            status: string;
+            /** @description Type of the item, always `function_call`. */
+            type: string;
         };
         /** @description A hold on a thread. */
         Hold: {
@@ -2871,6 +3192,19 @@ export interface components {
             /** @description Tool calls requested by a model. Omitted if there are none. */
             tool_calls?: components["schemas"]["ToolCall"][];
         };
+        /** @description A message of a conversation, in OpenAI's shape. */
+        MessageItem: {
+            /** @description Parts of the message. */
+            content: Record<string, never>[];
+            /** @description Id of the item. */
+            id: string;
+            /** @description Author of the message. */
+            role: components["schemas"]["Role"];
+            /** @description Status of the item, always `completed`. */
+            status: string;
+            /** @description Type of the item, always `message`. */
+            type: string;
+        };
         /** @description A strategy as a model, in OpenAI's shape. */
         Model: {
             /**
@@ -2951,7 +3285,7 @@ export interface components {
         NewBatch: {
             /** @description Maximum duration: a number followed by `s`, `m`, `h`, `d` or `w`, at most 30 days. Unfinished lines then expire. */
             completion_window: string;
-            /** @description Path that every line is sent to: `/v1/turns` or `/v1/chat/completions`. */
+            /** @description Path that every line is sent to: `/v1/turns`, `/v1/chat/completions`, `/v1/responses` or `/v1/completions`. */
             endpoint: string;
             /**
              * Format: int64
@@ -3302,6 +3636,30 @@ export interface components {
             /** @description Type of the object, always `list`. */
             object: string;
         };
+        /** @description One page of a list, in OpenAI's shape. */
+        OpenAiList_MessageItem: {
+            /** @description The items of this page. */
+            data: {
+                /** @description Parts of the message. */
+                content: Record<string, never>[];
+                /** @description Id of the item. */
+                id: string;
+                /** @description Author of the message. */
+                role: components["schemas"]["Role"];
+                /** @description Status of the item, always `completed`. */
+                status: string;
+                /** @description Type of the item, always `message`. */
+                type: string;
+            }[];
+            /** @description Id of the first item; null if the page is empty. */
+            first_id?: string | null;
+            /** @description True if more items follow. */
+            has_more: boolean;
+            /** @description Id of the last item; null if the page is empty. Pass it as `after` to read the next page. */
+            last_id?: string | null;
+            /** @description Type of the object, always `list`. */
+            object: string;
+        };
         /** @description Turns that have not ended. */
         OpenTurns: {
             /**
@@ -3336,6 +3694,36 @@ export interface components {
              *     role `tool`. Omitted if there are none.
              */
             tool_calls?: components["schemas"]["ToolCall"][];
+        };
+        /** @description Item of an output: a message, or a call of a function of the client. */
+        OutputItem: components["schemas"]["OutputMessage"] | components["schemas"]["FunctionCall"];
+        /** @description Message of the assistant. */
+        OutputMessage: {
+            /** @description The text, as one part. */
+            content: components["schemas"]["OutputText"][];
+            /**
+             * @description `msg_` followed by the id of the turn.
+             * @example msg_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+             */
+            id: string;
+            /** @description Author of the message, always `assistant`. */
+            role: string;
+            /** @description `completed`, or `in_progress` while it is streamed. */
+            status: string;
+            turnfold?: components["schemas"]["Question"] | null;
+            /** @description Type of the item, always `message`. */
+            type: string;
+        };
+        /** @description Text of a message. */
+        OutputText: {
+            /** @description Annotations of the text, always empty. */
+            annotations: Record<string, never>[];
+            /** @description Log probabilities, always empty. */
+            logprobs: Record<string, never>[];
+            /** @description Text of the part. */
+            text: string;
+            /** @description Type of the part, always `output_text`. */
+            type: string;
         };
         /** @description One page of a list. */
         Page_Checkpoint: {
@@ -3960,9 +4348,15 @@ export interface components {
          */
         Priority: "high" | "normal" | "low";
         /**
-         * @description An error response: problem details as defined by RFC 9457.
+         * @description An error response: problem details as defined by RFC 9457, and beside them the error in OpenAI's shape.
          * @example {
          *       "detail": "the thread is idle and has no open question",
+         *       "error": {
+         *         "code": "nothing_asked",
+         *         "message": "the thread is idle and has no open question (send a new message with POST /v1/turns)",
+         *         "param": null,
+         *         "type": "invalid_request_error"
+         *       },
          *       "hint": "send a new message with POST /v1/turns",
          *       "status": 409,
          *       "title": "no question is open",
@@ -3972,6 +4366,8 @@ export interface components {
         Problem: {
             /** @description Cause of this occurrence. */
             detail: string;
+            /** @description The same error in OpenAI's shape, which its client libraries read. */
+            error: components["schemas"]["ErrorDetail"];
             /** @description Suggested fix, if one is known. */
             hint?: string | null;
             /**
@@ -4013,6 +4409,11 @@ export interface components {
              * @example book
              */
             tool: string;
+        };
+        /** @description Field of a message that OpenAI's API does not have. */
+        Question: {
+            /** @description Question to a person. */
+            interrupt: components["schemas"]["Interrupt"];
         };
         /** @description Predicted cost and duration of a batch, or of the rest of it. */
         Quote: {
@@ -4094,6 +4495,14 @@ export interface components {
              */
             usd_each?: number | null;
         };
+        /** @description Tokens of reasoning. */
+        ReasoningTokens: {
+            /**
+             * Format: int64
+             * @description Tokens of reasoning.
+             */
+            reasoning_tokens: number;
+        };
         /**
          * @description Request to settle a call that is in doubt.
          * @example {
@@ -4162,6 +4571,84 @@ export interface components {
          * @enum {string}
          */
         Rerun: "failed" | "expired" | "partial" | "declined";
+        /**
+         * @description Error of a response.
+         *
+         *     ## Why the code blames the request
+         *
+         *     Clients repeat a response that failed with `server_error`, up to seven times without marking it, and each repetition would be
+         *     another turn to pay. A turn fails after the engine has repeated what could be repeated.
+         */
+        ResponseFailure: {
+            /** @description Kind of the error, always `invalid_prompt`, which no client repeats. */
+            code: string;
+            /** @description Cause for people. */
+            message: string;
+        };
+        /** @description A response, in OpenAI's shape. */
+        ResponseObject: components["schemas"]["Echo"] & {
+            /**
+             * Format: int64
+             * @description Time of the end, in seconds since the Unix epoch; null unless the status is `completed`.
+             */
+            completed_at?: number | null;
+            /**
+             * Format: int64
+             * @description Time of submission, in seconds since the Unix epoch.
+             */
+            created_at: number;
+            error?: components["schemas"]["ResponseFailure"] | null;
+            /**
+             * @description `resp_` followed by the id of the turn.
+             * @example resp_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+             */
+            id: string;
+            /** @description Reason for an incomplete answer, always null. */
+            incomplete_details?: Record<string, never> | null;
+            /** @description Metadata of the turn. */
+            metadata: Record<string, never>;
+            /**
+             * @description Model that was requested, or that of the thread.
+             * @example turnfold/planner
+             */
+            model: string;
+            /** @description Type of the object, always `response`. */
+            object: string;
+            /** @description The answer, the question to a person, or the calls of the client's functions; empty until the turn has ended. */
+            output: components["schemas"]["OutputItem"][];
+            /** @description Status of the turn. A turn that waits for a person is `completed`. */
+            status: components["schemas"]["ResponseStatus"];
+            /** @description Fields that OpenAI's API does not have. */
+            turnfold: components["schemas"]["CompletionExtension"];
+            usage?: components["schemas"]["ResponseUsage"] | null;
+        };
+        /**
+         * @description Status of a response.
+         * @enum {string}
+         */
+        ResponseStatus: "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+        /** @description Token counts of a response, in OpenAI's shape. */
+        ResponseUsage: {
+            /**
+             * Format: int64
+             * @description Tokens that models read.
+             */
+            input_tokens: number;
+            /** @description Always 0: what was read from a cache is part of `input_tokens`. */
+            input_tokens_details: components["schemas"]["CachedTokens"];
+            /**
+             * Format: int64
+             * @description Tokens that models wrote.
+             */
+            output_tokens: number;
+            /** @description Always 0: reasoning is part of `output_tokens`. */
+            output_tokens_details: components["schemas"]["ReasoningTokens"];
+            /**
+             * Format: int64
+             * @description Sum of both.
+             */
+            total_tokens: number;
+        };
         /** @description Error of a line of a batch. */
         ResultError: {
             /** @description Kind of error, for programs. */
@@ -4420,6 +4907,46 @@ export interface components {
              * @description Version, raised whenever the strategy would continue old logs differently.
              */
             version: number;
+        };
+        /** @description The only choice of a completion of a prompt. */
+        TextChoice: {
+            /** @description Always `stop`, even if the text is a question. */
+            finish_reason: string;
+            /**
+             * Format: int32
+             * @description Index of the choice, always 0.
+             */
+            index: number;
+            /** @description Log probabilities, always null. */
+            logprobs?: Record<string, never> | null;
+            /** @description The reply, or the question with its options if the turn is waiting for a person. */
+            text: string;
+        };
+        /** @description A completion of a prompt, in OpenAI's shape. */
+        TextCompletion: {
+            /** @description Always one choice. */
+            choices: components["schemas"]["TextChoice"][];
+            /**
+             * Format: int64
+             * @description Time of submission, in seconds since the Unix epoch.
+             */
+            created: number;
+            /**
+             * @description `cmpl-` followed by the id of the turn.
+             * @example cmpl-019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d
+             */
+            id: string;
+            /**
+             * @description Model that was requested.
+             * @example turnfold/planner
+             */
+            model: string;
+            /** @description Type of the object, always `text_completion`. */
+            object: string;
+            /** @description Fields that OpenAI's API does not have. */
+            turnfold: components["schemas"]["CompletionExtension"];
+            /** @description Tokens that the turn's models read and wrote. */
+            usage: components["schemas"]["CompletionUsage"];
         };
         /** @description A thread with its conversation. */
         Thread: components["schemas"]["ThreadSummary"] & {
@@ -5138,7 +5665,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -5147,7 +5674,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5156,7 +5683,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5165,7 +5692,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5212,7 +5739,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description A valid key is required. */
@@ -5221,7 +5748,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5230,7 +5757,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file does not exist. */
@@ -5239,7 +5766,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The idempotency key was used for another request. */
@@ -5248,7 +5775,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5257,7 +5784,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The tenant may store nothing more. */
@@ -5266,7 +5793,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5275,7 +5802,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5312,7 +5839,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description A valid key is required. */
@@ -5321,7 +5848,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5330,7 +5857,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file is too large. */
@@ -5339,7 +5866,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5348,7 +5875,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5357,7 +5884,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5389,7 +5916,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -5398,7 +5925,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5407,7 +5934,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5416,7 +5943,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5425,7 +5952,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5457,7 +5984,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5466,7 +5993,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5475,7 +6002,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch has ended. */
@@ -5484,7 +6011,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5493,7 +6020,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5502,7 +6029,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5534,7 +6061,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5543,7 +6070,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5552,7 +6079,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch has ended. */
@@ -5561,7 +6088,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5570,7 +6097,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5579,7 +6106,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5614,7 +6141,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -5623,7 +6150,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5632,7 +6159,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5641,7 +6168,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5650,7 +6177,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5687,7 +6214,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -5696,7 +6223,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5705,7 +6232,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5714,7 +6241,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5723,7 +6250,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5759,7 +6286,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5768,7 +6295,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch does not exist. */
@@ -5777,7 +6304,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The batch has nothing to resume. */
@@ -5786,7 +6313,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5795,7 +6322,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5804,7 +6331,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -5920,7 +6447,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description A valid key is required. */
@@ -5929,7 +6456,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -5938,7 +6465,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The model or the thread does not exist. */
@@ -5947,7 +6474,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The idempotency key was used for another request, or the turn was cancelled. */
@@ -5956,7 +6483,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The turn failed; `message` contains the cause. */
@@ -5965,7 +6492,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -5974,7 +6501,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The turn has not ended yet, and continues. */
@@ -5983,7 +6510,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -5992,7 +6519,636 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_completion: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that identifies repetitions of this request. */
+                "Idempotency-Key"?: string | null;
+                /** @description Number of earlier attempts, as reported by OpenAI's client libraries. */
+                "X-Stainless-Retry-Count"?: number | null;
+                /** @description Thread to continue. */
+                "X-Turnfold-Thread"?: string | null;
+                /** @description Author of the turn if `user` is not set. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+                /** @description Tenant of the request, for operators. */
+                "X-Turnfold-Tenant"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A request of OpenAI's API, with the optional field `turnfold`. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "turnfold/probe",
+                 *       "prompt": "echo hello"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The completion, or a stream of `text_completion` that ends with `[DONE]`. */
+            200: {
+                headers: {
+                    /** @description Id of the thread. */
+                    "X-Turnfold-Thread"?: string;
+                    /** @description Id of the turn. */
+                    "X-Turnfold-Turn"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TextCompletion"];
+                    /**
+                     * @example data: {"object":"text_completion"}
+                     *
+                     *     data: [DONE]
+                     */
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is invalid, or a parameter is not supported; `param` names it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The model or the thread does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The idempotency key was used for another request, or the turn was cancelled. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn failed; `message` contains the cause. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn has not ended yet, and continues. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_conversation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Tenant of the request, for operators. */
+                "X-Turnfold-Tenant"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description `metadata` and `items`, both optional. */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "content": "hello",
+                 *           "role": "user"
+                 *         }
+                 *       ],
+                 *       "metadata": {
+                 *         "topic": "demo"
+                 *       }
+                 *     }
+                 */
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            /** @description The conversation. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationObject"];
+                };
+            };
+            /** @description The request is invalid; `param` names the field. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The tenant has too many conversations that no turn has begun. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_conversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the conversation, or of its thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The conversation. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationObject"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_conversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the conversation. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description The field `metadata`. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "metadata": {
+                 *         "topic": "demo"
+                 *       }
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The conversation. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationObject"];
+                };
+            };
+            /** @description The request is invalid; `param` names the field. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_conversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the conversation, or of its thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The conversation was deleted. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedConversation"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread must stay. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_conversation_items: {
+        parameters: {
+            query?: {
+                /** @description Only items after this one: the last item of the previous page. */
+                after?: string;
+                /** @description Maximum number of items. Default: 20. */
+                limit?: number;
+                /** @description Order of the list. Default: `desc`, the last item first. */
+                order?: "asc" | "desc";
+            };
+            header?: never;
+            path: {
+                /** @description Id of the conversation, or of its thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of messages. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_conversation_items: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the conversation. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description The field `items`. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "content": "hello",
+                 *           "role": "user"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The items that were added. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                };
+            };
+            /** @description The request is invalid; `param` names the field. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The conversation does not exist, or was not created as one. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6139,6 +7295,100 @@ export interface operations {
             };
         };
     };
+    create_embeddings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A request of OpenAI's API. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "input": "hello",
+                 *       "model": "text-embedding-3-small"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The answer of the provider. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No embedding model is configured, or another one. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The provider refuses the request; `message` contains its reason. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_files: {
         parameters: {
             query?: {
@@ -6172,7 +7422,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -6181,7 +7431,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6190,7 +7440,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6199,7 +7449,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6232,7 +7482,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description A valid key is required. */
@@ -6241,7 +7491,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -6250,7 +7500,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file is too large. */
@@ -6259,7 +7509,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6268,7 +7518,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The tenant may store nothing more. */
@@ -6277,7 +7527,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6286,7 +7536,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6318,7 +7568,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -6327,7 +7577,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file does not exist. */
@@ -6336,7 +7586,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6345,7 +7595,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6354,7 +7604,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6386,7 +7636,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `submit`. */
@@ -6395,7 +7645,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file does not exist. */
@@ -6404,7 +7654,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description An open batch reads the file. */
@@ -6413,7 +7663,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6422,7 +7672,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6431,7 +7681,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -6463,7 +7713,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -6472,7 +7722,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The file does not exist. */
@@ -6481,7 +7731,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -6490,7 +7740,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -6499,7 +7749,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7591,7 +8841,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -7600,7 +8850,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -7609,7 +8859,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -7618,7 +8868,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -7653,7 +8903,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The key lacks the scope `read`. */
@@ -7662,7 +8912,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The model does not exist. */
@@ -7671,7 +8921,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
@@ -7680,7 +8930,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Any other error. */
@@ -7689,7 +8939,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorReply"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8042,6 +9292,443 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_response: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that identifies repetitions of this request. */
+                "Idempotency-Key"?: string | null;
+                /** @description Number of earlier attempts, as reported by OpenAI's client libraries. */
+                "X-Stainless-Retry-Count"?: number | null;
+                /** @description Thread to continue. */
+                "X-Turnfold-Thread"?: string | null;
+                /** @description Author of the turn if `user` is not set. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+                /** @description Tenant of the request, for operators. */
+                "X-Turnfold-Tenant"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A request of OpenAI's API, with the optional field `turnfold`. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "input": "echo hello",
+                 *       "model": "turnfold/probe"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The response, or a stream of its events. */
+            200: {
+                headers: {
+                    /** @description Id of the thread. */
+                    "X-Turnfold-Thread"?: string;
+                    /** @description Id of the turn. */
+                    "X-Turnfold-Turn"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                    /**
+                     * @example event: response.created
+                     *     data: {"type":"response.created","sequence_number":0}
+                     */
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is invalid, or a parameter is not supported; `param` names it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The model, the thread or the previous response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The idempotency key was used for another request, or the turn was cancelled. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn failed; `message` contains the cause. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn has not ended yet, and continues. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_response: {
+        parameters: {
+            query?: {
+                /** @description If true, the response is sent as a stream of its events, from the first one. Default: false. */
+                stream?: boolean;
+                /** @description Obfuscation of streams. It has no effect. */
+                include_obfuscation?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the response, or of its turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the response, or of its turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response was deleted. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedResponse"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread must stay. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_response: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description User who cancels the turn. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+            };
+            path: {
+                /** @description Id of the response, or of its turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response, which is cancelled. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn has ended. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_response_input: {
+        parameters: {
+            query?: {
+                /** @description Only items after this one: the last item of the previous page. */
+                after?: string;
+                /** @description Maximum number of items. Default: 20. */
+                limit?: number;
+                /** @description Order of the list. Default: `desc`, the last item first. */
+                order?: "asc" | "desc";
+            };
+            header?: never;
+            path: {
+                /** @description Id of the response, or of its turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of messages. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The response does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
