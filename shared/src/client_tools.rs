@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::{
     context::READ_MORE,
     effect::UnexpectedResponse,
+    json_schema::misfit,
     message::{Message, Reply, Role, Safety, Tool, ToolCall},
     reply_options::{InvalidReplyOption, check_description, check_name, check_schema, invalid},
-    reply_schema::misfit,
 };
 
 /// Maximum number of tools of a client.

@@ -11,7 +11,7 @@ mod form_choices;
 use self::form_choices::{FormChoice, choices, chosen, is_ambiguous, parts};
 use crate::{
     answer::Answer,
-    arguments::{has_type, size_mismatch},
+    json_schema::{has_type, size_mismatch},
 };
 
 /// Input that a tool needs from a person before it can carry out its call.

@@ -14,7 +14,6 @@
 #![warn(missing_docs)]
 
 mod answer;
-mod arguments;
 mod attachment;
 mod batch_result;
 mod budget;
@@ -24,6 +23,7 @@ mod effect;
 mod elicitation;
 mod event;
 mod graph;
+mod json_schema;
 mod json_text;
 mod language;
 mod message;
@@ -36,7 +36,6 @@ mod read_answer;
 mod read_back;
 mod replay;
 mod reply_options;
-mod reply_schema;
 mod request;
 mod rerun;
 mod result_condition;
@@ -52,7 +51,6 @@ mod value_diff;
 mod visible;
 
 pub use answer::Answer;
-pub use arguments::mismatch as argument_mismatch;
 pub use attachment::{Accepts, Attachment, AttachmentKind, IMAGE_TYPES};
 pub use batch_result::{BatchResult, ResultError, ResultResponse};
 pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope, price_setting};
@@ -75,6 +73,7 @@ pub use event::{
     Upcast, Verdict,
 };
 pub use graph::{DynThread, Graph, NodeInfo, Topology, Walked, map};
+pub use json_schema::argument_mismatch;
 pub use json_text::{
     JSON_DEPTH_MAX, UnfaithfulJson, UnfaithfulKind, check_json, check_json_depth, is_readable_event,
     keepable_json,

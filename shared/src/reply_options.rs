@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     client_tools::{ClientTool, ToolChoice, check_tools},
     effect::UnexpectedResponse,
+    json_schema::{UNCHECKED, misfit},
     json_text::check_json_depth,
-    reply_schema::{UNCHECKED, misfit},
 };
 
 /// Maximum size of a client's schema, as JSON in bytes.

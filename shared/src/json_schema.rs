@@ -1,14 +1,14 @@
-//! Checks a reply against the JSON Schema that a client asked for.
+//! Checks values against JSON Schemas: arguments of a call before a person is asked to approve them, and replies in the form that a
+//! client asked for.
 //!
 //! ## Why a checker of our own, with a limit on its steps
 //!
 //! The core draws no random numbers, and validators of the whole of JSON Schema do. References and alternatives also let a short
-//! schema take for ever: the steps of one check are counted, so neither a schema nor a reply can stop a worker.
+//! schema take for ever: the steps of one check are counted, so neither a schema nor a value can stop a worker. The worker has such
+//! a validator and checks every call again before it is sent.
 
 use regex::RegexBuilder;
 use serde_json::{Map, Value};
-
-use crate::arguments::{has_type, is_equal, size_mismatch, types};
 
 /// Maximum number of problems in a description. A model corrects a few at a time.
 const PROBLEMS_MAX: usize = 5;
@@ -38,13 +38,34 @@ pub(crate) const UNCHECKED: [&str; 6] = [
     "unevaluatedProperties",
 ];
 
+/// Value that is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// Arguments of a call. The schema is a server's, and what cannot be checked fits.
+    Arguments,
+    /// Reply of a model. What cannot be checked does not fit.
+    Reply,
+}
+
+/// Returns the reasons that `arguments` do not fit `schema`, or `None` if none was found.
+pub fn argument_mismatch(schema: &Value, arguments: &Map<String, Value>) -> Option<String> {
+    mismatch(Subject::Arguments, schema, &Value::Object(arguments.clone()))
+}
+
 /// Returns the reasons that `reply` does not fit `schema`, or `None` if it does.
 pub(crate) fn misfit(schema: &Value, reply: &Value) -> Option<String> {
-    let mut checker = Checker { root: schema, steps: STEPS_MAX, problems: Vec::new() };
-    checker.check(schema, reply, "", 0);
+    mismatch(Subject::Reply, schema, reply)
+}
+
+fn mismatch(subject: Subject, schema: &Value, value: &Value) -> Option<String> {
+    let mut checker = Checker { subject, root: schema, steps: STEPS_MAX, problems: Vec::new() };
+    checker.check(schema, value, "", 0);
     let mut problems = checker.problems;
     if checker.steps == 0 {
-        problems = vec!["it takes too many steps to check it against its schema".to_owned()];
+        problems = match subject {
+            Subject::Arguments => Vec::new(),
+            Subject::Reply => vec!["it takes too many steps to check it against its schema".to_owned()],
+        };
     }
     let more = problems.len().saturating_sub(PROBLEMS_MAX);
     let tail = if more == 0 { String::new() } else { format!("; and {more} more") };
@@ -53,6 +74,7 @@ pub(crate) fn misfit(schema: &Value, reply: &Value) -> Option<String> {
 }
 
 struct Checker<'a> {
+    subject: Subject,
     root: &'a Value,
     /// Number of steps that are left.
     steps: usize,
@@ -67,7 +89,11 @@ impl<'a> Checker<'a> {
     }
 
     fn report(&mut self, path: &str, why: &str) {
-        let at = if path.is_empty() { "the reply" } else { path };
+        let at = match (path, self.subject) {
+            ("", Subject::Arguments) => "the payload",
+            ("", Subject::Reply) => "the reply",
+            _ => path,
+        };
         self.problems.push(format!("{at} {why}"));
     }
 
@@ -82,6 +108,7 @@ impl<'a> Checker<'a> {
         if let Some(target) = schema["$ref"].as_str() {
             match target.strip_prefix('#').and_then(|path| self.root.pointer(path)) {
                 Some(target) => self.check(target, value, path, depth + 1),
+                None if self.subject == Subject::Arguments => (),
                 None => self.report(path, &format!("has a schema that is not there: {target}")),
             }
         }
@@ -143,6 +170,10 @@ impl<'a> Checker<'a> {
 
     fn check_object(&mut self, schema: &'a Value, fields: &Map<String, Value>, path: &str, depth: usize) {
         let place = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        let unknown = match self.subject {
+            Subject::Arguments => "is not a parameter",
+            Subject::Reply => "is not a field of the schema",
+        };
         let is_there = |name: &&str| fields.contains_key(*name);
         for name in texts(&schema["required"]).filter(|name| !is_there(name)) {
             self.report(&place(name), "is missing");
@@ -170,7 +201,7 @@ impl<'a> Checker<'a> {
                 }
             }
             match schema.get("additionalProperties").filter(|_| !is_known) {
-                Some(Value::Bool(false)) => self.report(&path, "is not a field of the schema"),
+                Some(Value::Bool(false)) => self.report(&path, unknown),
                 Some(other) => self.check(other, value, &path, depth + 1),
                 None => (),
             }
@@ -215,6 +246,22 @@ impl<'a> Checker<'a> {
     }
 }
 
+/// Returns the bound that a value exceeds, if it exceeds one.
+pub(crate) fn size_mismatch(schema: &Value, value: &Value) -> Option<String> {
+    let (size, least, most, unit) = match value {
+        Value::Number(it) => (it.as_f64(), "minimum", "maximum", ""),
+        Value::String(it) => (Some(it.chars().count() as f64), "minLength", "maxLength", " characters"),
+        Value::Array(it) => (Some(it.len() as f64), "minItems", "maxItems", " values"),
+        Value::Object(it) => (Some(it.len() as f64), "minProperties", "maxProperties", " fields"),
+        Value::Null | Value::Bool(_) => return None,
+    };
+    let size = size?;
+    let least = schema[least].as_f64().filter(|least| size < *least);
+    let most = schema[most].as_f64().filter(|most| *most < size);
+    let too_small = least.map(|least| format!("must be at least {least}{unit}"));
+    too_small.or_else(|| most.map(|most| format!("must be at most {most}{unit}")))
+}
+
 fn number_mismatch(schema: &Value, value: &Value) -> Option<String> {
     let number = value.as_f64().filter(|_| value.is_number())?;
     let bound = |keyword: &str| schema[keyword].as_f64();
@@ -238,118 +285,35 @@ fn start(text: &str) -> String {
     format!("{}{more}", text.chars().take(SHOWN_MAX).collect::<String>())
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn each_keyword_refuses_what_does_not_fit() {
-        let node = json!({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {
-            "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["next"]}}});
-        for (schema, fits, not, why) in [
-            (
-                node,
-                json!({"next": {"next": null}}),
-                json!({"next": {}}),
-                "next fits none of the alternatives of its schema",
-            ),
-            (
-                json!({"properties": {"a": {"pattern": "^[a-z]+$"}}}),
-                json!({"a": "abc"}),
-                json!({"a": "A"}),
-                "a must match ^[a-z]+$",
-            ),
-            (json!({"properties": {"a": {"pattern": "(?=x)"}}}), json!({"a": "not checked"}), json!([]), ""),
-            (
-                json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}),
-                json!({"a": 1}),
-                json!({"a": 1, "b": 1}),
-                "the reply fits several of the alternatives of its schema, and must fit one",
-            ),
-            (
-                json!({"not": {"required": ["a"]}}),
-                json!({}),
-                json!({"a": 1}),
-                "the reply is of a form that its schema excludes",
-            ),
-            (
-                json!({"if": {"required": ["a"]}, "then": {"required": ["b"]}, "else": {"required": ["c"]}}),
-                json!({"c": 1}),
-                json!({"a": 1}),
-                "b is missing",
-            ),
-            (
-                json!({"properties": {"a": {"exclusiveMinimum": 1, "exclusiveMaximum": 2}}}),
-                json!({"a": 1.5}),
-                json!({"a": 1}),
-                "a must be more than 1",
-            ),
-            (
-                json!({"properties": {"a": {"multipleOf": 0.1}}}),
-                json!({"a": 0.3}),
-                json!({"a": 0.35}),
-                "a must be a multiple of 0.1",
-            ),
-            (
-                json!({"properties": {"a": {"prefixItems": [{"type": "string"}], "items": false}}}),
-                json!({"a": ["x"]}),
-                json!({"a": ["x", 1]}),
-                "a[1] may not be there",
-            ),
-            (
-                json!({"properties": {"a": {"contains": {"const": 1}, "uniqueItems": true}}}),
-                json!({"a": [1, 2]}),
-                json!({"a": [1, 1]}),
-                "a has a value twice",
-            ),
-            (
-                json!({"propertyNames": {"maxLength": 1}}),
-                json!({"a": 1}),
-                json!({"ab": 1}),
-                "ab must be at most 1 characters",
-            ),
-            (
-                json!({"patternProperties": {"^x": {"type": "string"}}, "additionalProperties": false}),
-                json!({"xa": ""}),
-                json!({"y": ""}),
-                "y is not a field of the schema",
-            ),
-            (
-                json!({"dependentRequired": {"a": ["b"]}}),
-                json!({"b": 1}),
-                json!({"a": 1}),
-                "b is missing beside a",
-            ),
-            (
-                json!({"properties": {"a": {"enum": ["x", "y"], "type": "string"}}}),
-                json!({"a": "x"}),
-                json!({"a": "z"}),
-                "a must be one of \"x\", \"y\"",
-            ),
-            (
-                json!({"allOf": [{"required": ["a"]}, {"properties": {"a": {"const": 1}}}]}),
-                json!({"a": 1.0}),
-                json!({"a": 2}),
-                "a must be 1",
-            ),
-        ] {
-            assert_eq!(misfit(&schema, &fits), None, "{schema}");
-            assert_eq!(misfit(&schema, &not).unwrap_or_default(), why, "{schema}");
-        }
-    }
-
-    #[test]
-    fn a_schema_that_multiplies_itself_is_given_up() {
-        let mut defs = Map::new();
-        for nth in 0..60 {
-            let next = json!({"$ref": format!("#/$defs/d{}", nth + 1)});
-            defs.insert(format!("d{nth}"), json!({"allOf": [next, next]}));
-        }
-        defs.insert("d60".to_owned(), json!({}));
-        let schema = json!({"$ref": "#/$defs/d0", "$defs": defs});
-        assert!(misfit(&schema, &json!({})).unwrap().contains("too many steps"));
-        assert!(misfit(&json!({"$ref": "#"}), &json!({})).unwrap().contains("too many steps"));
+/// Returns the types that a schema allows. Empty means any.
+pub(crate) fn types(schema: &Value) -> Vec<&str> {
+    match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
     }
 }
+
+pub(crate) fn has_type(schema: &Value, value: &Value) -> bool {
+    let types = types(schema);
+    let is = |name: &&str| match *name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => true,
+    };
+    types.is_empty() || types.iter().any(is)
+}
+
+/// Returns whether two values are equal as JSON Schema counts: 1 and 1.0 are.
+pub(crate) fn is_equal(one: &Value, other: &Value) -> bool {
+    one == other || one.is_number() && other.is_number() && one.as_f64() == other.as_f64()
+}
+
+#[cfg(test)]
+#[path = "json_schema_tests.rs"]
+mod tests;
