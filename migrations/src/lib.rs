@@ -31,7 +31,7 @@ mod m20261127_000015_worker_steps;
 mod m20261128_000016_forgotten_models;
 mod m20261128_000017_rolled_back;
 mod m20261128_000018_reply_options;
-mod m20261128_000021_conversations;
+mod m20261128_000019_conversations;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -110,7 +110,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000016_forgotten_models::Migration),
             Box::new(m20261128_000017_rolled_back::Migration),
             Box::new(m20261128_000018_reply_options::Migration),
-            Box::new(m20261128_000021_conversations::Migration),
+            Box::new(m20261128_000019_conversations::Migration),
         ]
     }
 }

@@ -70,6 +70,21 @@ impl Envelope {
 
 pub(crate) fn line_error(code: &str, message: impl Into<String>) -> LineError {
     let mut message = message.into();
-    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+    if MESSAGE_MAX < message.len() {
+        let end = message.floor_char_boundary(MESSAGE_MAX);
+        // A long text ends after a whole word.
+        message.truncate(message[..end].rfind(char::is_whitespace).unwrap_or(end));
+        message.push('…');
+    }
     (code.to_owned(), message)
+}
+
+#[test]
+fn a_long_message_ends_after_a_whole_word() {
+    let long = "überlang ".repeat(100);
+    let (_, message) = line_error("code", long.clone());
+    let told = message.strip_suffix('…').unwrap();
+    assert!(long.starts_with(told) && told.ends_with("überlang") && message.len() <= MESSAGE_MAX + 3);
+    assert_eq!(line_error("code", "short").1, "short");
+    assert_eq!(line_error("code", "x".repeat(400)).1, format!("{}…", "x".repeat(MESSAGE_MAX)));
 }

@@ -116,7 +116,7 @@ async fn an_invalid_request_is_rejected_with_its_field() {
             say(json!({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": " "}]})),
             vec!["messages[1]"],
         ),
-        (say(json!({"messages": [{"role": "tool", "content": "hi"}]})), vec!["tool", "assistant"]),
+        (say(json!({"messages": [{"role": "tool", "content": "hi"}]})), vec!["tool", "tool_call_id"]),
         (say(json!({"messages": [{"role": "user", "content": "hi", "name": "x"}]})), vec!["name"]),
         (say(json!({"mesages": []})), vec!["mesages"]),
     ];

@@ -140,11 +140,9 @@ async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Gra
             Event::TurnStarted(started) => {
                 // The last message of a stop is the engine's report.
                 let theirs = started.messages.len() - usize::from(started.kind == TurnKind::Stop);
-                let messages: Vec<Value> = started.messages[..theirs]
-                    .iter()
-                    .map(|message| json!({"role": message.role, "content": message.content}))
-                    .collect();
-                let mut body = json!({"input": {"messages": messages}});
+                let messages: Vec<Value> = started.messages[..theirs].iter().map(message).collect();
+                let mut body = json!(started.reply_options.clone().unwrap_or_default());
+                body["input"] = json!({"messages": messages});
                 if turn.is_null() {
                     body["strategy"] = json!(graph.name());
                     body["config"] = opened.config.clone();
@@ -210,6 +208,14 @@ async fn until(engine: &Engine, thread: &str, events: usize, path: &Path) {
         assert!(!late, "{}: {now} of {events} events; {}", path.display(), engine.stderr_of("worker"));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+fn message(message: &shared::Message) -> Value {
+    let mut sent = json!({"role": message.role, "content": message.content});
+    if let Some(id) = &message.tool_call_id {
+        sent["tool_call_id"] = json!(id);
+    }
+    sent
 }
 
 fn paths(strategy: &str) -> Vec<PathBuf> {
