@@ -77,7 +77,11 @@ pub fn opened(strategy: &str) -> Opened {
 
 /// Submits a turn and does not enqueue its thread.
 pub async fn submit(backends: &Backends, opening: Opening, messages: Vec<Message>) -> Turn {
-    let new = NewTurn::of(opening, messages, "test".to_owned());
+    submit_turn(backends, NewTurn::of(opening, messages, "test".to_owned())).await
+}
+
+/// Submits a turn with all that belongs to it, and does not enqueue its thread.
+pub async fn submit_turn(backends: &Backends, new: NewTurn) -> Turn {
     backends.store.submit(new).await.expect("the store accepts the turn").into_turn()
 }
 

@@ -45,14 +45,15 @@ pub fn read(path: &Path) -> Vec<Event> {
     text.lines().map(|line| serde_json::from_str(line).expect("each line is an event")).collect()
 }
 
-/// Returns the opening and the first messages of a fixture.
+/// Returns the first turn of a fixture, as it was submitted.
 ///
 /// # Panics
 ///
 /// If it begins with anything else.
-pub fn first_turn(script: &[Event]) -> (Opening, Vec<Message>) {
+pub fn first_turn(script: &[Event]) -> NewTurn {
     let [Event::Opened(opened), Event::TurnStarted(started), ..] = script else { panic!("not a fixture") };
-    (Opening::New(opened.clone()), started.messages.clone())
+    let new = NewTurn::of(Opening::New(opened.clone()), started.messages.clone(), "test".to_owned());
+    NewTurn { reply_options: started.reply_options.clone(), ..new }
 }
 
 /// Returns true if only the world acts after the first message.

@@ -23,7 +23,8 @@ use tokio::{sync::Notify, task::JoinSet};
 use worker::{
     StepOutcome,
     testing::{
-        backends, first_turn, fixtures, in_doubt, only_the_world_acts, read, steps, submit, with_new_queue,
+        backends, first_turn, fixtures, in_doubt, only_the_world_acts, read, steps, submit_turn,
+        with_new_queue,
     },
 };
 use world::{Outcome, RecordedWorld, RequestContext, World};
@@ -305,8 +306,8 @@ async fn run(
         notifications: backends.notifications.clone(),
     };
     let steps = steps(&deadly, world.clone(), "w");
-    let (opening, messages) = first_turn(script);
-    let thread = submit(backends, opening, messages).await.thread;
+    let new = first_turn(script);
+    let thread = submit_turn(backends, new).await.thread;
     let (mut deaths, wake) = (0, Notify::new());
     let status = loop {
         let outcome = tokio::select! {

@@ -21,7 +21,7 @@ use tokio::{
 };
 use worker::{
     StepOutcome, StepRunner,
-    testing::{answered_at_once, backends, first_turn, fixtures, read, steps, submit},
+    testing::{answered_at_once, backends, first_turn, fixtures, read, steps, submit_turn},
 };
 use world::{Outcome, RecordedWorld, RequestContext, World};
 
@@ -65,7 +65,7 @@ impl Stopped {
         let graph = strategies::find("retriever").unwrap();
         let path = fixtures(graph).into_iter().find(|path| path.ends_with("write_in_doubt.jsonl")).unwrap();
         let script: Vec<Event> = read(&path).into_iter().filter_map(answered_at_once).collect();
-        let (opening, messages) = first_turn(&script);
+        let new = first_turn(&script);
         let backends = backends().await;
         let world = Arc::new(Gated {
             recorded: RecordedWorld::new(graph, &script).unwrap(),
@@ -73,7 +73,7 @@ impl Stopped {
             open: Mutex::default(),
             begun: Notify::new(),
         });
-        let thread = submit(&backends, opening, messages).await.thread;
+        let thread = submit_turn(&backends, new).await.thread;
         let wake = Arc::<Notify>::default();
         let (worker, waking) = (steps(&backends, world.clone(), "stopped"), wake.clone());
         let job = tokio::spawn(async move { run(&worker, thread, &waking).await });

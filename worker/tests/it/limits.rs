@@ -20,14 +20,15 @@ use queue::{
 use serde_json::json;
 use shared::TurnStatus;
 use shared::{DynThread, Event, Message, Request, Response, RunStatus, Safety};
-use store::{Opening, Store, ThreadId, Turn, TurnFilter};
+use store::{NewTurn, Opening, Store, ThreadId, Turn, TurnFilter};
 use test_servers::Redis;
 use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::sync::{Notify, Semaphore};
 use worker::{
     MaxRunningTurns, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
     testing::{
-        self, CONFIG, EchoWorld, backends, first_turn, fixtures, opened, read, start_turn, submit, turn_over,
+        self, CONFIG, EchoWorld, backends, first_turn, fixtures, opened, read, start_turn, submit,
+        submit_turn, turn_over,
     },
 };
 use world::{Outcome, RecordedWorld, RequestContext, World};
@@ -419,7 +420,7 @@ struct LimitedWrites {
 impl LimitedWrites {
     /// Returns the world of a fixture with a write that must not be repeated, its first events, and the number of writes that
     /// are answered.
-    fn new(answered: usize) -> (Arc<Self>, Opening, Vec<Message>) {
+    fn new(answered: usize) -> (Arc<Self>, NewTurn) {
         let graphs = ["planner", "action_plan"].map(|name| strategies::find(name).unwrap());
         let scripts = graphs
             .into_iter()
@@ -428,12 +429,12 @@ impl LimitedWrites {
             .filter(|(_, script)| script.iter().skip(2).all(|event| matches!(event, Event::Answered(_))))
             .find(|(graph, script)| has_unrepeatable_call(&shared::rerun(*graph, script).unwrap().log))
             .expect("a fixture with such a write");
-        let (opening, messages) = first_turn(&script);
+        let new = first_turn(&script);
         let recorded = RecordedWorld::new(graph, &script).unwrap();
         let limit = RateLimit { concurrency: Some(1), ..RateLimit::default() };
         let answered = Semaphore::new(answered);
         let this = Self { recorded, limit, writes: Mutex::default(), answered };
-        (Arc::new(this), opening, messages)
+        (Arc::new(this), new)
     }
 }
 
@@ -475,12 +476,12 @@ impl World for LimitedWrites {
 /// A write waiting for its permit was not attempted: after its worker is killed, nothing is in doubt.
 #[tokio::test]
 async fn a_write_that_waits_for_a_permit_is_not_in_doubt() {
-    let (world, opening, messages) = LimitedWrites::new(100);
+    let (world, new) = LimitedWrites::new(100);
     let limiter = MemoryRateLimiter::new(Timing::with_permit_ttl(Duration::from_secs(600)));
     let (backends, wake) = (backends().await, Notify::new());
     let other = take(&limiter, world.limit).await;
     let admission = || RequestAdmission::new(Arc::new(limiter.clone()), None);
-    let thread = submit(&backends, opening, messages).await.thread;
+    let thread = submit_turn(&backends, new).await.thread;
     let killed = steps(&backends, world.clone(), admission(), "killed");
     let outcome = loop {
         match killed.run_job(thread, &wake).await.unwrap() {
@@ -504,12 +505,12 @@ async fn a_write_that_waits_for_a_permit_is_not_in_doubt() {
 /// A timed-out write may have happened, so a person is asked.
 #[tokio::test]
 async fn a_write_that_times_out_is_in_doubt() {
-    let (world, opening, messages) = LimitedWrites::new(0);
+    let (world, new) = LimitedWrites::new(0);
     let (backends, wake) = (backends().await, Notify::new());
     let limiter = Arc::new(MemoryRateLimiter::new(PACE));
     let admission = RequestAdmission::new(limiter, Some(Duration::from_secs(1)));
     let steps = steps(&backends, world.clone(), admission, "w");
-    let thread = submit(&backends, opening, messages).await.thread;
+    let thread = submit_turn(&backends, new).await.thread;
     while steps.run_job(thread, &wake).await.unwrap() != StepOutcome::Idle {}
     let (_, log) = backends.store.load(thread).await.unwrap();
     let Event::InDoubt(doubt) = &log.last().unwrap().event else { panic!("{:?}", log.last()) };

@@ -169,8 +169,8 @@ async fn a_paused_model_holds_only_those_who_ask_it() {
     let mut work = PausedWork::new(Some(RecordedWorld::new(graph, &script).unwrap())).await;
     work.pause(PauseKind::Model, &model).await;
     work.start_worker(HOUR);
-    let (opening, messages) = first_turn(&script);
-    let blocked = testing::submit(&work.backends, opening, messages).await.thread;
+    let new = first_turn(&script);
+    let blocked = testing::submit_turn(&work.backends, new).await.thread;
     work.backends.queue.enqueue(blocked, &Lane::default(), Schedule::Now).await.unwrap();
     work.until_blocked(1).await;
     let free = work.probe("wait 0").await;

@@ -20,7 +20,7 @@ use tokio::{
 };
 use worker::{
     StepOutcome, StepRunner,
-    testing::{backends, first_turn, fixtures, read, steps, submit},
+    testing::{backends, first_turn, fixtures, read, steps, submit_turn},
 };
 use world::{Outcome, RecordedWorld, RequestContext, World};
 
@@ -93,7 +93,7 @@ impl Started {
             serde_json::from_str(&text).unwrap()
         };
         let script: Vec<Event> = read(&path).into_iter().map(delayed).collect();
-        let (opening, messages) = first_turn(&script);
+        let new = first_turn(&script);
         let backends = backends().await;
         let (answer, late) = oneshot::channel();
         let calendar = Arc::new(Calendar {
@@ -106,7 +106,7 @@ impl Started {
             late: Mutex::new(Some(late)),
             begun: Notify::new(),
         });
-        let thread = submit(&backends, opening, messages).await.thread;
+        let thread = submit_turn(&backends, new).await.thread;
         let worker = steps(&backends, calendar.clone(), "first");
         let job = tokio::spawn(async move { run(&worker, thread).await });
         calendar.begun.notified().await;

@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 use worker::{
     StepOutcome,
-    testing::{answered_at_once, backends, first_turn, fixtures, read, steps, submit},
+    testing::{answered_at_once, backends, first_turn, fixtures, read, steps, submit_turn},
 };
 use world::{LiveWorld, Outcome, RecordedWorld, RequestContext, Server, World};
 
@@ -238,9 +238,8 @@ impl TaskThread {
         let graph = strategies::find("retriever").unwrap();
         let path = fixtures(graph).into_iter().find(|path| path.ends_with("write_in_doubt.jsonl")).unwrap();
         let script: Vec<Event> = read(&path).into_iter().filter_map(answered_at_once).collect();
-        let (opening, messages) = first_turn(&script);
         let backends = backends().await;
-        let id = submit(&backends, opening, messages).await.thread;
+        let id = submit_turn(&backends, first_turn(&script)).await.thread;
         Self { folder: tempfile::tempdir().unwrap(), backends, id, script }
     }
 
