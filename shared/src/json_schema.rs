@@ -4,8 +4,8 @@
 //! ## Why a checker of our own, with a limit on its steps
 //!
 //! The core draws no random numbers, and validators of the whole of JSON Schema do. References and alternatives also let a short
-//! schema take for ever: the steps of one check are counted, so neither a schema nor a value can stop a worker. The worker has such
-//! a validator and checks every call again before it is sent.
+//! schema take for ever: the steps of one check are counted, so neither a schema nor a value can stop a worker. The worker
+//! validates every call with one of them again before it is sent.
 
 use regex::RegexBuilder;
 use serde_json::{Map, Value};

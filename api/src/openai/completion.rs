@@ -2,7 +2,6 @@
 
 use api_types::{BudgetExceeded, Interrupt, Outcome, Output, Turn, TurnStatus};
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -228,10 +227,7 @@ pub(super) fn calls(turn: &Turn) -> Vec<CompletionCall> {
         r#type: "function",
         function: CalledFunction {
             name: call.name.clone(),
-            arguments: match &call.arguments {
-                Value::String(text) => text.clone(),
-                arguments => arguments.to_string(),
-            },
+            arguments: call.arguments.as_str().map_or_else(|| call.arguments.to_string(), str::to_owned),
         },
     };
     turn.output.iter().flat_map(|output| &output.tool_calls).map(call).collect()

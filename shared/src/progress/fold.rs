@@ -158,10 +158,12 @@ impl<S: Strategy> Progress<S> {
         self.written_since_approval = (resume.is_some() && is_approval).then(BTreeSet::new);
         self.is_cancelled = false;
         self.abandon_tasks();
-        let reason = match self.at {
-            Phase::Idle => "the client sent no result",
-            _ if self.is_awaiting_input() => "the input that it required was not provided",
-            _ => "the turn failed before this call",
+        let reason = if matches!(self.at, Phase::Idle) {
+            "the client sent no result"
+        } else if self.is_awaiting_input() {
+            "the input that it required was not provided"
+        } else {
+            "the turn failed before this call"
         };
         let answered: Vec<&str> = results(&started.messages).collect();
         let missing = self

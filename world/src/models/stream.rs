@@ -219,7 +219,7 @@ impl ReplyStream {
             }
         }
         let reply = Reply { reasoning, cut_off, ..Reply::default() };
-        if prompt.shape.is_some() && !(content.trim().is_empty() && !calls.is_empty()) {
+        if prompt.shape.is_some() && (calls.is_empty() || !content.trim().is_empty()) {
             content = lenient::only_object(&content).into_owned();
         } else if calls.is_empty()
             && let Some(call) = call_in_text(&content, prompt)
