@@ -47,8 +47,6 @@ pub(crate) async fn validate(
     body: Body,
 ) -> Result<Json<BatchValidation>, ApiError> {
     let endpoint = params.endpoint.as_deref().map(BatchEndpoint::of_request).transpose()?;
-    // Checking a file takes long, so the number of concurrent checks is limited to leave capacity for other requests.
-    let _permit = app.quotes.acquire().await;
     let mut check = BatchFileCheck::of_request(&app, &principal, author, endpoint);
     let (mut pieces, mut bytes) = (body.into_data_stream(), 0_u64);
     while let Some(piece) = pieces.next().await {
@@ -59,6 +57,8 @@ pub(crate) async fn validate(
         if app.batches.file_max < bytes {
             return Err(too_large(app.batches.file_max));
         }
+        // Checking takes long, so few files are checked at a time. None waits for a client that sends slowly.
+        let _permit = app.quotes.acquire().await;
         check.push(&piece);
     }
     Ok(Json(check.finish()))

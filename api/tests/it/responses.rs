@@ -300,6 +300,16 @@ async fn a_conversation_is_a_thread_that_its_first_response_begins() {
     assert_eq!(reply.json()["error"]["param"], "conversation");
 }
 
+#[tokio::test]
+async fn a_thread_that_was_not_created_as_a_conversation_takes_no_metadata() {
+    let api = TestApi::new().await;
+    let response = respond(&api, ask("echo hello")).await.json();
+    let place = format!("{CONVERSATIONS}/{}", response["turnfold"]["thread_id"].as_str().unwrap());
+    assert_eq!(api.get(&place).await.status, 200);
+    let refused = api.post(&place, json!({"metadata": {"topic": "other"}})).await;
+    assert!(refused.openai_error(404, "unknown_thread").contains("not created as a conversation"));
+}
+
 /// A conversation that a lost answer began has one turn, and its items come once.
 #[tokio::test]
 async fn a_repeated_first_response_begins_a_conversation_once() {

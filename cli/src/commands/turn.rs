@@ -237,8 +237,8 @@ const NEED_SERVERS: [&str; 4] = [PLANNER, "planner_with_prompts", "retriever", "
 /// Returns the strategy of a new thread: the named one, or one that suits the configuration. Says so if the named one has no MCP
 /// server to work with.
 async fn strategy(client: &Client, named: Option<&str>) -> String {
-    if named.is_some_and(|name| !NEED_SERVERS.contains(&name)) {
-        return named.unwrap_or_default().to_owned();
+    if let Some(name) = named.filter(|name| !NEED_SERVERS.contains(name)) {
+        return name.to_owned();
     }
     // Only an operator may see the servers. Other keys get the usual strategy.
     let servers = client.get::<Page<McpServerSummary>>("/v1/mcp/servers").await;

@@ -166,11 +166,11 @@ impl<S: Strategy> Progress<S> {
             "the turn failed before this call"
         };
         let answered: Vec<&str> = results(&started.messages).collect();
-        let missing = self
-            .open_calls(reason)
-            .into_iter()
-            .filter(|result| result.tool_call_id.as_deref().is_none_or(|id| !answered.contains(&id)));
-        missing.collect::<Vec<_>>().into_iter().for_each(|message| self.say(message));
+        for missing in self.open_calls(reason) {
+            if missing.tool_call_id.as_deref().is_none_or(|id| !answered.contains(&id)) {
+                self.say(missing);
+            }
+        }
         let from = self.thread.messages.len();
         self.mark_turn_start();
         // An answer continues the request, so what it lacked so far is still missing, and what it did is done.

@@ -86,8 +86,8 @@ impl Store {
     ///
     /// The idempotency keys of turns and forks are deleted with them, so a repeated submission becomes a new one.
     ///
-    /// Also deletes conversations that were created before the given time and have no thread, batches that ended before the given time, with their items, results and files, and files that
-    /// belong to no batch. Open batches, and batches with a thread under a hold, are kept. The result of a line is kept
+    /// Also deletes conversations that were created before the given time and have no thread, batches that ended before it, with
+    /// their items, results and files, and files that belong to no batch. Open batches, and batches with a thread under a hold, are kept. The result of a line is kept
     /// as long as its batch, even if its thread is deleted earlier.
     ///
     /// # Errors

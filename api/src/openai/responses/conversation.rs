@@ -63,7 +63,7 @@ impl Found {
     /// Finds a conversation, or a thread as one.
     pub(super) async fn of(app: &AppState, principal: &Principal, name: &str) -> Result<Self, ApiError> {
         let id = thread_of(name)?;
-        let kept = app.backends.store.conversation(id).await?.filter(|it| principal.sees(&it.tenant));
+        let kept = app.backends.store.conversation(id).await?.filter(|kept| principal.sees(&kept.tenant));
         let thread = match find_thread(app, principal, id).await {
             Ok(thread) => Some(thread),
             Err(error) if error.kind == Kind::UnknownThread && kept.is_some() => None,

@@ -100,7 +100,7 @@ pub(crate) async fn get(
     responses(
         (status = 200, description = "The conversation.", body = ConversationObject),
         (status = 400, description = "The request is invalid; `param` names the field.", body = Problem),
-        (status = 404, description = "The conversation does not exist.", body = Problem)
+        (status = 404, description = "The conversation does not exist, or was not created as one.", body = Problem)
     )
 )]
 pub(crate) async fn update(
@@ -111,7 +111,10 @@ pub(crate) async fn update(
 ) -> Result<Json<ConversationObject>, ApiError> {
     let found = Found::of(&app, &principal, &name).await?;
     check_fields(&body, &["metadata"])?;
-    app.backends.store.set_conversation_metadata(found.id, &metadata_of(&body)?).await?;
+    if !app.backends.store.set_conversation_metadata(found.id, &metadata_of(&body)?).await? {
+        let detail = format!("{name} was not created as a conversation, so it has no metadata");
+        return Err(Kind::UnknownThread.because(detail).hint("create one with POST /v1/conversations"));
+    }
     Ok(Json(Found::of(&app, &principal, &name).await?.object()))
 }
 

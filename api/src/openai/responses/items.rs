@@ -130,7 +130,7 @@ impl ChatMessages {
 /// Converts the content of a message.
 fn content(at: &str, content: &Value) -> Result<Value, ApiError> {
     let Some(parts) = content.as_array() else { return Ok(content.clone()) };
-    let parts = parts.iter().enumerate().map(|(nth, it)| part(&format!("{at}.content[{nth}]"), it));
+    let parts = parts.iter().enumerate().map(|(nth, value)| part(&format!("{at}.content[{nth}]"), value));
     parts.collect::<Result<Vec<Value>, ApiError>>().map(Value::Array)
 }
 
