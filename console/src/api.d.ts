@@ -6880,7 +6880,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The conversation does not exist. */
+            /** @description The conversation does not exist, or was not created as one. */
             404: {
                 headers: {
                     [name: string]: unknown;
