@@ -79,7 +79,9 @@ pub use thread::{
     AnswerRequest, ForkOrigin, ForkRequest, LogStatus, Reconcile, Thread, ThreadState, ThreadSummary, Verdict,
 };
 pub use turn::{Conversation, Input, NewContent, NewMessage, NewRole, NewTurn, Output, Turn};
-pub use usage::{BudgetExceeded, BudgetMeasure, BudgetScope, Usage};
+pub use usage::{
+    BudgetExceeded, BudgetMeasure, BudgetScope, CachedTokens, ReasoningTokens, TokenUsage, Usage,
+};
 pub use verification::{ChainCheck, Divergence, Replay, RowCheck, Verification};
 pub use webhook::{Delivery, NewWebhook, Webhook};
 pub use worker::{Worker, WorkerStatus};

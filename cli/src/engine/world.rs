@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use queue::rate_limits::RateLimit;
 use secrecy::{ExposeSecret as _, SecretString};
-use shared::Accepts;
+use shared::{Accepts, micro_usd};
 use store::{Store, VectorIndex};
 use worker::{Backoff, RetryPolicies, RetryPolicy};
 use world::{
@@ -379,13 +379,4 @@ fn cap(limits: &ModelLimits) -> RateLimit {
         tokens_per_minute,
         micro_usd_per_day: usd_per_day.map(micro_usd),
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "negative and absurdly large amounts are clamped"
-)]
-fn micro_usd(usd: f64) -> u64 {
-    (usd * 1e6).round() as u64
 }

@@ -13,6 +13,7 @@ use shared::CallerId;
 
 use super::{
     BatchId, BatchStatus, Counts, FileId, ItemState, StopReason,
+    common_model::CommonModel,
     files::is_readable,
     tables::{batches, batches::Column},
 };
@@ -134,6 +135,8 @@ pub struct Batch {
     pub output_tokens: u64,
     /// Cost of the batch's turns, in millionths of a US dollar, as far as known.
     pub micro_usd: u64,
+    /// Model that answered all lines so far; `None` if none did, or several.
+    pub model: Option<String>,
     /// File of the successful results.
     pub output_file: Option<FileId>,
     /// File of the errors.
@@ -366,6 +369,7 @@ impl TryFrom<batches::Model> for Batch {
             input_tokens: unsigned(row.input_tokens)?,
             output_tokens: unsigned(row.output_tokens)?,
             micro_usd: unsigned(row.micro_usd)?,
+            model: CommonModel::of_column(row.model).one(),
             output_file: row.output_file,
             error_file: row.error_file,
             at,

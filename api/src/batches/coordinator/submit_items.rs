@@ -124,6 +124,7 @@ impl BatchCoordinator {
                 Some(outcome) => moves.push(ItemTransition {
                     run: outcome.thread.zip(outcome.turn),
                     response: Some(outcome.response),
+                    result_run: outcome.run,
                     ..ItemTransition::new(item, ItemState::Reused)
                 }),
                 None => fresh.push((item, turn)),

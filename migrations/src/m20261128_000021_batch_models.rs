@@ -1,0 +1,15 @@
+//! Models of batches.
+
+use sea_orm_migration::prelude::*;
+
+use super::apply;
+
+#[derive(DeriveMigrationName)]
+pub(crate) struct Migration;
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        apply(manager, "ALTER TABLE batches ADD COLUMN model TEXT").await
+    }
+}
