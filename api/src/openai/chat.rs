@@ -75,7 +75,7 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// finds the thread, which continues.
 #[utoipa::path(
     post, path = "/v1/chat/completions", tag = "openai", operation_id = "create_chat_completion",
-    request_body(content = Object, description = "A request of OpenAI's API, with the optional field `turnfold`.", content_type = "application/json",
+    request_body(content = api_types::ChatCompletionBody, description = "A request of OpenAI's API, with the optional field `turnfold`.", content_type = "application/json",
         example = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hello"}]})),
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),

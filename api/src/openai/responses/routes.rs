@@ -71,7 +71,7 @@ use crate::{
 /// `reasoning.summary` and `safety_identifier`. Rejected: everything else, by its name.
 #[utoipa::path(
     post, path = "/v1/responses", tag = "openai", operation_id = "create_response",
-    request_body(content = Object, description = "A request of OpenAI's API, with the optional field `turnfold`.", content_type = "application/json",
+    request_body(content = api_types::ResponseBody, description = "A request of OpenAI's API, with the optional field `turnfold`.", content_type = "application/json",
         example = json!({"model": "turnfold/probe", "input": "echo hello"})),
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
