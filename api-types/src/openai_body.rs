@@ -124,7 +124,7 @@ pub struct RequestExtension {
 pub struct TextCompletionBody {
     /// Model, as in chat completions.
     pub model: String,
-    /// The prompt.
+    /// Text that the model answers or continues.
     pub prompt: String,
     /// True if the answer is sent in chunks. Default: false.
     pub stream: Option<bool>,

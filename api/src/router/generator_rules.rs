@@ -5,14 +5,15 @@ use serde_json::{Map, Value, json};
 /// Name of the definition of the items of a list, by the prefixes of the names of lists.
 const LISTS: [&str; 2] = ["Page_", "OpenAiList_"];
 
-/// Rewrites the document: items of lists are references, variants have titles, and examples of lists stand at the list.
+/// Rewrites the document: items of lists are references, variants have names, and examples of lists stand at the list.
 pub(super) fn apply(document: &mut Value) {
     document["servers"] = json!([{ "url": "/", "description": "The server of this document." }]);
     if let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas") {
         refer_to_items(schemas);
-        for (name, schema) in schemas {
+        for (name, schema) in schemas.iter_mut() {
             entitle_variants(name, schema);
         }
+        refer_to_variants(schemas);
     }
     move_examples(document);
 }
@@ -30,6 +31,26 @@ fn refer_to_items(schemas: &mut Map<String, Value>) {
     }
     for (name, item) in items {
         schemas.entry(name).or_insert(item);
+    }
+}
+
+/// Moves variants that are objects to definitions of their own: some generators read a variant twice, and make two types of it.
+fn refer_to_variants(schemas: &mut Map<String, Value>) {
+    let mut moved = Vec::new();
+    for schema in schemas.values_mut() {
+        for key in ["oneOf", "anyOf"] {
+            for variant in schema.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
+                let is_object = variant.get("properties").is_some();
+                let Some(title) = variant["title"].as_str().filter(|_| is_object).map(str::to_owned) else {
+                    continue;
+                };
+                let reference = json!({ "$ref": format!("#/components/schemas/{title}") });
+                moved.push((title, std::mem::replace(variant, reference)));
+            }
+        }
+    }
+    for (title, variant) in moved {
+        schemas.entry(title).or_insert(variant);
     }
 }
 

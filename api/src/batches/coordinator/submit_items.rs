@@ -14,6 +14,7 @@ use super::{BatchCoordinator, BatchStep, PAGE};
 use crate::{
     batches::line::{LineError, LineReader, line_error},
     server::problem::ApiError,
+    turns::submit::keep_trace_parent,
 };
 
 impl BatchCoordinator {
@@ -56,6 +57,9 @@ impl BatchCoordinator {
                     let at_rest = matches!(submitted, Submitted::New(_));
                     let turn = submitted.into_turn();
                     let run = Some((turn.thread, turn.id));
+                    if let Some(parent) = &batch.trace_parent {
+                        keep_trace_parent(&self.app, &turn, parent).await;
+                    }
                     if at_rest {
                         begun_now.push(turn);
                     }

@@ -44,6 +44,7 @@ pub(super) fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
     NewBatch {
         tenant: tenant.to_owned(),
         author: "conformance".to_owned(),
+        trace_parent: None,
         by_operator: false,
         caller: None,
         endpoint: "/v1/turns".to_owned(),
