@@ -74,7 +74,7 @@ fn the_configuration_of_the_deployments_is_valid() {
     assert!(String::from_utf8_lossy(&output.stderr).is_empty(), "{output:?}");
 }
 
-/// A variable that nothing reads, or that nobody sets, is a mistake.
+/// A variable that nothing reads, or that no deployment sets, is a mistake.
 #[test]
 fn the_deployments_set_the_variables_that_their_configuration_reads() {
     let read: BTreeSet<String> =
