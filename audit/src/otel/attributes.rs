@@ -84,10 +84,12 @@ fn of_parameters(parameters: &ModelParameters) -> Vec<Attribute> {
     let ModelParameters { temperature, max_tokens, reasoning_effort, extra } = parameters;
     let decimal = |name: &str| extra.get(name).and_then(Value::as_f64).map(AttributeValue::Decimal);
     let integer = |name: &str| extra.get(name).and_then(Value::as_u64).map(AttributeValue::Integer);
-    let stops = extra.get("stop").map(|stop| match stop {
-        Value::Array(texts) => texts.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        other => other.as_str().map(str::to_owned).into_iter().collect(),
-    });
+    let texts = |stop: &Value| -> Vec<String> {
+        let one = std::slice::from_ref(stop);
+        let all = stop.as_array().map_or(one, Vec::as_slice);
+        all.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let stops = extra.get("stop").map(texts);
     [
         ("gen_ai.request.temperature", temperature.map(AttributeValue::Decimal)),
         ("gen_ai.request.max_tokens", max_tokens.map(|tokens| u64::from(tokens).into())),
