@@ -270,6 +270,7 @@ fn new_turn() -> NewTurn {
         multitask: shared::MultitaskStrategy::Enqueue,
         in_doubt: None,
         conversation: None,
+        history_hash: None,
     }
 }
 
