@@ -193,6 +193,7 @@ pub(crate) fn api_config(
             .collect::<Result<_, _>>()?,
         body_limit,
         chat_wait,
+        finds_threads: settings.api.continue_conversations,
         waiting_max: settings.api.waiting_max,
         bulk,
         webhooks,

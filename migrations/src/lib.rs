@@ -32,6 +32,7 @@ mod m20261128_000016_forgotten_models;
 mod m20261128_000017_rolled_back;
 mod m20261128_000018_reply_options;
 mod m20261128_000019_conversations;
+mod m20261128_000020_history_hashes;
 mod m20261128_000021_batch_models;
 
 use sea_orm_migration::{
@@ -112,6 +113,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000017_rolled_back::Migration),
             Box::new(m20261128_000018_reply_options::Migration),
             Box::new(m20261128_000019_conversations::Migration),
+            Box::new(m20261128_000020_history_hashes::Migration),
             Box::new(m20261128_000021_batch_models::Migration),
         ]
     }

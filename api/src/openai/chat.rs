@@ -44,7 +44,8 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// **Threads.** A request starts a thread with the whole conversation, including system messages. With
 /// `metadata.thread_id` or the header `X-Turnfold-Thread`, it continues that thread, and only the last user message is
 /// used because the thread contains the earlier ones. The response names the thread and the turn in its field
-/// `turnfold` and in headers.
+/// `turnfold` and in headers. Without an id, a request continues the thread whose conversation its history repeats, of the same key,
+/// user, model and parameters; from an earlier point, a fork of that thread. `api.continue_conversations` switches this off.
 ///
 /// **Questions.** If the agent asks a person, the completion is the question (`finish_reason` is `stop`), and
 /// `turnfold.interrupt` contains it with its options. The next user message of the thread answers it.

@@ -2,11 +2,14 @@
 
 use api_types::Priority;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use shared::{Budget, Message, MultitaskStrategy, Opened, Policy, ReplyOptions};
 use store::{Idempotency, Opening, ThreadId};
 
-use super::model_names::{Target, model, strategy};
+use super::{
+    history::{Continued, History},
+    model_names::{Target, model, strategy},
+};
 use crate::{
     server::{
         principal::{Actor, Principal},
@@ -34,6 +37,8 @@ pub(crate) struct ClientRequest {
     pub(super) thread: Option<ThreadId>,
     /// True if the thread contains none of the messages. Otherwise it contains all but the last one of the user.
     pub(super) all_new: bool,
+    /// True if the messages may be the conversation of a thread, by which it is found.
+    pub(super) finds_thread: bool,
     /// Conversation, oldest message first.
     pub(super) messages: Messages,
     /// Demands on the reply.
@@ -86,14 +91,57 @@ impl ClientRequest {
         by: Actor,
         idempotency: Option<Idempotency>,
     ) -> Result<store::NewTurn, ApiError> {
-        let new = match self.thread {
-            Some(id) => self.into_existing_thread(app, principal, by, id).await?,
-            None => match waiting_thread(app, principal, &self.messages.messages).await? {
-                Some((row, results)) => self.into_waiting_thread(app, principal, by, row, results)?,
-                None => self.into_new_thread(app, principal.into(), by)?,
-            },
+        if let Some(id) = self.thread {
+            let new = self.into_existing_thread(app, principal, by, id).await?;
+            return Ok(store::NewTurn { idempotency, ..new });
+        }
+        let history = self.history(app, principal, &by);
+        let new = match waiting_thread(app, principal, &self.messages.messages).await? {
+            Some((row, results)) => self.into_found_thread(app, principal, by, row, results, Policy::Auto)?,
+            None => {
+                match self.continued(app, principal, &by, history.as_ref(), idempotency.as_ref()).await? {
+                    Some(Continued { thread, from, policy }) => {
+                        let new = self.messages.messages[from..].to_vec();
+                        self.into_found_thread(app, principal, by, thread, new, policy)?
+                    }
+                    None => self.into_new_thread(app, principal.into(), by)?,
+                }
+            }
         };
-        Ok(store::NewTurn { idempotency, ..new })
+        let history_hash = history.map(|history| history.hash);
+        Ok(store::NewTurn { idempotency, history_hash, ..new })
+    }
+
+    /// Hashes the conversation, with all that distinguishes threads with equal ones: who asks for what, and how.
+    fn history(&self, app: &AppState, principal: &Principal, by: &Actor) -> Option<History> {
+        if !app.finds_threads || !self.finds_thread {
+            return None;
+        }
+        let target = Target::of(app, principal.into(), &self.model).ok()?;
+        let Parameters { configured, passed_on } = &self.parameters;
+        let key = by.caller.as_ref().and_then(|caller| caller.key.as_ref().or(caller.subject.as_ref()));
+        let user = self.user.as_ref().unwrap_or(&by.name);
+        let config = target.config(configured.clone());
+        let passed_on = target.parameters(passed_on.clone());
+        let Extension { config: own, budget, priority: _, multitask_strategy: _ } = &self.extension;
+        let (tenant, strategy) = (principal.tenant(), target.graph.name());
+        let identity = json!([tenant, key, user, strategy, config, passed_on, own, budget]);
+        Some(History::of(&identity, &self.messages.messages))
+    }
+
+    /// Finds the thread that the conversation continues.
+    async fn continued(
+        &self,
+        app: &AppState,
+        principal: &Principal,
+        by: &Actor,
+        history: Option<&History>,
+        key: Option<&Idempotency>,
+    ) -> Result<Option<Continued>, ApiError> {
+        match history {
+            Some(history) => history.find(app, principal, by, key).await,
+            None => Ok(None),
+        }
     }
 
     /// Converts the request to a turn on a new thread.
@@ -163,23 +211,25 @@ impl ClientRequest {
         Ok(opened)
     }
 
-    /// Converts the request to a turn that carries the results of the client's tools. Configuration and budget are those of the thread.
-    fn into_waiting_thread(
+    /// Converts the request to a turn of a thread that its messages have found, with those of them that are `new` to it. Configuration
+    /// and budget are those of the thread.
+    fn into_found_thread(
         mut self,
         app: &AppState,
         principal: &Principal,
         by: Actor,
         row: store::Thread,
-        results: Vec<Message>,
+        new: Vec<Message>,
+        policy: Policy,
     ) -> Result<store::NewTurn, ApiError> {
         if let Some(graph) = app.strategies.find(&row.strategy) {
             check_reply_options(graph, &self.reply_options)?;
         }
         let by = self.author(by);
-        let policy = policy_for(app, principal, &row, Policy::Auto)?;
+        let policy = policy_for(app, principal, &row, policy)?;
         let asked = self.extension.multitask_strategy;
         let multitask = multitask_for(app, asked, &row.tenant, &row.strategy, false)?;
-        self.messages.keep_only(results);
+        self.messages.keep_only(new);
         Ok(store::NewTurn { policy, multitask, ..self.turn(Opening::Existing(row.id), by) })
     }
 

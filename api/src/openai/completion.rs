@@ -233,6 +233,11 @@ pub(super) fn calls(turn: &Turn) -> Vec<CompletionCall> {
     turn.output.iter().flat_map(|output| &output.tool_calls).map(call).collect()
 }
 
+/// Returns the ids by which clients know the calls of their tools.
+pub(super) fn call_ids(turn: &Turn) -> Vec<String> {
+    calls(turn).into_iter().map(|call| call.id).collect()
+}
+
 /// Returns the text beside the calls.
 fn beside_calls(output: &Output) -> Option<String> {
     let message = output.messages.iter().rfind(|message| !message.tool_calls.is_empty())?;

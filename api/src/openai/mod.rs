@@ -21,6 +21,8 @@ pub(crate) mod completion;
 mod conversation;
 pub(crate) mod embeddings;
 pub(crate) mod error;
+mod fork_after;
+mod history;
 pub(crate) mod model_names;
 pub(crate) mod models;
 mod parameters;

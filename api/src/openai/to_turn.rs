@@ -72,6 +72,7 @@ impl ChatRequest {
             model: name,
             thread,
             all_new: false,
+            finds_thread: true,
             messages,
             reply_options: reply_options(&body)?,
             metadata,

@@ -69,6 +69,8 @@ pub struct ApiConfig {
     pub body_limit: usize,
     /// Maximum time that a chat completion waits for its turn. The turn continues after a timeout.
     pub chat_wait: Duration,
+    /// True if a conversation that a client sends whole continues its thread.
+    pub finds_threads: bool,
     /// Maximum number of queued turns of all tenants together, without those submitted by batches.
     pub waiting_max: u64,
     /// Limits and intervals of batches.

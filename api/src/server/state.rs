@@ -68,6 +68,8 @@ pub(crate) struct AppState {
     pub(crate) streams: Streams,
     /// Maximum time that a chat completion waits for its turn.
     pub(crate) chat_wait: Duration,
+    /// True if a conversation that a client sends whole continues its thread.
+    pub(crate) finds_threads: bool,
     pub(crate) admission: AdmissionControl,
     /// Limits of what tenants store.
     pub(crate) storage: StorageLimits,
@@ -126,6 +128,7 @@ impl AppState {
             body_limit: _,
             connections: _,
             chat_wait,
+            finds_threads,
             waiting_max,
             bulk: batches,
             webhooks,
@@ -159,6 +162,7 @@ impl AppState {
             accepts,
             streams: Streams::new(max_streams_per_key, warnings.clone()),
             chat_wait,
+            finds_threads,
             admission,
             storage: StorageLimits::new(warnings),
             batches,

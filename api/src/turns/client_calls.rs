@@ -83,7 +83,9 @@ pub(crate) async fn waiting_thread(
         return Ok(None);
     };
     let folded = Folded::load(app, id, None).await?;
-    let key = |caller: Option<&CallerId>| caller.and_then(|caller| caller.key.clone());
+    let key = |caller: Option<&CallerId>| {
+        caller.and_then(|caller| caller.key.clone().or_else(|| caller.subject.clone()))
+    };
     if key(folded.submitter.as_ref()) != key(principal.caller().id().as_ref()) {
         return Ok(None);
     }

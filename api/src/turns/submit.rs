@@ -125,6 +125,7 @@ pub(crate) async fn submit(
         multitask,
         in_doubt: None,
         conversation: None,
+        history_hash: None,
     };
     let (turn, known) = enqueue(&app, turn).await?;
     if known { respond_replayed(&app, turn, wait).await } else { respond(&app, turn, wait).await }

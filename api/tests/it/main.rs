@@ -20,6 +20,7 @@ mod exports;
 mod files;
 mod fork;
 mod health;
+mod histories;
 mod holds;
 mod inbox;
 mod keys;

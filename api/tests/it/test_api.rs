@@ -83,6 +83,7 @@ pub(crate) fn config(backends: &Backends) -> ApiConfig {
         cors_origins: Vec::new(),
         body_limit: 64 * 1024,
         chat_wait: Duration::from_secs(60),
+        finds_threads: true,
         waiting_max: 1_000_000,
         bulk: api::BatchConfig::default(),
         webhooks: api::WebhookConfig::default(),

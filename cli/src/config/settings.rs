@@ -186,6 +186,8 @@ pub struct ApiSettings {
     /// Maximum seconds that a chat completion waits for its turn.
     #[schemars(range(min = 1))]
     pub chat_wait_seconds: u64,
+    /// Continue the thread of a conversation that a client of OpenAI's API sends whole.
+    pub continue_conversations: bool,
     /// Maximum number of queued turns; above it, submissions are refused.
     #[schemars(range(min = 1))]
     pub waiting_max: u64,

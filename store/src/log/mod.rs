@@ -21,6 +21,7 @@ pub(crate) mod failure_groups;
 pub(crate) mod fork;
 pub(crate) mod group_commit;
 pub(crate) mod head;
+mod histories;
 mod identity;
 pub(crate) mod ids;
 pub(crate) mod import;

@@ -70,6 +70,8 @@ pub(crate) mod turns {
         pub caller: Option<String>,
         #[sea_orm(column_type = "Text", nullable)]
         pub reply_options: Option<String>,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub history_hash: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

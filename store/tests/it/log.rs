@@ -271,6 +271,7 @@ fn new_turn() -> NewTurn {
         multitask: shared::MultitaskStrategy::Enqueue,
         in_doubt: None,
         conversation: None,
+        history_hash: None,
     }
 }
 

@@ -61,6 +61,7 @@ fn turn(nth: u64) -> NewTurn {
         multitask: shared::MultitaskStrategy::Enqueue,
         in_doubt: None,
         conversation: None,
+        history_hash: None,
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
 use store::{Idempotency, Order, ThreadId, TurnFilter, TurnId};
-use threads::NewFork;
 
 use super::ids::{message_name, response_name};
 use crate::{
+    openai::fork_after::fork_after,
     server::{
         principal::{Actor, Principal},
         problem::{ApiError, Kind},
@@ -59,22 +58,7 @@ pub(super) async fn thread_after(
         let hint = format!("wait for its end with GET /v1/responses/{name}");
         return Err(named(Kind::NotNow.because(detail).hint(hint)));
     };
-    app.admit(&turn.tenant).await?;
-    let fork = NewFork {
-        source: turn.thread,
-        at,
-        config: Value::Null,
-        budget: None,
-        prompts: BTreeMap::new(),
-        facts: Vec::new(),
-        input: None,
-        by: by.name.clone(),
-        caller: by.caller.clone(),
-        idempotency: None,
-    };
-    let fork = threads::fork(&app.backends.store, &app.strategies, fork).await?.thread();
-    tracing::info!(thread = %fork, source = %turn.thread, seq = at, "thread forked");
-    Ok(fork)
+    fork_after(app, &turn, at, by).await
 }
 
 /// Returns the answers of turns, by their ids. Those that the principal may not see are left out.

@@ -120,7 +120,8 @@ pub(crate) async fn create(
     }
     let replies = replies(&app, &principal, draft.referenced()).await?;
     let background = draft.background;
-    let ResponseRequest { chat, mut echo, places } = draft.into_request(existing, header, &replies)?;
+    let ResponseRequest { mut chat, mut echo, places } = draft.into_request(existing, header, &replies)?;
+    chat.request.finds_thread = conversation.is_none();
     echo.model = Some(chat.request.model(&app));
     let permit = match chat.mode {
         ResponseMode::Whole => None,

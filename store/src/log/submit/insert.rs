@@ -41,6 +41,7 @@ struct Entry {
     turn: Turn,
     idempotency: Option<Idempotency>,
     attachments: Vec<AttachmentContent>,
+    history_hash: Option<String>,
 }
 
 pub(crate) async fn insert_all(database: &Database, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
@@ -210,6 +211,7 @@ impl Entry {
             multitask: _,
             in_doubt: _,
             conversation: _,
+            history_hash,
         } = new;
         let answers_seq = match opening {
             Opening::Asking(_, seq) => Some(seq),
@@ -238,7 +240,7 @@ impl Entry {
             created_at: now,
             updated_at: now,
         };
-        Self { turn, idempotency, attachments }
+        Self { turn, idempotency, attachments, history_hash }
     }
 
     /// Returns the stored key, if the turn has one.
@@ -266,21 +268,21 @@ async fn queue<'a>(
 ) -> Result<BTreeMap<TurnId, i64>, Error> {
     const STATEMENT: StatementText = StatementText {
         postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-                   request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller, reply_options) \
-                   SELECT id, thread_id, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
+                   request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller, reply_options, \
+                   history_hash) SELECT id, thread_id, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
                    CASE idempotency_key WHEN '' THEN NULL ELSE request_hash END, $2, $2, tenant, priority, \
-                   nullif(due_at, -1), nullif(answers_seq, -1), nullif(caller, ''), nullif(reply_options, '') \
-                   FROM unnest($3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
-                   $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::text[]) WITH ORDINALITY AS it (id, \
-                   thread_id, policy, input, metadata, author, idempotency_key, request_hash, tenant, priority, due_at, \
-                   answers_seq, caller, reply_options, nth) \
+                   nullif(due_at, -1), nullif(answers_seq, -1), nullif(caller, ''), nullif(reply_options, ''), \
+                   nullif(history_hash, '') FROM unnest($3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
+                   $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[]) \
+                   WITH ORDINALITY AS it (id, thread_id, policy, input, metadata, author, idempotency_key, request_hash, tenant, priority, due_at, \
+                   answers_seq, caller, reply_options, history_hash, nth) \
                    ORDER BY nth ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
         sqlite: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-                 request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller, reply_options) \
-                 SELECT unhex(value ->> 'id'), unhex(value ->> 'thread_id'), ?1, value ->> 'policy', \
+                 request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq, caller, reply_options, \
+                 history_hash) SELECT unhex(value ->> 'id'), unhex(value ->> 'thread_id'), ?1, value ->> 'policy', \
                  value ->> 'input', value ->> 'metadata', value ->> 'author', value ->> 'idempotency_key', \
                  value ->> 'request_hash', ?2, ?2, value ->> 'tenant', value ->> 'priority', value ->> 'due_at', \
-                 value ->> 'answers_seq', value ->> 'caller', value ->> 'reply_options' \
+                 value ->> 'answers_seq', value ->> 'caller', value ->> 'reply_options', value ->> 'history_hash' \
                  FROM json_each(?3) WHERE true ORDER BY key \
                  ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
     };
@@ -306,6 +308,7 @@ async fn queue<'a>(
         number("answers_seq", &rows, |(_, turn, _)| turn.answers_seq.map(signed)),
         text("caller", &rows, |(_, turn, _)| turn.caller.as_ref().map(caller_text)),
         text("reply_options", &rows, |(_, turn, _)| turn.reply_options.as_deref().map(options_text)),
+        text("history_hash", &rows, |(entry, ..)| entry.history_hash.clone()),
     ];
     let statement = STATEMENT.with(tx, [TurnStatus::Queued.as_str().into(), now.into()], columns);
     let queued = tx.query_all_raw(statement).await?;

@@ -43,6 +43,8 @@ pub struct NewTurn {
     pub in_doubt: Option<TurnId>,
     /// Conversation of the turn, whose items come before its messages. A new thread gets the id of the conversation.
     pub conversation: Option<ThreadId>,
+    /// Hash of the whole conversation that ends with the messages, if the client sent it.
+    pub history_hash: Option<String>,
 }
 
 impl NewTurn {
@@ -64,6 +66,7 @@ impl NewTurn {
             multitask: MultitaskStrategy::Enqueue,
             in_doubt: None,
             conversation: None,
+            history_hash: None,
         }
     }
 }

@@ -186,7 +186,28 @@ pub(super) async fn takes_many_at_once(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
+pub(super) async fn is_found_by_its_history(store: &Store) -> Result<(), Error> {
+    let hash = Uuid::now_v7().to_string();
+    let submit = |hash: &str| {
+        let history_hash = Some(hash.to_owned());
+        store.submit(NewTurn { history_hash, ..new_turn("echo hi") })
+    };
+    let first = submit(&hash).await?.into_turn();
+    submit("another").await?;
+    let following = NewTurn {
+        thread: Opening::Existing(first.thread),
+        history_hash: Some(hash.clone()),
+        ..new_turn("echo hi")
+    };
+    let second = store.submit(following).await?.into_turn();
+    assert_eq!(store.turns_of_history(&hash, 5).await?, [second.id, first.id]);
+    assert_eq!(store.turns_of_history(&hash, 1).await?, [second.id]);
+    assert!(store.turns_of_history("unknown", 5).await?.is_empty());
+    Ok(())
+}
+
 on_databases! {
+    is_found_by_its_history,
     opens_a_thread_or_finds_one,
     knows_its_key,
     knows_keys_by_tenant,
