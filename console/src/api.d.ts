@@ -344,7 +344,8 @@ export interface paths {
          *     **Threads.** A request starts a thread with the whole conversation, including system messages. With
          *     `metadata.thread_id` or the header `X-Turnfold-Thread`, it continues that thread, and only the last user message is
          *     used because the thread contains the earlier ones. The response names the thread and the turn in its field
-         *     `turnfold` and in headers.
+         *     `turnfold` and in headers. Without an id, a request continues the thread whose conversation its history repeats, of the same key,
+         *     user, model and parameters; from an earlier point, a fork of that thread. `api.continue_conversations` switches this off.
          *
          *     **Questions.** If the agent asks a person, the completion is the question (`finish_reason` is `stop`), and
          *     `turnfold.interrupt` contains it with its options. The next user message of the thread answers it.
@@ -1864,6 +1865,11 @@ export interface components {
             input_file_id: string;
             /** @description Data stored with the batch by the client. */
             metadata: Record<string, never>;
+            /**
+             * @description Model that answered the lines so far, as its endpoint names it; null if none did, or several.
+             * @example gpt-4o-mini-2024-07-18
+             */
+            model?: string | null;
             /** @description Type of the object, always `batch`. */
             object: string;
             /** @description Id of the file with successful results; null until the batch has ended. */
@@ -1874,6 +1880,8 @@ export interface components {
             status: components["schemas"]["BatchStatus"];
             /** @description Fields that OpenAI's API does not have. */
             turnfold: components["schemas"]["BatchExtension"];
+            /** @description Tokens used so far. */
+            usage?: components["schemas"]["TokenUsage"];
         };
         /** @description Invalid lines of a batch, at most 100. */
         BatchErrors: {
@@ -1985,6 +1993,7 @@ export interface components {
              */
             n?: number | null;
             response?: components["schemas"]["ResultResponse"] | null;
+            turnfold?: components["schemas"]["ResultRun"] | null;
         };
         /**
          * @description Status of a batch; the names are OpenAI's.
@@ -2062,7 +2071,7 @@ export interface components {
          * @enum {string}
          */
         BudgetScope: "turn" | "thread";
-        /** @description Tokens that were read from a cache. */
+        /** @description Tokens that were read from or written to a cache. */
         CachedTokens: {
             /**
              * Format: int64
@@ -2147,6 +2156,108 @@ export interface components {
             /** @description Tokens that the turn's models read and wrote. */
             usage: components["schemas"]["CompletionUsage"];
         };
+        /**
+         * @description Request to create a chat completion, as in OpenAI's API.
+         * @example {
+         *       "messages": [
+         *         {
+         *           "content": "echo hello",
+         *           "role": "user"
+         *         }
+         *       ],
+         *       "model": "turnfold/probe"
+         *     }
+         */
+        ChatCompletionBody: {
+            /**
+             * Format: double
+             * @description Passed to the model.
+             */
+            frequency_penalty?: number | null;
+            /** @description Passed to the model. */
+            logit_bias?: Record<string, never> | null;
+            /**
+             * Format: int64
+             * @description Maximum number of tokens that the model writes.
+             */
+            max_completion_tokens?: number | null;
+            /**
+             * Format: int64
+             * @description Older name of `max_completion_tokens`.
+             */
+            max_tokens?: number | null;
+            /** @description The conversation, oldest message first. */
+            messages: components["schemas"]["ChatMessageBody"][];
+            /** @description Data stored with the turn. `thread_id` continues a thread. */
+            metadata?: Record<string, never> | null;
+            /** @description Model: a strategy (`turnfold/planner`), or a model of a provider, which the strategy `chat` asks. */
+            model: string;
+            /** @description True if the model may make several calls at once. */
+            parallel_tool_calls?: boolean | null;
+            /**
+             * Format: double
+             * @description Passed to the model.
+             */
+            presence_penalty?: number | null;
+            /** @description Effort of a model that reasons. */
+            reasoning_effort?: string | null;
+            /** @description Format of the answer: `text`, `json_object` or `json_schema`. */
+            response_format?: Record<string, never> | null;
+            /**
+             * Format: int64
+             * @description Passed to the model.
+             */
+            seed?: number | null;
+            /** @description Passed to the model. */
+            service_tier?: string | null;
+            /** @description Texts at which the model stops: one, or a list. Passed to the model. */
+            stop?: unknown;
+            /** @description True if the answer is sent in chunks. Default: false. */
+            stream?: boolean | null;
+            /** @description Options of the stream: `{"include_usage": true}`. */
+            stream_options?: Record<string, never> | null;
+            /**
+             * Format: double
+             * @description Randomness of the model.
+             */
+            temperature?: number | null;
+            /** @description `auto`, `none`, `required`, or one function. */
+            tool_choice?: unknown;
+            /** @description Functions that the client carries out. Only the strategy `chat` takes them. */
+            tools?: Record<string, never>[] | null;
+            /**
+             * Format: int64
+             * @description Passed to the model.
+             */
+            top_k?: number | null;
+            /**
+             * Format: double
+             * @description Passed to the model.
+             */
+            top_p?: number | null;
+            turnfold?: components["schemas"]["RequestExtension"] | null;
+            /** @description Author of the turn. */
+            user?: string | null;
+            /** @description Passed to the model. */
+            verbosity?: string | null;
+        };
+        /** @description A message of a chat completion request. */
+        ChatMessageBody: {
+            content?: components["schemas"]["NewContent"] | null;
+            /** @description Name of the author. Without effect. */
+            name?: string | null;
+            /** @description Author of the message. */
+            role: components["schemas"]["ChatRoleBody"];
+            /** @description Id of the call whose result the message is. Only with the role `tool`. */
+            tool_call_id?: string | null;
+            /** @description Calls of an assistant's message. */
+            tool_calls?: Record<string, never>[] | null;
+        };
+        /**
+         * @description Author of a message of a chat completion request.
+         * @enum {string}
+         */
+        ChatRoleBody: "system" | "developer" | "user" | "assistant" | "tool";
         /**
          * @description A checkpoint, as `turnfold audit checkpoint` reported it. It proves nothing: only the signed note does, which is kept
          *     elsewhere.
@@ -2251,6 +2362,33 @@ export interface components {
         Conversation: {
             /** @description The messages, oldest first; at least one. */
             messages: components["schemas"]["NewMessage"][];
+        };
+        /**
+         * @description Items that are added to a conversation, as in OpenAI's API.
+         * @example {
+         *       "items": [
+         *         {
+         *           "content": "hello",
+         *           "role": "user"
+         *         }
+         *       ]
+         *     }
+         */
+        ConversationItemsBody: {
+            /** @description The items, oldest first. */
+            items: Record<string, never>[];
+        };
+        /**
+         * @description Request to change a conversation, as in OpenAI's API.
+         * @example {
+         *       "metadata": {
+         *         "topic": "demo"
+         *       }
+         *     }
+         */
+        ConversationMetadataBody: {
+            /** @description Data stored with the conversation. */
+            metadata: Record<string, never>;
         };
         /** @description A conversation, in OpenAI's shape. */
         ConversationObject: {
@@ -2537,6 +2675,19 @@ export interface components {
          * @enum {string}
          */
         EdgeKind: "to" | "ask" | "end";
+        /**
+         * @description Request to create embeddings, as in OpenAI's API. It is passed on with all its fields.
+         * @example {
+         *       "input": "hello",
+         *       "model": "text-embedding-3-small"
+         *     }
+         */
+        EmbeddingsBody: {
+            /** @description A text, or a list of texts. */
+            input: unknown;
+            /** @description The embedding model. */
+            model: string;
+        };
         /** @description Number of ended turns by their end. A turn that is retried after a failure ends again. */
         EndedTurns: {
             /**
@@ -2978,7 +3129,13 @@ export interface components {
             kind: components["schemas"]["InterruptKind"];
             /** @description True if any text is accepted in addition to the options. */
             open_ended?: boolean;
-            /** @description Accepted answers. Empty if any text is accepted. */
+            /**
+             * @description Accepted answers. Empty if any text is accepted.
+             * @example [
+             *       "red",
+             *       "green"
+             *     ]
+             */
             options: string[];
             /**
              * @description Text of the question.
@@ -3509,79 +3666,7 @@ export interface components {
         /** @description One page of a list, in OpenAI's shape. */
         OpenAiList_Batch: {
             /** @description The items of this page. */
-            data: {
-                /**
-                 * Format: int64
-                 * @description Time at which all lines were cancelled.
-                 */
-                cancelled_at?: number | null;
-                /**
-                 * Format: int64
-                 * @description Time of the request to cancel.
-                 */
-                cancelling_at?: number | null;
-                /**
-                 * Format: int64
-                 * @description Time of completion.
-                 */
-                completed_at?: number | null;
-                /** @description Maximum duration of the batch. */
-                completion_window: string;
-                /**
-                 * Format: int64
-                 * @description Time of creation.
-                 */
-                created_at: number;
-                /** @description Path that every line is sent to. */
-                endpoint: string;
-                /** @description Id of the file with failed lines; null until the batch has ended. */
-                error_file_id?: string | null;
-                errors?: components["schemas"]["BatchErrors"] | null;
-                /**
-                 * Format: int64
-                 * @description Time of the expiry.
-                 */
-                expired_at?: number | null;
-                /**
-                 * Format: int64
-                 * @description Time at which unfinished lines expire.
-                 */
-                expires_at: number;
-                /**
-                 * Format: int64
-                 * @description Time of the failure.
-                 */
-                failed_at?: number | null;
-                /**
-                 * Format: int64
-                 * @description Time at which all lines had ended.
-                 */
-                finalizing_at?: number | null;
-                /**
-                 * @description Id of the batch.
-                 * @example batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
-                 */
-                id: string;
-                /**
-                 * Format: int64
-                 * @description Time at which all lines had been validated.
-                 */
-                in_progress_at?: number | null;
-                /** @description Id of the file with the lines. */
-                input_file_id: string;
-                /** @description Data stored with the batch by the client. */
-                metadata: Record<string, never>;
-                /** @description Type of the object, always `batch`. */
-                object: string;
-                /** @description Id of the file with successful results; null until the batch has ended. */
-                output_file_id?: string | null;
-                /** @description Number of lines by outcome. */
-                request_counts: components["schemas"]["RequestCounts"];
-                /** @description Status of the batch. */
-                status: components["schemas"]["BatchStatus"];
-                /** @description Fields that OpenAI's API does not have. */
-                turnfold: components["schemas"]["BatchExtension"];
-            }[];
+            data: components["schemas"]["Batch"][];
             /** @description Id of the first item; null if the page is empty. */
             first_id?: string | null;
             /** @description True if more items follow. */
@@ -3594,39 +3679,7 @@ export interface components {
         /** @description One page of a list, in OpenAI's shape. */
         OpenAiList_File: {
             /** @description The items of this page. */
-            data: {
-                /**
-                 * Format: int64
-                 * @description Size in bytes.
-                 */
-                bytes: number;
-                /**
-                 * Format: int64
-                 * @description Time of the upload, in seconds since the Unix epoch.
-                 */
-                created_at: number;
-                /**
-                 * Format: int64
-                 * @description Time at which the file is deleted; null if it is kept. A batch that still reads the file delays the deletion.
-                 */
-                expires_at?: number | null;
-                /**
-                 * @description Name given by the client.
-                 * @example lines.jsonl
-                 */
-                filename: string;
-                /**
-                 * @description Id of the file.
-                 * @example file-019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
-                 */
-                id: string;
-                /** @description Type of the object, always `file`. */
-                object: string;
-                /** @description `batch` for an upload, `batch_output` for the results of a batch. */
-                purpose: string;
-                /** @description Status of the file, always `processed`. */
-                status: string;
-            }[];
+            data: components["schemas"]["File"][];
             /** @description Id of the first item; null if the page is empty. */
             first_id?: string | null;
             /** @description True if more items follow. */
@@ -3639,18 +3692,7 @@ export interface components {
         /** @description One page of a list, in OpenAI's shape. */
         OpenAiList_MessageItem: {
             /** @description The items of this page. */
-            data: {
-                /** @description Parts of the message. */
-                content: Record<string, never>[];
-                /** @description Id of the item. */
-                id: string;
-                /** @description Author of the message. */
-                role: components["schemas"]["Role"];
-                /** @description Status of the item, always `completed`. */
-                status: string;
-                /** @description Type of the item, always `message`. */
-                type: string;
-            }[];
+            data: components["schemas"]["MessageItem"][];
             /** @description Id of the first item; null if the page is empty. */
             first_id?: string | null;
             /** @description True if more items follow. */
@@ -3728,507 +3770,98 @@ export interface components {
         /** @description One page of a list. */
         Page_Checkpoint: {
             /** @description The items of this page. */
-            data: {
-                /** @description File of the note. */
-                file: string;
-                /**
-                 * Format: int64
-                 * @description Number of threads whose log was damaged or did not continue what was attested before.
-                 */
-                findings: number;
-                /**
-                 * Format: int64
-                 * @description Number of heads that it attests.
-                 */
-                heads: number;
-                /** @description Time at which it was made (RFC 3339). */
-                made_at: string;
-                /** @description Name of the key that signed it. */
-                origin: string;
-                /**
-                 * Format: int64
-                 * @description Number of threads that were read.
-                 */
-                threads: number;
-            }[];
+            data: components["schemas"]["Checkpoint"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_Delivery: {
             /** @description The items of this page. */
-            data: {
-                /**
-                 * Format: int32
-                 * @description Number of attempts so far.
-                 */
-                attempts: number;
-                /** @description Time of creation (RFC 3339). */
-                created_at: string;
-                /** @description Time of the next attempt (RFC 3339); null unless the state is `pending`. */
-                due_at?: string | null;
-                /** @description Error of the last attempt. */
-                error?: string | null;
-                /**
-                 * Format: uuid
-                 * @description Id of the delivery.
-                 */
-                id: string;
-                /** @description Value of the `webhook-id` header, the same in every attempt. */
-                name: string;
-                /** @description Body of the request. */
-                payload: Record<string, never>;
-                /** @description State of the delivery. */
-                state: components["schemas"]["DeliveryState"];
-                /**
-                 * Format: int32
-                 * @description HTTP status of the last response.
-                 */
-                status?: number | null;
-                /** @description Time of the last attempt (RFC 3339). */
-                tried_at?: string | null;
-                /**
-                 * @description Type of the event.
-                 * @example batch.completed
-                 */
-                type: string;
-                /**
-                 * Format: uuid
-                 * @description Id of the webhook.
-                 */
-                webhook_id: string;
-            }[];
+            data: components["schemas"]["Delivery"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_ForgottenModel: {
             /** @description The items of this page. */
-            data: {
-                /** @description Time of the request (RFC 3339). What is learned later is kept. */
-                at: string;
-                /** @description User who made the request. */
-                by: string;
-                /**
-                 * @description Model, as `provider/model`.
-                 * @example openai/gpt-4o
-                 */
-                model: string;
-            }[];
+            data: components["schemas"]["ForgottenModel"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_Hold: {
             /** @description The items of this page. */
-            data: {
-                /** @description Time of the hold (RFC 3339). */
-                at: string;
-                /** @description User who placed it. */
-                by: string;
-                /** @description Reason of the hold. */
-                reason: string;
-                /**
-                 * Format: uuid
-                 * @description Id of the thread.
-                 */
-                thread_id: string;
-            }[];
+            data: components["schemas"]["Hold"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_InboxItem: {
             /** @description The items of this page. */
-            data: {
-                /**
-                 * @description Time at which the question was asked (RFC 3339).
-                 * @example 2026-11-21T22:57:01.000000Z
-                 */
-                asked_at: string;
-                /**
-                 * @description Id of the batch whose line opened the thread.
-                 * @example batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
-                 */
-                batch_id?: string | null;
-                /** @description Calls that a person is asked to approve. Only with the kind `approval`. */
-                calls?: components["schemas"]["ProposedCall"][];
-                /** @description The question in the format of agent inboxes. */
-                interrupt: components["schemas"]["HumanInterrupt"];
-                /** @description Kind of the question. */
-                kind: components["schemas"]["InterruptKind"];
-                /** @description True if any text is accepted in addition to the options. */
-                open_ended?: boolean;
-                /**
-                 * @description Accepted answers, by text or, except for an approval, by number counted from 1. The text comes first: 2 means the
-                 *     option `2` if there is one. Empty if any text is accepted.
-                 */
-                options: string[];
-                /**
-                 * @description Text of the question.
-                 * @example Which colour?
-                 */
-                question: string;
-                /** @description JSON Schema of the form. Only with the kind `input`. */
-                schema?: Record<string, never> | null;
-                /**
-                 * Format: int64
-                 * @description Length of the log when the question was asked. It identifies the question.
-                 */
-                seq: number;
-                /**
-                 * @description Server of the call in doubt.
-                 * @example calendar
-                 */
-                server?: string | null;
-                /** @description Index of the node's request that is in doubt. Only with the kind `in_doubt`. */
-                slot?: number | null;
-                /**
-                 * @description Strategy of the thread.
-                 * @example probe
-                 */
-                strategy: string;
-                /**
-                 * Format: uuid
-                 * @description Id of the thread.
-                 */
-                thread_id: string;
-                /**
-                 * @description Tool of the call in doubt.
-                 * @example book
-                 */
-                tool?: string | null;
-                /**
-                 * Format: uuid
-                 * @description Id of the turn that asked.
-                 */
-                turn_id?: string | null;
-                /** @description Page to visit instead of filling in a form. Only with the kind `input`. */
-                url?: string | null;
-            }[];
+            data: components["schemas"]["InboxItem"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_Key: {
             /** @description The items of this page. */
-            data: {
-                /** @description Time of creation (RFC 3339). */
-                created_at: string;
-                /** @description User who created the key. */
-                created_by: string;
-                /** @description End of validity (RFC 3339); null if the key does not expire. */
-                expires_at?: string | null;
-                /**
-                 * @description Id of the key, with which the key begins. It is not secret.
-                 * @example tf_5d0f6a2b9c1e4873
-                 */
-                id: string;
-                /** @description The key itself: `tf_…_…`. Returned only when the key is created or rotated. */
-                key?: string | null;
-                /** @description Time of the last use (RFC 3339), up to a minute late; null if the key was never used. */
-                last_used_at?: string | null;
-                /** @description Name for people; may be empty. */
-                name: string;
-                /** @description Time of the revocation (RFC 3339). */
-                revoked_at?: string | null;
-                /** @description Scopes of the key. */
-                scopes: components["schemas"]["Scope"][];
-                /** @description Current state of the key. */
-                status: components["schemas"]["KeyStatus"];
-                /** @description Tenant for which the key acts; null for an operator's key. */
-                tenant?: string | null;
-            }[];
+            data: components["schemas"]["Key"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_LogEvent: {
             /** @description The items of this page. */
-            data: {
-                /** @description Time at which the event was appended (RFC 3339). */
-                at: string;
-                /** @description The event in the format of fixtures; its kind is in `event`. */
-                event: Record<string, never>;
-                /** @description Kind of the event. */
-                kind: string;
-                /**
-                 * Format: int64
-                 * @description Position of the event in the log, counted from 0.
-                 */
-                seq: number;
-            }[];
+            data: components["schemas"]["LogEvent"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_McpServerSummary: {
             /** @description The items of this page. */
-            data: {
-                /** @description Purpose of the server, from the configuration. */
-                description: string;
-                /** @description Reason why it cannot be reached. */
-                error?: string | null;
-                /** @description Last report (RFC 3339). */
-                last_seen_at?: string | null;
-                /**
-                 * @description Name of the server in the configuration.
-                 * @example calendar
-                 */
-                name: string;
-                /** @description State of its pin. */
-                pin_state: components["schemas"]["PinState"];
-                /** @description State when a worker last used it. */
-                state: components["schemas"]["McpState"];
-                /** @description Number of its tools, if they are known. */
-                tool_count?: number | null;
-                /** @description Name of the worker that reported last. */
-                worker?: string | null;
-            }[];
+            data: components["schemas"]["McpServerSummary"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_Pause: {
             /** @description The items of this page. */
-            data: {
-                /** @description Start of the pause (RFC 3339). */
-                at: string;
-                /** @description User who paused it. */
-                by: string;
-                /** @description Kind of thing that is paused. */
-                kind: components["schemas"]["PauseKind"];
-                /**
-                 * @description Name of the strategy, model or tenant.
-                 * @example openai/gpt-4o
-                 */
-                name: string;
-                /** @description Reason; empty if none was given. */
-                reason: string;
-            }[];
+            data: components["schemas"]["Pause"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_StrategySummary: {
             /** @description The items of this page. */
-            data: {
-                /**
-                 * @description Description of the strategy, one line.
-                 * @example exercises the engine without a model
-                 */
-                about: string;
-                /**
-                 * @description Name of the strategy.
-                 * @example probe
-                 */
-                name: string;
-                /**
-                 * Format: int32
-                 * @description Version, raised whenever the strategy would continue old logs differently.
-                 */
-                version: number;
-            }[];
+            data: components["schemas"]["StrategySummary"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_ThreadSummary: {
             /** @description The items of this page. */
-            data: {
-                /**
-                 * @description Time of creation (RFC 3339).
-                 * @example 2026-11-21T22:57:00.000000Z
-                 */
-                created_at: string;
-                /**
-                 * Format: uuid
-                 * @description Id of the thread.
-                 */
-                id: string;
-                /** @description Status of the thread. */
-                status: components["schemas"]["ThreadStatus"];
-                /**
-                 * @description Strategy of the thread.
-                 * @example probe
-                 */
-                strategy: string;
-                /**
-                 * @description Tenant that owns the thread.
-                 * @example default
-                 */
-                tenant: string;
-                /**
-                 * @description Time of the last status change (RFC 3339).
-                 * @example 2026-11-21T22:57:01.000000Z
-                 */
-                updated_at: string;
-            }[];
+            data: components["schemas"]["ThreadSummary"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_Turn: {
             /** @description The items of this page. */
-            data: {
-                /**
-                 * @description User who submitted the turn.
-                 * @example api
-                 */
-                author: string;
-                budget_exceeded?: components["schemas"]["BudgetExceeded"] | null;
-                /**
-                 * @description Reason that the turn failed or got no full answer: the error with numbers, ids and quoted text replaced by `#`, or the
-                 *     causes of the outcome, joined by `; `. Turns are grouped by it.
-                 * @example mcp unreachable: files
-                 */
-                cause?: string | null;
-                /**
-                 * @description Time of submission (RFC 3339).
-                 * @example 2026-11-21T22:57:00.000000Z
-                 */
-                created_at: string;
-                /**
-                 * Format: int64
-                 * @description Event that ended the turn; null until it has ended.
-                 */
-                ended_seq?: number | null;
-                /** @description Error that failed the turn. */
-                error?: string | null;
-                /**
-                 * Format: uuid
-                 * @description Id of the turn.
-                 */
-                id: string;
-                /** @description Messages of the input. */
-                input: components["schemas"]["Message"][];
-                interrupt?: components["schemas"]["Interrupt"] | null;
-                /** @description Data stored with the turn by the client. */
-                metadata: Record<string, never>;
-                /** @description Earliest start (RFC 3339), if one was requested. */
-                not_before?: string | null;
-                outcome?: components["schemas"]["Outcome"] | null;
-                output?: components["schemas"]["Output"] | null;
-                /** @description Priority of the turn. */
-                priority: components["schemas"]["Priority"];
-                /**
-                 * Format: int64
-                 * @description Event that started the turn; null while it is queued.
-                 */
-                started_seq?: number | null;
-                /** @description Status of the turn. */
-                status: components["schemas"]["TurnStatus"];
-                /**
-                 * @description Strategy of the thread.
-                 * @example probe
-                 */
-                strategy: string;
-                /**
-                 * @description Tenant that owns the thread.
-                 * @example default
-                 */
-                tenant: string;
-                /**
-                 * Format: uuid
-                 * @description Id of its thread.
-                 */
-                thread_id: string;
-                /**
-                 * @description Time of the last status change (RFC 3339).
-                 * @example 2026-11-21T22:57:01.000000Z
-                 */
-                updated_at: string;
-                usage?: components["schemas"]["Usage"] | null;
-            }[];
+            data: components["schemas"]["Turn"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_Webhook: {
             /** @description The items of this page. */
-            data: {
-                /** @description Time of creation (RFC 3339). */
-                created_at: string;
-                /** @description Time at which the webhook was disabled (RFC 3339); null if it is active. */
-                disabled_at?: string | null;
-                /** @description Reason why the webhook was disabled. */
-                disabled_reason?: string | null;
-                /**
-                 * Format: uuid
-                 * @description Id of the webhook.
-                 */
-                id: string;
-                /** @description Key that verifies signatures: `whsec_…`. Returned only when the webhook is created. */
-                secret?: string | null;
-                /** @description Tenant whose events are delivered; null for events of all tenants. */
-                tenant?: string | null;
-                /** @description Event types that are delivered. */
-                types: string[];
-                /** @description URL that receives the events. */
-                url: string;
-                /** @description Reason why deliveries are expected to fail. Returned only when the webhook is created. */
-                warning?: string | null;
-            }[];
+            data: components["schemas"]["Webhook"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
         /** @description One page of a list. */
         Page_Worker: {
             /** @description The items of this page. */
-            data: {
-                /**
-                 * @description Name of its machine.
-                 * @example host-1
-                 */
-                host: string;
-                /**
-                 * Format: uuid
-                 * @description Id of the worker; new at each start.
-                 */
-                id: string;
-                /**
-                 * Format: int64
-                 * @description Jobs that were running at the last report.
-                 */
-                in_flight: number;
-                /** @description Last report (RFC 3339). */
-                last_seen_at: string;
-                /**
-                 * @description Name of the worker in log messages and in the queue.
-                 * @example host-1-4711
-                 */
-                name: string;
-                /**
-                 * Format: int32
-                 * @description Id of its process.
-                 * @example 4711
-                 */
-                pid: number;
-                /**
-                 * Format: int64
-                 * @description Maximum concurrent jobs.
-                 */
-                slots: number;
-                /** @description Start of the worker (RFC 3339). */
-                started_at: string;
-                /** @description Status by its last report. */
-                status: components["schemas"]["WorkerStatus"];
-                /**
-                 * Format: double
-                 * @description Steps a second between its last two reports; null before the second one. A step runs one node, or finds that none is
-                 *     due.
-                 */
-                steps_per_second?: number | null;
-                /** @description Versions of the strategies that it runs, by name. */
-                strategies: {
-                    [key: string]: number;
-                };
-                /**
-                 * @description Version of turnfold.
-                 * @example 0.1.0
-                 */
-                version: string;
-            }[];
+            data: components["schemas"]["Worker"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
@@ -4268,10 +3901,7 @@ export interface components {
              */
             detail?: string | null;
             /** @description First and last position in their lane. Only with the cause `worker`. */
-            places?: [
-                number,
-                number
-            ] | null;
+            places?: number[] | null;
             /** @description Time since which the first of them is pending (RFC 3339). With the cause `stalled`, the last renewal of a lease. */
             since: string;
             /**
@@ -4566,11 +4196,73 @@ export interface components {
              */
             total: number;
         };
+        /** @description Fields of a request that OpenAI's API does not have. */
+        RequestExtension: {
+            /** @description Budget of a new thread, as in `POST /v1/turns`. */
+            budget?: Record<string, never> | null;
+            /** @description Configuration of a new thread, as in `POST /v1/turns`. */
+            config?: Record<string, never> | null;
+            multitask_strategy?: components["schemas"]["MultitaskStrategy"] | null;
+            priority?: components["schemas"]["Priority"] | null;
+        };
         /**
          * @description Lines of an ended batch to run again.
          * @enum {string}
          */
         Rerun: "failed" | "expired" | "partial" | "declined";
+        /**
+         * @description Request to create a response, as in OpenAI's API.
+         * @example {
+         *       "input": "echo hello",
+         *       "model": "turnfold/probe"
+         *     }
+         */
+        ResponseBody: {
+            /** @description True if the response is sent at once and completed in the background. Default: false. */
+            background?: boolean | null;
+            /** @description Conversation to continue: its id, or an object with it. */
+            conversation?: unknown;
+            /** @description A text, or a list of items. */
+            input: unknown;
+            /** @description Instructions before the input. */
+            instructions?: string | null;
+            /**
+             * Format: int64
+             * @description Maximum number of tokens that the model writes.
+             */
+            max_output_tokens?: number | null;
+            /** @description Data stored with the response. */
+            metadata?: Record<string, never> | null;
+            /** @description Model, as in chat completions. */
+            model: string;
+            /** @description True if the model may make several calls at once. */
+            parallel_tool_calls?: boolean | null;
+            /** @description Response to continue. */
+            previous_response_id?: string | null;
+            /** @description Reasoning of the model: `{"effort": "low"}`. */
+            reasoning?: Record<string, never> | null;
+            /** @description True if the answer is sent in events. Default: false. */
+            stream?: boolean | null;
+            /**
+             * Format: double
+             * @description Randomness of the model.
+             */
+            temperature?: number | null;
+            /** @description Format of the answer: `{"format": {…}}`. */
+            text?: Record<string, never> | null;
+            /** @description `auto`, `none`, `required`, or one function. */
+            tool_choice?: unknown;
+            /** @description Functions that the client carries out. Only the strategy `chat` takes them. */
+            tools?: Record<string, never>[] | null;
+            /**
+             * Format: double
+             * @description Passed to the model.
+             */
+            top_p?: number | null;
+            turnfold?: components["schemas"]["RequestExtension"] | null;
+            /** @description Author of the turn. */
+            user?: string | null;
+        };
         /**
          * @description Error of a response.
          *
@@ -4620,35 +4312,13 @@ export interface components {
             status: components["schemas"]["ResponseStatus"];
             /** @description Fields that OpenAI's API does not have. */
             turnfold: components["schemas"]["CompletionExtension"];
-            usage?: components["schemas"]["ResponseUsage"] | null;
+            usage?: components["schemas"]["TokenUsage"] | null;
         };
         /**
          * @description Status of a response.
          * @enum {string}
          */
         ResponseStatus: "queued" | "in_progress" | "completed" | "failed" | "cancelled";
-        /** @description Token counts of a response, in OpenAI's shape. */
-        ResponseUsage: {
-            /**
-             * Format: int64
-             * @description Tokens that models read.
-             */
-            input_tokens: number;
-            /** @description Always 0: what was read from a cache is part of `input_tokens`. */
-            input_tokens_details: components["schemas"]["CachedTokens"];
-            /**
-             * Format: int64
-             * @description Tokens that models wrote.
-             */
-            output_tokens: number;
-            /** @description Always 0: reasoning is part of `output_tokens`. */
-            output_tokens_details: components["schemas"]["ReasoningTokens"];
-            /**
-             * Format: int64
-             * @description Sum of both.
-             */
-            total_tokens: number;
-        };
         /** @description Error of a line of a batch. */
         ResultError: {
             /** @description Kind of error, for programs. */
@@ -4670,6 +4340,45 @@ export interface components {
              * @description HTTP status of the response.
              */
             status_code: number;
+        };
+        /** @description Run of a line of a batch. A reused result has the run that led to the first one. */
+        ResultRun: {
+            /**
+             * Format: int32
+             * @description Number of times that the line was run, from 1.
+             */
+            attempts: number;
+            /** @description End of the turn (RFC 3339, UTC). */
+            ended_at: string;
+            /**
+             * Format: int64
+             * @description Tokens read by models, in all turns of the thread.
+             */
+            input_tokens: number;
+            /** @description Model that answered last, as its endpoint names it; null if none did. */
+            model?: string | null;
+            /**
+             * Format: int64
+             * @description Tokens written by models, in all turns of the thread.
+             */
+            output_tokens: number;
+            /** @description Start of the turn (RFC 3339, UTC); null if it never started. */
+            started_at?: string | null;
+            /**
+             * Format: uuid
+             * @description Id of the thread.
+             */
+            thread_id: string;
+            /**
+             * Format: uuid
+             * @description Id of the turn that decided the result: the last one, if a person was asked.
+             */
+            turn_id: string;
+            /**
+             * Format: double
+             * @description Cost of the thread in US dollars, at the operator's prices.
+             */
+            usd: number;
         };
         /**
          * @description Number of lines that a resume request would run again. Zero if the batch is still open, was cancelled before all lines
@@ -4948,6 +4657,34 @@ export interface components {
             /** @description Tokens that the turn's models read and wrote. */
             usage: components["schemas"]["CompletionUsage"];
         };
+        /**
+         * @description Request to create a completion of a prompt, as in OpenAI's API. It also takes the parameters of a chat completion.
+         * @example {
+         *       "model": "turnfold/probe",
+         *       "prompt": "echo hello"
+         *     }
+         */
+        TextCompletionBody: {
+            /**
+             * Format: int64
+             * @description Maximum number of tokens that the model writes.
+             */
+            max_tokens?: number | null;
+            /** @description Model, as in chat completions. */
+            model: string;
+            /** @description Text that the model answers or continues. */
+            prompt: string;
+            /** @description True if the answer is sent in chunks. Default: false. */
+            stream?: boolean | null;
+            /**
+             * Format: double
+             * @description Randomness of the model.
+             */
+            temperature?: number | null;
+            turnfold?: components["schemas"]["RequestExtension"] | null;
+            /** @description Author of the turn. */
+            user?: string | null;
+        };
         /** @description A thread with its conversation. */
         Thread: components["schemas"]["ThreadSummary"] & {
             /** @description Causes of the outcome, joined by `; `; null if the turn was answered. */
@@ -5053,6 +4790,28 @@ export interface components {
              * @example 2026-11-21T22:57:01.000000Z
              */
             updated_at: string;
+        };
+        /** @description Number of tokens, in OpenAI's shape. */
+        TokenUsage: {
+            /**
+             * Format: int64
+             * @description Tokens that models read.
+             */
+            input_tokens: number;
+            /** @description Always 0: what was read from a cache is part of `input_tokens`. */
+            input_tokens_details: components["schemas"]["CachedTokens"];
+            /**
+             * Format: int64
+             * @description Tokens that models wrote.
+             */
+            output_tokens: number;
+            /** @description Always 0: reasoning is part of `output_tokens`. */
+            output_tokens_details: components["schemas"]["ReasoningTokens"];
+            /**
+             * Format: int64
+             * @description Sum of both.
+             */
+            total_tokens: number;
         };
         /** @description A tool call requested by a model. */
         ToolCall: {
@@ -5245,7 +5004,12 @@ export interface components {
             right: components["schemas"]["Usage"];
         };
         /** @description Outcome of a call that was in doubt. */
-        Verdict: {
+        Verdict: components["schemas"]["VerdictHappened"] | "did_not_happen" | "skip";
+        /**
+         * VerdictHappened
+         * @description The call took effect.
+         */
+        VerdictHappened: {
             /** @description The call took effect. */
             happened: {
                 /**
@@ -5254,7 +5018,7 @@ export interface components {
                  */
                 result: string;
             };
-        } | "did_not_happen" | "skip";
+        };
         /** @description Result of an integrity check: of the hash chain, and of the rows that are derived from the log. */
         Verification: {
             /** @description Result of the hash chain. */
@@ -5270,7 +5034,22 @@ export interface components {
             rows: components["schemas"]["RowCheck"];
         };
         /** @description A reason for a thread not to continue, as far as the database shows it. `GET /v1/queue` also shows limits and busy workers. */
-        WaitReason: {
+        WaitReason: components["schemas"]["WaitReasonPaused"] | components["schemas"]["WaitReasonNotDue"] | components["schemas"]["WaitReasonQueued"];
+        /**
+         * WaitReasonNotDue
+         * @description The first queued turn must not start yet.
+         */
+        WaitReasonNotDue: {
+            /** @enum {string} */
+            reason: "not_due";
+            /** @description Earliest start (RFC 3339). */
+            until: string;
+        };
+        /**
+         * WaitReasonPaused
+         * @description The strategy or the tenant of the thread is paused.
+         */
+        WaitReasonPaused: {
             /** @description `strategy` or `tenant`. */
             kind: string;
             /** @description Name of the strategy or tenant. */
@@ -5279,12 +5058,12 @@ export interface components {
             reason: "paused";
             /** @description Text given for the pause; may be empty. */
             text: string;
-        } | {
-            /** @enum {string} */
-            reason: "not_due";
-            /** @description Earliest start (RFC 3339). */
-            until: string;
-        } | {
+        };
+        /**
+         * WaitReasonQueued
+         * @description Turns are queued for the thread.
+         */
+        WaitReasonQueued: {
             /** @enum {string} */
             reason: "queued";
             /**
@@ -5310,7 +5089,13 @@ export interface components {
             secret?: string | null;
             /** @description Tenant whose events are delivered; null for events of all tenants. */
             tenant?: string | null;
-            /** @description Event types that are delivered. */
+            /**
+             * @description Event types that are delivered.
+             * @example [
+             *       "batch.completed",
+             *       "batch.failed"
+             *     ]
+             */
             types: string[];
             /** @description URL that receives the events. */
             url: string;
@@ -5708,6 +5493,8 @@ export interface operations {
             header?: {
                 /** @description Key that identifies repetitions of this request. */
                 "Idempotency-Key"?: string | null;
+                /** @description Span of the client (W3C Trace Context), the parent of the turns in traces. */
+                traceparent?: string | null;
                 /** @description CreateParams often the client has sent the request before, as OpenAI's tell by themselves. */
                 "X-Stainless-Retry-Count"?: number | null;
                 /** @description User who creates the batch. Default: `api`. */
@@ -6392,6 +6179,8 @@ export interface operations {
             header?: {
                 /** @description Key that identifies repetitions of this request. */
                 "Idempotency-Key"?: string | null;
+                /** @description Span of the client (W3C Trace Context), the parent of the turns in traces. */
+                traceparent?: string | null;
                 /** @description Number of earlier attempts, as reported by OpenAI's client libraries. */
                 "X-Stainless-Retry-Count"?: number | null;
                 /** @description Thread to continue. */
@@ -6418,7 +6207,7 @@ export interface operations {
                  *       "model": "turnfold/probe"
                  *     }
                  */
-                "application/json": Record<string, never>;
+                "application/json": components["schemas"]["ChatCompletionBody"];
             };
         };
         responses: {
@@ -6530,6 +6319,8 @@ export interface operations {
             header?: {
                 /** @description Key that identifies repetitions of this request. */
                 "Idempotency-Key"?: string | null;
+                /** @description Span of the client (W3C Trace Context), the parent of the turns in traces. */
+                traceparent?: string | null;
                 /** @description Number of earlier attempts, as reported by OpenAI's client libraries. */
                 "X-Stainless-Retry-Count"?: number | null;
                 /** @description Thread to continue. */
@@ -6551,7 +6342,7 @@ export interface operations {
                  *       "prompt": "echo hello"
                  *     }
                  */
-                "application/json": Record<string, never>;
+                "application/json": components["schemas"]["TextCompletionBody"];
             };
         };
         responses: {
@@ -6840,7 +6631,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": Record<string, never>;
+                "application/json": components["schemas"]["ConversationMetadataBody"];
             };
         };
         responses: {
@@ -7084,7 +6875,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": Record<string, never>;
+                "application/json": components["schemas"]["ConversationItemsBody"];
             };
         };
         responses: {
@@ -7311,7 +7102,7 @@ export interface operations {
                  *       "model": "text-embedding-3-small"
                  *     }
                  */
-                "application/json": Record<string, never>;
+                "application/json": components["schemas"]["EmbeddingsBody"];
             };
         };
         responses: {
@@ -8191,6 +7982,8 @@ export interface operations {
             header?: {
                 /** @description Key that identifies repetitions of an answer with a text. */
                 "Idempotency-Key"?: string | null;
+                /** @description Span of the client (W3C Trace Context), the parent of the turns in traces. */
+                traceparent?: string | null;
                 /** @description User who answers. Default: `api`. */
                 "X-Turnfold-User"?: string | null;
             };
@@ -9302,6 +9095,8 @@ export interface operations {
             header?: {
                 /** @description Key that identifies repetitions of this request. */
                 "Idempotency-Key"?: string | null;
+                /** @description Span of the client (W3C Trace Context), the parent of the turns in traces. */
+                traceparent?: string | null;
                 /** @description Number of earlier attempts, as reported by OpenAI's client libraries. */
                 "X-Stainless-Retry-Count"?: number | null;
                 /** @description Thread to continue. */
@@ -9323,7 +9118,7 @@ export interface operations {
                  *       "model": "turnfold/probe"
                  *     }
                  */
-                "application/json": Record<string, never>;
+                "application/json": components["schemas"]["ResponseBody"];
             };
         };
         responses: {
@@ -10316,6 +10111,8 @@ export interface operations {
             header?: {
                 /** @description Key that identifies repetitions of this request. */
                 "Idempotency-Key"?: string | null;
+                /** @description Span of the client (W3C Trace Context), the parent of the turns in traces. */
+                traceparent?: string | null;
                 /** @description User who answers. Default: `api`. */
                 "X-Turnfold-User"?: string | null;
             };
