@@ -5,6 +5,8 @@ use serde_json::{Map, Value};
 use shared::{BatchStatus, Priority, StopReason};
 use utoipa::ToSchema;
 
+use crate::TokenUsage;
+
 /// Request to create a batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -139,6 +141,13 @@ pub struct Batch {
     pub cancelled_at: Option<i64>,
     /// Number of lines by outcome.
     pub request_counts: RequestCounts,
+    /// Model that answered the lines so far, as its endpoint names it; null if none did, or several.
+    #[serde(default)]
+    #[schema(examples("gpt-4o-mini-2024-07-18"))]
+    pub model: Option<String>,
+    /// Tokens used so far.
+    #[serde(default)]
+    pub usage: TokenUsage,
     /// Data stored with the batch by the client.
     #[schema(value_type = Object)]
     pub metadata: Value,

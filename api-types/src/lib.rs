@@ -26,6 +26,7 @@ mod key;
 mod list;
 mod mcp;
 mod message;
+mod openai_body;
 mod pause;
 mod pending;
 mod problem;
@@ -64,6 +65,10 @@ pub use mcp::{
     ToolChange, ToolChangeKind, ToolPlace,
 };
 pub use message::{Interrupt, Message, ProposedCall, Role, ToolCall, options_to_text};
+pub use openai_body::{
+    ChatCompletionBody, ChatMessageBody, ChatRoleBody, ConversationItemsBody, ConversationMetadataBody,
+    EmbeddingsBody, RequestExtension, ResponseBody, TextCompletionBody,
+};
 pub use pause::{NewPause, Pause};
 pub use pending::{PendingGroup, PendingTurn, PendingTurns};
 pub use problem::{ErrorDetail, Problem};
@@ -79,7 +84,9 @@ pub use thread::{
     AnswerRequest, ForkOrigin, ForkRequest, LogStatus, Reconcile, Thread, ThreadState, ThreadSummary, Verdict,
 };
 pub use turn::{Conversation, Input, NewContent, NewMessage, NewRole, NewTurn, Output, Turn};
-pub use usage::{BudgetExceeded, BudgetMeasure, BudgetScope, Usage};
+pub use usage::{
+    BudgetExceeded, BudgetMeasure, BudgetScope, CachedTokens, ReasoningTokens, TokenUsage, Usage,
+};
 pub use verification::{ChainCheck, Divergence, Replay, RowCheck, Verification};
 pub use webhook::{Delivery, NewWebhook, Webhook};
 pub use worker::{Worker, WorkerStatus};

@@ -20,6 +20,7 @@ pub struct PendingGroup {
     /// Time at which the first of them may continue (RFC 3339), if known.
     pub until: Option<String>,
     /// First and last position in their lane. Only with the cause `worker`.
+    #[schema(value_type = Option<Vec<u64>>, min_items = 2, max_items = 2)]
     pub places: Option<(u64, u64)>,
 }
 

@@ -34,6 +34,45 @@ impl From<&shared::UsageTotal> for Usage {
     }
 }
 
+/// Number of tokens, in OpenAI's shape.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenUsage {
+    /// Tokens that models read.
+    pub input_tokens: u64,
+    /// Always 0: what was read from a cache is part of `input_tokens`.
+    pub input_tokens_details: CachedTokens,
+    /// Tokens that models wrote.
+    pub output_tokens: u64,
+    /// Always 0: reasoning is part of `output_tokens`.
+    pub output_tokens_details: ReasoningTokens,
+    /// Sum of both.
+    pub total_tokens: u64,
+}
+
+/// Tokens that were read from or written to a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CachedTokens {
+    /// Tokens that were read from a cache.
+    pub cached_tokens: u64,
+    /// Tokens that were written to a cache.
+    pub cache_write_tokens: u64,
+}
+
+/// Tokens of reasoning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReasoningTokens {
+    /// Tokens of reasoning.
+    pub reasoning_tokens: u64,
+}
+
+impl TokenUsage {
+    /// Creates the usage of these tokens.
+    pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
+        let total_tokens = input_tokens.saturating_add(output_tokens);
+        Self { input_tokens, output_tokens, total_tokens, ..Self::default() }
+    }
+}
+
 /// Budget that ended a turn before its strategy finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BudgetExceeded {

@@ -8,7 +8,7 @@ mod world;
 
 use std::{sync::Arc, time::Duration};
 
-use ::world::{LiveWorld, RateLimitConfig};
+use ::world::{LiveWorld, Models, RateLimitConfig};
 use anyhow::Context as _;
 use axum::http::HeaderValue;
 use queue::rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing};
@@ -25,7 +25,7 @@ pub(crate) use self::{
     fixture_secrets::fixture_secrets,
     keys::ConfiguredKeys,
     patience::wait_for_servers,
-    world::{entries, experts, index, models, price, servers, world},
+    world::{entries, experts, http_providers, index, models, price, secrets, servers, world},
 };
 use crate::{
     config::{ApiSettings, OidcSettings, Origins, Settings, TenantSettings},
@@ -128,12 +128,13 @@ fn weights(settings: &Settings) -> Weights {
     )
 }
 
-/// The configuration of the API.
+/// The configuration of the API. It builds the models only if an embedding model is configured.
 pub(crate) fn api_config(
     settings: &Settings,
     origins: &Origins,
     parts: Backends,
     strategies: StrategyRegistry,
+    models: impl FnOnce() -> anyhow::Result<Arc<Models>>,
 ) -> anyhow::Result<api::ApiConfig> {
     let keys = ConfiguredKeys::read(settings)?;
     let experts = experts(settings);
@@ -179,7 +180,7 @@ pub(crate) fn api_config(
         tenant_rules,
         providers: Some(settings.providers.keys().cloned().collect()),
         priced_models: Some(world::priced_models(settings)),
-        embeddings: world::embeddings(settings)?,
+        embeddings: world::embeddings(settings, models)?,
         access_log: settings.api.access_log,
         accepts: world::accepts(settings),
         connections: connection_limits(&settings.api)?,
@@ -214,7 +215,7 @@ pub(crate) fn embedded_config(
     settings.api.access_log = false;
     let queue = Arc::new(MemoryQueue::new(lease(&settings)));
     let parts = Backends { store, queue, notifications: Arc::new(MemoryNotifications::new()) };
-    api_config(&settings, origins, parts, strategies)
+    api_config(&settings, origins, parts, strategies, || models(&settings))
 }
 
 /// The rule of one tenant.

@@ -33,7 +33,8 @@ mod m20261128_000017_rolled_back;
 mod m20261128_000018_reply_options;
 mod m20261128_000019_conversations;
 mod m20261128_000020_history_hashes;
-mod m20261129_000021_lost_answers;
+mod m20261128_000021_batch_models;
+mod m20261129_000022_lost_answers;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -114,7 +115,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000018_reply_options::Migration),
             Box::new(m20261128_000019_conversations::Migration),
             Box::new(m20261128_000020_history_hashes::Migration),
-            Box::new(m20261129_000021_lost_answers::Migration),
+            Box::new(m20261128_000021_batch_models::Migration),
+            Box::new(m20261129_000022_lost_answers::Migration),
         ]
     }
 }

@@ -52,7 +52,7 @@ mod visible;
 
 pub use answer::Answer;
 pub use attachment::{Accepts, Attachment, AttachmentKind, IMAGE_TYPES};
-pub use batch_result::{BatchResult, ResultError, ResultResponse};
+pub use batch_result::{BatchResult, ResultError, ResultResponse, ResultRun};
 pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope, price_setting};
 pub use client_tools::{
     CLIENT_TOOLS_BYTES_MAX, CLIENT_TOOLS_MAX, ClientFunction, ClientTool, ToolChoice, ToolUse, open_calls,
@@ -116,6 +116,6 @@ pub use system_prompt::{SystemPrompt, placeholders};
 pub use tool_changes::{FieldChange, ToolChange, diff_tools, join_few};
 pub use tool_content::{Content, ResponseExtras};
 pub use tool_names::{OfferedTool, offered_tools};
-pub use usage::{Usage, UsageTotal, usd};
+pub use usage::{Usage, UsageTotal, micro_usd, usd};
 pub use value_diff::{ValueDifference, diff_values};
 pub use visible::{printable, visible, visible_line, visible_start};

@@ -134,6 +134,16 @@ pub fn usd(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1e6
 }
 
+/// Converts US dollars to millionths.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "negative and absurdly large amounts are clamped"
+)]
+pub fn micro_usd(usd: f64) -> u64 {
+    (usd * 1e6).round() as u64
+}
+
 /// Returns true for zero, which is not serialized.
 pub(crate) fn is_zero(n: &u64) -> bool {
     *n == 0

@@ -71,6 +71,11 @@ impl LiveWorld {
         Self { rate_limits, ..self }
     }
 
+    /// The secrets that are removed from answers.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
     /// The configured MCP servers.
     pub fn servers(&self) -> &Servers {
         &self.servers

@@ -26,7 +26,12 @@ mod token_counts;
 mod tool_schemas;
 mod tool_selection;
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use secrecy::SecretString;
 use serde_json::{Map, Value};
@@ -107,13 +112,15 @@ impl OpenAi {
 
 /// The configured models.
 pub struct Models {
-    sources: BTreeMap<String, Source>,
+    sources: RwLock<BTreeMap<String, Source>>,
+    http: HttpClients,
     accepts: Accepts,
 }
 
+#[derive(Clone)]
 enum Source {
-    Endpoint(Box<Endpoint>),
-    Script(Script),
+    Endpoint(Arc<Endpoint>),
+    Script(Arc<Script>),
     Unavailable(String),
 }
 
@@ -130,22 +137,35 @@ impl Models {
     ///
     /// [`HttpClientError`] if no HTTP client can be built.
     pub fn new(providers: Providers) -> Result<Self, HttpClientError> {
-        let http = HttpClients::new()?;
-        let source = |(name, provider): (String, Provider)| {
+        let models =
+            Self { sources: RwLock::default(), http: HttpClients::new()?, accepts: Accepts::default() };
+        models.update(providers);
+        Ok(models)
+    }
+
+    /// Adds providers, or replaces those of the same name. What was learned about their models remains; running requests
+    /// end with the settings that they began with.
+    pub fn update(&self, providers: Providers) {
+        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, provider) in providers {
             let source = match provider {
-                Provider::OpenAi(settings) => {
-                    let http = http.of(&settings.base_url).clone();
-                    match Endpoint::new(&name, settings, http) {
-                        Ok(endpoint) => Source::Endpoint(Box::new(endpoint)),
-                        Err(invalid) => Source::Unavailable(format!("providers.{name}.headers: {invalid}")),
-                    }
-                }
-                Provider::Scripted(script) => Source::Script(script),
-                Provider::Unavailable { reason: why } => Source::Unavailable(why),
+                Provider::OpenAi(settings) => self.endpoint(&name, settings, sources.get(&name)),
+                Provider::Scripted(script) => Source::Script(Arc::new(script)),
+                Provider::Unavailable { reason } => Source::Unavailable(reason),
             };
-            (name, source)
-        };
-        Ok(Self { sources: providers.into_iter().map(source).collect(), accepts: Accepts::default() })
+            sources.insert(name, source);
+        }
+    }
+
+    fn endpoint(&self, name: &str, settings: OpenAi, before: Option<&Source>) -> Source {
+        let http = self.http.of(&settings.base_url).clone();
+        match Endpoint::new(name, settings, http) {
+            Ok(endpoint) => Source::Endpoint(Arc::new(match before {
+                Some(Source::Endpoint(before)) => endpoint.with_learned_of(before),
+                Some(Source::Script(_) | Source::Unavailable(_)) | None => endpoint,
+            })),
+            Err(invalid) => Source::Unavailable(format!("providers.{name}.headers: {invalid}")),
+        }
     }
 
     /// Returns true if the models of any provider take attachments of this kind.
@@ -191,7 +211,7 @@ impl Models {
                 endpoint.chat(model, &prompt, ask.deltas).await?
             }
             Source::Script(script) => script.chat(&prompt, ask.deltas).await?,
-            Source::Unavailable(why) => return Err(unavailable(provider, why)),
+            Source::Unavailable(why) => return Err(unavailable(provider, &why)),
         };
         Ok((Response::Reply(reply), Some(meter)))
     }
@@ -238,7 +258,7 @@ impl Models {
     }
 
     /// Finds the endpoint of an embedding model, and splits the model's name.
-    fn embedding_endpoint<'a>(&self, name: &'a str) -> Result<(&Endpoint, &'a str), Fault> {
+    fn embedding_endpoint<'a>(&self, name: &'a str) -> Result<(Arc<Endpoint>, &'a str), Fault> {
         let (source, provider, model) = self.source(name)?;
         match source {
             Source::Endpoint(endpoint) => Ok((endpoint, model)),
@@ -246,35 +266,36 @@ impl Models {
                 "provider {provider:?} is a script, which cannot embed texts; hint: remove index.embedding_model, or set it to a \
                  model of another provider"
             ))),
-            Source::Unavailable(why) => Err(unavailable(provider, why)),
+            Source::Unavailable(why) => Err(unavailable(provider, &why)),
         }
     }
 
     /// Finds the provider of a model, and splits the model's name.
-    fn source<'a>(&self, name: &'a str) -> Result<(&Source, &'a str, &'a str), Fault> {
+    fn source<'a>(&self, name: &'a str) -> Result<(Source, &'a str, &'a str), Fault> {
         let Some((provider, model)) = name.split_once('/') else {
             return Err(Fault::permanent(format!(
                 "model {name:?} names no provider; hint: write it as provider/model"
             )));
         };
-        match self.sources.get(provider) {
-            Some(source) => Ok((source, provider, model)),
-            None => Err(self.unknown(provider)),
-        }
+        Ok((self.source_of(provider)?, provider, model))
     }
 
-    fn unknown(&self, provider: &str) -> Fault {
-        let known: Vec<&str> = self.sources.keys().map(String::as_str).collect();
+    fn source_of(&self, provider: &str) -> Result<Source, Fault> {
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(source) = sources.get(provider) {
+            return Ok(source.clone());
+        }
+        let known: Vec<&str> = sources.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Fault::permanent(format!(
+        Err(Fault::permanent(format!(
             "provider {provider:?} is unknown (known: {known}); hint: add [providers.{provider}] to turnfold.toml, then run: turnfold turn retry"
-        ))
+        )))
     }
 }
 
 fn unavailable(provider: &str, why: &str) -> Fault {
     Fault::permanent(format!(
-        "provider {provider:?} cannot be used: {why}; hint: set it, restart turnfold (it reads keys at its start), then run: turnfold turn retry"
+        "provider {provider:?} cannot be used: {why}; hint: set it, restart turnfold (or write file:PATH and send SIGHUP), then run: turnfold turn retry"
     ))
 }
 

@@ -1,6 +1,9 @@
 //! Removal of configured secrets from what models, servers and commands answer, before it is recorded.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use regex::Regex;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -21,7 +24,7 @@ const IN_FORMAT: &str =
 /// A server that repeats its key in a result would otherwise write it into a log that is never changed, and show it to
 /// the model.
 #[derive(Default)]
-pub struct Redactor(Option<Secrets>);
+pub struct Redactor(RwLock<Option<Arc<Secrets>>>);
 
 struct Secrets {
     any: Regex,
@@ -32,26 +35,39 @@ struct Secrets {
 impl Redactor {
     /// Redacts every text in `value`. Returns the number of redacted texts.
     pub(super) fn json(&self, value: &mut Value) -> usize {
-        self.0.as_ref().map_or(0, |redactor| redactor.value(value))
+        self.secrets().map_or(0, |secrets| secrets.value(value))
     }
 
     /// Creates a redactor of these secrets, each with the name of its setting. Secrets below 8 bytes are ignored.
     pub fn new(secrets: impl IntoIterator<Item = (String, SecretString)>) -> Self {
-        let settings: HashMap<String, String> = secrets
+        let redactor = Self::default();
+        redactor.add(secrets);
+        redactor
+    }
+
+    /// Adds secrets. The ones before are removed from texts as before.
+    pub fn add(&self, secrets: impl IntoIterator<Item = (String, SecretString)>) {
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = current.iter().flat_map(|known| known.settings.clone());
+        let added = secrets
             .into_iter()
             .map(|(setting, secret)| (secret.expose_secret().trim().to_owned(), setting))
-            .filter(|(secret, _)| MIN_SECRET_LEN <= secret.len())
-            .collect();
+            .filter(|(secret, _)| MIN_SECRET_LEN <= secret.len());
+        let settings: HashMap<String, String> = before.chain(added).collect();
         let mut longest_first: Vec<&String> = settings.keys().collect();
         longest_first.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let pattern: Vec<String> = longest_first.into_iter().map(|secret| regex::escape(secret)).collect();
         let any = (!pattern.is_empty()).then(|| Regex::new(&pattern.join("|")).ok()).flatten();
-        Self(any.map(|any| Secrets { any, settings }))
+        *current = any.map(|any| Arc::new(Secrets { any, settings }));
+    }
+
+    fn secrets(&self) -> Option<Arc<Secrets>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Redacts a response or an error.
     pub(super) fn outcome(&self, outcome: Outcome) -> Outcome {
-        let Some(secrets) = &self.0 else { return outcome };
+        let Some(secrets) = self.secrets() else { return outcome };
         match outcome {
             Ok((response, usage)) => Ok((secrets.response(response)?, usage)),
             Err(fault) => Err(Fault { error: secrets.text(&fault.error).unwrap_or(fault.error), ..fault }),

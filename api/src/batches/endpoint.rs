@@ -146,6 +146,7 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
         priority: new.priority.unwrap_or(context.priority),
         metadata: Value::Object(new.metadata.unwrap_or_default()),
         caller: context.author.caller.clone(),
+        trace_parent: context.author.trace_parent.clone(),
         ..store::NewTurn::of(Opening::New(opened), messages, context.author.name.clone())
     })
 }

@@ -41,7 +41,11 @@ pub(crate) struct BatchTerms<'a> {
 impl<'a> From<&'a Batch> for BatchTerms<'a> {
     fn from(batch: &'a Batch) -> Self {
         let submitter = Submitter { tenant: &batch.tenant, is_operator: batch.by_operator };
-        let author = Actor { name: batch.author.clone(), caller: batch.caller.clone() };
+        let author = Actor {
+            name: batch.author.clone(),
+            caller: batch.caller.clone(),
+            trace_parent: batch.trace_parent.clone(),
+        };
         Self { submitter, author, priority: batch.priority }
     }
 }

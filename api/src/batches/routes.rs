@@ -89,6 +89,7 @@ pub(crate) struct CreateParams {
     params(
         CreateParams,
         ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
+        ("traceparent" = Option<String>, Header, description = "Span of the client (W3C Trace Context), the parent of the turns in traces."),
         ("X-Stainless-Retry-Count" = Option<u32>, Header, description = "CreateParams often the client has sent the request before, as OpenAI's tell by themselves."),
         ("X-Turnfold-User" = Option<String>, Header, description = "User who creates the batch. Default: `api`.")
     ),
@@ -187,6 +188,7 @@ async fn checked(
         tenant: file.tenant,
         author: request.author.name,
         caller: request.author.caller,
+        trace_parent: request.author.trace_parent,
         endpoint: endpoint.url().to_owned(),
         input_file: file.id,
         seconds: window(&new.completion_window)?,

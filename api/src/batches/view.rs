@@ -1,6 +1,6 @@
 //! Responses of batches.
 
-use api_types::{BatchErrors, BatchExtension, BatchStatus, InvalidLine, RequestCounts, TopCause};
+use api_types::{BatchErrors, BatchExtension, BatchStatus, InvalidLine, RequestCounts, TokenUsage, TopCause};
 use queue::clock;
 use shared::usd;
 use store::batches::{Batch, Cause, ItemState, Pace, UnderWay};
@@ -92,6 +92,8 @@ pub(crate) async fn show_briefly(app: &AppState, batch: Batch) -> Result<api_typ
         expired_at: batch.at.expired.map(seconds),
         cancelling_at: batch.at.cancelling.map(seconds),
         cancelled_at: batch.at.cancelled.map(seconds),
+        model: batch.model,
+        usage: TokenUsage::new(batch.input_tokens, batch.output_tokens),
         request_counts: RequestCounts { total: batch.total, completed: batch.counts.good(), failed },
         metadata: batch.metadata,
         turnfold,

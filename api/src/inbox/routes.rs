@@ -245,6 +245,7 @@ pub(crate) async fn get(
     params(
         ("thread_id" = Uuid, Path, description = "Id of the thread."), WaitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of an answer with a text."),
+        ("traceparent" = Option<String>, Header, description = "Span of the client (W3C Trace Context), the parent of the turns in traces."),
         ("X-Turnfold-User" = Option<String>, Header, description = "User who answers. Default: `api`.")
     ),
     responses(

@@ -98,7 +98,7 @@ impl Folded {
     }
 
     /// Returns the result of a turn that ended with the last event. `first_message` is the turn's first message.
-    pub(super) fn result(&self, first_message: usize) -> TurnResult {
+    pub(super) fn result(&self, first_message: usize, course: Course) -> TurnResult {
         let thread = &*self.thread;
         let messages = thread.messages().iter().skip(first_message).map(Message::from).collect();
         let budget_exceeded = match self.last.as_ref().map(|last| &last.event) {
@@ -115,6 +115,7 @@ impl Folded {
             usage: Some(Usage::from(thread.turn_usage())),
             budget_exceeded,
             thread_usage: *thread.usage(),
+            course,
         }
     }
 }
@@ -128,6 +129,33 @@ pub(crate) struct TurnResult {
     pub(crate) budget_exceeded: Option<BudgetExceeded>,
     /// Usage of all turns of the thread up to the end of this turn.
     pub(crate) thread_usage: UsageTotal,
+    pub(crate) course: Course,
+}
+
+/// Course of a turn: its times, and the model that answered last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Course {
+    /// Start in microseconds since the Unix epoch.
+    pub(crate) started_at: Option<i64>,
+    /// End in microseconds since the Unix epoch.
+    pub(crate) ended_at: Option<i64>,
+    /// Model that answered last, as its endpoint names it.
+    pub(crate) model: Option<String>,
+}
+
+impl Course {
+    /// Adds an event of the turn. Its first one begins a new course.
+    pub(super) fn add(&mut self, Recorded { at, event, .. }: &Recorded) {
+        if let Event::TurnStarted(_) = event {
+            *self = Self { started_at: Some(*at), ..Self::default() };
+        }
+        if let Event::Answered(answered) = event
+            && let Some(usage) = answered.usage.as_ref().filter(|usage| !usage.model.is_empty())
+        {
+            self.model = Some(usage.model.clone());
+        }
+        self.ended_at = Some(*at);
+    }
 }
 
 /// Returns the calls of the client's tools that wait for their results.

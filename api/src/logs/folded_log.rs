@@ -6,7 +6,7 @@ use shared::{Event, Graph};
 use store::{Recorded, ThreadId, Turn, TurnId};
 use threads::ThreadLog;
 
-use super::folded::{Folded, TurnResult};
+use super::folded::{Course, Folded, TurnResult};
 use crate::server::{
     problem::{ApiError, Kind},
     state::AppState,
@@ -100,13 +100,15 @@ pub(crate) async fn turn_results(
     // The log begins with `opened`, which starts no turn.
     let before = first.saturating_sub(1);
     let (mut first_message, mut results) = (BTreeMap::new(), BTreeMap::new());
+    let mut course = Course::default();
     let seen = |folded: &Folded| {
+        folded.last().inspect(|last| course.add(last));
         if let Some(turn) = started.get(&folded.seq()) {
             first_message.insert(*turn, folded.thread.messages().len());
         }
         if let Some(turn) = ended.get(&folded.seq()) {
             let first = first_message.get(&turn.id).copied().unwrap_or_default();
-            results.insert(turn.id, folded.result(first));
+            results.insert(turn.id, folded.result(first, course.clone()));
         }
     };
     let folded = Folded::walk(app, id, before, *last, seen).await?;

@@ -79,10 +79,11 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// finds the thread, which continues.
 #[utoipa::path(
     post, path = "/v1/chat/completions", tag = "openai", operation_id = "create_chat_completion",
-    request_body(content = Object, description = "A request of OpenAI's API, with the optional field `turnfold`.", content_type = "application/json",
+    request_body(content = api_types::ChatCompletionBody, description = "A request of OpenAI's API, with the optional field `turnfold`.", content_type = "application/json",
         example = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hello"}]})),
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
+        ("traceparent" = Option<String>, Header, description = "Span of the client (W3C Trace Context), the parent of the turns in traces."),
         ("X-Stainless-Retry-Count" = Option<u32>, Header, description = "Number of earlier attempts, as reported by OpenAI's client libraries."),
         ("X-Turnfold-Thread" = Option<Uuid>, Header, description = "Thread to continue."),
         ("X-Turnfold-User" = Option<String>, Header, description = "Author of the turn if `user` is not set. Default: `api`."),

@@ -279,6 +279,7 @@ impl ClientRequest {
             attachments,
             reply_options: Some(Box::new(self.reply_options)),
             caller: author.caller,
+            trace_parent: author.trace_parent,
             ..store::NewTurn::of(thread, messages, author.name)
         }
     }

@@ -18,7 +18,7 @@ use crate::server::{
 /// returned as it is. Nothing is recorded. Budgets and limits do not count embeddings, so only operators may create them.
 #[utoipa::path(
     post, path = "/v1/embeddings", tag = "openai", operation_id = "create_embeddings",
-    request_body(content = Object, description = "A request of OpenAI's API.", content_type = "application/json",
+    request_body(content = api_types::EmbeddingsBody, description = "A request of OpenAI's API.", content_type = "application/json",
         example = json!({"model": "text-embedding-3-small", "input": "hello"})),
     responses(
         (status = 200, description = "The answer of the provider.", body = Object),

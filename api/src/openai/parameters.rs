@@ -105,3 +105,17 @@ fn unsupported(name: &str) -> Option<(Vec<Value>, &'static str)> {
         _ => return None,
     })
 }
+
+/// The document describes the parameters that have an effect, and no other.
+#[test]
+fn every_parameter_with_an_effect_is_described() {
+    use std::collections::BTreeSet;
+    use utoipa::PartialSchema as _;
+
+    let schema = serde_json::to_value(api_types::ChatCompletionBody::schema()).unwrap();
+    let described: BTreeSet<&str> =
+        schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    let configured = CONFIGURED.map(|(name, _)| name);
+    let taken = SUPPORTED.iter().chain(&configured).chain(&PASSED_ON).copied().collect();
+    assert_eq!(described, taken);
+}

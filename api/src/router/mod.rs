@@ -1,6 +1,7 @@
 //! The router, the middleware of every request, and the server.
 
 mod console_page;
+mod generator_rules;
 mod openapi_page;
 mod protected;
 mod unknown;

@@ -19,6 +19,7 @@ use utoipa::{
 };
 use utoipa_swagger_ui::Config;
 
+use super::generator_rules;
 use crate::server::{
     extract::Path,
     problem::{ApiError, Kind, PROBLEM_JSON},
@@ -79,7 +80,9 @@ pub(super) fn document(routes: utoipa::openapi::OpenApi) -> String {
     let components = document.components.get_or_insert_default();
     components.security_schemes.insert(BEARER.to_owned(), RefOr::T(SecurityScheme::Http(scheme.build())));
     // Serializing strings and numbers cannot fail.
-    document.to_json().unwrap_or_default()
+    let mut document = serde_json::to_value(&document).unwrap_or_default();
+    generator_rules::apply(&mut document);
+    document.to_string()
 }
 
 /// Adds the security scheme with the scope, if one is needed, and the common errors to a protected route.

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 
-use audit::otel::TraceParent;
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, OptionalFromRequestParts, Request},
@@ -181,19 +180,6 @@ impl<S: Sync> FromRequestParts<S> for LastEventId {
                 Err(Kind::Malformed.because("Last-Event-ID must be the number of an event"))
             }
         }
-    }
-}
-
-/// The `traceparent` header: the client's span, of which the turn is a child in traces. As the standard demands, an invalid header
-/// is ignored.
-pub(crate) struct TraceContext(pub(crate) Option<TraceParent>);
-
-impl<S: Sync> FromRequestParts<S> for TraceContext {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let header = parts.headers.get("traceparent").and_then(|header| header.to_str().ok());
-        Ok(Self(header.and_then(|header| header.parse().ok())))
     }
 }
 

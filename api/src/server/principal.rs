@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api_types::Scope;
+use audit::otel::TraceParent;
 use axum::{
     extract::FromRequestParts,
     http::{HeaderMap, request::Parts},
@@ -133,12 +134,14 @@ pub(crate) struct Actor {
     pub(crate) name: String,
     /// Caller as its key proves it; none if no key was required.
     pub(crate) caller: Option<CallerId>,
+    /// Span of the client, of which the turns of the request are children in traces.
+    pub(crate) trace_parent: Option<String>,
 }
 
 impl Actor {
     /// An author without a key: turnfold itself.
     pub(crate) fn without_key(name: &str) -> Self {
-        Self { name: name.to_owned(), caller: None }
+        Self { name: name.to_owned(), caller: None, trace_parent: None }
     }
 }
 
@@ -147,13 +150,20 @@ impl<S: Sync> FromRequestParts<S> for Actor {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<Principal>().and_then(|principal| principal.caller().id());
+        let trace_parent = trace_parent(&parts.headers);
         let Some(name) = parts.headers.get(USER_HEADER) else {
-            return Ok(Self { name: "api".to_owned(), caller });
+            return Ok(Self { name: "api".to_owned(), caller, trace_parent });
         };
         let wrong =
             || Kind::Malformed.because(format!("X-Turnfold-User must have 1 to {USER_MAX} characters"));
         let name = std::str::from_utf8(name.as_bytes()).map_err(|_| wrong())?.trim();
         let is_valid = (1..=USER_MAX).contains(&name.chars().count());
-        if is_valid { Ok(Self { name: name.to_owned(), caller }) } else { Err(wrong()) }
+        if is_valid { Ok(Self { name: name.to_owned(), caller, trace_parent }) } else { Err(wrong()) }
     }
+}
+
+/// Returns the `traceparent` header. As the standard demands, an invalid one is ignored.
+fn trace_parent(headers: &HeaderMap) -> Option<String> {
+    let parent: TraceParent = headers.get("traceparent")?.to_str().ok()?.parse().ok()?;
+    Some(parent.to_string())
 }

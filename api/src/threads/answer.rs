@@ -36,6 +36,7 @@ use crate::{
     params(
         ("id" = Uuid, Path, description = "Id of the thread."), WaitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
+        ("traceparent" = Option<String>, Header, description = "Span of the client (W3C Trace Context), the parent of the turns in traces."),
         ("X-Turnfold-User" = Option<String>, Header, description = "User who answers. Default: `api`.")
     ),
     responses(
@@ -91,7 +92,13 @@ pub(crate) async fn submit_answer(
     let AnswerOptions { author, idempotency, wait } = options;
     let opening = Opening::Asking(log.id(), log.head().seq);
     let turn = store::NewTurn::of(opening, vec![Message::user(text)], author.name);
-    let turn = store::NewTurn { policy: Policy::Answer, idempotency, caller: author.caller, ..turn };
+    let turn = store::NewTurn {
+        policy: Policy::Answer,
+        idempotency,
+        caller: author.caller,
+        trace_parent: author.trace_parent,
+        ..turn
+    };
     enqueue_and_respond(app, turn, wait).await
 }
 

@@ -67,7 +67,7 @@ use crate::{
 pub(crate) async fn fork(
     State(app): SharedState,
     principal: Principal,
-    Actor { name: by, caller }: Actor,
+    Actor { name: by, caller, .. }: Actor,
     IdempotencyKey(key): IdempotencyKey,
     Path(id): Path<Uuid>,
     Body { value: fork, raw }: Body<ForkRequest>,

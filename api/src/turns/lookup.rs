@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use crate::{
     logs::{
-        folded::{Folded, TurnResult},
+        folded::{Course, Folded, TurnResult},
         folded_log::turn_results,
         subscription::{Signal, Subscription},
     },
@@ -113,11 +113,16 @@ pub(crate) async fn show(app: &AppState, turn: store::Turn) -> Result<Turn, ApiE
     shown.pop().ok_or_else(|| Kind::Internal.because("a turn is missing from the response"))
 }
 
-/// Converts an ended turn to its response, with the usage of its thread up to its end if the log can be read.
-pub(crate) async fn show_ended(
-    app: &AppState,
-    turn: store::Turn,
-) -> Result<(Turn, Option<UsageTotal>), ApiError> {
+/// An ended turn.
+pub(crate) struct Ended {
+    pub(crate) shown: Turn,
+    /// Usage of the thread up to the end of the turn; `None` if the log cannot be read.
+    pub(crate) usage: Option<UsageTotal>,
+    pub(crate) course: Course,
+}
+
+/// Converts an ended turn to its response.
+pub(crate) async fn show_ended(app: &AppState, turn: store::Turn) -> Result<Ended, ApiError> {
     let thread = read_thread(app, turn.thread, &[&turn]).await?;
     let usage = match thread.results.get(&turn.id) {
         Some(outcome) => Some(outcome.thread_usage),
@@ -127,8 +132,9 @@ pub(crate) async fn show_ended(
             usage => Some(usage?),
         },
     };
+    let course = thread.results.get(&turn.id).map(|outcome| outcome.course.clone()).unwrap_or_default();
     let mut threads = BTreeMap::from([(turn.thread, thread)]);
-    Ok((response(turn, &mut threads), usage))
+    Ok(Ended { shown: response(turn, &mut threads), usage, course })
 }
 
 /// Returns the usage of all turns of a thread so far.

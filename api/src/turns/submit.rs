@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use api_types::{Input, NewContent, NewRole, NewTurn, Problem, Scope, Turn};
-use audit::otel::TraceParent;
 use axum::{
     Json,
     extract::State,
@@ -26,7 +25,7 @@ use super::{
     reply_options::{demands, options_of},
 };
 use crate::server::{
-    extract::{Body, IdempotencyKey, Query, TraceContext},
+    extract::{Body, IdempotencyKey, Query},
     principal::{Actor, Principal},
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
@@ -69,7 +68,6 @@ pub(crate) async fn submit(
     principal: Principal,
     actor: Actor,
     IdempotencyKey(key): IdempotencyKey,
-    TraceContext(parent): TraceContext,
     Query(params): Query<WaitParams>,
     Body { value: mut new, raw }: Body<NewTurn>,
 ) -> Result<Response, ApiError> {
@@ -121,6 +119,7 @@ pub(crate) async fn submit(
         metadata: Value::Object(new.metadata.unwrap_or_default()),
         author: actor.name,
         caller: actor.caller,
+        trace_parent: actor.trace_parent,
         idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) }),
         due_at,
         multitask,
@@ -128,7 +127,7 @@ pub(crate) async fn submit(
         conversation: None,
         history_hash: None,
     };
-    let (turn, known) = enqueue_traced(&app, turn, parent).await?;
+    let (turn, known) = enqueue(&app, turn).await?;
     if known { respond_replayed(&app, turn, wait).await } else { respond(&app, turn, wait).await }
 }
 
@@ -173,16 +172,11 @@ pub(crate) async fn enqueue_and_respond(
 }
 
 /// Queues a turn and enqueues its thread. Returns the turn, and whether it was submitted before.
-pub(crate) async fn enqueue(app: &AppState, turn: store::NewTurn) -> Result<(store::Turn, bool), ApiError> {
-    enqueue_traced(app, turn, None).await
-}
-
-/// Does the same for a turn that is a child of the client's span.
-async fn enqueue_traced(
+pub(crate) async fn enqueue(
     app: &AppState,
     mut turn: store::NewTurn,
-    parent: Option<TraceParent>,
 ) -> Result<(store::Turn, bool), ApiError> {
+    let parent = turn.trace_parent.take();
     let (tenant, existing) = match &turn.thread {
         Opening::New(opened) => (opened.tenant.clone(), None),
         Opening::Existing(id) | Opening::Asking(id, _) => {
@@ -212,10 +206,7 @@ async fn enqueue_traced(
     };
     let turn = submitted.into_turn();
     if let Some(parent) = parent.filter(|_| !known) {
-        let kept = app.backends.store.keep_trace_parent(turn.thread, turn.id, &parent.to_string()).await;
-        if let Err(error) = kept {
-            tracing::warn!(turn = %turn.id, %error, "cannot keep the traceparent of a turn");
-        }
+        keep_trace_parent(app, &turn, &parent).await;
     }
     tracing::info!(thread = %turn.thread, turn = %turn.id, known, "turn submitted");
     if displaces && existing.is_some() && !known {
@@ -230,6 +221,13 @@ async fn enqueue_traced(
         app.enqueue_in(turn.thread, &Lane::new(&turn.tenant, turn.priority), when).await;
     }
     Ok((turn, known))
+}
+
+/// Keeps the span of a client. Traces say nothing about a conversation, so a turn runs without it too.
+pub(crate) async fn keep_trace_parent(app: &AppState, turn: &store::Turn, parent: &str) {
+    if let Err(error) = app.backends.store.keep_trace_parent(turn.thread, turn.id, parent).await {
+        tracing::warn!(turn = %turn.id, %error, "cannot keep the traceparent of a turn");
+    }
 }
 
 /// Returns the response to an earlier request with the same key, if there was one. Requests that can only succeed once call

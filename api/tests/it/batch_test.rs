@@ -61,7 +61,13 @@ impl World for CountingWorld {
         }
         tokio::time::sleep(Duration::from_millis(simulation.wait_ms)).await;
         *self.answers.lock().unwrap().entry(simulation.text.clone()).or_default() += 1;
-        let usage = Usage { input_tokens: 3, output_tokens: 2, micro_usd: Some(PRICE), ..Usage::default() };
+        let usage = Usage {
+            model: "tiny".to_owned(),
+            input_tokens: 3,
+            output_tokens: 2,
+            micro_usd: Some(PRICE),
+            ..Usage::default()
+        };
         Ok((Response::Echo { text: simulation.text.clone() }, Some(usage)))
     }
 }

@@ -47,6 +47,7 @@ mod tenant_rules;
 mod tenants;
 mod test_api;
 mod threads;
+mod trace_parents;
 mod turns;
 mod two_writes;
 mod views;

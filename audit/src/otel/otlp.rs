@@ -47,6 +47,10 @@ fn attributes(attributes: &[Attribute]) -> Vec<Value> {
         AttributeValue::Text(text) => json!({ "stringValue": text }),
         AttributeValue::Integer(number) => json!({ "intValue": number.to_string() }),
         AttributeValue::Decimal(number) => json!({ "doubleValue": number }),
+        AttributeValue::Texts(texts) => {
+            let values: Vec<Value> = texts.iter().map(|text| json!({ "stringValue": text })).collect();
+            json!({ "arrayValue": { "values": values } })
+        }
     };
     attributes.iter().map(|(key, attribute)| json!({ "key": key, "value": value(attribute) })).collect()
 }

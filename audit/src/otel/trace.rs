@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use shared::{Event, Goto, Message, Request, Response, Usage};
+use shared::{Event, Goto, Message, Request, Response, Role, Usage};
 use store::{Recorded, ThreadId, TurnId};
 
 use super::{
-    attributes::{self, Attribute},
+    attributes::{self, Attribute, AttributeValue},
     content,
     ids::{Part, SpanId, TraceId, TraceParent, span_id, trace_id},
+    peers::Peers,
 };
 
 /// Choice to export or leave out the texts of people, models and tools.
@@ -60,8 +61,9 @@ pub fn turn_spans(
     log: &[Recorded],
     parents: &BTreeMap<TurnId, TraceParent>,
     content: Content,
+    peers: &Peers,
 ) -> Vec<Span> {
-    let mut tracer = Tracer::new(thread, parents, content);
+    let mut tracer = Tracer::new(thread, parents, content, peers);
     log.iter().for_each(|recorded| tracer.see(recorded));
     tracer.spans
 }
@@ -73,7 +75,12 @@ struct Tracer<'a> {
     content: Content,
     strategy: String,
     tenant: String,
+    peers: &'a Peers,
     conversation: Vec<Message>,
+    /// Messages that began the turn.
+    input: Vec<Message>,
+    /// Length of the conversation when the turn began, with its messages.
+    turn_from: usize,
     /// The turn under way.
     turn: Option<OpenTurn>,
     /// The last turn that ended, which a retry continues.
@@ -106,14 +113,22 @@ struct OpenNode {
 }
 
 impl<'a> Tracer<'a> {
-    fn new(thread: ThreadId, parents: &'a BTreeMap<TurnId, TraceParent>, content: Content) -> Self {
+    fn new(
+        thread: ThreadId,
+        parents: &'a BTreeMap<TurnId, TraceParent>,
+        content: Content,
+        peers: &'a Peers,
+    ) -> Self {
         Self {
             thread,
             parents,
             content,
             strategy: String::new(),
             tenant: String::new(),
+            peers,
             conversation: Vec::new(),
+            input: Vec::new(),
+            turn_from: 0,
             turn: None,
             last: None,
             node: None,
@@ -130,9 +145,12 @@ impl<'a> Tracer<'a> {
             }
             Event::TurnStarted(started) => {
                 self.conversation.extend(started.messages.iter().cloned());
-                self.begin(started.turn, seq, at);
+                self.begin(started.turn, started.messages.clone(), seq, at);
             }
-            Event::InputProvided(provided) => self.begin(provided.turn, seq, at),
+            Event::InputProvided(provided) => {
+                let text = serde_json::to_string(&provided.response).unwrap_or_default();
+                self.begin(provided.turn, vec![Message::user(text)], seq, at);
+            }
             Event::Asked(asked) => {
                 let starts = (0..asked.requests.len()).map(|slot| (slot, at)).collect();
                 let node = self.node.take();
@@ -166,13 +184,19 @@ impl<'a> Tracer<'a> {
                 let outcome = decided.outcome.as_ref().map_or("answered", |outcome| outcome.kind.name());
                 match &decided.to {
                     Goto::Node(_) => {}
-                    Goto::End => self.end(at, outcome, None),
-                    Goto::Interrupt(_) => self.end(at, "interrupted", None),
+                    Goto::End => {
+                        let output = self.answer();
+                        self.end(at, outcome, output, None);
+                    }
+                    Goto::Interrupt(interrupt) => {
+                        let question = Message::assistant(interrupt.question.as_str());
+                        self.end(at, "interrupted", Some(question), None);
+                    }
                 }
             }
             Event::Failed(failed) => {
                 self.end_node(&failed.node, seq, at, None, Some(&failed.reason));
-                self.end(at, "failed", Some(&failed.reason));
+                self.end(at, "failed", None, Some(&failed.reason));
             }
             Event::Retried(_) => self.retry(seq, at),
             Event::Cancelled(_) => {
@@ -180,7 +204,7 @@ impl<'a> Tracer<'a> {
                     let name = node.name.clone();
                     self.end_node(&name, seq, at, None, Some("cancelled"));
                 }
-                self.end(at, "cancelled", None);
+                self.end(at, "cancelled", None, None);
             }
             // The turns before belong to the other thread.
             Event::Forked(_) => self.spans.clear(),
@@ -188,7 +212,8 @@ impl<'a> Tracer<'a> {
         self.before = at;
     }
 
-    fn begin(&mut self, turn: TurnId, seq: u64, at: i64) {
+    fn begin(&mut self, turn: TurnId, input: Vec<Message>, seq: u64, at: i64) {
+        (self.input, self.turn_from) = (input, self.conversation.len());
         let parent = self.parents.get(&turn);
         let trace = parent.map_or_else(|| trace_id(self.thread, turn), |parent| parent.trace);
         let id = span_id(self.thread, seq, Part::Turn);
@@ -228,7 +253,12 @@ impl<'a> Tracer<'a> {
         let (Some(turn), Some(node)) = (self.turn, &mut self.node) else { return };
         let Some(request) = node.requests.get(slot) else { return };
         let (name, mut attributes) = attributes::of_request(request);
+        attributes.extend(self.peers.of_request(request));
         attributes.extend(usage.map(attributes::of_usage).unwrap_or_default());
+        if let Some(Response::Reply(reply)) = response {
+            let reason = AttributeValue::Texts(vec![content::finish_reason(reply).to_owned()]);
+            attributes.push(("gen_ai.response.finish_reasons", reason));
+        }
         if error.is_some() {
             attributes.push(("error.type", "attempt_failed".into()));
         }
@@ -291,10 +321,16 @@ impl<'a> Tracer<'a> {
         });
     }
 
-    fn end(&mut self, at: i64, outcome: &'static str, error: Option<&str>) {
+    /// Returns the last message of the assistant in the turn.
+    fn answer(&self) -> Option<Message> {
+        let messages = self.conversation.get(self.turn_from..)?;
+        messages.iter().rev().find(|message| message.role == Role::Assistant).cloned()
+    }
+
+    fn end(&mut self, at: i64, outcome: &'static str, output: Option<Message>, error: Option<&str>) {
         let Some(turn) = self.turn.take() else { return };
         self.last = Some(turn);
-        let attributes = vec![
+        let mut attributes: Vec<Attribute> = vec![
             ("gen_ai.operation.name", "invoke_agent".into()),
             ("gen_ai.agent.name", self.strategy.as_str().into()),
             ("gen_ai.conversation.id", self.thread.to_string().into()),
@@ -302,6 +338,20 @@ impl<'a> Tracer<'a> {
             ("turnfold.tenant", self.tenant.as_str().into()),
             ("turnfold.outcome", outcome.into()),
         ];
+        if error.is_some() {
+            attributes.push(("error.type", "turn_failed".into()));
+        }
+        if self.content == Content::Include {
+            attributes.push(("gen_ai.input.messages", content::input(&self.input)));
+            // OpenInference's names, which lists of traces show.
+            let last = self.input.last().map(|message| ("input.value", content::plain(&message.content)));
+            let answer = output.as_ref().map(|output| ("output.value", content::plain(&output.content)));
+            attributes.extend(last.into_iter().chain(answer));
+            attributes.extend(output.map(|output| {
+                let reason = if output.tool_calls.is_empty() { "stop" } else { "tool_call" };
+                ("gen_ai.output.messages", content::output(&output, reason))
+            }));
+        }
         self.spans.push(Span {
             turn: turn.turn,
             trace: turn.trace,

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Subcommand;
 
 use super::duration;
+use crate::config::OtlpProtocol;
 
 #[derive(Subcommand)]
 pub(crate) enum Otel {
@@ -22,6 +23,9 @@ pub(crate) enum Otel {
         /// Address of the collector, for OTLP over HTTP [default: telemetry.otlp_endpoint, or http://127.0.0.1:4318]
         #[arg(long, value_name = "URL")]
         endpoint: Option<String>,
+        /// Form of the requests to the collector [default: telemetry.otlp_protocol, which is http/protobuf]
+        #[arg(long, value_name = "FORM")]
+        protocol: Option<OtlpProtocol>,
         /// Include what people, models and tools wrote, and errors
         #[arg(long)]
         content: bool,

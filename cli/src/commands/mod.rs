@@ -20,6 +20,7 @@ mod otel;
 mod pins;
 mod queue;
 mod redrive;
+mod reload;
 mod schema;
 mod selection;
 mod serve;

@@ -9,10 +9,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use audit::otel::Content;
+use audit::otel::{Content, Span, export_request};
 use queue::clock;
 use serde::Serialize;
-use serde_json::Value;
 use store::{Conditions, Order, Store, ThreadId, TurnFilter, TurnId};
 
 use super::{Context, selection::before};
@@ -20,7 +19,7 @@ use crate::{
     args::Otel,
     exit::{CliError, Exit},
     output::{self, counted},
-    telemetry::{Collector, DEFAULT_ENDPOINT, Traces, requests},
+    telemetry::{Collector, SPANS_MAX, Traces, peers},
 };
 
 /// Number of turns that are listed at a time.
@@ -28,15 +27,14 @@ const PAGE: u64 = 250;
 
 pub(crate) async fn run(ctx: Context, command: Otel) -> anyhow::Result<Exit> {
     match command {
-        Otel::Export { since, out, endpoint, content } => {
+        Otel::Export { since, out, endpoint, protocol, content } => {
             let content = if content { Content::Include } else { Content::Omit };
-            let endpoint = endpoint.or_else(|| ctx.settings.telemetry.otlp_endpoint.clone());
             let mut target = match &out {
                 Some(path) if path == Path::new("-") => Target::Stdout,
                 Some(path) => Target::File(BufWriter::new(create(path)?)),
-                None => Target::Collector(Collector::new(endpoint.as_deref().unwrap_or(DEFAULT_ENDPOINT))?),
+                None => Target::Collector(Collector::new(&ctx.settings.telemetry, endpoint, protocol)?),
             };
-            let traces = Traces { store: ctx.store().await?, content };
+            let traces = Traces { store: ctx.store().await?, content, peers: peers(&ctx.settings) };
             let summary = export(&ctx, &traces, since, &mut target).await?;
             report(&ctx, &target, &summary)
         }
@@ -57,12 +55,13 @@ enum Target {
 }
 
 impl Target {
-    /// Writes or sends a request. Returns the number of spans that were rejected.
-    async fn send(&mut self, request: &Value) -> anyhow::Result<u64> {
+    /// Writes or sends spans. Returns the number of spans that were rejected.
+    async fn send(&mut self, spans: &[Span]) -> anyhow::Result<u64> {
+        let request = || export_request(spans, env!("CARGO_PKG_VERSION"));
         match self {
-            Self::Stdout => output::print(&request.to_string()).map(|()| 0),
-            Self::File(file) => writeln!(file, "{request}").context("cannot write --out").map(|()| 0),
-            Self::Collector(collector) => collector.send(request).await,
+            Self::Stdout => output::print(&request().to_string()).map(|()| 0),
+            Self::File(file) => writeln!(file, "{}", request()).context("cannot write --out").map(|()| 0),
+            Self::Collector(collector) => collector.send(spans).await,
         }
     }
 }
@@ -95,8 +94,8 @@ async fn export(
         };
         summary.turns += spans.iter().map(|span| span.turn).collect::<BTreeSet<_>>().len();
         summary.spans += spans.len();
-        for request in requests(&spans) {
-            summary.rejected += target.send(&request).await?;
+        for spans in spans.chunks(SPANS_MAX) {
+            summary.rejected += target.send(spans).await?;
         }
     }
     if let Target::File(file) = target {

@@ -17,14 +17,14 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use tracing::{error, info, warn};
+use tracing::info;
 use worker::{Shutdown, Worker};
-use world::LiveWorld;
+use world::{LiveWorld, Models};
 
-use super::Context;
+use super::{Context, reload::LiveSecrets};
 use crate::{
-    config::{LogFormat, Origins, Settings, Sources},
-    engine::{self, Alone, Claim, ConfiguredKeys},
+    config::{LogFormat, Origins, Settings},
+    engine::{self, Alone, Claim},
     exit::{CliError, Exit},
     output,
     telemetry::LiveExport,
@@ -41,7 +41,8 @@ pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
     output::note(&ready(&ctx, address));
     let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
     let signals = tokio::spawn(handle_signals(stop_worker.clone(), stop_api.clone()));
-    let _reread = reread_keys_on_hangup(&ctx, address, &dev.config.keys);
+    let secrets = dev.secrets(address);
+    let _reload = secrets.reload_on_hangup(&ctx);
     dev.serve(stop_worker, stop_api).await;
     signals.abort();
     Ok(Exit::Ok)
@@ -108,6 +109,7 @@ pub(super) struct Dev {
     listener: TcpListener,
     config: api::ApiConfig,
     worker: Worker,
+    models: Arc<Models>,
     world: Arc<LiveWorld>,
     claim: Option<Claim>,
     export: Option<LiveExport>,
@@ -128,17 +130,25 @@ impl Dev {
         let claim = Claim::of(settings, hint)?;
         store.migrate().await?;
         let parts = connect_parts(settings, &store, Alone::Yes).await?;
-        let config = engine::api_config(settings, origins, parts.clone(), strategies.clone())?;
-        let world = Arc::new(engine::world(settings, &parts.store)?);
+        let models = engine::models(settings)?;
+        let config =
+            engine::api_config(settings, origins, parts.clone(), strategies.clone(), || Ok(models.clone()))?;
+        let world = Arc::new(engine::world(settings, &parts.store, models.clone())?);
         let bounds = engine::wait_for_servers(|| engine::bounds(settings, &parts.store)).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
         let reports = report_servers(settings, &world);
-        Ok(Self { listener, config, worker, world, claim, export, reports })
+        Ok(Self { listener, config, worker, models, world, claim, export, reports })
     }
 
     /// The store of its events.
     pub(super) fn store(&self) -> &Store {
         &self.config.parts.store
+    }
+
+    /// The secrets that this process uses.
+    fn secrets(&self, address: SocketAddr) -> LiveSecrets {
+        let keys = Some((self.config.keys.clone(), address));
+        LiveSecrets { keys, models: Arc::clone(&self.models), world: Some(Arc::clone(&self.world)) }
     }
 
     /// Adds a random operator key to the API, for the process that started it.
@@ -158,7 +168,7 @@ impl Dev {
 
     /// Serves until both are stopped.
     pub(super) async fn serve(self, stop_worker: Shutdown, stop_api: CancellationToken) {
-        let Self { listener, config, worker, world, claim, export, reports } = self;
+        let Self { listener, config, worker, models: _, world, claim, export, reports } = self;
         tokio::join!(api::serve(listener, config, stop_api), worker.run(stop_worker));
         drop(reports);
         world.close().await;
@@ -181,9 +191,13 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let (store, export) = LiveExport::start(&ctx.settings, store)?;
     let claim = Claim::of(&ctx.settings, SECOND_ENGINE_HINT)?;
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
-    let config = engine::api_config(&ctx.settings, &ctx.origins, parts, ctx.strategies.clone())?;
+    let models = engine::models(&ctx.settings)?;
+    let config = engine::api_config(&ctx.settings, &ctx.origins, parts, ctx.strategies.clone(), || {
+        Ok(Arc::clone(&models))
+    })?;
     let address = listener.local_addr()?;
-    let _reread = reread_keys_on_hangup(&ctx, address, &config.keys);
+    let secrets = LiveSecrets { keys: Some((config.keys.clone(), address)), models, world: None };
+    let _reload = secrets.reload_on_hangup(&ctx);
     info!(%address, "listening");
     // A consumer of JSON log messages gets nothing else on stderr.
     if is_text {
@@ -210,7 +224,10 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
     let served = metrics
         .map(|listener| AbortOnDropHandle::new(tokio::spawn(serve_metrics(listener, parts.store.clone()))));
-    let world = Arc::new(engine::world(&ctx.settings, &parts.store)?);
+    let models = engine::models(&ctx.settings)?;
+    let world = Arc::new(engine::world(&ctx.settings, &parts.store, Arc::clone(&models))?);
+    let secrets = LiveSecrets { keys: None, models, world: Some(Arc::clone(&world)) };
+    let _reload = secrets.reload_on_hangup(&ctx);
     let bounds = engine::wait_for_servers(|| engine::bounds(&ctx.settings, &parts.store)).await?;
     let worker = engine::worker(&ctx.settings, parts, ctx.strategies, world.clone(), bounds);
     let stop = Shutdown::default();
@@ -272,41 +289,6 @@ pub(crate) async fn migrate(ctx: Context, dry_run: bool) -> anyhow::Result<Exit>
         names => names.iter().map(|name| format!("{verb} {name}")).collect::<Vec<_>>().join("\n"),
     })?;
     Ok(Exit::Ok)
-}
-
-/// Starts a task that reads the configured API keys again on each SIGHUP. Keys that are no longer configured are refused at
-/// once. If a key cannot be read, is too weak or is the last one, the old ones remain valid.
-fn reread_keys_on_hangup(ctx: &Context, address: SocketAddr, keys: &api::KeyRing) -> AbortOnDropHandle<()> {
-    let (sources, keys) = (ctx.sources.clone(), keys.clone());
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
-        while hangup.recv().await.is_some() {
-            match reread_keys(sources.clone(), address, &keys) {
-                Ok(count) => info!(count, "API keys read again"),
-                Err(error) => {
-                    error!(
-                        error = format!("{error:#}"),
-                        "cannot read API keys again; the old ones remain valid"
-                    );
-                }
-            }
-        }
-    }))
-}
-
-fn reread_keys(sources: Sources, address: SocketAddr, keys: &api::KeyRing) -> anyhow::Result<usize> {
-    let (settings, _) = Settings::load(sources)?;
-    let new = ConfiguredKeys::read(&settings)?;
-    for warning in new.check_for(address)? {
-        warn!("{warning}");
-    }
-    anyhow::ensure!(
-        keys.is_empty() || 0 < new.count(),
-        "no key is configured any more, which would open the API to every program on this machine; hint: restart it if that is \
-         intended"
-    );
-    keys.replace(&new.operators, &new.tenants);
-    Ok(new.count())
 }
 
 /// Handles SIGTERM and Ctrl-C. The first one lets running jobs finish; the second one returns them to the queue at once.

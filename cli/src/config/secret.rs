@@ -177,6 +177,14 @@ impl MaybeSecret {
 }
 
 impl Address {
+    /// Returns the URL, unless it is a secret.
+    pub(crate) fn literal(&self) -> Option<&str> {
+        match &self.0 {
+            MaybeSecret::Plain(url) => Some(url.expose_secret()),
+            MaybeSecret::Reference(_) => None,
+        }
+    }
+
     /// Returns the URL, or reads it.
     ///
     /// # Errors

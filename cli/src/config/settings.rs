@@ -15,7 +15,7 @@ use super::{
     commands::{CommandKeys, CommandSettings},
     limits::LimitSettings,
     schema::Schema,
-    secret::{Address, SecretRef},
+    secret::{Address, MaybeSecret, SecretRef},
     servers::{McpKeys, McpSettings, ProviderKeys, ProviderSettings},
     tenants::TenantSettings,
 };
@@ -301,8 +301,26 @@ pub struct FixtureSettings {
 pub struct TelemetrySettings {
     /// Address of a collector for OTLP over HTTP. `None`: turns are not exported when they end.
     pub otlp_endpoint: Option<String>,
+    /// Form of the requests to it.
+    pub otlp_protocol: OtlpProtocol,
+    /// HTTP headers of every request to it.
+    pub headers: BTreeMap<String, MaybeSecret>,
     /// True if traces include what people, models and tools wrote.
     pub content: bool,
+}
+
+/// Form of requests to a collector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+pub enum OtlpProtocol {
+    /// Protocol Buffers, which every collector takes.
+    #[default]
+    #[serde(rename = "http/protobuf")]
+    #[value(name = "http/protobuf")]
+    Protobuf,
+    /// JSON.
+    #[serde(rename = "http/json")]
+    #[value(name = "http/json")]
+    Json,
 }
 
 /// The section `[log]`.

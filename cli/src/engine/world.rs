@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use queue::rate_limits::RateLimit;
 use secrecy::{ExposeSecret as _, SecretString};
-use shared::Accepts;
+use shared::{Accepts, micro_usd};
 use store::{Store, VectorIndex};
 use worker::{Backoff, RetryPolicies, RetryPolicy};
 use world::{
@@ -23,25 +23,26 @@ use crate::{
 };
 
 /// The configured world. Pins of MCP servers are kept in the store.
-pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<LiveWorld> {
-    let models = models(settings)?;
+pub(crate) fn world(settings: &Settings, store: &Store, models: Arc<Models>) -> anyhow::Result<LiveWorld> {
     let index = index(settings, entries(settings, store)?, models.clone());
     let servers = servers(settings)?.with_pins(store.clone());
     let world = LiveWorld::new(models, servers, commands(settings)?, index);
     Ok(world
         .with_rate_limits(caps(settings))
         .with_attachments(Arc::new(store.clone()))
-        .with_redactor(redactor(settings)))
+        .with_redactor(Redactor::new(secrets(settings))))
 }
 
-/// Every secret that the configuration refers to, of all sections: a server may repeat a key that is not its own.
-fn redactor(settings: &Settings) -> Redactor {
-    let secrets =
+/// Every secret that the configuration refers to, of all sections, with the name of its setting: a server may repeat a key
+/// that is not its own.
+pub(crate) fn secrets(settings: &Settings) -> Vec<(String, SecretString)> {
+    let resolved =
         settings.references.iter().filter_map(|it| Some((it.setting().to_owned(), it.resolve().ok()?)));
-    Redactor::new(secrets.flat_map(|(setting, secret)| {
+    let with_password = |(setting, secret): (String, SecretString)| {
         let password = password(&secret).map(|password| (setting.clone(), password));
         std::iter::once((setting, secret)).chain(password)
-    }))
+    };
+    resolved.flat_map(with_password).collect()
 }
 
 /// Returns the password in a URL.
@@ -95,11 +96,24 @@ pub(crate) fn priced_models(settings: &Settings) -> Vec<String> {
 fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     Ok(match settings {
         ProviderSettings::Script { script } => Provider::Scripted(scripted(script)?),
-        ProviderSettings::Http(http) => match endpoint(http) {
-            Ok(endpoint) => Provider::OpenAi(endpoint),
-            Err(err) => Provider::Unavailable { reason: err.to_string() },
-        },
+        ProviderSettings::Http(http) => http_provider(http),
     })
+}
+
+/// The configured providers that are endpoints.
+pub(crate) fn http_providers(settings: &Settings) -> Providers {
+    let of_endpoint = |(name, settings): (&String, &ProviderSettings)| match settings {
+        ProviderSettings::Http(http) => Some((name.clone(), http_provider(http))),
+        ProviderSettings::Script { .. } => None,
+    };
+    settings.providers.iter().filter_map(of_endpoint).collect()
+}
+
+fn http_provider(settings: &HttpProviderSettings) -> Provider {
+    match endpoint(settings) {
+        Ok(endpoint) => Provider::OpenAi(endpoint),
+        Err(err) => Provider::Unavailable { reason: err.to_string() },
+    }
 }
 
 fn endpoint(settings: &HttpProviderSettings) -> Result<OpenAi, SecretError> {
@@ -141,9 +155,12 @@ pub(crate) fn price(settings: &PriceSettings) -> Price {
 }
 
 /// The embedding model of the API: that of the index.
-pub(crate) fn embeddings(settings: &Settings) -> anyhow::Result<Option<api::EmbeddingModel>> {
+pub(crate) fn embeddings(
+    settings: &Settings,
+    models: impl FnOnce() -> anyhow::Result<Arc<Models>>,
+) -> anyhow::Result<Option<api::EmbeddingModel>> {
     let Some(name) = settings.index.embedding_model.clone() else { return Ok(None) };
-    let (models, model) = (models(settings)?, name.clone());
+    let (models, model) = (models()?, name.clone());
     let request: api::RequestEmbeddings = Arc::new(move |body| {
         let (models, model) = (Arc::clone(&models), model.clone());
         Box::pin(async move { models.request_embeddings(&model, body).await })
@@ -379,13 +396,4 @@ fn cap(limits: &ModelLimits) -> RateLimit {
         tokens_per_minute,
         micro_usd_per_day: usd_per_day.map(micro_usd),
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "negative and absurdly large amounts are clamped"
-)]
-fn micro_usd(usd: f64) -> u64 {
-    (usd * 1e6).round() as u64
 }

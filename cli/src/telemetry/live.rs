@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Collector, Traces, requests};
+use super::{Collector, SPANS_MAX, Traces, peers};
 use crate::config::Settings;
 
 /// Maximum turns that wait for their export.
@@ -46,13 +46,16 @@ pub(crate) struct LiveExport {
 impl LiveExport {
     /// Starts the export, if it is configured. Returns the store that reports turns to it.
     pub(crate) fn start(settings: &Settings, store: Store) -> anyhow::Result<(Store, Option<Self>)> {
-        let Some(endpoint) = &settings.telemetry.otlp_endpoint else { return Ok((store, None)) };
-        let collector = Collector::new(endpoint)?;
+        if settings.telemetry.otlp_endpoint.is_none() {
+            return Ok((store, None));
+        }
+        let collector = Collector::new(&settings.telemetry, None, None)?;
         let (sender, ended) = mpsc::channel(WAITING_MAX);
         let store = store.reporting_ended_turns(sender);
         let content = if settings.telemetry.content { Content::Include } else { Content::Omit };
         let stop = CancellationToken::new();
-        let exporter = Exporter { traces: Traces { store: store.clone(), content }, collector };
+        let exporter =
+            Exporter { traces: Traces { store: store.clone(), content, peers: peers(settings) }, collector };
         let task = tokio::spawn(exporter.run(ended, stop.clone()));
         Ok((store, Some(Self { task, stop })))
     }
@@ -100,10 +103,10 @@ impl Exporter {
     }
 
     async fn send(&self, spans: &[Span]) {
-        for request in requests(spans) {
+        for spans in spans.chunks(SPANS_MAX) {
             let mut delay = FIRST_DELAY;
             for attempt in 1..=ATTEMPTS {
-                match self.collector.send(&request).await {
+                match self.collector.send(spans).await {
                     Ok(0) => break,
                     Ok(rejected) => {
                         warn!(rejected, "the collector rejected spans");

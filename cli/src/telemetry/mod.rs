@@ -5,7 +5,7 @@ mod live;
 mod traces;
 
 pub(crate) use self::{
-    collector::{Collector, DEFAULT_ENDPOINT},
+    collector::Collector,
     live::LiveExport,
-    traces::{Traces, requests},
+    traces::{SPANS_MAX, Traces, peers},
 };

@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use api_types::{Batch, BatchExtension, BatchStatus, File, OpenAiList, Quote, RequestCounts, Resumable};
+use api_types::{
+    Batch, BatchExtension, BatchStatus, File, OpenAiList, Quote, RequestCounts, Resumable, TokenUsage,
+};
 use axum::{
     Json, Router,
     body::Bytes,
@@ -181,6 +183,8 @@ pub(crate) fn batch(id: &str, status: BatchStatus, lines: u64, results: u64) -> 
         cancelling_at: None,
         cancelled_at: None,
         request_counts: RequestCounts { total: lines, completed: lines, failed: 0 },
+        model: None,
+        usage: TokenUsage::default(),
         metadata: json!({}),
         turnfold: BatchExtension {
             awaiting_input: 0,

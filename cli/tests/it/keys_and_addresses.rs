@@ -2,6 +2,13 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
+use axum::{
+    Json, Router,
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse as _,
+    routing::post,
+};
+use serde_json::json;
 use test_servers::free_port;
 
 use crate::{
@@ -112,6 +119,61 @@ fn keys_are_read_again_on_sighup() {
     dev.signal("HUP");
     until("API keys read again", 2);
     assert_eq!((code(&old), code(&new)), (0, 8));
+}
+
+/// A model that takes one key, and repeats it in its reply.
+async fn model_of_key(key: &'static str) -> String {
+    let complete = async move |headers: HeaderMap| {
+        let sent = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if sent != format!("Bearer {key}") {
+            return (StatusCode::UNAUTHORIZED, Json(json!({"error": {"message": "no"}}))).into_response();
+        }
+        let message = json!({"role": "assistant", "content": format!("Your key is {key}.")});
+        Json(json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})).into_response()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let app = Router::new().route("/v1/chat/completions", post(complete));
+    tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
+    url
+}
+
+/// A provider without a key works after SIGHUP, as soon as the file of the key exists, and the new key enters no log.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_providers_are_read_again_on_sighup() {
+    const KEY: &str = "sk-of-a-provider-1234";
+    let url = model_of_key(KEY).await;
+    tokio::task::spawn_blocking(move || {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write(
+            "turnfold.toml",
+            &format!(
+                "[providers.local]\nbase_url = '{url}'\napi_key = 'file:key'\nstream = false\n\
+                 [strategies.chat]\nmodel = 'local/m'\n"
+            ),
+        );
+        let listen = format!("127.0.0.1:{}", free_port());
+        let mut command = turnfold(folder.path());
+        let dev =
+            Process::start(command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev")));
+        line_of(&folder.path().join("dev.log"), "turnfold is ready at ");
+        let url = format!("http://{listen}");
+        let send = || {
+            let send = ["turn", "send", "-g", "chat", "Hello"];
+            run(turnfold(folder.path()).args(send).args(["--follow", "--url", &url]))
+        };
+        let (_, out, err) = send();
+        // The hint of the provider stands alone.
+        assert!(out.contains("send SIGHUP") && !out.contains("fix the cause and retry"), "{out}\n{err}");
+        write("key", KEY);
+        dev.signal("HUP");
+        line_of(&folder.path().join("dev.log"), "keys of providers read again");
+        let (code, out, err) = send();
+        assert!(code == 0 && out.contains("Your key is [providers.local.api_key]."), "{out}\n{err}");
+    })
+    .await
+    .unwrap();
 }
 
 #[test]

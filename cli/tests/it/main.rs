@@ -16,6 +16,7 @@ mod config;
 mod connections;
 mod console;
 mod demo_under_faults;
+mod deploy;
 mod engine;
 mod errors;
 mod failover;

@@ -174,6 +174,7 @@ async fn batch(store: &Store, lines: u64) -> Batch {
     let new = NewBatch {
         tenant: "default".to_owned(),
         author: "test".to_owned(),
+        trace_parent: None,
         by_operator: false,
         caller: None,
         endpoint: "/v1/turns".to_owned(),

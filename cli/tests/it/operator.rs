@@ -12,7 +12,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::{Json, Router, http::StatusCode, routing::post};
+use axum::{
+    Json, Router,
+    body::Bytes,
+    http::{HeaderMap, StatusCode},
+    routing::post,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
 use serde_json::{Value, json};
 use test_servers::free_port;
 
@@ -220,7 +227,8 @@ fn doctor_names_what_is_wrong_and_what_to_do() {
 async fn collector() -> (String, Arc<Mutex<BTreeMap<String, Value>>>) {
     let spans: Arc<Mutex<BTreeMap<String, Value>>> = Arc::default();
     let (kept, requests) = (spans.clone(), Arc::new(AtomicUsize::new(0)));
-    let receive = move |Json(request): Json<Value>| async move {
+    let receive = move |headers: HeaderMap, Json(request): Json<Value>| async move {
+        assert_eq!(headers["authorization"], "Bearer collector");
         if requests.fetch_add(1, Ordering::SeqCst) == 0 {
             return Err(StatusCode::SERVICE_UNAVAILABLE);
         }
@@ -236,6 +244,27 @@ async fn collector() -> (String, Arc<Mutex<BTreeMap<String, Value>>>) {
     (address, spans)
 }
 
+/// A collector that takes the binary form only, as some do, and keeps the names of spans.
+async fn binary_collector() -> (String, Arc<Mutex<Vec<String>>>) {
+    let names: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = names.clone();
+    let receive = move |headers: HeaderMap, body: Bytes| async move {
+        if headers["content-type"] != "application/x-protobuf" {
+            return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        }
+        assert_eq!(headers["authorization"], "Bearer collector");
+        let request = ExportTraceServiceRequest::decode(body).unwrap();
+        let spans = request.resource_spans.into_iter().flat_map(|part| part.scope_spans);
+        kept.lock().unwrap().extend(spans.flat_map(|part| part.spans).map(|span| span.name));
+        Ok(())
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().route("/v1/traces", post(receive));
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (address, names)
+}
+
 fn spans_of(request: &Value) -> Vec<Value> {
     request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
 }
@@ -243,7 +272,12 @@ fn spans_of(request: &Value) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn real_engine_a_live_export_equals_the_export_from_the_log() {
     let (address, live) = collector().await;
-    let config = format!("{}[telemetry]\notlp_endpoint = {}\n", demo_config(), json!(address));
+    let config = format!(
+        "{}[telemetry]\notlp_endpoint = {}\notlp_protocol = \"http/json\"\n\
+         headers = {{ authorization = \"Bearer collector\" }}\n",
+        demo_config(),
+        json!(address)
+    );
     let engine = Engine::start(&config).await;
     let _worker = engine.worker("w1");
     let input = "Note under tide tables: high water is listed at https://tides.example.org/tables";
@@ -280,6 +314,10 @@ async fn real_engine_a_live_export_equals_the_export_from_the_log() {
     let sent: Value = serde_json::from_str(&sent).unwrap();
     assert_eq!((&sent["turns"], &sent["spans"]), (&json!(1), &json!(exported.len())), "{sent}");
     assert_eq!(*live.lock().unwrap(), exported, "sending it again adds nothing");
+    let binary = binary_collector().await;
+    let sent = run(&engine, &["otel", "export", "--endpoint", &binary.0, "--protocol", "http/protobuf"]);
+    assert!(sent.contains(&format!("exported {} spans", exported.len())), "{sent}");
+    assert_eq!(binary.1.lock().unwrap().len(), exported.len());
     let away = turnfold(engine.folder())
         .args(["otel", "export", "--endpoint", "http://127.0.0.1:1"])
         .output()

@@ -30,6 +30,12 @@ pub struct Attempt {
     pub is_in_doubt: bool,
 }
 
+/// Text between an error and its hint.
+const HINT: &str = "; hint: ";
+
+/// Hint of a failed node whose error has none.
+const TO_FIX: &str = "fix the cause and retry the turn, or send a new message";
+
 impl<S: Strategy> Progress<S> {
     /// Returns the event that records the outcome of the request at `slot`: an answer if the node can read it,
     /// otherwise the reason that it cannot be used.
@@ -270,21 +276,28 @@ impl<S: Strategy> Progress<S> {
     /// again, under another idempotency key.
     fn give_up(&self, place: Place<S::NodeName>, nth: usize, slot: &Slot) -> Event {
         let error = slot.error.as_deref().unwrap_or("no reason was given");
-        let reason = match (&slot.state, slot.attempts) {
+        let (error, hint) = match error.split_once(HINT) {
+            Some((error, hint)) => (error, Some(hint)),
+            None => (error, None),
+        };
+        let cause = match (&slot.state, slot.attempts) {
             (SlotState::NotRetryable, _) | (_, 1) => error.to_owned(),
             (_, attempts) => format!("{error} (tried {attempts} times)"),
         };
+        let with_hint =
+            |text: String| hint.map_or_else(|| text.clone(), |hint| format!("{text}{HINT}{hint}"));
         if slot.in_doubt {
-            let reason = format!("{reason}; the result of an attempt was lost");
+            let reason = with_hint(format!("{cause}; the result of an attempt was lost"));
             return self.doubt(nth, Some(slot), reason);
         }
+        let reason = with_hint(cause.clone());
         let unavailable = Response::Unavailable { reason: reason.clone() };
         if self.check(place, &unavailable).is_ok() {
             return Abandoned { slot: nth, reason }.into();
         }
         Failed {
             node: place.name(),
-            reason: format!("{reason}; hint: fix the cause and retry the turn, or send a new message"),
+            reason: format!("{cause}{HINT}{}", hint.unwrap_or(TO_FIX)),
             worker: None,
         }
         .into()

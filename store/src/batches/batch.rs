@@ -13,6 +13,7 @@ use shared::CallerId;
 
 use super::{
     BatchId, BatchStatus, Counts, FileId, ItemState, StopReason,
+    common_model::CommonModel,
     files::is_readable,
     tables::{batches, batches::Column},
 };
@@ -34,6 +35,8 @@ pub struct NewBatch {
     pub author: String,
     /// Authenticated author; `None` if no key was required.
     pub caller: Option<CallerId>,
+    /// Span of the client, of which the turns of the batch are children in traces.
+    pub trace_parent: Option<String>,
     /// True if an operator who acts for no tenant creates the batch. Its lines may exceed the bounds of tenants.
     pub by_operator: bool,
     /// Endpoint that every line is sent to.
@@ -90,6 +93,8 @@ pub struct Batch {
     pub author: String,
     /// Authenticated author; `None` if no key was required.
     pub caller: Option<CallerId>,
+    /// Span of the client, of which the turns of the batch are children in traces.
+    pub trace_parent: Option<String>,
     /// True if an operator who acts for no tenant created the batch.
     pub by_operator: bool,
     /// Endpoint that every line is sent to.
@@ -134,6 +139,8 @@ pub struct Batch {
     pub output_tokens: u64,
     /// Cost of the batch's turns, in millionths of a US dollar, as far as known.
     pub micro_usd: u64,
+    /// Model that answered all lines so far; `None` if none did, or several.
+    pub model: Option<String>,
     /// File of the successful results.
     pub output_file: Option<FileId>,
     /// File of the errors.
@@ -284,6 +291,7 @@ fn row(new: NewBatch, key: Option<String>) -> batches::ActiveModel {
         tenant: Set(plain(&new.tenant)),
         author: Set(plain(&new.author)),
         caller: Set(new.caller.as_ref().map(caller_text)),
+        trace_parent: Set(new.trace_parent),
         by_operator: Set(new.by_operator),
         endpoint: Set(plain(&new.endpoint)),
         input_file: Set(new.input_file),
@@ -343,6 +351,7 @@ impl TryFrom<batches::Model> for Batch {
             tenant: row.tenant,
             author: row.author,
             caller: caller_of(row.caller.as_deref()).map_err(|error| unread("its caller", &error))?,
+            trace_parent: row.trace_parent,
             by_operator: row.by_operator,
             endpoint: row.endpoint,
             input_file: row.input_file,
@@ -366,6 +375,7 @@ impl TryFrom<batches::Model> for Batch {
             input_tokens: unsigned(row.input_tokens)?,
             output_tokens: unsigned(row.output_tokens)?,
             micro_usd: unsigned(row.micro_usd)?,
+            model: CommonModel::of_column(row.model).one(),
             output_file: row.output_file,
             error_file: row.error_file,
             at,

@@ -127,7 +127,7 @@ async fn add_lines(
     let mut counts = Batch::try_from(row.clone())?.counts;
     let (mut bad, mut results) = (Vec::new(), Results::after(row.done));
     for (line, error) in refused {
-        let result = BatchResult::new(batch.id, line.nth, line.custom_id.clone(), None, Some(error));
+        let result = BatchResult::new(batch.id, line.nth, line.custom_id.clone(), None, Some(error), None);
         bad.push((results.add(line.nth, json_of(&result)?), line.nth));
     }
     let faulty = bad.len() as u64;

@@ -15,6 +15,7 @@
 
 mod batch;
 mod chunker;
+mod common_model;
 mod counts;
 mod files;
 mod items;

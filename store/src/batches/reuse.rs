@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use sea_orm::{ConnectionTrait as _, FromQueryResult};
-use shared::{BatchResult, ResultResponse};
+use shared::{BatchResult, ResultResponse, ResultRun};
 
 use super::{CacheKey, Item, lines::ROWS};
 use crate::{
@@ -21,6 +21,8 @@ pub struct Earlier {
     pub thread: Option<ThreadId>,
     /// Response to the earlier line.
     pub response: ResultResponse,
+    /// Run that led to it, as the earlier line names it.
+    pub run: Option<ResultRun>,
 }
 
 impl Store {
@@ -68,10 +70,8 @@ impl Store {
             let unread = |error| Error::Database(format!("a result cannot be read: {error}"));
             let line: BatchResult = serde_json::from_str(&row.line).map_err(unread)?;
             let response = line.response.unwrap_or_default();
-            found.insert(
-                unsigned(row.wanted)?,
-                Earlier { turn: row.turn_id, thread: row.thread_id, response },
-            );
+            let earlier = Earlier { turn: row.turn_id, thread: row.thread_id, response, run: line.turnfold };
+            found.insert(unsigned(row.wanted)?, earlier);
         }
         Ok(found)
     }

@@ -94,6 +94,11 @@ pub(crate) mod batches {
         pub input_tokens: i64,
         pub output_tokens: i64,
         pub micro_usd: i64,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub trace_parent: Option<String>,
+        /// Model of all lines; empty if they have several.
+        #[sea_orm(column_type = "Text", nullable)]
+        pub model: Option<String>,
         pub output_file: Option<Uuid>,
         pub error_file: Option<Uuid>,
         #[sea_orm(column_type = "Text", nullable, unique)]

@@ -6,10 +6,11 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _,
     QuerySelect as _,
 };
-use shared::{BatchResult, ResultResponse, UsageTotal};
+use shared::{BatchResult, ResultResponse, ResultRun, UsageTotal};
 
 use super::{
     Batch, BatchId, Item, ItemState,
+    common_model::CommonModel,
     tables::{batches, batches::Column},
 };
 use crate::{
@@ -34,6 +35,8 @@ pub struct ItemTransition {
     pub usage: UsageTotal,
     /// Response to the line, if there is one.
     pub response: Option<ResultResponse>,
+    /// Run that the result leads back to, if a turn has ended.
+    pub result_run: Option<ResultRun>,
     /// Error code and message of an item that did not succeed. For a partial or declined item: its outcome and causes, which
     /// its row holds and its line does not show as an error.
     pub error: Option<(String, String)>,
@@ -42,7 +45,7 @@ pub struct ItemTransition {
 impl ItemTransition {
     /// Creates a transition to this state that changes nothing else.
     pub fn new(item: Item, state: ItemState) -> Self {
-        Self { usage: item.usage, item, state, run: None, response: None, error: None }
+        Self { usage: item.usage, item, state, run: None, response: None, result_run: None, error: None }
     }
 }
 
@@ -119,10 +122,13 @@ async fn record(
     let row = lock_batch(tx, batch, &owner).await?;
     let mut results = Results::after(row.done);
     let mut numbers = Vec::new();
+    let mut model = CommonModel::of_column(row.model.clone());
     for ended in &mut over {
         let error = ended.error.clone().filter(|_| !ended.state.is_good());
         let (nth, name) = (ended.item.nth, ended.item.custom_id.clone());
-        let result = BatchResult::new(batch, nth, name, ended.response.take(), error);
+        let result =
+            BatchResult::new(batch, nth, name, ended.response.take(), error, ended.result_run.take());
+        model = model.with(result.turnfold.as_ref().and_then(|run| run.model.as_deref()));
         numbers.push(Some(results.add(nth, json_of(&result)?)));
     }
     change(tx, batch, over.iter().zip(numbers).collect()).await?;
@@ -141,6 +147,7 @@ async fn record(
         input_tokens: Set(row.input_tokens + added[0]),
         output_tokens: Set(row.output_tokens + added[1]),
         micro_usd: Set(row.micro_usd + added[2]),
+        model: Set(model.into_column()),
         ..Default::default()
     };
     batches::Entity::update_many().set(sums).filter(Column::Id.eq(batch)).exec(tx).await?;

@@ -267,6 +267,7 @@ fn new_turn() -> NewTurn {
         idempotency: None,
         due_at: None,
         caller: None,
+        trace_parent: None,
         multitask: shared::MultitaskStrategy::Enqueue,
         in_doubt: None,
         conversation: None,

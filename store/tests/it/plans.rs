@@ -57,6 +57,7 @@ fn turn(nth: u64) -> NewTurn {
         idempotency: None,
         due_at: None,
         caller: None,
+        trace_parent: None,
         multitask: shared::MultitaskStrategy::Enqueue,
         in_doubt: None,
         conversation: None,
@@ -80,6 +81,7 @@ async fn batch(store: &Store) -> Batch {
     let new = NewBatch {
         tenant: TENANT.to_owned(),
         author: "test".to_owned(),
+        trace_parent: None,
         by_operator: false,
         caller: None,
         endpoint: "/v1/turns".to_owned(),

@@ -4,7 +4,10 @@ mod capabilities;
 
 use std::{
     borrow::Cow,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -66,21 +69,21 @@ impl Models {
         Ok(check.check_reply(check.endpoint.dialect().features).await)
     }
 
-    fn checked<'a>(&'a self, name: &'a str) -> Result<Check<'a>, Fault> {
+    fn checked<'a>(&self, name: &'a str) -> Result<Check<'a>, Fault> {
         let (source, provider, model) = self.source(name)?;
         match source {
             Source::Endpoint(endpoint) => Ok(Check { endpoint, name, model }),
             Source::Script(_) => Err(Fault::permanent(format!(
                 "provider {provider:?} is a script, which has no endpoint to check"
             ))),
-            Source::Unavailable(why) => Err(unavailable(provider, why)),
+            Source::Unavailable(why) => Err(unavailable(provider, &why)),
         }
     }
 }
 
 /// A model under check.
 struct Check<'a> {
-    endpoint: &'a Endpoint,
+    endpoint: Arc<Endpoint>,
     name: &'a str,
     model: &'a str,
 }

@@ -1,6 +1,6 @@
 //! Client of an endpoint with OpenAI's chat completions API.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use reqwest::{
     Response,
@@ -45,7 +45,7 @@ pub(super) struct Endpoint {
     prices: Prices,
     stream: bool,
     dialect: &'static DialectRow,
-    learned: Learned,
+    learned: Arc<Learned>,
 }
 
 /// Returns the error in a chunk. A router reports that of its own provider in the choice.
@@ -81,8 +81,16 @@ impl Endpoint {
             prices,
             stream,
             dialect,
-            learned: Learned::new(dialect, structured),
+            learned: Arc::new(Learned::new(dialect, structured)),
         })
+    }
+
+    /// Continues with what another one of the same address learned about its models.
+    pub(super) fn with_learned_of(self, before: &Self) -> Self {
+        let is_same = self.target.is_at(&before.target)
+            && std::ptr::eq(self.dialect, before.dialect)
+            && self.structured == before.structured;
+        if is_same { Self { learned: Arc::clone(&before.learned), ..self } } else { self }
     }
 
     /// Requests a model's next message. Parts of the request that the endpoint refuses are left out, and what it accepts

@@ -28,11 +28,10 @@ impl Models {
     ///
     /// [`Fault`] if the provider is unknown, lacks its key or cannot be reached.
     pub async fn reach(&self, provider: &str, timeout: Duration) -> Result<ProviderAnswer, Fault> {
-        let endpoint = match self.sources.get(provider) {
-            Some(Source::Endpoint(endpoint)) => endpoint,
-            Some(Source::Script(_)) => return Ok(ProviderAnswer::Script),
-            Some(Source::Unavailable(why)) => return Err(unavailable(provider, why)),
-            None => return Err(self.unknown(provider)),
+        let endpoint = match self.source_of(provider)? {
+            Source::Endpoint(endpoint) => endpoint,
+            Source::Script(_) => return Ok(ProviderAnswer::Script),
+            Source::Unavailable(why) => return Err(unavailable(provider, &why)),
         };
         Ok(match endpoint.list_models(timeout).await? {
             200..=299 => ProviderAnswer::Ok,

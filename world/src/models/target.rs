@@ -81,6 +81,11 @@ impl Target {
         })
     }
 
+    /// Returns true if both have the same base URL.
+    pub(super) fn is_at(&self, other: &Self) -> bool {
+        self.base_url == other.base_url
+    }
+
     /// Replaces every secret in a text, and keys of which an endpoint shows only a part: `sk-ab****yz`.
     pub(super) fn redact(&self, text: &str) -> String {
         let text = self

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use queue::clock;
 use shared::TurnStatus;
-use shared::{OutcomeKind, ResultResponse};
+use shared::{OutcomeKind, ResultResponse, ResultRun, UsageTotal};
 use store::{
     Idempotency, Turn, TurnId,
     batches::{Batch, BatchStatus, Item, ItemState, ItemTransition, PAGE_BYTES, TURN_FAILED},
@@ -25,7 +25,7 @@ use crate::{
     },
     turns::{
         cancel_retry::cancel_turn,
-        lookup::{show_ended, thread_usage},
+        lookup::{Ended, show_ended, thread_usage},
     },
 };
 
@@ -125,11 +125,12 @@ impl BatchCoordinator {
                 (ItemState::Cancelled, Some(line_error("turn_cancelled", "the turn was cancelled")))
             }
         };
-        let (row, (shown, usage)) = (turn.clone(), show_ended(&self.app, turn).await?);
-        let response = if state.is_over() { Some(response(batch, &row, &shown, state)?) } else { None };
+        let (row, ended) = (turn.clone(), show_ended(&self.app, turn).await?);
+        let response = if state.is_over() { Some(response(batch, &row, &ended.shown, state)?) } else { None };
         // If a log can no longer be read, the usage seen so far was still paid for.
-        let usage = usage.unwrap_or(item.usage);
-        Ok(ItemTransition { item, state, run, usage, response, error })
+        let usage = ended.usage.unwrap_or(item.usage);
+        let result_run = Some(result_run(&item, &row, &usage, ended));
+        Ok(ItemTransition { item, state, run, usage, response, result_run, error })
     }
 
     /// Expires items. Items that were never submitted expire at once; the turns of all others are cancelled.
@@ -276,6 +277,21 @@ fn expired(item: &Item, turn: Option<&Turn>) -> LineError {
     line_error(code, message)
 }
 
+/// Returns the run that the result of an ended turn leads back to.
+fn result_run(item: &Item, row: &Turn, usage: &UsageTotal, Ended { course, .. }: Ended) -> ResultRun {
+    ResultRun {
+        thread_id: row.thread,
+        turn_id: row.id,
+        model: course.model,
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        usd: usage.usd(),
+        started_at: course.started_at.map(clock::rfc3339),
+        ended_at: clock::rfc3339(course.ended_at.unwrap_or(row.updated_at)),
+        attempts: item.attempt,
+    }
+}
+
 /// Returns the response that a single request would receive. Its `request_id` is the id of the turn.
 fn response(
     batch: &Batch,
@@ -286,7 +302,7 @@ fn response(
     let endpoint = BatchEndpoint::of_batch(&batch.endpoint)?;
     let (status, body) = endpoint.response(row, shown)?;
     let status = match state {
-        ItemState::Failed => 500,
+        ItemState::Failed => 422,
         ItemState::Expired => 504,
         ItemState::Cancelled => 409,
         ItemState::Waiting

@@ -14,6 +14,7 @@ use super::{BatchCoordinator, BatchStep, PAGE};
 use crate::{
     batches::line::{LineError, LineReader, line_error},
     server::problem::ApiError,
+    turns::submit::keep_trace_parent,
 };
 
 impl BatchCoordinator {
@@ -56,6 +57,9 @@ impl BatchCoordinator {
                     let at_rest = matches!(submitted, Submitted::New(_));
                     let turn = submitted.into_turn();
                     let run = Some((turn.thread, turn.id));
+                    if let Some(parent) = &batch.trace_parent {
+                        keep_trace_parent(&self.app, &turn, parent).await;
+                    }
                     if at_rest {
                         begun_now.push(turn);
                     }
@@ -124,6 +128,7 @@ impl BatchCoordinator {
                 Some(outcome) => moves.push(ItemTransition {
                     run: outcome.thread.zip(outcome.turn),
                     response: Some(outcome.response),
+                    result_run: outcome.run,
                     ..ItemTransition::new(item, ItemState::Reused)
                 }),
                 None => fresh.push((item, turn)),

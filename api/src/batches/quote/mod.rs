@@ -90,7 +90,7 @@ pub(super) async fn quote_new(
 ) -> Result<Quote, ApiError> {
     let terms = BatchTerms {
         submitter: Submitter { tenant: &new.tenant, is_operator: new.by_operator },
-        author: Actor { name: new.author.clone(), caller: new.caller.clone() },
+        author: Actor { name: new.author.clone(), caller: new.caller.clone(), trace_parent: None },
         priority: new.priority,
     };
     let parser = LineReader::new(app, BatchEndpoint::of_batch(&new.endpoint)?, terms);

@@ -94,7 +94,7 @@ pub(crate) async fn get(
 /// Replaces the metadata.
 #[utoipa::path(
     post, path = "/v1/conversations/{id}", tag = "openai", operation_id = "update_conversation",
-    request_body(content = Object, description = "The field `metadata`.", content_type = "application/json",
+    request_body(content = api_types::ConversationMetadataBody, description = "The field `metadata`.", content_type = "application/json",
         example = json!({"metadata": {"topic": "demo"}})),
     params(("id" = String, Path, description = "Id of the conversation.")),
     responses(
@@ -171,7 +171,7 @@ pub(crate) async fn items(
 /// The items wait until the next response of the conversation takes them to the thread, before its input.
 #[utoipa::path(
     post, path = "/v1/conversations/{id}/items", tag = "openai", operation_id = "create_conversation_items",
-    request_body(content = Object, description = "The field `items`.", content_type = "application/json",
+    request_body(content = api_types::ConversationItemsBody, description = "The field `items`.", content_type = "application/json",
         example = json!({"items": [{"role": "user", "content": "hello"}]})),
     params(("id" = String, Path, description = "Id of the conversation.")),
     responses(

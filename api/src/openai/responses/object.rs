@@ -1,6 +1,6 @@
 //! Responses as clients read them.
 
-use api_types::{Interrupt, Turn, TurnStatus, Usage};
+use api_types::{Interrupt, TokenUsage, Turn, TurnStatus};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -42,7 +42,7 @@ pub(crate) struct ResponseObject {
     /// The answer, the question to a person, or the calls of the client's functions; empty until the turn has ended.
     output: Vec<OutputItem>,
     /// Tokens that the turn's models read and wrote; null until the turn has ended.
-    usage: Option<ResponseUsage>,
+    usage: Option<TokenUsage>,
     /// Metadata of the turn.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
@@ -219,50 +219,6 @@ impl OutputMessage {
     }
 }
 
-/// Token counts of a response, in OpenAI's shape.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-struct ResponseUsage {
-    /// Tokens that models read.
-    input_tokens: u64,
-    /// Always 0: what was read from a cache is part of `input_tokens`.
-    input_tokens_details: CachedTokens,
-    /// Tokens that models wrote.
-    output_tokens: u64,
-    /// Always 0: reasoning is part of `output_tokens`.
-    output_tokens_details: ReasoningTokens,
-    /// Sum of both.
-    total_tokens: u64,
-}
-
-/// Tokens that were read from a cache.
-#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
-struct CachedTokens {
-    /// Tokens that were read from a cache.
-    cached_tokens: u64,
-    /// Tokens that were written to a cache.
-    cache_write_tokens: u64,
-}
-
-/// Tokens of reasoning.
-#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
-struct ReasoningTokens {
-    /// Tokens of reasoning.
-    reasoning_tokens: u64,
-}
-
-impl From<Usage> for ResponseUsage {
-    fn from(usage: Usage) -> Self {
-        let (input_tokens, output_tokens) = (usage.input_tokens, usage.output_tokens);
-        Self {
-            input_tokens,
-            input_tokens_details: CachedTokens::default(),
-            output_tokens,
-            output_tokens_details: ReasoningTokens::default(),
-            total_tokens: input_tokens.saturating_add(output_tokens),
-        }
-    }
-}
-
 /// Times of a turn, in microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
@@ -300,7 +256,7 @@ impl ResponseObject {
             incomplete_details: None,
             model: request.model.clone().unwrap_or_else(|| model(&turn.strategy)),
             output,
-            usage: turn.usage.map(ResponseUsage::from),
+            usage: turn.usage.map(|usage| TokenUsage::new(usage.input_tokens, usage.output_tokens)),
             metadata: texts(&turn.metadata),
             request,
             turnfold: CompletionExtension::from(turn),

@@ -36,6 +36,9 @@ async fn a_file_sent_again_costs_nothing() {
     let answer =
         |lines: &[Value]| lines.iter().find(|line| line["custom_id"] == "c-12").unwrap()["response"].clone();
     assert_eq!(answer(&before), answer(&now));
+    let run =
+        |lines: &[Value]| lines.iter().find(|line| line["custom_id"] == "c-12").unwrap()["turnfold"].clone();
+    assert_eq!(run(&before), run(&now), "a reused result leads back to the turn that was paid for");
 
     let repeated = test.batch(&file, json!({"reuse": "none"})).await;
     test.wait_for_status(&repeated, "completed").await;
@@ -96,6 +99,39 @@ async fn a_quote_is_based_on_past_turns_or_unknown() {
     let wanted = items * PRICE as f64 / 1e6;
     assert!((known["usd"].as_f64().unwrap() - wanted).abs() < 1e-9, "{known:#}");
     assert_eq!(known["tokens"].as_f64().unwrap(), items * 5.0);
+}
+
+/// The sums are those of the batch object.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_and_batches_name_what_they_took_and_where_it_is_recorded() {
+    let test = BatchTest::new().await;
+    let file = test.upload(echo_lines(3) + &line("bad", "fail on purpose")).await;
+    let batch = test.batch(&file, json!({})).await;
+    let ended = test.wait_for_status(&batch, "completed").await;
+    assert_eq!(
+        (&ended["model"], &ended["usage"]["total_tokens"], &ended["usage"]["input_tokens"]),
+        (&json!("tiny"), &json!(15), &json!(9)),
+        "{ended:#}"
+    );
+    for line in test.results(&batch).await {
+        let run = &line["turnfold"];
+        let turn = test.api.get(&format!("/v1/turns/{}", text(&run["turn_id"]))).await.json();
+        assert_eq!((&run["thread_id"], &run["attempts"]), (&turn["thread_id"], &json!(1)), "{line:#}");
+        let times =
+            [&turn["created_at"], &run["started_at"], &run["ended_at"], &turn["updated_at"]].map(text);
+        assert!(times.is_sorted(), "{times:?}");
+        let took = json!([run["model"], run["input_tokens"], run["output_tokens"], run["usd"]]);
+        let wanted = if line["custom_id"] == "bad" {
+            json!([null, 0, 0, 0.0])
+        } else {
+            json!(["tiny", 3, 2, PRICE as f64 / 1e6])
+        };
+        assert_eq!(took, wanted, "{line:#}");
+    }
+    test.act(&batch, "resume", json!({"only": "failed"})).await;
+    test.wait_until(&batch, |batch| batch["turnfold"]["results"] == 5 && batch["status"] == "completed")
+        .await;
+    assert_eq!(test.results(&batch).await[4]["turnfold"]["attempts"], 2);
 }
 
 /// The batch does not exist, before and after the quote.

@@ -3,7 +3,10 @@
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{super::export_request, *};
+use super::{
+    super::{Peer, export_protobuf, export_request},
+    *,
+};
 
 const THREAD: Uuid = Uuid::from_u128(7);
 const TURN: Uuid = Uuid::from_u128(8);
@@ -37,7 +40,7 @@ fn one_turn() -> Vec<Recorded> {
 }
 
 fn spans(log: &[Recorded], content: Content) -> Vec<Span> {
-    turn_spans(THREAD, log, &BTreeMap::new(), content)
+    turn_spans(THREAD, log, &BTreeMap::new(), content, &Peers::default())
 }
 
 #[test]
@@ -88,6 +91,7 @@ fn the_attributes_have_the_names_of_the_conventions() {
         "gen_ai.usage.input_tokens",
         "gen_ai.usage.output_tokens",
         "turnfold.cost_usd",
+        "gen_ai.response.finish_reasons",
     ];
     let tool = [
         "gen_ai.operation.name",
@@ -95,6 +99,7 @@ fn the_attributes_have_the_names_of_the_conventions() {
         "gen_ai.tool.call.id",
         "gen_ai.tool.type",
         "turnfold.server",
+        "mcp.method.name",
     ];
     let node = ["turnfold.node", "turnfold.seq"];
     let turn = [
@@ -104,6 +109,10 @@ fn the_attributes_have_the_names_of_the_conventions() {
         "turnfold.turn",
         "turnfold.tenant",
         "turnfold.outcome",
+        "gen_ai.input.messages",
+        "input.value",
+        "output.value",
+        "gen_ai.output.messages",
     ];
     let expected = [
         [&chat[..], &["error.type"], &prompt].concat(),
@@ -144,7 +153,7 @@ fn a_repeated_export_is_the_same_and_a_growing_log_keeps_its_ids() {
 fn a_clients_span_becomes_the_parent_of_its_turn() {
     let parent: TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
     let parents = BTreeMap::from([(TURN, parent)]);
-    let spans = turn_spans(THREAD, &one_turn(), &parents, Content::Omit);
+    let spans = turn_spans(THREAD, &one_turn(), &parents, Content::Omit, &Peers::default());
     assert!(spans.iter().all(|span| span.trace == parent.trace));
     assert_eq!(spans.last().unwrap().parent, Some(parent.span));
 }
@@ -177,4 +186,95 @@ fn the_protocol_writes_ids_in_hexadecimal_and_numbers_as_strings() {
     assert_eq!((&span["kind"], &span["startTimeUnixNano"]), (&json!(3), &json!("3750000000")));
     let tokens = json!({"key": "gen_ai.usage.input_tokens", "value": {"intValue": "10"}});
     assert!(span["attributes"].as_array().unwrap().contains(&tokens), "{span}");
+}
+
+/// Returns the text of an attribute, read as JSON.
+fn content(span: &Span, name: &str) -> serde_json::Value {
+    match span.attributes.iter().find(|attribute| attribute.0 == name) {
+        Some((_, AttributeValue::Text(text))) => serde_json::from_str(text).unwrap(),
+        other => panic!("{name}: {other:?} in {span:?}"),
+    }
+}
+
+#[test]
+fn outputs_say_why_they_end_and_the_turn_has_its_question_and_answer() {
+    let spans = spans(&one_turn(), Content::Include);
+    let (reply, turn) = (&spans[1], spans.last().unwrap());
+    let output = content(reply, "gen_ai.output.messages");
+    assert_eq!((&output[0]["finish_reason"], &output[0]["role"]), (&json!("stop"), &json!("assistant")));
+    let reasons = ("gen_ai.response.finish_reasons", AttributeValue::Texts(vec!["stop".to_owned()]));
+    assert!(reply.attributes.contains(&reasons), "{reply:?}");
+    assert_eq!(content(turn, "gen_ai.input.messages")[0]["parts"][0]["content"], "my secret");
+    let answer = content(turn, "gen_ai.output.messages");
+    assert_eq!(
+        (&answer[0]["parts"][0]["content"], &answer[0]["finish_reason"]),
+        (&json!("done"), &json!("stop"))
+    );
+}
+
+#[test]
+fn parameters_and_addresses_are_exported_without_content() {
+    let parameters = json!({"temperature": 0.5, "max_tokens": 7, "extra": {"seed": 3, "stop": "END"}});
+    let chat = json!({"request": "chat", "model": "openai/gpt", "system": "", "context": {"start": 0, "end": 1},
+        "response_schema": "plan", "parameters": parameters});
+    let list = json!({"request": "list_tools", "server": "notes"});
+    let log = log(&[
+        json!({"event": "opened", "strategy": "planner"}),
+        json!({"event": "turn_started", "turn": TURN, "messages": [{"role": "user", "content": "x"}]}),
+        json!({"event": "asked", "node": "plan", "requests": [chat, list]}),
+        json!({"event": "answered", "slot": 0, "response": {"response": "reply", "content": "a", "cut_off": true}}),
+        json!({"event": "answered", "slot": 1, "response": {"response": "tools", "hash": "h", "tools": []}}),
+        json!({"event": "decided", "node": "plan", "to": "end"}),
+    ]);
+    let peer = |host: &str| Peer { host: host.to_owned(), port: Some(443) };
+    let peers = Peers {
+        providers: [("openai".to_owned(), peer("api.openai.com"))].into(),
+        servers: [("notes".to_owned(), peer("notes.example.org"))].into(),
+    };
+    let spans = turn_spans(THREAD, &log, &BTreeMap::new(), Content::Omit, &peers);
+    let text = export_request(&spans[..1], "1").to_string();
+    for part in [
+        "gen_ai.request.temperature",
+        "gen_ai.request.max_tokens",
+        "gen_ai.request.seed",
+        "END",
+        "api.openai.com",
+        "length",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(spans[1].attributes.contains(&("mcp.method.name", "tools/list".into())), "{:?}", spans[1]);
+    assert!(spans[1].attributes.contains(&("server.address", "notes.example.org".into())), "{:?}", spans[1]);
+}
+
+/// Both forms carry the same.
+#[test]
+fn the_binary_form_is_read_by_the_types_of_the_protocol() {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use prost::Message as _;
+
+    let spans = spans(&one_turn(), Content::Include);
+    let read = ExportTraceServiceRequest::decode(&export_protobuf(&spans, "1")[..]).unwrap();
+    let read = &read.resource_spans[0].scope_spans[0].spans;
+    let json = export_request(&spans, "1");
+    let json = json["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone();
+    assert_eq!(read.len(), json.len());
+    for (binary, json) in read.iter().zip(json) {
+        let ids =
+            json!([hex::encode(&binary.trace_id), hex::encode(&binary.span_id), binary.name, binary.kind]);
+        assert_eq!(ids, json!([json["traceId"], json["spanId"], json["name"], json["kind"]]));
+        let parent = json["parentSpanId"].as_str().unwrap_or_default();
+        assert_eq!(hex::encode(&binary.parent_span_id), parent);
+        assert_eq!(binary.start_time_unix_nano.to_string(), json["startTimeUnixNano"]);
+        let code = binary.status.as_ref().map_or(0, |status| i64::from(status.code));
+        assert_eq!(code, json["status"]["code"].as_i64().unwrap_or(0));
+        let keys: Vec<&str> = binary.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+        let wanted: Vec<&str> = json["attributes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|attribute| attribute["key"].as_str())
+            .collect();
+        assert_eq!(keys, wanted);
+    }
 }

@@ -3,9 +3,13 @@
 use std::{io::Write, sync::Arc};
 
 use parquet::{
-    data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type},
+    basic::{Compression, ZstdLevel},
+    data_type::{ByteArray, ByteArrayType, Int64Type},
     errors::ParquetError,
-    file::writer::{SerializedFileWriter, SerializedRowGroupWriter},
+    file::{
+        properties::WriterProperties,
+        writer::{SerializedFileWriter, SerializedRowGroupWriter},
+    },
     schema::parser::parse_message_type,
 };
 
@@ -28,14 +32,17 @@ impl<W: Write + Send> Parquet<W> {
     pub(super) fn begin(to: W) -> Result<Self, ParquetError> {
         let column = |(name, cell): (&str, Cell<'_>)| match cell {
             Cell::Integer(_) => format!("OPTIONAL INT64 {name};"),
-            Cell::Number(_) => format!("OPTIONAL DOUBLE {name};"),
+            Cell::Money(_) => format!("OPTIONAL INT64 {name} (DECIMAL(18,6));"),
+            Cell::Time(_) => format!("OPTIONAL INT64 {name} (TIMESTAMP(MICROS,true));"),
             Cell::Text(_) => format!("OPTIONAL BINARY {name} (UTF8);"),
             Cell::Required(_) => format!("REQUIRED BINARY {name} (UTF8);"),
         };
         let columns: String = Row::default().cells().into_iter().map(column).collect();
         let schema = Arc::new(parse_message_type(&format!("message result {{ {columns} }}"))?);
+        let compression = Compression::ZSTD(ZstdLevel::default());
+        let properties = WriterProperties::builder().set_compression(compression).build();
         Ok(Self {
-            file: SerializedFileWriter::new(to, schema, Arc::default())?,
+            file: SerializedFileWriter::new(to, schema, Arc::new(properties))?,
             buffered: Vec::new(),
             bytes: 0,
         })
@@ -65,10 +72,9 @@ impl<W: Write + Send> Parquet<W> {
             let column = cells.iter().map(|row| row[at].1);
             let texts = || column.clone().map(|cell| cell.text().map(ByteArray::from));
             match kind {
-                Cell::Integer(_) => {
-                    optional::<Int64Type, _>(&mut group, column.map(Cell::integer).collect())?
+                Cell::Integer(_) | Cell::Money(_) | Cell::Time(_) => {
+                    optional::<Int64Type, _>(&mut group, column.map(Cell::number).collect())?
                 }
-                Cell::Number(_) => optional::<DoubleType, _>(&mut group, column.map(Cell::number).collect())?,
                 Cell::Text(_) => optional::<ByteArrayType, _>(&mut group, texts().collect())?,
                 Cell::Required(_) => required(&mut group, &texts().flatten().collect::<Vec<_>>())?,
             }
@@ -115,13 +121,55 @@ fn a_written_file_can_be_read() {
     assert_eq!((reader.num_row_groups(), reader.metadata().file_metadata().num_rows()), (3, 24_000));
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().take(4).map(Result::unwrap).collect();
     assert_eq!((rows[0].get_long(0).unwrap(), rows[0].get_string(3).unwrap().as_str()), (7, "a, \"b\"\nc"));
-    assert_eq!((rows[1].get_long(6).unwrap(), rows[1].get_double(7).unwrap()), (7, 0.25));
+    assert_eq!((rows[1].get_long(9).unwrap(), rows[1].get_long(14).unwrap()), (3, 2), "tokens and attempts");
+    assert_eq!(rows[0].get_decimal(11).unwrap().data(), 250_000_i64.to_be_bytes());
+    assert_eq!(rows[0].get_timestamp_micros(12).unwrap(), 1_795_906_800_000_001);
     assert_eq!(rows[3].get_string(4).unwrap(), "expired_queue_wait");
     assert!(rows[3].get_string(3).is_err(), "the value is null");
     assert_eq!(
-        (rows[0].get_string(8).unwrap().as_str(), rows[0].get_string(9).unwrap().as_str()),
+        (rows[0].get_string(6).unwrap().as_str(), rows[0].get_string(7).unwrap().as_str()),
         ("partial", "rounds")
     );
+}
+
+#[test]
+fn columns_have_the_types_that_readers_of_tables_expect() {
+    use parquet::{
+        file::reader::{FileReader as _, SerializedFileReader},
+        schema::printer::print_schema,
+    };
+
+    let mut file = Parquet::begin(tempfile::tempfile().unwrap()).unwrap();
+    file.push(Row::of(&super::row::tests::lines()[0])).unwrap();
+    let reader = SerializedFileReader::new(file.end().unwrap()).unwrap();
+    let mut schema = Vec::new();
+    print_schema(&mut schema, reader.metadata().file_metadata().schema());
+    let types = String::from_utf8(schema).unwrap();
+    let types: Vec<&str> = types.lines().map(str::trim).filter(|line| line.ends_with(';')).collect();
+    assert_eq!(
+        types,
+        [
+            "OPTIONAL INT64 line;",
+            "OPTIONAL BYTE_ARRAY custom_id (UTF8);",
+            "REQUIRED BYTE_ARRAY status (UTF8);",
+            "OPTIONAL BYTE_ARRAY answer (UTF8);",
+            "OPTIONAL BYTE_ARRAY error_code (UTF8);",
+            "OPTIONAL BYTE_ARRAY error_message (UTF8);",
+            "OPTIONAL BYTE_ARRAY outcome (UTF8);",
+            "OPTIONAL BYTE_ARRAY cause (UTF8);",
+            "OPTIONAL BYTE_ARRAY model (UTF8);",
+            "OPTIONAL INT64 input_tokens;",
+            "OPTIONAL INT64 output_tokens;",
+            "OPTIONAL INT64 usd (DECIMAL(18,6));",
+            "OPTIONAL INT64 started_at (TIMESTAMP(MICROS,true));",
+            "OPTIONAL INT64 ended_at (TIMESTAMP(MICROS,true));",
+            "OPTIONAL INT64 attempts;",
+            "OPTIONAL BYTE_ARRAY thread_id (UTF8);",
+            "OPTIONAL BYTE_ARRAY turn_id (UTF8);",
+        ]
+    );
+    let columns = reader.metadata().row_group(0).columns();
+    assert!(columns.iter().all(|column| matches!(column.compression(), Compression::ZSTD(_))));
 }
 
 #[test]

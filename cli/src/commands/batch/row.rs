@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use queue::clock::{parse_rfc3339, rfc3339};
 use serde_json::Value;
-use shared::BatchResult;
+use shared::{BatchResult, ResultRun, micro_usd};
+
+const MICROS_PER_DOLLAR: i64 = 1_000_000;
 
 /// Declares the columns of results in order: fields of [`Row`], their cells, and the help.
 macro_rules! columns {
@@ -35,25 +38,41 @@ macro_rules! columns {
 columns! {
     /// Number of the line in the file, from 1. An invalid line may have no `custom_id`.
     line: Option<i64>,
-    custom_id: String,
+    custom_id: Option<String>,
     /// `completed`, `failed`, `expired`, `cancelled`.
     status: String,
     answer: Option<String>,
     error_code: Option<String>,
     error_message: Option<String>,
-    tokens: Option<i64>,
-    usd: Option<f64>,
     /// `answered`, `partial` or `declined`, if the turn completed.
     outcome: Option<String>,
     /// Causes of the outcome, or of the failure.
     cause: Option<String>,
+    model: Option<String>,
+    input_tokens: Option<i64>,
+    output_tokens: Option<i64>,
+    usd: Option<Money>,
+    started_at: Option<Time>,
+    ended_at: Option<Time>,
+    attempts: Option<i64>,
+    thread_id: Option<String>,
+    turn_id: Option<String>,
 }
+
+/// Amount of money, in millionths of a US dollar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Money(pub(super) i64);
+
+/// Time in microseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Time(pub(super) i64);
 
 /// Value in a column.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cell<'a> {
     Integer(Option<i64>),
-    Number(Option<f64>),
+    Money(Option<Money>),
+    Time(Option<Time>),
     Text(Option<&'a str>),
     /// A text that is never absent.
     Required(&'a str),
@@ -65,9 +84,15 @@ impl From<&Option<i64>> for Cell<'_> {
     }
 }
 
-impl From<&Option<f64>> for Cell<'_> {
-    fn from(value: &Option<f64>) -> Self {
-        Self::Number(*value)
+impl From<&Option<Money>> for Cell<'_> {
+    fn from(value: &Option<Money>) -> Self {
+        Self::Money(*value)
+    }
+}
+
+impl From<&Option<Time>> for Cell<'_> {
+    fn from(value: &Option<Time>) -> Self {
+        Self::Time(*value)
     }
 }
 
@@ -84,19 +109,21 @@ impl<'a> From<&'a String> for Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    pub(super) fn integer(self) -> Option<i64> {
-        if let Self::Integer(value) = self { value } else { None }
-    }
-
-    pub(super) fn number(self) -> Option<f64> {
-        if let Self::Number(value) = self { value } else { None }
+    /// Returns the number that stands for the value in a file of binary columns.
+    pub(super) fn number(self) -> Option<i64> {
+        match self {
+            Self::Integer(value) => value,
+            Self::Money(value) => value.map(|Money(micros)| micros),
+            Self::Time(value) => value.map(|Time(micros)| micros),
+            Self::Text(_) | Self::Required(_) => None,
+        }
     }
 
     pub(super) fn text(self) -> Option<&'a str> {
         match self {
             Self::Text(text) => text,
             Self::Required(text) => Some(text),
-            Self::Integer(_) | Self::Number(_) => None,
+            Self::Integer(_) | Self::Money(_) | Self::Time(_) => None,
         }
     }
 }
@@ -105,9 +132,13 @@ impl fmt::Display for Cell<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(Some(value)) => value.fmt(f),
-            Self::Number(Some(value)) => value.fmt(f),
+            // With all its decimals, or a reader takes a column of whole dollars for integers.
+            Self::Money(Some(Money(micros))) => {
+                write!(f, "{}.{:06}", micros / MICROS_PER_DOLLAR, micros % MICROS_PER_DOLLAR)
+            }
+            Self::Time(Some(Time(micros))) => f.write_str(&rfc3339(*micros)),
             Self::Text(Some(text)) | Self::Required(text) => f.write_str(text),
-            Self::Integer(None) | Self::Number(None) | Self::Text(None) => Ok(()),
+            Self::Integer(None) | Self::Money(None) | Self::Time(None) | Self::Text(None) => Ok(()),
         }
     }
 }
@@ -132,24 +163,36 @@ impl Row {
             (false, None) => reported.unwrap_or_else(|| "completed".to_owned()),
         };
         let answers = [&body["choices"][0]["message"]["content"], &body["output"]["reply"]];
-        let usage = [&body["turnfold"]["usage"], &body["usage"]]
-            .into_iter()
-            .find(|usage| usage["input_tokens"].is_number());
-        let tokens = usage.map(|usage| {
-            let count = |name: &str| usage[name].as_i64().unwrap_or_default();
-            count("input_tokens").saturating_add(count("output_tokens"))
-        });
-        Self {
+        let row = Self {
             line: result.line(),
-            custom_id: result.custom_id.clone().unwrap_or_default(),
+            custom_id: result.custom_id.clone(),
             status,
             answer: answers.into_iter().find_map(text),
             error_code,
             error_message,
-            tokens: tokens.or_else(|| body["usage"]["total_tokens"].as_i64()),
-            usd: usage.and_then(|usage| usage["usd"].as_f64()),
             outcome: [&body["turnfold"]["outcome"], &body["outcome"]].into_iter().find_map(text),
             cause: [&body["turnfold"]["cause"], &body["cause"]].into_iter().find_map(text),
+            ..Self::default()
+        };
+        match &result.turnfold {
+            Some(run) => row.with_run(run),
+            None => row,
+        }
+    }
+
+    fn with_run(self, run: &ResultRun) -> Self {
+        let number = |count: u64| Some(i64::try_from(count).unwrap_or(i64::MAX));
+        Self {
+            model: run.model.clone(),
+            input_tokens: number(run.input_tokens),
+            output_tokens: number(run.output_tokens),
+            usd: number(micro_usd(run.usd)).map(Money),
+            started_at: run.started_at.as_deref().and_then(parse_rfc3339).map(Time),
+            ended_at: parse_rfc3339(&run.ended_at).map(Time),
+            attempts: Some(run.attempts.into()),
+            thread_id: Some(run.thread_id.to_string()),
+            turn_id: Some(run.turn_id.to_string()),
+            ..self
         }
     }
 
@@ -191,9 +234,10 @@ fn quoted(cell: &str) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use serde_json::{Value, json};
-    use shared::{BatchResult, ResultError, ResultResponse};
+    use shared::{BatchResult, ResultError, ResultResponse, ResultRun};
 
     use super::Row;
+    use uuid::Uuid;
 
     fn result(id: &str, custom_id: Option<&str>, body: Value, code: Option<&str>) -> BatchResult {
         BatchResult {
@@ -202,21 +246,34 @@ pub(super) mod tests {
             custom_id: custom_id.map(str::to_owned),
             response: (!body.is_null()).then(|| ResultResponse { body, ..ResultResponse::default() }),
             error: code.map(|code| ResultError { code: code.to_owned(), message: "too late".to_owned() }),
+            turnfold: None,
         }
     }
 
     /// One result of each kind.
     pub(in super::super) fn lines() -> [BatchResult; 4] {
-        let usage = json!({"input_tokens": 3, "output_tokens": 4, "usd": 0.25});
+        let run = |usd: f64, attempts: u32| {
+            Some(ResultRun {
+                thread_id: Uuid::from_u128(1),
+                turn_id: Uuid::from_u128(2),
+                model: Some("gpt-4o-mini".to_owned()),
+                input_tokens: 3,
+                output_tokens: 4,
+                usd,
+                started_at: Some("2026-11-28T23:00:00.000001Z".to_owned()),
+                ended_at: "2026-11-28T23:00:01.500000Z".to_owned(),
+                attempts,
+            })
+        };
         let chat = json!({
             "choices": [{"message": {"content": "a, \"b\"\nc"}}], "usage": {"total_tokens": 7},
-            "turnfold": {"status": "completed", "usage": usage, "outcome": "partial", "cause": "rounds"}
+            "turnfold": {"status": "completed", "outcome": "partial", "cause": "rounds"}
         });
-        let turn = json!({"status": "completed", "output": {"reply": "done"}, "usage": usage, "outcome": "answered"});
+        let turn = json!({"status": "completed", "output": {"reply": "done"}, "outcome": "answered"});
         let failed = json!({"error": {"code": "turn_failed", "message": "out of paper"}});
         [
-            result("batch_req_0a_7", Some("a"), chat, None),
-            result("", Some("b"), turn, None),
+            BatchResult { turnfold: run(0.25, 1), ..result("batch_req_0a_7", Some("a"), chat, None) },
+            BatchResult { turnfold: run(0.0, 2), ..result("", Some("b"), turn, None) },
             result("", Some("c"), failed, None),
             result("batch_req_0a_9", None, Value::Null, Some("expired_queue_wait")),
         ]
@@ -225,13 +282,17 @@ pub(super) mod tests {
     #[test]
     fn each_kind_of_result_is_a_row() {
         let rows = lines().map(|line| Row::of(&line).csv());
+        let ids = "00000000-0000-0000-0000-000000000001,00000000-0000-0000-0000-000000000002";
+        let times = "2026-11-28T23:00:00.000001Z,2026-11-28T23:00:01.500000Z";
         assert_eq!(
             rows,
             [
-                "7,a,completed,\"a, \"\"b\"\"\nc\",,,7,0.25,partial,rounds\r\n",
-                ",b,completed,done,,,7,0.25,answered,\r\n",
-                ",c,failed,,turn_failed,out of paper,,,,\r\n",
-                "9,,expired,,expired_queue_wait,too late,,,,\r\n",
+                format!(
+                    "7,a,completed,\"a, \"\"b\"\"\nc\",,,partial,rounds,gpt-4o-mini,3,4,0.250000,{times},1,{ids}\r\n"
+                ),
+                format!(",b,completed,done,,,answered,,gpt-4o-mini,3,4,0.000000,{times},2,{ids}\r\n"),
+                ",c,failed,,turn_failed,out of paper,,,,,,,,,,,\r\n".to_owned(),
+                "9,,expired,,expired_queue_wait,too late,,,,,,,,,,,\r\n".to_owned(),
             ]
         );
         let status = |code: &str, body: Value| Row::of(&result("", Some("a"), body, Some(code))).status;

@@ -53,6 +53,10 @@ fn the_reference_names_every_key_and_its_examples_load() {
         if parts[0] == "context" {
             parts.truncate(2);
         }
+        // Names of headers.
+        if parts[0] == "telemetry" {
+            parts.truncate(2);
+        }
         // Names of strategies.
         if parts[0] == "api" && parts[1] == "multitask_strategy" {
             parts.truncate(2);

@@ -180,6 +180,7 @@ def batches():
     assert batch.status == "completed", batch
     counts = batch.request_counts
     assert (counts.total, counts.completed, counts.failed) == (20, 19, 1), batch
+    assert batch.usage.total_tokens == 0 and batch.model is None, "the probe asks no model"
     results = [json.loads(it) for it in client.files.content(batch.output_file_id).text.splitlines()]
     answers = {it["custom_id"]: it["response"]["body"]["choices"][0]["message"]["content"] for it in results}
     assert answers["line-3"] == "Done: 3." and len(answers) == 19, answers

@@ -204,6 +204,7 @@ impl Entry {
             metadata,
             author,
             caller,
+            trace_parent: _,
             idempotency,
             due_at,
             attachments,

@@ -31,6 +31,8 @@ pub struct NewTurn {
     pub author: String,
     /// Authenticated submitter; `None` if no key was required.
     pub caller: Option<CallerId>,
+    /// Span of the client, as its `traceparent` header, of which the turn is a child in traces.
+    pub trace_parent: Option<String>,
     /// Key that identifies a repeated submission.
     pub idempotency: Option<Idempotency>,
     /// Earliest start in microseconds since the Unix epoch; `None` starts at once.
@@ -58,6 +60,7 @@ impl NewTurn {
             metadata: Value::Object(Map::new()),
             author,
             caller: None,
+            trace_parent: None,
             idempotency: None,
             due_at: None,
             multitask: MultitaskStrategy::Enqueue,

@@ -4,7 +4,7 @@ pub(super) mod prune;
 pub(super) mod retries;
 
 use serde_json::{Value, json};
-use shared::{ResultResponse, UsageTotal};
+use shared::{ResultResponse, ResultRun, UsageTotal};
 use uuid::Uuid;
 
 use super::{new_turn, tamper, turn_started};
@@ -44,6 +44,7 @@ pub(super) fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
     NewBatch {
         tenant: tenant.to_owned(),
         author: "conformance".to_owned(),
+        trace_parent: None,
         by_operator: false,
         caller: None,
         endpoint: "/v1/turns".to_owned(),
@@ -406,12 +407,20 @@ pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error
     let response = Some(response(json!({"output": "für dich"})));
     // What was not answered may be answered another time.
     let partial = ItemTransition { run, response: response.clone(), ..to(&items[2], ItemState::Partial) };
+    let model = Some("m".to_owned());
+    let led = Some(ResultRun { model: model.clone(), attempts: 1, ..ResultRun::default() });
     let moves = vec![
-        ItemTransition { run, response: response.clone(), ..to(&items[0], ItemState::Completed) },
+        ItemTransition {
+            run,
+            response: response.clone(),
+            result_run: led.clone(),
+            ..to(&items[0], ItemState::Completed)
+        },
         to(&items[1], ItemState::Failed),
         partial,
     ];
     store.apply_transitions(first.id, "ada", moves).await?;
+    assert_eq!(known(store, first.id).await?.model, model);
     let lines = [("a", Some("1")), ("b", Some("2")), ("c", Some("3")), ("d", Some("1"))];
     for (tenant, hit) in [("cache_key", true), ("other", false)] {
         let again = batch(store, tenant, "ada", &lines).await?;
@@ -420,6 +429,7 @@ pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error
         assert_eq!(found.keys().copied().collect::<Vec<_>>(), if hit { vec![1] } else { vec![] });
         if let Some(it) = found.get(&1) {
             assert_eq!((Some(&it.response), it.thread.zip(it.turn)), (response.as_ref(), run));
+            assert_eq!(it.run, led);
         }
         let changed = batch(store, tenant, "ada", &[("a", Some("changed"))]).await?;
         let items = store.waiting_items(changed.id, 10).await?;
