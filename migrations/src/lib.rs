@@ -34,6 +34,7 @@ mod m20261128_000018_reply_options;
 mod m20261128_000019_conversations;
 mod m20261128_000020_history_hashes;
 mod m20261128_000021_batch_models;
+mod m20261129_000022_lost_answers;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -115,6 +116,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000019_conversations::Migration),
             Box::new(m20261128_000020_history_hashes::Migration),
             Box::new(m20261128_000021_batch_models::Migration),
+            Box::new(m20261129_000022_lost_answers::Migration),
         ]
     }
 }

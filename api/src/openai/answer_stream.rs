@@ -18,7 +18,7 @@ use queue::Notification;
 use shared::TurnStatus;
 use tokio::time::Instant;
 
-use super::completion::answer;
+use super::{completion::answer, lost_answers::Awaited};
 use crate::{
     logs::{
         live_answer::{Change, LiveAnswer},
@@ -60,12 +60,14 @@ pub(super) async fn streamed(
     permit: StreamPermit,
     turn: &store::Turn,
     mut format: impl Format,
+    awaited: Awaited,
 ) -> Response {
     let stream = AnswerStream {
         subscription: Subscription::listen(&app, turn.thread, RECHECK).await,
         deadline: Instant::now() + app.chat_wait,
         app,
         permit,
+        awaited,
         turn: turn.id,
         answer: LiveAnswer::default(),
         sent: String::new(),
@@ -74,6 +76,7 @@ pub(super) async fn streamed(
         is_new: true,
         is_unread: true,
         is_over: false,
+        has_answer: false,
     };
     Sse::new(stream::unfold(stream, AnswerStream::step)).keep_alive(KeepAlive::new()).into_response()
 }
@@ -83,6 +86,7 @@ struct AnswerStream {
     app: Arc<AppState>,
     #[expect(dead_code, reason = "counts the stream until it ends")]
     permit: StreamPermit,
+    awaited: Awaited,
     subscription: Subscription,
     deadline: Instant,
     format: Box<dyn Format>,
@@ -97,18 +101,24 @@ struct AnswerStream {
     /// True if the turn may have ended since it was last read.
     is_unread: bool,
     is_over: bool,
+    /// True if the end of the turn is sent or ready.
+    has_answer: bool,
 }
 
 impl AnswerStream {
     async fn step(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
             if let Some(event) = self.ready.pop_front() {
+                if self.ready.is_empty() && self.has_answer {
+                    self.awaited.arrives();
+                }
                 return Some((Ok(event), self));
             }
             if self.is_over {
                 return None;
             }
             if let Err(error) = self.advance().await {
+                self.has_answer = error.kind != Kind::NotYet;
                 let events = self.format.failed(&error);
                 self.end(events);
             }
@@ -169,6 +179,7 @@ impl AnswerStream {
             self.ready.extend(self.format.more(piece));
         }
         let last = self.format.last(&turn, &row)?;
+        self.has_answer = true;
         self.end(last);
         Ok(())
     }

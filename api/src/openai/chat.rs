@@ -17,6 +17,7 @@ use super::{
     answer_stream::streamed,
     client_retries::RetryKey,
     completion::{ChatCompletion, ended},
+    lost_answers::RequestId,
     stream::Chunks,
     to_turn::{ChatRequest, ResponseMode},
 };
@@ -62,7 +63,9 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// **Repetition.** With `Idempotency-Key`, repeating the request with the same body returns the same turn. OpenAI's
 /// client libraries send no key, but repeat a request without a response and report it in `X-Stainless-Retry-Count`. A
 /// repetition with the same body and user then returns the same turn, until that turn has been over for
-/// `api.chat_wait_seconds`.
+/// `api.chat_wait_seconds`. Marked or not, the next identical request of the same key and user within ten minutes after a 504 or
+/// a broken connection returns the same turn, once for each lost answer. A turn that failed or was cancelled is a 422, which
+/// no client repeats.
 ///
 /// **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
 /// and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,
@@ -94,8 +97,8 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
          headers(("X-Turnfold-Thread" = Uuid, description = "Id of the thread."), ("X-Turnfold-Turn" = Uuid, description = "Id of the turn."))),
         (status = 400, description = "The request is invalid, or a parameter is not supported; `param` names it.", body = Problem),
         (status = 404, description = "The model or the thread does not exist.", body = Problem),
-        (status = 409, description = "The idempotency key was used for another request, or the turn was cancelled.", body = Problem),
-        (status = 500, description = "The turn failed; `message` contains the cause.", body = Problem),
+        (status = 409, description = "The idempotency key was used for another request.", body = Problem),
+        (status = 422, description = "The turn failed or was cancelled; `message` contains the cause.", body = Problem),
         (status = 504, description = "The turn has not ended yet, and continues.", body = Problem)
     )
 )]
@@ -115,17 +118,26 @@ pub(crate) async fn create(
         ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),
     };
     let request_hash = hash_of("chat", thread.unwrap_or_default(), &raw);
-    let retry_key = RetryKey::new(key, attempt, &by.name, request_hash);
-    let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
-    let (turn, known) = retry_key.enqueue(&app, new).await?;
+    let retry_key = RetryKey::new(key, attempt, &by.name, request_hash.clone());
+    let request_id = RequestId::new(&principal, &by, &request_hash, &retry_key);
+    let (turn, known) = match request_id.take_lost(&app).await? {
+        Some(turn) => (turn, true),
+        None => {
+            let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
+            retry_key.enqueue(&app, new).await?
+        }
+    };
+    let awaited = request_id.awaits(&app, turn.id);
     let response = match (mode, permit) {
         (ResponseMode::Streamed { include_usage }, Some(permit)) => {
             let chunks = Chunks::of(&turn, model, include_usage);
-            streamed(Arc::clone(&app), permit, &turn, chunks).await
+            streamed(Arc::clone(&app), permit, &turn, chunks, awaited).await
         }
         (ResponseMode::Whole | ResponseMode::Streamed { .. }, _) => {
             let ended = ended(&app, turn.clone(), model).await.map(Json);
-            ended.map_err(|error| retry_key.retry_elsewhere(&app, error)).into_response()
+            let ended = ended.map_err(|error| RetryKey::retry_elsewhere(&app, error));
+            awaited.ends_with(ended.as_ref().err()).await;
+            ended.into_response()
         }
     };
     // A client that disconnects before this has no response.

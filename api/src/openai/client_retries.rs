@@ -80,14 +80,12 @@ impl RetryKey {
 
     /// Converts a timeout caused by the shutdown of this process to an error that asks the client to retry. The retry
     /// finds the turn at another process, or at this one after a restart.
-    pub(super) fn retry_elsewhere(&self, app: &AppState, error: ApiError) -> ApiError {
-        match self {
-            Self::Client(_) | Self::Request(..) if error.kind == Kind::NotYet && app.stop.is_cancelled() => {
-                let detail = error.detail().to_owned();
-                Kind::Unavailable.because(detail).hint("the API is shutting down; send the request again")
-            }
-            Self::None | Self::Client(_) | Self::Request(..) => error,
+    pub(super) fn retry_elsewhere(app: &AppState, error: ApiError) -> ApiError {
+        if error.kind != Kind::NotYet || !app.stop.is_cancelled() {
+            return error;
         }
+        let detail = error.detail().to_owned();
+        Kind::Unavailable.because(detail).hint("the API is shutting down; send the request again")
     }
 
     /// Releases the key after the response, so that the next identical request is a new one. Keeps it if the response

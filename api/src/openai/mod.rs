@@ -23,6 +23,7 @@ pub(crate) mod embeddings;
 pub(crate) mod error;
 mod fork_after;
 mod history;
+mod lost_answers;
 pub(crate) mod model_names;
 pub(crate) mod models;
 mod parameters;

@@ -17,6 +17,7 @@ use super::{
     chat::{ThreadHeader, with_ids},
     client_retries::RetryKey,
     completion::{CompletionExtension, CompletionUsage, answer},
+    lost_answers::RequestId,
     model_names::model,
     stream::done,
     to_turn::{ChatRequest, ResponseMode},
@@ -170,8 +171,8 @@ pub(crate) fn parse(
          headers(("X-Turnfold-Thread" = Uuid, description = "Id of the thread."), ("X-Turnfold-Turn" = Uuid, description = "Id of the turn."))),
         (status = 400, description = "The request is invalid, or a parameter is not supported; `param` names it.", body = Problem),
         (status = 404, description = "The model or the thread does not exist.", body = Problem),
-        (status = 409, description = "The idempotency key was used for another request, or the turn was cancelled.", body = Problem),
-        (status = 500, description = "The turn failed; `message` contains the cause.", body = Problem),
+        (status = 409, description = "The idempotency key was used for another request.", body = Problem),
+        (status = 422, description = "The turn failed or was cancelled; `message` contains the cause.", body = Problem),
         (status = 504, description = "The turn has not ended yet, and continues.", body = Problem)
     )
 )]
@@ -191,13 +192,21 @@ pub(crate) async fn create(
         ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),
     };
     let request_hash = hash_of("completions", thread.unwrap_or_default(), &raw);
-    let retry_key = RetryKey::new(key, attempt, &by.name, request_hash);
-    let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
-    let (turn, known) = retry_key.enqueue(&app, new).await?;
+    let retry_key = RetryKey::new(key, attempt, &by.name, request_hash.clone());
+    let request_id = RequestId::new(&principal, &by, &request_hash, &retry_key);
+    let (turn, known) = match request_id.take_lost(&app).await? {
+        Some(turn) => (turn, true),
+        None => {
+            let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
+            retry_key.enqueue(&app, new).await?
+        }
+    };
+    let awaited = request_id.awaits(&app, turn.id);
     let response = match (mode, permit) {
         (ResponseMode::Streamed { include_usage }, Some(permit)) => {
             let (id, created) = (id_of(turn.id), seconds(turn.created_at));
-            streamed(Arc::clone(&app), permit, &turn, TextChunks { id, created, model, include_usage }).await
+            let chunks = TextChunks { id, created, model, include_usage };
+            streamed(Arc::clone(&app), permit, &turn, chunks, awaited).await
         }
         (ResponseMode::Whole | ResponseMode::Streamed { .. }, _) => {
             let ended = async {
@@ -205,7 +214,9 @@ pub(crate) async fn create(
                 let completion = TextCompletion::of(&show(&app, row).await?, turn.created_at)?;
                 Ok(Json(TextCompletion { model, ..completion }))
             };
-            ended.await.map_err(|error| retry_key.retry_elsewhere(&app, error)).into_response()
+            let ended = ended.await.map_err(|error| RetryKey::retry_elsewhere(&app, error));
+            awaited.ends_with(ended.as_ref().err()).await;
+            ended.into_response()
         }
     };
     // A client that disconnects before this has no response.

@@ -106,9 +106,9 @@ kinds! {
     /// No call is in doubt.
     NotInDoubt = CONFLICT "not-in-doubt" "no call is in doubt",
     /// The awaited turn was cancelled.
-    TurnCancelled = CONFLICT "turn-cancelled" "turn was cancelled",
+    TurnCancelled = UNPROCESSABLE_ENTITY "turn-cancelled" "turn was cancelled",
     /// The awaited turn failed.
-    TurnFailed = INTERNAL_SERVER_ERROR "turn-failed" "turn failed",
+    TurnFailed = UNPROCESSABLE_ENTITY "turn-failed" "turn failed",
     /// The turn's answer does not begin with the part that was sent.
     AnswerChanged = CONFLICT "answer-changed" "answer changed while it was sent",
     /// The awaited turn is still running.

@@ -151,7 +151,7 @@ async fn every_line_ends_once_and_invalid_lines_do_not_stop_the_others() {
     let failed = errors.iter().find(|line| line["custom_id"] == "c-9").unwrap();
     assert_eq!(
         (&failed["error"]["code"], &failed["response"]["status_code"]),
-        (&json!("turn_failed"), &json!(500))
+        (&json!("turn_failed"), &json!(422))
     );
     let cancelled = errors.iter().filter(|line| line["error"]["code"] == "batch_cancelled").count();
     assert_eq!(cancelled, 50);

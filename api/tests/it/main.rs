@@ -24,6 +24,7 @@ mod histories;
 mod holds;
 mod inbox;
 mod keys;
+mod lost_answers;
 mod mcp;
 mod metrics;
 mod multitask;

@@ -151,7 +151,10 @@ fn the_document_lists_and_describes_every_route() {
                     ),
                 "{route} {status}"
             );
-            assert!(!is_openai || status != "422", "{route}: OpenAI's API has 400 for it");
+            // A turn that failed, and nothing else.
+            let waits_for_turn = ["completions", "responses"].map(|end| route.ends_with(end)).contains(&true);
+            let is_plain = !is_openai || route.starts_with("post /v1/") && waits_for_turn;
+            assert!(is_plain || status != "422", "{route}: OpenAI's API has 400 for it");
         }
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             assert!(parameter["description"].is_string(), "{route}: {parameter}");

@@ -398,8 +398,7 @@ async fn a_response_alone_in_its_thread_can_be_deleted() {
 async fn a_failed_turn_is_an_error_and_a_failed_response() {
     let api = TestApi::new().await;
     let reply = respond(&api, ask("fail out of paper")).await;
-    let status = reply.status.as_u16();
-    assert!(reply.openai_error(status, "turn_failed").contains("out of paper"), "{reply:?}");
+    assert!(reply.openai_error(422, "turn_failed").contains("out of paper"), "{reply:?}");
     assert_eq!(reply.headers["x-should-retry"], "false");
     let turn = reply.headers["x-turnfold-turn"].to_str().unwrap();
     let failed: Response = typed(&api.get(&format!("{RESPONSES}/{turn}")).await.json());

@@ -27,6 +27,7 @@ pub(crate) mod ids;
 pub(crate) mod import;
 mod insert_events;
 pub(crate) mod loader;
+mod lost_answers;
 pub(crate) mod multi_reader;
 pub(crate) mod next_turn;
 mod old_wal;

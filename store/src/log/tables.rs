@@ -72,6 +72,9 @@ pub(crate) mod turns {
         pub reply_options: Option<String>,
         #[sea_orm(column_type = "Text", nullable)]
         pub history_hash: Option<String>,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub lost_key: Option<String>,
+        pub lost_at: Option<i64>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -302,7 +302,7 @@ fn response(
     let endpoint = BatchEndpoint::of_batch(&batch.endpoint)?;
     let (status, body) = endpoint.response(row, shown)?;
     let status = match state {
-        ItemState::Failed => 500,
+        ItemState::Failed => 422,
         ItemState::Expired => 504,
         ItemState::Cancelled => 409,
         ItemState::Waiting

@@ -27,6 +27,7 @@ use crate::{
         answer_stream::streamed,
         chat::{ThreadHeader, with_ids},
         client_retries::RetryKey,
+        lost_answers::RequestId,
         to_turn::ResponseMode,
     },
     server::{
@@ -89,8 +90,8 @@ use crate::{
          headers(("X-Turnfold-Thread" = Uuid, description = "Id of the thread."), ("X-Turnfold-Turn" = Uuid, description = "Id of the turn."))),
         (status = 400, description = "The request is invalid, or a parameter is not supported; `param` names it.", body = Problem),
         (status = 404, description = "The model, the thread or the previous response does not exist.", body = Problem),
-        (status = 409, description = "The idempotency key was used for another request, or the turn was cancelled.", body = Problem),
-        (status = 500, description = "The turn failed; `message` contains the cause.", body = Problem),
+        (status = 409, description = "The idempotency key was used for another request.", body = Problem),
+        (status = 422, description = "The turn failed or was cancelled; `message` contains the cause.", body = Problem),
         (status = 504, description = "The turn has not ended yet, and continues.", body = Problem)
     )
 )]
@@ -105,13 +106,20 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let draft = Draft::parse(value)?;
     let request_hash = hash_of("responses", header.unwrap_or_default(), &raw);
-    let retry_key = RetryKey::new(key, attempt, &by.name, request_hash);
+    let retry_key = RetryKey::new(key, attempt, &by.name, request_hash.clone());
+    let request_id = match draft.background {
+        true => RequestId::none(),
+        false => RequestId::new(&principal, &by, &request_hash, &retry_key),
+    };
+    let joined = request_id.take_lost(&app).await?;
+    let joined = joined.map(|turn| (request_id.awaits(&app, turn.id), turn));
     let idempotency = retry_key.idempotency();
     let conversation = match &draft.conversation {
         Some(name) => Some(Found::of(&app, &principal, name).await.map_err(in_conversation)?),
         None => None,
     };
     let existing = match draft.previous {
+        Some(_) if joined.is_some() => joined.as_ref().map(|(_, turn)| turn.thread),
         Some(previous) => Some(thread_after(&app, &principal, &by, previous, idempotency.as_ref()).await?),
         None => conversation.as_ref().and_then(Found::existing),
     };
@@ -127,30 +135,31 @@ pub(crate) async fn create(
         ResponseMode::Whole => None,
         ResponseMode::Streamed { .. } => Some(app.streams.open(principal.caller())?),
     };
-    let new = chat
-        .request
-        .into_turn(&app, &principal, by, idempotency)
-        .await
-        .map_err(|error| places.rename(error))?;
-    let new = match &conversation {
-        Some(found) => {
-            echo.conversation = Some(conversation::echoed(found.id));
-            let tenant = Submitter::from(&principal).tenant;
-            store::NewTurn { conversation: found.for_turn(tenant).map_err(in_conversation)?, ..new }
+    echo.conversation = conversation.as_ref().map(|found| conversation::echoed(found.id));
+    let (awaited, turn, known) = match joined {
+        Some((awaited, turn)) => (awaited, turn, true),
+        None => {
+            let new = chat.request.into_turn(&app, &principal, by, idempotency).await;
+            let new = new.map_err(|error| places.rename(error))?;
+            let begun = conversation.as_ref().map(|found| found.for_turn(Submitter::from(&principal).tenant));
+            let begun = begun.transpose().map_err(in_conversation)?.flatten();
+            let new = store::NewTurn { conversation: begun, ..new };
+            let (turn, known) = retry_key.enqueue(&app, new).await?;
+            (request_id.awaits(&app, turn.id), turn, known)
         }
-        None => new,
     };
-    let (turn, known) = retry_key.enqueue(&app, new).await?;
     let response = match permit {
         Some(permit) => {
             let begun = shown(&app, turn.clone(), echo.clone()).await?;
             let events = ResponseEvents::of(turn.id, &begun, echo);
-            streamed(Arc::clone(&app), permit, &turn, events).await
+            streamed(Arc::clone(&app), permit, &turn, events, awaited).await
         }
         None if background => Json(shown(&app, turn.clone(), echo).await?).into_response(),
         None => {
             let ended = ended(&app, turn.clone(), echo).await.map(Json);
-            ended.map_err(|error| retry_key.retry_elsewhere(&app, error)).into_response()
+            let ended = ended.map_err(|error| RetryKey::retry_elsewhere(&app, error));
+            awaited.ends_with(ended.as_ref().err()).await;
+            ended.into_response()
         }
     };
     // A client that disconnects before this has no response.
@@ -210,7 +219,9 @@ pub(crate) async fn get(
         return Ok(Json(response).into_response());
     }
     let permit = app.streams.open(principal.caller())?;
-    Ok(streamed(Arc::clone(&app), permit, &row, ResponseEvents::of(row.id, &response, request)).await)
+    let events = ResponseEvents::of(row.id, &response, request);
+    let awaited = RequestId::none().awaits(&app, row.id);
+    Ok(streamed(Arc::clone(&app), permit, &row, events, awaited).await)
 }
 
 /// A response that was deleted, in OpenAI's shape.

@@ -206,7 +206,22 @@ pub(super) async fn is_found_by_its_history(store: &Store) -> Result<(), Error> 
     Ok(())
 }
 
+pub(super) async fn is_joined_once_after_a_lost_answer(store: &Store) -> Result<(), Error> {
+    let key = Uuid::now_v7().to_string();
+    let began = clock::now();
+    let turn = store.submit(new_turn("echo hi")).await?.into_turn();
+    assert_eq!(store.take_lost_answer(&key, began).await?, None);
+    store.lose_answer(turn.id, &key).await?;
+    assert_eq!(store.take_lost_answer(&key, clock::now() + 60_000_000).await?, None, "it was lost long ago");
+    assert_eq!(store.take_lost_answer("another", began).await?, None);
+    let takes = (0..RACERS).map(|_| store.take_lost_answer(&key, began));
+    let taken = futures::future::try_join_all(takes).await?;
+    assert_eq!(taken.into_iter().flatten().map(|taken| taken.id).collect::<Vec<_>>(), [turn.id]);
+    Ok(())
+}
+
 on_databases! {
+    is_joined_once_after_a_lost_answer,
     is_found_by_its_history,
     opens_a_thread_or_finds_one,
     knows_its_key,

@@ -1,0 +1,94 @@
+//! Requests whose answer was lost: the next identical request of the same caller joins the turn, once for each lost answer.
+//!
+//! ## Why
+//!
+//! Many clients repeat a request after a 504 or a broken connection, some of them a dozen times, and few mark repetitions. Each
+//! would be another turn, and paid for. An identical request after an answer that arrived is a new one.
+
+use std::{sync::Arc, time::Duration};
+
+use queue::clock;
+use sha2::{Digest as _, Sha256};
+use store::{Turn, TurnId};
+use tracing::warn;
+
+use super::client_retries::RetryKey;
+use crate::server::{
+    principal::{Actor, Principal},
+    problem::{ApiError, Kind},
+    state::AppState,
+};
+
+/// Time after which an identical request is no repetition. Clients repeat within two minutes.
+const REPEATED_WITHIN: Duration = Duration::from_secs(600);
+
+/// Identity of a request, if a lost answer is to be found by it.
+pub(super) struct RequestId(Option<String>);
+
+impl RequestId {
+    /// Returns the identity of a request. An idempotency key needs none.
+    pub(super) fn new(principal: &Principal, by: &Actor, request_hash: &str, key: &RetryKey) -> Self {
+        if matches!(key, RetryKey::Client(_)) {
+            return Self::none();
+        }
+        let caller = serde_json::json!([principal.tenant(), by.caller, by.name, request_hash]);
+        Self(Some(hex::encode(Sha256::digest(caller.to_string()))))
+    }
+
+    /// A request that waits for no answer.
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Takes the turn of an identical request whose answer was lost.
+    pub(super) async fn take_lost(&self, app: &AppState) -> Result<Option<Turn>, ApiError> {
+        let Some(key) = &self.0 else { return Ok(None) };
+        let since = clock::now().saturating_sub(clock::duration_micros(REPEATED_WITHIN));
+        Ok(app.backends.store.take_lost_answer(key, since).await?)
+    }
+
+    /// Returns a guard for the answer of a turn.
+    pub(super) fn awaits(&self, app: &Arc<AppState>, turn: TurnId) -> Awaited {
+        Awaited { app: Arc::clone(app), turn, key: self.0.clone() }
+    }
+}
+
+/// An answer that a client waits for. It is lost if this is dropped before [`arrives`](Self::arrives).
+pub(super) struct Awaited {
+    app: Arc<AppState>,
+    turn: TurnId,
+    key: Option<String>,
+}
+
+impl Awaited {
+    /// Ends the wait: the answer is sent.
+    pub(super) fn arrives(&mut self) {
+        self.key = None;
+    }
+
+    /// Ends the wait with the answer, or with this error.
+    pub(super) async fn ends_with(mut self, error: Option<&ApiError>) {
+        let is_late = |error: &ApiError| matches!(error.kind, Kind::NotYet | Kind::Unavailable);
+        match self.key.take() {
+            Some(key) if error.is_some_and(is_late) => {
+                lose(&self.app, self.turn, &key).await;
+            }
+            Some(_) | None => {}
+        }
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (app, turn) = (Arc::clone(&self.app), self.turn);
+        runtime.spawn(async move { lose(&app, turn, &key).await });
+    }
+}
+
+async fn lose(app: &AppState, turn: TurnId, key: &str) {
+    if let Err(error) = app.backends.store.lose_answer(turn, key).await {
+        warn!(%turn, %error, "cannot keep that an answer was lost; a repetition will be another turn");
+    }
+}
