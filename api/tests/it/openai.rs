@@ -408,10 +408,10 @@ async fn a_retry_finds_a_running_turn_but_not_one_that_ended_long_ago() {
     assert_eq!(turns["data"].as_array().unwrap().len(), 1, "{turns}");
 
     api.run_until_idle(thread_of(&turns["data"][0])).await;
-    // A process that was killed keeps no loss.
-    api.backends.store.lose_answer(first.parse().unwrap(), "another request").await.unwrap();
     // Longer than the wait: the turn's end is measured by another clock than this sleep.
     tokio::time::sleep(2 * wait).await;
+    // A process that was killed keeps no loss.
+    api.backends.store.lose_answer(first.parse().unwrap(), "another request").await.unwrap();
     let second = disconnect_early(&api, &[AGAIN], say("echo hi")).await;
     assert_ne!(first, second);
     assert_eq!(turn_of(&chat_with(&api, &[AGAIN], say("echo hi")).await), second);
