@@ -4,9 +4,6 @@ use serde_json::{Value, json};
 
 use super::{Cluster, Report};
 
-/// Page that readers of a report show for the tool.
-const HOMEPAGE: &str = env!("CARGO_PKG_REPOSITORY");
-
 /// Builds one result per cluster. Its location is a line of the example's log as written by `turnfold thread export`,
 /// one event per line.
 pub fn sarif(report: &Report, version: &str) -> Value {
@@ -23,7 +20,7 @@ pub fn sarif(report: &Report, version: &str) -> Value {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
-            "tool": { "driver": { "name": "turnfold", "informationUri": HOMEPAGE, "semanticVersion": version, "rules": rules } },
+            "tool": { "driver": { "name": "turnfold", "semanticVersion": version, "rules": rules } },
             "results": results,
             "invocations": [{
                 "executionSuccessful": report.unchecked == 0,

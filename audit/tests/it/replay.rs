@@ -83,8 +83,6 @@ fn assert_shown_by_ci(report: &Report) {
     assert!(xml.contains("<testcase name=\"as recorded\" classname=\"research\""), "{xml}");
     let names = xml.split("<testcase name=\"").skip(1).filter_map(|case| case.split('"').next());
     assert_eq!(names.filter(|name| name.contains(char::is_numeric)).collect::<Vec<_>>(), [""; 0]);
-    let home = &sarif["runs"][0]["tool"]["driver"]["informationUri"];
-    assert!(home.as_str().is_some_and(|uri| uri.starts_with("https://")), "{home}");
     assert_eq!(result["occurrenceCount"], report.diverged);
     let (example, line) =
         (&report.clusters[0].example, &result["locations"][0]["physicalLocation"]["region"]["startLine"]);
