@@ -24,6 +24,7 @@ mod holds;
 mod inbox;
 mod keys;
 mod mcp;
+mod mcp_servers;
 mod metrics;
 mod multitask;
 mod oidc;

@@ -35,6 +35,7 @@ mod llm;
 mod local;
 mod maintenance;
 #[cfg(feature = "milvus")]
+mod mcp;
 mod milvus;
 mod models;
 mod new_strategy;
