@@ -21,6 +21,7 @@ mod inbox;
 mod keys;
 mod logs;
 mod mcp;
+mod mcp_servers;
 mod openai;
 mod pauses;
 mod router;

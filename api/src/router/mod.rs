@@ -40,7 +40,7 @@ use crate::{
     forgotten_models,
     inbox::{routes as inbox, settle},
     keys::routes as keys,
-    mcp,
+    mcp, mcp_servers,
     openai::{
         chat, embeddings,
         error::to_openai_error,
@@ -163,9 +163,9 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Admin, routes!(keys::revoke))
         .needs(Admin, routes!(keys::rotate))
         .needs(Operate, routes!(workers::list))
-        .needs(Read, routes!(mcp::list))
-        .needs(Read, routes!(mcp::get))
-        .needs(Operate, routes!(mcp::approve))
+        .needs(Read, routes!(mcp_servers::list))
+        .needs(Read, routes!(mcp_servers::get))
+        .needs(Operate, routes!(mcp_servers::approve))
         .needs(Operate, routes!(health::read_metrics))
         .needs(Read, routes!(strategies::list))
         .needs(Read, routes!(strategies::get))
@@ -243,7 +243,9 @@ impl Layers {
 fn build(app: Arc<AppState>, layers: Layers) -> Router {
     // **Invariant:** every protected route passes authentication. Paths without a route need none.
     let authenticated = from_fn_with_state(Arc::clone(&app), auth::authenticate);
-    let protected = protected_routes().into_router().route_layer(authenticated.clone());
+    let mcp = mcp::service(&app, protected_routes().into_router(), layers.body_limit, &layers.cors_origins);
+    let protected = protected_routes().service_for_every_key("/mcp", mcp);
+    let protected = protected.into_router().route_layer(authenticated.clone());
     let openai =
         openai_routes().into_router().route_layer(authenticated).route_layer(map_response(to_openai_error));
     let open: Router<Arc<AppState>> = open_routes().into();
@@ -268,11 +270,14 @@ fn build(app: Arc<AppState>, layers: Layers) -> Router {
 
 /// Lets scripts of these origins use the API with a key. Browsers send no cookies or other credentials of their own.
 fn cors(origins: Vec<HeaderValue>) -> CorsLayer {
-    const SENT: [&str; 7] = [
+    const SENT: [&str; 10] = [
         "authorization",
         "content-type",
         "idempotency-key",
         "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
         "x-turnfold-tenant",
         "x-turnfold-thread",
         "x-turnfold-user",

@@ -1,14 +1,16 @@
 //! Routes that need a key, each with the scope that it needs.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use api_types::Scope;
 use axum::{
     Router,
     extract::Request,
     middleware::{Next, from_fn},
+    response::IntoResponse,
     routing::MethodRouter,
 };
+use tower::Service;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::openapi_page::protect;
@@ -49,6 +51,16 @@ impl ProtectedRoutes {
         methods: MethodRouter<Arc<AppState>>,
     ) -> Self {
         Self(self.0.route(path, requiring(scope, methods)))
+    }
+
+    /// Adds a service that every valid key may use, and that is not in the OpenAPI document. The service answers all methods.
+    pub(super) fn service_for_every_key<T>(self, path: &str, service: T) -> Self
+    where
+        T: Service<Request, Error = Infallible> + Clone + Send + Sync + 'static,
+        T::Response: IntoResponse,
+        T::Future: Send + 'static,
+    {
+        Self(self.0.route_service(path, service))
     }
 
     pub(super) fn merge(self, other: Self) -> Self {

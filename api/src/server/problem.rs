@@ -51,6 +51,8 @@ kinds! {
     UnknownModel = NOT_FOUND "model-not-found" "model not found",
     /// The strategy does not exist.
     UnknownStrategy = NOT_FOUND "unknown-strategy" "strategy not found",
+    /// The MCP tool does not exist.
+    UnknownTool = NOT_FOUND "unknown-tool" "tool not found",
     /// The strategy, model or tenant is not paused.
     UnknownPause = NOT_FOUND "unknown-pause" "not paused",
     /// The thread is not under a hold.

@@ -26,6 +26,7 @@ mod inbox;
 mod keys;
 mod lost_answers;
 mod mcp;
+mod mcp_servers;
 mod metrics;
 mod multitask;
 mod oidc;

@@ -36,6 +36,7 @@ mod llm;
 mod local;
 mod maintenance;
 #[cfg(feature = "milvus")]
+mod mcp;
 mod milvus;
 mod models;
 mod new_strategy;
