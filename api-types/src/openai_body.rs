@@ -40,14 +40,15 @@ pub struct ChatCompletionBody {
     /// Fields that OpenAI's API does not have.
     pub turnfold: Option<RequestExtension>,
     /// Maximum number of tokens that the model writes.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_completion_tokens: Option<u64>,
     /// Older name of `max_completion_tokens`.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_tokens: Option<u64>,
     /// Effort of a model that reasons.
     pub reasoning_effort: Option<String>,
     /// Randomness of the model.
+    #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
     /// Passed to the model.
     pub frequency_penalty: Option<f64>,
@@ -129,9 +130,10 @@ pub struct TextCompletionBody {
     /// True if the answer is sent in chunks. Default: false.
     pub stream: Option<bool>,
     /// Maximum number of tokens that the model writes.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_tokens: Option<u64>,
     /// Randomness of the model.
+    #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
     /// Author of the turn.
     pub user: Option<String>,
@@ -185,12 +187,13 @@ pub struct ResponseBody {
     /// True if the model may make several calls at once.
     pub parallel_tool_calls: Option<bool>,
     /// Maximum number of tokens that the model writes.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_output_tokens: Option<u64>,
     /// Reasoning of the model: `{"effort": "low"}`.
     #[schema(value_type = Option<Object>)]
     pub reasoning: Option<Map<String, Value>>,
     /// Randomness of the model.
+    #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
     /// Passed to the model.
     pub top_p: Option<f64>,

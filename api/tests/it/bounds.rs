@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::test_api::{TestApi, id_of, thread_of};
 
 /// Numbers without bounds of their own, and what bounds them.
-const CHECKED_ELSEWHERE: [(&str, &str); 13] = [
+const CHECKED_ELSEWHERE: [(&str, &str); 19] = [
     ("get /v1/batches/{id}/results after", "a line number: beyond the last line there is nothing"),
     ("get /v1/threads/{id}/events after", "a position in a log: beyond its end there is nothing"),
     ("get /v1/threads/{id} before", "a position in a conversation, compared with its length"),
@@ -20,6 +20,12 @@ const CHECKED_ELSEWHERE: [(&str, &str); 13] = [
     ("post /v1/inbox/settle doubts seq", "must be the position of the open question"),
     ("post /v1/inbox/settle doubts slot", "must be a call in doubt"),
     ("post /v1/inbox/{thread_id} seq", "must be the position of the open question"),
+    ("post /v1/chat/completions frequency_penalty", "passed on: the model's endpoint bounds it"),
+    ("post /v1/chat/completions presence_penalty", "passed on: the model's endpoint bounds it"),
+    ("post /v1/chat/completions seed", "passed on: the model's endpoint bounds it"),
+    ("post /v1/chat/completions top_k", "passed on: the model's endpoint bounds it"),
+    ("post /v1/chat/completions top_p", "passed on: the model's endpoint bounds it"),
+    ("post /v1/responses top_p", "passed on: the model's endpoint bounds it"),
     ("header X-Stainless-Retry-Count", "only zero differs from other numbers"),
     ("header Last-Event-ID", "a position in a log: beyond its end there is nothing"),
 ];

@@ -143,7 +143,7 @@ async fn a_strategy_is_a_tool_of_old_and_new_clients() {
             assert!(tools.iter().any(|tool| tool.name == own), "{own}");
         }
         let answer = working(&api, client.call("probe", json!({"input": "echo hi"}))).await;
-        assert_eq!((text(&answer).as_str(), answer.is_error), ("hi", Some(false)), "{mode:?}");
+        assert_eq!((text(&answer).as_str(), answer.is_error), ("Done: hi.", Some(false)), "{mode:?}");
         let fields = structured(&answer);
         assert_eq!((&fields["status"], &fields["strategy"]), (&json!("completed"), &json!("probe")));
         let turn = api.get(&format!("/v1/turns/{}", fields["turn_id"].as_str().unwrap())).await.json();

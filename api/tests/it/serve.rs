@@ -71,11 +71,8 @@ async fn a_waiting_chat_completion_asks_for_a_retry_that_finds_the_same_turn() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let chat = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hi"}]});
     let client = reqwest::Client::new();
-    for (headers, status, is_known) in [
-        (Some(("x-stainless-retry-count", "0", "1")), 503, true),
-        (Some(("idempotency-key", "mine", "mine")), 503, true),
-        (None, 504, false),
-    ] {
+    let marked = [("x-stainless-retry-count", "0", "1"), ("idempotency-key", "mine", "mine")];
+    for headers in [Some(marked[0]), Some(marked[1]), None] {
         let backends = backends().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let path = "/v1/chat/completions";
@@ -93,8 +90,8 @@ async fn a_waiting_chat_completion_asks_for_a_retry_that_finds_the_same_turn() {
         }
         stop.cancel();
         let response = sent.await.unwrap().unwrap();
-        assert_eq!(response.status(), status, "{response:?}");
-        assert_eq!(response.headers().get("x-should-retry").is_none(), is_known, "{response:?}");
+        assert_eq!(response.status(), 503, "{response:?}");
+        assert!(response.headers().get("x-should-retry").is_none(), "{response:?}");
         serving.await.unwrap();
 
         // Another API process over the same store.
@@ -103,6 +100,6 @@ async fn a_waiting_chat_completion_asks_for_a_retry_that_finds_the_same_turn() {
         let reply =
             tokio::time::timeout(Duration::from_millis(500), api.post_with(path, &again, chat.clone()));
         let turn = reply.await.ok().map(|reply| reply.headers["x-turnfold-turn"].clone());
-        assert_eq!(turn.as_ref() == response.headers().get("x-turnfold-turn"), is_known, "{turn:?}");
+        assert_eq!(turn.as_ref(), response.headers().get("x-turnfold-turn"));
     }
 }

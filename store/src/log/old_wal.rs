@@ -4,11 +4,12 @@
 //!
 //! ## Why this can be seen
 //!
-//! Only a checkpoint writes to the file, and it copies pages of the log, in the order of their numbers. A file that was written
-//! after its log therefore has, as the first page of the log, one that the log holds. A copied backup has another.
+//! Only a checkpoint writes to the file. It copies the newest version of each page in the log, in the order of their numbers, but leaves
+//! out the pages that were written again after the oldest reader began. So if the file was written after its log, it holds a page that
+//! such a checkpoint would have copied first. A copied backup has another one in its place.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io::{self, BufReader, Read, Seek as _, SeekFrom},
@@ -50,22 +51,25 @@ fn is_foreign(file: &Path, wal: &Path) -> io::Result<bool> {
     }
     let Some(log) = Log::read(BufReader::new(File::open(wal)?))? else { return Ok(false) };
     let mut file = File::open(file)?;
-    for (number, versions) in &log.first_pages {
+    let copied_first = log.copied_first();
+    for (number, version) in &copied_first {
         let mut page = vec![0; log.page_size];
         file.seek(SeekFrom::Start(u64::from(number - 1) * log.page_size as u64))?;
         // A page beyond the end of the file is missing.
-        if file.read_exact(&mut page).is_ok() && versions.contains(&hash(&page)) {
+        if file.read_exact(&mut page).is_ok() && *version == hash(&page) {
             return Ok(false);
         }
     }
-    Ok(!log.first_pages.is_empty())
+    Ok(!copied_first.is_empty())
 }
 
 /// The committed part of a write-ahead log.
 struct Log {
     page_size: usize,
-    /// For each commit, the page with the lowest number up to it: one page, or few. With the hashes of its versions.
-    first_pages: BTreeMap<u32, Vec<u64>>,
+    /// Number of commits.
+    commits: usize,
+    /// Versions of each page, each with the number of its commit and the hash of the page.
+    pages: BTreeMap<u32, Vec<(usize, u64)>>,
 }
 
 impl Log {
@@ -82,25 +86,52 @@ impl Log {
         if !sum.is(&header[24..]) || !(512..=65_536).contains(&page_size) {
             return Ok(None);
         }
-        let mut log = Self { page_size, first_pages: BTreeMap::new() };
+        let mut log = Self { page_size, commits: 0, pages: BTreeMap::new() };
         let mut frame = vec![0; FRAME_HEADER + page_size];
-        let mut versions: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut written: BTreeMap<u32, u64> = BTreeMap::new();
         while wal.read_exact(&mut frame).is_ok() {
             sum.add(&frame[..8]);
             sum.add(&frame[FRAME_HEADER..]);
             if frame[8..16] != header[16..24] || !sum.is(&frame[16..24]) {
                 break;
             }
-            versions.entry(word(&frame, 0)).or_default().push(hash(&frame[FRAME_HEADER..]));
+            let number = word(&frame, 0);
+            if number != 0 {
+                written.insert(number, hash(&frame[FRAME_HEADER..]));
+            }
             let is_commit = word(&frame, 4) != 0;
-            if let Some((number, hashes)) = versions.first_key_value()
-                && is_commit
-                && *number != 0
-            {
-                log.first_pages.insert(*number, hashes.clone());
+            if is_commit {
+                log.commits += 1;
+                for (number, version) in std::mem::take(&mut written) {
+                    log.pages.entry(number).or_default().push((log.commits, version));
+                }
             }
         }
         Ok(Some(log))
+    }
+
+    /// Returns each page and version that a checkpoint may have copied first: one that stops after commit `end` and begins at any time
+    /// since then. A page with a lower number is left out if it was written again in between.
+    fn copied_first(&self) -> BTreeSet<(u32, u64)> {
+        let mut found = BTreeSet::new();
+        for end in 1..=self.commits {
+            let mut others_until = end;
+            for (number, versions) in &self.pages {
+                let after = versions.partition_point(|(commit, _)| *commit <= end);
+                let Some((_, version)) = after.checked_sub(1).and_then(|at| versions.get(at)) else {
+                    continue;
+                };
+                let until = versions.get(after).map_or(usize::MAX, |(commit, _)| *commit);
+                if others_until < until {
+                    found.insert((*number, *version));
+                    others_until = until;
+                }
+                if until == usize::MAX {
+                    break;
+                }
+            }
+        }
+        found
     }
 }
 

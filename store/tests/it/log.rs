@@ -354,6 +354,28 @@ async fn sqlite_backup_beside_an_old_log_is_refused() {
     Store::check_write_ahead_log(&crashed).unwrap();
 }
 
+/// A reader keeps a checkpoint from copying the pages that were written after it. Those that are written most often are missing then.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_file_after_a_checkpoint_beside_a_reader_is_not_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, crashed) = (folder.path().join("log.db"), folder.path().join("crashed.db"));
+    let url = format!("sqlite:{}?mode=rwc", file.display());
+    let mut db = SqliteConnection::connect(&url).await.unwrap();
+    db.execute("PRAGMA journal_mode = WAL").await.unwrap();
+    db.execute("CREATE TABLE hot (n); CREATE TABLE cold (text); INSERT INTO hot VALUES (0)").await.unwrap();
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").await.unwrap();
+    db.execute("UPDATE hot SET n = 1; INSERT INTO cold VALUES (zeroblob(5000))").await.unwrap();
+    let mut reader = SqliteConnection::connect(&url).await.unwrap();
+    reader.execute("BEGIN; SELECT n FROM hot").await.unwrap();
+    db.execute("CREATE TABLE more (n); UPDATE hot SET n = 2").await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)").await.unwrap();
+    std::fs::copy(file.with_extension("db-wal"), crashed.with_extension("db-wal")).unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    std::fs::copy(&file, &crashed).unwrap();
+    Store::check_write_ahead_log(&crashed).unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn real_postgres_locked_table_is_seen_and_ends_a_write() {
     let postgres = test_servers::Postgres::prepared("migrated", store::testing::migrate);

@@ -83,7 +83,7 @@ async function errors() {
     return error.code === "unsupported_parameter" && error.param === "n";
   });
   await assert.rejects(say("fail no toner"), (error) => {
-    assert(error instanceof OpenAI.InternalServerError);
+    assert(error instanceof OpenAI.UnprocessableEntityError);
     return error.code === "turn_failed" && error.message.includes("no toner");
   });
   // Not tried again by the client itself, which would be another turn each time.

@@ -136,7 +136,7 @@ def errors():
     error = raised(openai.BadRequestError, lambda: said("echo hi", n=2))
     assert error.code == "unsupported_parameter" and error.param == "n" and "only 1" in str(error), error
     # Not tried again by the client itself, which would be another turn each time.
-    error = raised(openai.InternalServerError, lambda: said("fail out of paper"))
+    error = raised(openai.UnprocessableEntityError, lambda: said("fail out of paper"))
     assert error.code == "turn_failed" and "out of paper" in str(error), error
     turns = client.get("/turns?status=failed", cast_to=object)["data"]
     assert len([it for it in turns if "out of paper" in it["input"][0]["content"]]) == 1, turns
