@@ -362,7 +362,9 @@ export interface paths {
          *     **Repetition.** With `Idempotency-Key`, repeating the request with the same body returns the same turn. OpenAI's
          *     client libraries send no key, but repeat a request without a response and report it in `X-Stainless-Retry-Count`. A
          *     repetition with the same body and user then returns the same turn, until that turn has been over for
-         *     `api.chat_wait_seconds`.
+         *     `api.chat_wait_seconds`. Marked or not, the next identical request of the same key and user within ten minutes after a 504 or
+         *     a broken connection returns the same turn, once for each lost answer. A turn that failed or was cancelled is a 422, which
+         *     no client repeats.
          *
          *     **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
          *     and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,
@@ -6266,7 +6268,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The idempotency key was used for another request, or the turn was cancelled. */
+            /** @description The idempotency key was used for another request. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6275,8 +6277,8 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The turn failed; `message` contains the cause. */
-            500: {
+            /** @description The turn failed or was cancelled; `message` contains the cause. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6401,7 +6403,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The idempotency key was used for another request, or the turn was cancelled. */
+            /** @description The idempotency key was used for another request. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6410,8 +6412,8 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The turn failed; `message` contains the cause. */
-            500: {
+            /** @description The turn failed or was cancelled; `message` contains the cause. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9176,7 +9178,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The idempotency key was used for another request, or the turn was cancelled. */
+            /** @description The idempotency key was used for another request. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9185,8 +9187,8 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The turn failed; `message` contains the cause. */
-            500: {
+            /** @description The turn failed or was cancelled; `message` contains the cause. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
