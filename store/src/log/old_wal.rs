@@ -6,7 +6,7 @@
 //!
 //! Only a checkpoint writes to the file. It copies the newest version of each page in the log, in the order of their numbers, but leaves
 //! out the pages that were written again after the oldest reader began. So if the file was written after its log, it holds a page that
-//! such a checkpoint would have copied first. A copied backup has another one in its place.
+//! one of these checkpoints copies first. A copied backup has another one in its place.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
