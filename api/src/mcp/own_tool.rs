@@ -1,13 +1,13 @@
 //! The tools that are not strategies.
 
-use api_types::{InboxAnswer, InboxItem, LogEvent, Page, Problem, Scope, Turn};
+use api_types::{InboxAnswer, InboxItem, LogEvent, Page, Scope, Turn};
 use rmcp::model::{CallToolResult, JsonObject};
 use serde_json::json;
 
 use super::{
     arguments::{AnswerArguments, EventsArguments, StatusArguments, WaitingArguments, parse, take_wait},
     messages::{response_result, turn_result},
-    request::Rest,
+    request::{Refusal, Rest, refusal},
 };
 use crate::server::problem::ApiError;
 
@@ -50,8 +50,8 @@ pub(super) async fn call(
     tool: OwnTool,
     rest: &Rest,
     mut arguments: JsonObject,
-) -> Result<CallToolResult, Problem> {
-    let problem = |error: ApiError| error.body();
+) -> Result<CallToolResult, Refusal> {
+    let problem = |error: ApiError| refusal(&error);
     match tool {
         OwnTool::TurnStatus => {
             let wait = take_wait(&mut arguments).map_err(problem)?;

@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 
 use crate::server::{
     principal::{Principal, TENANT_HEADER, USER_HEADER},
-    problem::Kind,
+    problem::{ApiError, Kind},
 };
 
 /// Field of `_meta` with the key that identifies repetitions of a call.
@@ -21,6 +21,9 @@ const IDEMPOTENCY_KEY: &str = "turnfold/idempotency-key";
 
 /// Field of `_meta`, and header, with the client's span.
 const TRACE_PARENT: &str = "traceparent";
+
+/// Error of a route.
+pub(super) type Refusal = Box<Problem>;
 
 /// Maximum size of a response of the REST API in bytes.
 const RESPONSE_MAX: usize = 256 << 20;
@@ -61,11 +64,11 @@ impl Rest {
         &self.principal
     }
 
-    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Problem> {
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Refusal> {
         self.send(Method::GET, path, None).await
     }
 
-    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Problem> {
+    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Refusal> {
         self.send(Method::POST, path, Some(body)).await
     }
 
@@ -74,7 +77,7 @@ impl Rest {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, Refusal> {
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
         let mut request = request.body(body).map_err(|error| internal(&error))?;
@@ -87,16 +90,21 @@ impl Rest {
     }
 }
 
-fn read<T: DeserializeOwned>(status: StatusCode, body: &Bytes) -> Result<T, Problem> {
+fn read<T: DeserializeOwned>(status: StatusCode, body: &Bytes) -> Result<T, Refusal> {
     match status.is_success() {
         true => serde_json::from_slice(body).map_err(|error| internal(&error)),
         false => Err(serde_json::from_slice(body).unwrap_or_else(|error| internal(&error))),
     }
 }
 
-fn internal(error: &dyn std::error::Error) -> Problem {
+fn internal(error: &dyn std::error::Error) -> Refusal {
     tracing::error!(%error, "a response of the REST API cannot be passed on");
-    Kind::Internal.because("the response cannot be passed on").body()
+    refusal(&Kind::Internal.because("the response cannot be passed on"))
+}
+
+/// Returns the error as a route would.
+pub(super) fn refusal(error: &ApiError) -> Refusal {
+    Box::new(error.body())
 }
 
 /// Converts an error of a request that is not a call of a tool.

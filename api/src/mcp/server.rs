@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api_types::{Problem, Turn};
+use api_types::Turn;
 use axum::Router;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -20,7 +20,7 @@ use super::{
     messages::{problem_result, turn_result},
     own_tool::{OwnTool, call},
     question,
-    request::{Rest, error_data, is},
+    request::{Refusal, Rest, error_data, is, refusal},
     submission::Submission,
     task::{TaskTurns, open_question, task},
     tools::tools,
@@ -131,7 +131,7 @@ impl ServerHandler for McpServer {
 }
 
 /// Runs a strategy: as a task if the client knows tasks, and otherwise to its end or to the end of the wait.
-async fn run(rest: &Rest, client: &Client, submission: &Submission) -> Result<CallToolResponse, Problem> {
+async fn run(rest: &Rest, client: &Client, submission: &Submission) -> Result<CallToolResponse, Refusal> {
     let wait = if client.has_tasks { 0 } else { submission.wait };
     let turn: Turn = rest.post(&format!("/v1/turns?wait={wait}"), &submission.body).await?;
     if client.has_tasks {
@@ -147,7 +147,7 @@ async fn resume(
     state: &str,
     responses: InputResponses,
     wait: u64,
-) -> Result<CallToolResponse, Problem> {
+) -> Result<CallToolResponse, Refusal> {
     let turns = TaskTurns::read(rest, state).await?;
     match answer(rest, &turns.current, responses, wait).await? {
         Some(turn) => finish(rest, client, &turn).await,
@@ -162,15 +162,16 @@ async fn answer(
     turn: &Turn,
     responses: InputResponses,
     wait: u64,
-) -> Result<Option<Turn>, Problem> {
+) -> Result<Option<Turn>, Refusal> {
     let Some(item) = open_question(rest, turn).await? else { return Ok(None) };
-    let answer = question::answer(&item, responses).map_err(|detail| Kind::Invalid.because(detail).body())?;
+    let answer =
+        question::answer(&item, responses).map_err(|detail| refusal(&Kind::Invalid.because(detail)))?;
     let Some(answer) = answer else { return Ok(None) };
     rest.post(&format!("/v1/inbox/{}?wait={wait}", item.thread_id), &json!(answer)).await.map(Some)
 }
 
 /// Returns the result of a turn, or its question to the client's user.
-async fn finish(rest: &Rest, client: &Client, turn: &Turn) -> Result<CallToolResponse, Problem> {
+async fn finish(rest: &Rest, client: &Client, turn: &Turn) -> Result<CallToolResponse, Refusal> {
     if client.takes_questions
         && let Some(item) = open_question(rest, turn).await?
     {

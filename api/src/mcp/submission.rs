@@ -1,11 +1,13 @@
 //! A call of a strategy as a request to submit a turn.
 
-use api_types::Problem;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{arguments::take_wait, request::Rest};
+use super::{
+    arguments::take_wait,
+    request::{Refusal, Rest, refusal},
+};
 use crate::{
     logs::lookup::find_thread,
     server::{
@@ -36,8 +38,8 @@ impl Submission {
         rest: &Rest,
         tool: &str,
         arguments: JsonObject,
-    ) -> Result<Self, Problem> {
-        read(app, rest, tool, arguments).await.map_err(|error| error.body())
+    ) -> Result<Self, Refusal> {
+        read(app, rest, tool, arguments).await.map_err(|error| refusal(&error))
     }
 }
 

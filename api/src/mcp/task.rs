@@ -1,6 +1,6 @@
 //! Turns as tasks. The id of a task is the id of its turn, so it outlives every process.
 
-use api_types::{InboxItem, Page, Problem, Turn};
+use api_types::{InboxItem, Page, Turn};
 use rmcp::model::{DetailedTask, InputRequests, JsonObject, Task, TaskPayload, TaskStatus};
 use serde_json::{Value, json};
 use shared::TurnStatus;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{
     messages::turn_result,
     question,
-    request::{Rest, is},
+    request::{Refusal, Rest, is, refusal},
 };
 use crate::server::problem::Kind;
 
@@ -32,21 +32,22 @@ impl TaskTurns {
     /// # Errors
     ///
     /// [`Kind::UnknownTurn`] if there is none with this id for the principal.
-    pub(super) async fn read(rest: &Rest, id: &str) -> Result<Self, Problem> {
-        let id: Uuid =
-            id.parse().map_err(|_| Kind::UnknownTurn.because(format!("there is no task {id:?}")).body())?;
+    pub(super) async fn read(rest: &Rest, id: &str) -> Result<Self, Refusal> {
+        let id: Uuid = id
+            .parse()
+            .map_err(|_| refusal(&Kind::UnknownTurn.because(format!("there is no task {id:?}"))))?;
         let first: Turn = rest.get(&format!("/v1/turns/{id}")).await?;
         let current = current(rest, first.clone()).await?;
         Ok(Self { first, current })
     }
 
     /// Returns the open question; none if the task does not ask, or the answer has just come.
-    pub(super) async fn question(&self, rest: &Rest) -> Result<Option<InboxItem>, Problem> {
+    pub(super) async fn question(&self, rest: &Rest) -> Result<Option<InboxItem>, Refusal> {
         open_question(rest, &self.current).await
     }
 
     /// Returns the task with its result, or with the requests of its question to a client that can ask its user.
-    pub(super) async fn detailed(&self, rest: &Rest, can_ask: bool) -> Result<DetailedTask, Problem> {
+    pub(super) async fn detailed(&self, rest: &Rest, can_ask: bool) -> Result<DetailedTask, Refusal> {
         let payload = match self.current.status {
             TurnStatus::Queued | TurnStatus::Running => TaskPayload::Working,
             TurnStatus::Cancelled => TaskPayload::Cancelled,
@@ -66,7 +67,7 @@ impl TaskTurns {
 }
 
 /// Returns the open question of a turn; none if it does not ask, or the answer has just come.
-pub(super) async fn open_question(rest: &Rest, turn: &Turn) -> Result<Option<InboxItem>, Problem> {
+pub(super) async fn open_question(rest: &Rest, turn: &Turn) -> Result<Option<InboxItem>, Refusal> {
     if turn.status != TurnStatus::Interrupted {
         return Ok(None);
     }
@@ -78,7 +79,7 @@ pub(super) async fn open_question(rest: &Rest, turn: &Turn) -> Result<Option<Inb
 }
 
 /// Returns the turn that goes on where this one asked: the first later one that does not ask again, or else the last one.
-async fn current(rest: &Rest, turn: Turn) -> Result<Turn, Problem> {
+async fn current(rest: &Rest, turn: Turn) -> Result<Turn, Refusal> {
     let mut last = turn;
     while last.status == TurnStatus::Interrupted {
         let (thread, after) = (last.thread_id, last.id);

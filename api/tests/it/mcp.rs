@@ -83,17 +83,15 @@ impl Client {
     }
 
     async fn call(&self, tool: &'static str, arguments: Value) -> CallToolResult {
-        match self.once(tool, arguments).await {
-            CallToolResponse::Complete(result) => result,
-            other => panic!("{other:?}"),
-        }
+        let response = self.once(tool, arguments).await;
+        let CallToolResponse::Complete(result) = response else { panic!("{response:?}") };
+        result
     }
 
     async fn start_task(&self, tool: &'static str, arguments: Value) -> CreateTaskResult {
-        match self.once(tool, arguments).await {
-            CallToolResponse::Task(task) => task,
-            other => panic!("{other:?}"),
-        }
+        let response = self.once(tool, arguments).await;
+        let CallToolResponse::Task(task) = response else { panic!("{response:?}") };
+        task
     }
 
     async fn payload(&self, id: &str) -> TaskPayload {
