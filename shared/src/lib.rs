@@ -98,8 +98,8 @@ pub use reply_options::{
     ResponseFormat,
 };
 pub use request::{
-    Description, Fault, FaultKind, Hit, Metric, ModelParameters, Oversize, Request, Response, SearchOptions,
-    Simulation, WebSearch, matches_pattern,
+    COMMANDS, Description, Fault, FaultKind, Hit, Metric, ModelParameters, Oversize, Request, Response,
+    SearchOptions, Simulation, WebSearch, matches_pattern,
 };
 pub use rerun::{Rerun, rerun, transcript};
 pub use result_condition::{Comparison, ConditionVerdict, ResultCondition};

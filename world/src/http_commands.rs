@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
-use shared::{Fault, FaultKind, ReadBack, Response, Safety, Tool, ToolCall, ToolOutput, status};
+use shared::{COMMANDS, Fault, FaultKind, ReadBack, Response, Safety, Tool, ToolCall, ToolOutput, status};
 
 use super::{
     description::description,
@@ -17,9 +17,6 @@ use crate::{
     text::{error_chain, truncate},
     world::Outcome,
 };
-
-/// Name of the server whose tools are the HTTP commands.
-pub const COMMANDS: &str = "commands";
 
 /// Header with the call's idempotency key, so that an endpoint can recognise a repeated call.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -35,7 +35,7 @@ mod world;
 pub use argument_check::check_parameters;
 pub use attachments::Attachments;
 pub use http_clients::HttpClientError;
-pub use http_commands::{COMMANDS, Command, Commands, Method, describe_commands};
+pub use http_commands::{Command, Commands, Method, describe_commands};
 pub use index::{Index, SearchResult};
 pub use live::LiveWorld;
 pub use mcp::{

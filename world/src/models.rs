@@ -295,7 +295,7 @@ impl Models {
 
 fn unavailable(provider: &str, why: &str) -> Fault {
     Fault::permanent(format!(
-        "provider {provider:?} cannot be used: {why}; hint: set it, restart turnfold (or write file:PATH and send SIGHUP), then run: turnfold turn retry"
+        "provider {provider:?} cannot be used: {why}; hint: set it and restart turnfold, or put it into a file that the setting names (file:PATH) and send SIGHUP; then run: turnfold turn retry"
     ))
 }
 

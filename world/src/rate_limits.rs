@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use queue::rate_limits::{Demand, MoneyPart, RateLimit, Subject};
-use shared::Request;
-
-use super::http_commands::COMMANDS;
+use shared::{COMMANDS, Request};
 
 /// Maximum bytes of a model's or server's name whose availability is recorded. Tenants may name any model.
 const MAX_NAME_BYTES: usize = 256;

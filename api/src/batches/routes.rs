@@ -90,7 +90,7 @@ pub(crate) struct CreateParams {
         CreateParams,
         ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
         ("traceparent" = Option<String>, Header, description = "Span of the client (W3C Trace Context), the parent of the turns in traces."),
-        ("X-Stainless-Retry-Count" = Option<u32>, Header, description = "CreateParams often the client has sent the request before, as OpenAI's tell by themselves."),
+        ("X-Stainless-Retry-Count" = Option<u32>, Header, description = "Number of earlier attempts, as reported by OpenAI's client libraries."),
         ("X-Turnfold-User" = Option<String>, Header, description = "User who creates the batch. Default: `api`.")
     ),
     responses(

@@ -146,7 +146,7 @@ pub(crate) struct Course {
 impl Course {
     /// Adds an event of the turn. Its first one begins a new course.
     pub(super) fn add(&mut self, Recorded { at, event, .. }: &Recorded) {
-        if let Event::TurnStarted(_) = event {
+        if event.turn_started().is_some() {
             *self = Self { started_at: Some(*at), ..Self::default() };
         }
         if let Event::Answered(answered) = event

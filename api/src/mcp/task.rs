@@ -1,8 +1,8 @@
 //! Turns as tasks. The id of a task is the id of its turn, so it outlives every process.
 
 use api_types::{InboxItem, Page, Turn};
-use rmcp::model::{DetailedTask, InputRequests, JsonObject, Task, TaskPayload, TaskStatus};
-use serde_json::{Value, json};
+use rmcp::model::{DetailedTask, InputRequests, Task, TaskPayload, TaskStatus, object};
+use serde_json::json;
 use shared::TurnStatus;
 use uuid::Uuid;
 
@@ -52,7 +52,7 @@ impl TaskTurns {
             TurnStatus::Queued | TurnStatus::Running => TaskPayload::Working,
             TurnStatus::Cancelled => TaskPayload::Cancelled,
             TurnStatus::Completed | TurnStatus::Failed => {
-                TaskPayload::Completed { result: result_of(&self.current) }
+                TaskPayload::Completed { result: object(json!(turn_result(&self.current))) }
             }
             TurnStatus::Interrupted => match self.question(rest).await? {
                 Some(item) if can_ask => {
@@ -108,14 +108,5 @@ pub(super) fn task(first: &Turn, current: &Turn) -> Task {
     match &current.interrupt {
         Some(interrupt) => task.with_status_message(&interrupt.question),
         None => task,
-    }
-}
-
-fn result_of(turn: &Turn) -> JsonObject {
-    match json!(turn_result(turn)) {
-        Value::Object(result) => result,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            JsonObject::new()
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The tools: one for each strategy, and those for turns that take long or ask a person.
 
 use api_types::Scope;
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{Tool, ToolAnnotations, object};
 use serde_json::{Value, json};
 use shared::{Graph, InterruptKind};
 
@@ -114,13 +114,4 @@ fn wait() -> Value {
 
 fn limit() -> Value {
     json!({"type": "integer", "minimum": 1, "maximum": 1000, "description": "Maximum number. Default: 50."})
-}
-
-fn object(schema: Value) -> JsonObject {
-    match schema {
-        Value::Object(object) => object,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            JsonObject::new()
-        }
-    }
 }

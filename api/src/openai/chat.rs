@@ -65,7 +65,7 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// repetition with the same body and user then returns the same turn, until that turn has been over for
 /// `api.chat_wait_seconds`. Marked or not, the next identical request of the same key and user within ten minutes after a 504 or
 /// a broken connection returns the same turn, once for each lost answer. A turn that failed or was cancelled is a 422, which
-/// no client repeats.
+/// OpenAI's libraries do not repeat.
 ///
 /// **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
 /// and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,
@@ -120,14 +120,11 @@ pub(crate) async fn create(
     let request_hash = hash_of("chat", thread.unwrap_or_default(), &raw);
     let retry_key = RetryKey::new(key, attempt, &by.name, request_hash.clone());
     let request_id = RequestId::new(&principal, &by, &request_hash, &retry_key);
-    let (turn, known) = match request_id.take_lost(&app).await? {
-        Some(turn) => (turn, true),
-        None => {
-            let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
-            retry_key.enqueue(&app, new).await?
-        }
+    let submit = async {
+        let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
+        retry_key.enqueue(&app, new).await
     };
-    let awaited = request_id.awaits(&app, turn.id);
+    let (awaited, turn, known) = request_id.join_or(&app, submit).await?;
     let response = match (mode, permit) {
         (ResponseMode::Streamed { include_usage }, Some(permit)) => {
             let chunks = Chunks::of(&turn, model, include_usage);

@@ -96,17 +96,19 @@ impl ClientRequest {
             return Ok(store::NewTurn { idempotency, ..new });
         }
         let history = self.history(app, principal, &by);
-        let new = match waiting_thread(app, principal, &self.messages.messages).await? {
-            Some((row, results)) => self.into_found_thread(app, principal, by, row, results, Policy::Auto)?,
-            None => {
-                match self.continued(app, principal, &by, history.as_ref(), idempotency.as_ref()).await? {
-                    Some(Continued { thread, from, policy }) => {
-                        let new = self.messages.messages[from..].to_vec();
-                        self.into_found_thread(app, principal, by, thread, new, policy)?
-                    }
-                    None => self.into_new_thread(app, principal.into(), by)?,
-                }
+        let messages = &self.messages.messages;
+        let found = match (waiting_thread(app, principal, messages).await?, &history) {
+            (Some((thread, results)), _) => Some((thread, results, Policy::Auto)),
+            (None, Some(history)) => {
+                let continued = history.find(app, principal, &by, idempotency.as_ref()).await?;
+                continued
+                    .map(|Continued { thread, from, policy }| (thread, messages[from..].to_vec(), policy))
             }
+            (None, None) => None,
+        };
+        let new = match found {
+            Some((thread, new, policy)) => self.into_found_thread(app, principal, by, thread, new, policy)?,
+            None => self.into_new_thread(app, principal.into(), by)?,
         };
         let history_hash = history.map(|history| history.hash);
         Ok(store::NewTurn { idempotency, history_hash, ..new })
@@ -127,21 +129,6 @@ impl ClientRequest {
         let (tenant, strategy) = (principal.tenant(), target.graph.name());
         let identity = json!([tenant, key, user, strategy, config, passed_on, own, budget]);
         Some(History::of(&identity, &self.messages.messages))
-    }
-
-    /// Finds the thread that the conversation continues.
-    async fn continued(
-        &self,
-        app: &AppState,
-        principal: &Principal,
-        by: &Actor,
-        history: Option<&History>,
-        key: Option<&Idempotency>,
-    ) -> Result<Option<Continued>, ApiError> {
-        match history {
-            Some(history) => history.find(app, principal, by, key).await,
-            None => Ok(None),
-        }
     }
 
     /// Converts the request to a turn on a new thread.

@@ -14,8 +14,8 @@ use crate::server::problem::{ApiError, Kind};
 /// Header that tells OpenAI's client libraries whether to retry.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Returns the status that OpenAI's API uses: 400 for an invalid request. A turn that failed or was cancelled is a 422, which no
-/// client repeats.
+/// Returns the status that OpenAI's API uses: 400 for an invalid request. A turn that failed or was cancelled is a 422, which OpenAI's
+/// libraries do not repeat.
 pub(crate) fn status(error: &ApiError) -> StatusCode {
     match error.status() {
         status if ended_for_good(error) => status,

@@ -40,11 +40,26 @@ impl RequestId {
         Self(None)
     }
 
-    /// Takes the turn of an identical request whose answer was lost.
-    pub(super) async fn take_lost(&self, app: &AppState) -> Result<Option<Turn>, ApiError> {
+    /// Joins the turn of an identical request whose answer was lost, or submits one. Returns the turn with a guard for its answer, and
+    /// true if it was submitted before.
+    pub(super) async fn join_or(
+        &self,
+        app: &Arc<AppState>,
+        submit: impl Future<Output = Result<(Turn, bool), ApiError>>,
+    ) -> Result<(Awaited, Turn, bool), ApiError> {
+        if let Some((awaited, turn)) = self.take_lost(app).await? {
+            return Ok((awaited, turn, true));
+        }
+        let (turn, known) = submit.await?;
+        Ok((self.awaits(app, turn.id), turn, known))
+    }
+
+    /// Takes the turn of an identical request whose answer was lost, with a guard for its answer.
+    pub(super) async fn take_lost(&self, app: &Arc<AppState>) -> Result<Option<(Awaited, Turn)>, ApiError> {
         let Some(key) = &self.0 else { return Ok(None) };
         let since = clock::now().saturating_sub(clock::duration_micros(REPEATED_WITHIN));
-        Ok(app.backends.store.take_lost_answer(key, since).await?)
+        let lost = app.backends.store.take_lost_answer(key, since).await?;
+        Ok(lost.map(|turn| (self.awaits(app, turn.id), turn)))
     }
 
     /// Returns a guard for the answer of a turn.

@@ -194,14 +194,11 @@ pub(crate) async fn create(
     let request_hash = hash_of("completions", thread.unwrap_or_default(), &raw);
     let retry_key = RetryKey::new(key, attempt, &by.name, request_hash.clone());
     let request_id = RequestId::new(&principal, &by, &request_hash, &retry_key);
-    let (turn, known) = match request_id.take_lost(&app).await? {
-        Some(turn) => (turn, true),
-        None => {
-            let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
-            retry_key.enqueue(&app, new).await?
-        }
+    let submit = async {
+        let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
+        retry_key.enqueue(&app, new).await
     };
-    let awaited = request_id.awaits(&app, turn.id);
+    let (awaited, turn, known) = request_id.join_or(&app, submit).await?;
     let response = match (mode, permit) {
         (ResponseMode::Streamed { include_usage }, Some(permit)) => {
             let (id, created) = (id_of(turn.id), seconds(turn.created_at));

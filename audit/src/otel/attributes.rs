@@ -1,10 +1,7 @@
 //! Attributes of spans.
 
 use serde_json::Value;
-use shared::{ModelParameters, Request, Usage};
-
-/// Name under which plain HTTP commands are called.
-const COMMANDS: &str = "commands";
+use shared::{COMMANDS, ModelParameters, Request, Usage};
 
 /// Value of an attribute.
 #[derive(Clone, Debug, PartialEq)]

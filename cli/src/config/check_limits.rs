@@ -1,6 +1,6 @@
 //! Checks that limits name what is configured.
 
-use world::COMMANDS;
+use shared::COMMANDS;
 
 use super::{error::ConfigError, key::join, origins::Origins, servers::ProviderSettings, settings::Settings};
 

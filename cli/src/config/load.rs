@@ -9,8 +9,7 @@ use std::{
 use ::config::{Config, Source, Value, ValueKind};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
-use shared::Graph;
-use world::COMMANDS;
+use shared::{COMMANDS, Graph};
 
 use super::{
     MANUAL,

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use queue::rate_limits::RateLimit;
 use secrecy::{ExposeSecret as _, SecretString};
-use shared::{Accepts, micro_usd};
+use shared::{Accepts, COMMANDS, micro_usd};
 use store::{Store, VectorIndex};
 use worker::{Backoff, RetryPolicies, RetryPolicy};
 use world::{
-    COMMANDS, Command, Commands, Confinement, Index, LiveWorld, Models, OpenAi, Price, Provider, Providers,
+    Command, Commands, Confinement, Index, LiveWorld, Models, OpenAi, Price, Provider, Providers,
     RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, TenantLimit, TenantLimits,
     ToolFilter, ToolRule, Transport, describe_commands,
 };

@@ -284,13 +284,12 @@ impl<S: Strategy> Progress<S> {
             (SlotState::NotRetryable, _) | (_, 1) => error.to_owned(),
             (_, attempts) => format!("{error} (tried {attempts} times)"),
         };
-        let with_hint =
-            |text: String| hint.map_or_else(|| text.clone(), |hint| format!("{text}{HINT}{hint}"));
+        let own_hint = hint.map(|hint| format!("{HINT}{hint}")).unwrap_or_default();
         if slot.in_doubt {
-            let reason = with_hint(format!("{cause}; the result of an attempt was lost"));
+            let reason = format!("{cause}; the result of an attempt was lost{own_hint}");
             return self.doubt(nth, Some(slot), reason);
         }
-        let reason = with_hint(cause.clone());
+        let reason = format!("{cause}{own_hint}");
         let unavailable = Response::Unavailable { reason: reason.clone() };
         if self.check(place, &unavailable).is_ok() {
             return Abandoned { slot: nth, reason }.into();

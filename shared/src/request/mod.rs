@@ -22,6 +22,9 @@ use crate::{
     usage::{Usage, is_zero},
 };
 
+/// Name of the server whose tools are the configured HTTP commands.
+pub const COMMANDS: &str = "commands";
+
 /// Request to the outside world. A worker carries it out, and the log keeps it.
 ///
 /// ## Why requests reference data instead of copying it

@@ -112,7 +112,6 @@ pub(crate) async fn create(
         false => RequestId::new(&principal, &by, &request_hash, &retry_key),
     };
     let joined = request_id.take_lost(&app).await?;
-    let joined = joined.map(|turn| (request_id.awaits(&app, turn.id), turn));
     let idempotency = retry_key.idempotency();
     let conversation = match &draft.conversation {
         Some(name) => Some(Found::of(&app, &principal, name).await.map_err(in_conversation)?),

@@ -16,9 +16,9 @@ use axum::{
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::{FaultKind, Request, Response, Safety, Tool, ToolCall, ToolOutput};
+use shared::{COMMANDS, FaultKind, Request, Response, Safety, Tool, ToolCall, ToolOutput};
 use store::MemoryIndex;
-use world::{COMMANDS, Command, Index, LiveWorld, Method, describe_commands};
+use world::{Command, Index, LiveWorld, Method, describe_commands};
 
 use super::{Outcome, Stage, again, commands, due, fault, models, named, nobody, perform};
 
