@@ -364,7 +364,7 @@ export interface paths {
          *     repetition with the same body and user then returns the same turn, until that turn has been over for
          *     `api.chat_wait_seconds`. Marked or not, the next identical request of the same key and user within ten minutes after a 504 or
          *     a broken connection returns the same turn, once for each lost answer. A turn that failed or was cancelled is a 422, which
-         *     no client repeats.
+         *     OpenAI's libraries do not repeat.
          *
          *     **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
          *     and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,
@@ -5497,7 +5497,7 @@ export interface operations {
                 "Idempotency-Key"?: string | null;
                 /** @description Span of the client (W3C Trace Context), the parent of the turns in traces. */
                 traceparent?: string | null;
-                /** @description CreateParams often the client has sent the request before, as OpenAI's tell by themselves. */
+                /** @description Number of earlier attempts, as reported by OpenAI's client libraries. */
                 "X-Stainless-Retry-Count"?: number | null;
                 /** @description User who creates the batch. Default: `api`. */
                 "X-Turnfold-User"?: string | null;

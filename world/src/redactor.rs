@@ -146,6 +146,15 @@ mod tests {
     }
 
     #[test]
+    fn secrets_that_are_added_are_redacted_beside_the_ones_before() {
+        let redactor = redactor();
+        redactor.add([("providers.a.api_key".to_owned(), "sk-8765.4321".into())]);
+        let fault =
+            redactor.outcome(Err(Fault::permanent("old sk-1234.5678, new sk-8765.4321"))).unwrap_err();
+        assert_eq!(fault.error, "old [providers.a.api_key], new [providers.a.api_key]");
+    }
+
+    #[test]
     fn errors_are_redacted_too() {
         let fault = redactor().outcome(Err(Fault::permanent("bad key sk-1234.5678"))).unwrap_err();
         assert_eq!(fault.error, "bad key [providers.a.api_key]");

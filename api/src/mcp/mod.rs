@@ -57,7 +57,6 @@ pub(crate) fn service(
         .with_max_request_body_bytes(body_limit)
         .with_cancellation_token(app.stop.clone())
         .with_allowed_origins(LOCAL_ORIGINS.map(str::to_owned).into_iter().chain(named))
-        .enforce_origin_validation()
         .disable_allowed_hosts();
     let routes = routes.layer(DefaultBodyLimit::max(body_limit)).with_state(Arc::clone(app));
     let server = McpServer { app: Arc::clone(app), routes };
