@@ -295,7 +295,7 @@ async fn api(answers: bool) -> String {
         )
         .route(&format!("/v1/batches/{BATCH}"), get(async || Json(over())))
         .route(&format!("/v1/batches/{BATCH}/results"), get(results))
-        .fallback(async |uri: Uri| (axum::http::StatusCode::NOT_FOUND, uri.path().to_owned()));
+        .fallback(async |uri: Uri, _: Bytes| (axum::http::StatusCode::NOT_FOUND, uri.path().to_owned()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async { axum::serve(listener, routes).await.unwrap() });
