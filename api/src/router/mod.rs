@@ -82,7 +82,8 @@ async fn background(app: Arc<AppState>) {
         }
     };
     let keys = app.keys.issued.follow_changes(&*app.backends.notifications, &app.stop);
-    let counts = ::threads::keep_writing_counts(app.backends.store.clone(), app.stop.cancelled());
+    let (store, strategies) = (app.backends.store.clone(), app.strategies.clone());
+    let counts = ::threads::keep_writing_counts(store, strategies, app.stop.cancelled());
     tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts);
 }
 

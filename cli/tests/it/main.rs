@@ -16,6 +16,7 @@ mod command_line;
 mod config;
 mod connections;
 mod console;
+mod counts_after_kill;
 mod demo_under_faults;
 mod deploy;
 mod engine;
