@@ -42,6 +42,7 @@ mod mcp;
 mod milvus;
 mod models;
 mod new_strategy;
+mod openai_batch_file;
 mod openai_batches;
 mod openai_clients;
 mod operator;
