@@ -164,8 +164,9 @@ async fn a_schedule_has_the_rights_of_its_key() {
     let fired =
         wait_until(&api, Some("acme-key"), &id, |schedule| schedule["last_turn_id"].is_string()).await;
     assert_eq!(fired["key"], rotated["id"], "the schedule goes on with the new key");
-    let turn = ask(&api, Some("acme-key"), "GET", "/v1/turns", &Value::Null).await.json();
-    assert_eq!(turn["data"][0]["caller"]["key"], rotated["id"], "{turn}");
+    let turn = fired["last_turn_id"].as_str().unwrap().parse().unwrap();
+    let caller = api.backends.store.turn(turn).await.unwrap().unwrap().caller.unwrap();
+    assert_eq!(caller.key, Some(id_of(&rotated)));
 
     let revoked = format!("/v1/keys/{}", id_of(&rotated));
     assert_eq!(ask(&api, Some("operator-key"), "DELETE", &revoked, &Value::Null).await.status, 200);

@@ -140,7 +140,7 @@ fn body(route: &Route, ids: &Ids) -> Value {
         }
         ("POST", "/v1/inbox/{thread_id}") => json!({"type": "respond", "args": "no"}),
         ("POST", "/v1/schedules") => {
-            json!({"cron": "@daily", "turn": {"thread_id": ids.thread, "input": "no"}})
+            json!({"cron": "@daily", "turn": {"strategy": "probe", "input": "no"}})
         }
         ("PATCH", _) => json!({"paused": true}),
         ("POST", "/v1/webhooks") => json!({"url": "https://example.org/x"}),
