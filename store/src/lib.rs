@@ -9,6 +9,7 @@
 //!   conversations threads that clients create before their first turn
 //!   batches       files of lines, batches of them, and results
 //!   webhooks      endpoints, and the outbox of events for them
+//!   schedules     requests that are submitted at set times
 //!   forgotten_models  models about which everything learned was forgotten
 //!   pauses        strategies, models and tenants that start no new work
 //!   keys          API keys, as hashes
@@ -46,6 +47,7 @@ mod workers;
 pub mod batches;
 pub mod integrity;
 pub mod log;
+pub mod schedules;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod vector_index;

@@ -38,6 +38,7 @@ mod pending;
 mod problems;
 mod prompt_strategies;
 mod responses;
+mod schedules;
 mod scopes;
 mod serve;
 mod settle;
