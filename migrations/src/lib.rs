@@ -36,6 +36,7 @@ mod m20261128_000020_history_hashes;
 mod m20261128_000021_batch_models;
 mod m20261129_000022_lost_answers;
 mod m20261129_000023_schedules;
+mod m20261129_000024_webhook_filters;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -119,6 +120,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000021_batch_models::Migration),
             Box::new(m20261129_000022_lost_answers::Migration),
             Box::new(m20261129_000023_schedules::Migration),
+            Box::new(m20261129_000024_webhook_filters::Migration),
         ]
     }
 }
