@@ -327,7 +327,8 @@ async fn a_tenant_receives_its_own_events_and_cannot_target_private_addresses() 
     let receiver = Receiver::start(&[]).await;
     let all = add(api, &master, json!({"url": receiver.url})).await;
     assert_eq!((&all["tenant"], &all["warning"]), (&Value::Null, &Value::Null));
-    for body in [json!({"url": receiver.url, "types": ["thread.*"]}), json!({"url": receiver.url, "types": []})]
+    for body in
+        [json!({"url": receiver.url, "types": ["thread.*"]}), json!({"url": receiver.url, "types": []})]
     {
         let message = api.post_with("/v1/webhooks", &master, body).await.problem(422, "invalid");
         assert!(message.starts_with("types: "), "{message}");

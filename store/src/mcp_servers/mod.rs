@@ -110,7 +110,9 @@ impl Store {
     pub async fn record_mcp_failure(&self, server: &str, worker: &str, error: &str) -> Result<(), Error> {
         let row = report(server, worker, Some(error));
         let columns = [Column::Error, Column::Worker, Column::SeenAt];
-        self.database.transact(move |tx| async move { report_mcp_server(tx, row, &columns).await }.boxed()).await
+        self.database
+            .transact(move |tx| async move { report_mcp_server(tx, row, &columns).await }.boxed())
+            .await
     }
 
     /// Returns the last report about a server, or `None` if no worker has used it.

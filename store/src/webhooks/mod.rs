@@ -40,9 +40,9 @@ pub use deliveries::{AttemptOutcome, Delivery, DeliveryFilter};
 pub use filter::WebhookFilter;
 pub(crate) use notices::{Notice, announce_turn, notices};
 pub(crate) use outbox::{Happening, announce};
+pub use shared::DeliveryState;
 pub(crate) use turn_subscriptions::TurnSubscriptions;
 pub use webhook::{DeliveryId, EventType, Webhook, WebhookId};
-pub use shared::DeliveryState;
 
 /// Maximum number of webhooks per tenant, and of operator webhooks.
 pub const MOST_WEBHOOKS: usize = 20;

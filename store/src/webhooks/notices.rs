@@ -68,16 +68,12 @@ fn waiting(events: &[Event]) -> Vec<Notice> {
 /// Returns the question that an event asks.
 fn question(event: &Event) -> Option<Question> {
     match event {
-        Event::Decided(Decided { to: Goto::Interrupt(asked), .. }) => Some(Question {
-            kind: asked.kind,
-            text: asked.question.clone(),
-            options: asked.options.clone(),
-        }),
-        Event::InDoubt(doubt) => Some(Question {
-            kind: InterruptKind::InDoubt,
-            text: doubt.reason.clone(),
-            options: Vec::new(),
-        }),
+        Event::Decided(Decided { to: Goto::Interrupt(asked), .. }) => {
+            Some(Question { kind: asked.kind, text: asked.question.clone(), options: asked.options.clone() })
+        }
+        Event::InDoubt(doubt) => {
+            Some(Question { kind: InterruptKind::InDoubt, text: doubt.reason.clone(), options: Vec::new() })
+        }
         Event::InputRequired(required) => {
             let text = required.input_requests.values().next().map(|asked| asked.question.clone());
             Some(Question { kind: InterruptKind::Input, text: text.unwrap_or_default(), options: Vec::new() })
@@ -110,8 +106,7 @@ pub(crate) async fn announce_turn(
     let turn = turns::Entity::find().filter(turns::Column::Id.eq(update.turn)).one(tx).await?;
     let row = threads::Entity::find_by_id(thread).one(tx).await?;
     let (Some(turn), Some(row)) = (turn, row) else { return Ok(()) };
-    let metadata: Value =
-        serde_json::from_str(&turn.metadata).map_err(|error| corrupt(thread, error))?;
+    let metadata: Value = serde_json::from_str(&turn.metadata).map_err(|error| corrupt(thread, error))?;
     for Notice { event, fields } in notices {
         let mut data = json!({
             "id": update.turn,

@@ -32,8 +32,7 @@ pub(crate) async fn announce(tx: &Transaction, happening: Happening<'_>) -> Resu
         Some(tenant) => webhooks::Column::Tenant.eq(tenant).or(webhooks::Column::Tenant.is_null()),
         None => webhooks::Column::Tenant.is_null(),
     };
-    let rows =
-        webhooks::Entity::find().filter(recipients).filter(webhooks::Column::DisabledAt.is_null());
+    let rows = webhooks::Entity::find().filter(recipients).filter(webhooks::Column::DisabledAt.is_null());
     let now = clock::now();
     let mut new = Vec::new();
     for row in rows.all(tx).await? {

@@ -145,8 +145,7 @@ pub(super) async fn are_told_of_each_of_many_turns(store: &Store) -> Result<(), 
     });
     let rejected = ended(&turns[0].1, TurnStatus::Completed);
     let end = [decided(Goto::End, None)];
-    let (ends, rejected) =
-        tokio::join!(join_all(ends), store.append(&stale, &end, Some(&rejected)));
+    let (ends, rejected) = tokio::join!(join_all(ends), store.append(&stale, &end, Some(&rejected)));
     assert!(rejected.is_err());
     for end in ends {
         end?;
