@@ -8,8 +8,11 @@ use super::apply;
 pub(crate) struct Migration;
 
 const COLUMNS: &str = "
-    ALTER TABLE webhooks ADD COLUMN strategy TEXT; -- only events of its turns; null: of all
-    ALTER TABLE webhooks ADD COLUMN metadata TEXT  /* JSON object of texts that must be in the metadata; null: none */";
+    -- Strategy of the turns whose events are sent; null: all.
+    ALTER TABLE webhooks ADD COLUMN strategy TEXT;
+
+    -- JSON object of texts that the metadata must have; null: none.
+    ALTER TABLE webhooks ADD COLUMN metadata TEXT";
 
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {

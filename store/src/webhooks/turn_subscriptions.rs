@@ -16,7 +16,7 @@ use tokio::time::Instant;
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The answer, and when it was read.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct TurnSubscriptions(Mutex<Option<(Instant, bool)>>);
 
 impl TurnSubscriptions {
