@@ -83,7 +83,8 @@ async fn background(app: Arc<AppState>) {
         }
     };
     let keys = app.keys.issued.follow_changes(&*app.backends.notifications, &app.stop);
-    let counts = ::threads::keep_writing_counts(app.backends.store.clone(), app.stop.cancelled());
+    let (store, strategies) = (app.backends.store.clone(), app.strategies.clone());
+    let counts = ::threads::keep_writing_counts(store, strategies, app.stop.cancelled());
     let schedules = Scheduler::new(Arc::clone(&app), schedulable_routes()).run();
     tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts, schedules);
 }
