@@ -114,8 +114,9 @@ async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Opt
 }
 
 async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) -> Result<(), Error> {
+    let is_announced = steps.iter().any(|(_, step)| !step.notices.is_empty());
     let outcome = match database.writer.sqlite() {
-        _ if steps.iter().any(|(_, step)| !step.notices.is_empty()) => write_announced(database, steps).await,
+        Some(_) | None if is_announced => write_announced(database, steps).await,
         Some(pool) => {
             database.writer.check_file()?;
             sqlite::write(pool, steps).await

@@ -45,9 +45,9 @@ pub(crate) fn notices(events: &[Event], update: Option<&TurnUpdate>) -> Vec<Noti
         TurnStatus::Interrupted => notices.extend(waiting(events)),
         TurnStatus::Queued | TurnStatus::Running | TurnStatus::Cancelled => {}
     }
-    let exceeded = events.iter().rev().find_map(|event| match event {
-        Event::Decided(Decided { budget_exceeded, .. }) => *budget_exceeded,
-        _ => None,
+    let exceeded = events.iter().rev().find_map(|event| {
+        let Event::Decided(Decided { budget_exceeded, .. }) = event else { return None };
+        *budget_exceeded
     });
     if let Some(exceeded) = exceeded {
         notices.push(Notice::new(EventType::BudgetExceeded, [("budget", json!(exceeded))]));
@@ -67,19 +67,17 @@ fn waiting(events: &[Event]) -> Vec<Notice> {
 
 /// Returns the question that an event asks.
 fn question(event: &Event) -> Option<Question> {
-    match event {
-        Event::Decided(Decided { to: Goto::Interrupt(asked), .. }) => {
-            Some(Question { kind: asked.kind, text: asked.question.clone(), options: asked.options.clone() })
-        }
-        Event::InDoubt(doubt) => {
-            Some(Question { kind: InterruptKind::InDoubt, text: doubt.reason.clone(), options: Vec::new() })
-        }
-        Event::InputRequired(required) => {
-            let text = required.input_requests.values().next().map(|asked| asked.question.clone());
-            Some(Question { kind: InterruptKind::Input, text: text.unwrap_or_default(), options: Vec::new() })
-        }
-        _ => None,
+    if let Event::Decided(Decided { to: Goto::Interrupt(asked), .. }) = event {
+        let (text, options) = (asked.question.clone(), asked.options.clone());
+        return Some(Question { kind: asked.kind, text, options });
     }
+    if let Event::InDoubt(doubt) = event {
+        let text = doubt.reason.clone();
+        return Some(Question { kind: InterruptKind::InDoubt, text, options: Vec::new() });
+    }
+    let Event::InputRequired(required) = event else { return None };
+    let text = required.input_requests.values().next().map(|asked| asked.question.clone());
+    Some(Question { kind: InterruptKind::Input, text: text.unwrap_or_default(), options: Vec::new() })
 }
 
 fn cut(text: &str) -> String {
