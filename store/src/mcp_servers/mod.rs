@@ -153,7 +153,7 @@ async fn announce_change(tx: &Transaction, new: &table::Model) -> Result<(), Err
         "worker": new.worker,
         "approved": pin.hash,
         "offered": Pin::hash_of(definitions),
-        "hint": format!("compare and approve the tools with: turnfold mcp show {}", new.server),
+        "hint": format!("see what changed with: turnfold mcp pins diff {}", new.server),
     });
     let event = EventType::PinChanged;
     announce(tx, Happening { tenant: None, event, strategy: None, metadata: None, data }).await
