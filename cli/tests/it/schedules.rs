@@ -34,7 +34,7 @@ async fn two_apis_of_which_one_is_killed_fire_each_minute_once() {
     let _other = Process::start(&mut other);
 
     const MINUTE: i64 = 60_000_000;
-    let first = "(extract(epoch FROM date_trunc('minute', now())) * 1000000)::bigint - 40 * 60000000";
+    let first = "(extract(epoch FROM date_trunc('minute', now())) * 1000000)::bigint - 40 * 60000000::bigint";
     let first = number(
         &engine,
         &format!("UPDATE schedules SET next_at = {first}, due_at = {first} RETURNING next_at"),
