@@ -69,7 +69,7 @@ pub struct Schedule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub batch: Option<Value>,
-    /// Current status.
+    /// Status of the schedule at this moment.
     pub status: ScheduleStatus,
     /// Reason why it was stopped.
     pub stopped_reason: Option<String>,

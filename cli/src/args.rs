@@ -162,7 +162,7 @@ pub(crate) enum Command {
     Schedule(Schedule),
     /// Manage webhooks and their deliveries
     ///
-    /// A webhook is a URL that receives a signed request, called a delivery, when a batch ends.
+    /// A webhook is a URL that receives a signed request, called a delivery, when a batch or a turn ends or asks a person.
     #[command(subcommand)]
     Webhook(Webhook),
     /// Create, list, rotate and revoke API keys

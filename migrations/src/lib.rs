@@ -37,6 +37,7 @@ mod m20261128_000021_batch_models;
 mod m20261129_000022_lost_answers;
 mod m20261129_000023_count_writers;
 mod m20261129_000024_schedules;
+mod m20261129_000025_webhook_filters;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -121,6 +122,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_000022_lost_answers::Migration),
             Box::new(m20261129_000023_count_writers::Migration),
             Box::new(m20261129_000024_schedules::Migration),
+            Box::new(m20261129_000025_webhook_filters::Migration),
         ]
     }
 }

@@ -280,9 +280,9 @@ status! {
 status! {
     /// Kind of request that a schedule submits.
     ScheduleTarget {
-        /// A turn.
+        /// It submits a turn.
         Turn = "turn",
-        /// A batch.
+        /// It creates a batch.
         Batch = "batch",
     }
 }

@@ -60,17 +60,21 @@ impl Scheduler {
         stop.run_until_cancelled(rounds).await;
     }
 
-    /// Submits what is due now, and returns the number of firings.
+    /// Submits what is due now, and returns the number of schedules that are no longer due.
     async fn round(&self) -> Result<usize, store::Error> {
         let due = self.app.backends.store.due_schedules(PER_ROUND).await?;
-        let count = due.len();
-        let fired = stream::iter(due).for_each_concurrent(AT_ONCE, async |schedule| {
-            if let Err(error) = self.fire(&schedule).await {
-                warn!(schedule = %schedule.id, error = error.detail(), "cannot fire a schedule; retrying");
+        let firings: Vec<_> = due.iter().map(|schedule| self.fire(schedule)).collect();
+        let fired: Vec<_> = stream::iter(firings).buffered(AT_ONCE).collect().await;
+        let mut settled = 0;
+        for (schedule, outcome) in due.iter().zip(fired) {
+            match outcome {
+                Ok(()) => settled += 1,
+                Err(error) => {
+                    warn!(schedule = %schedule.id, error = error.detail(), "cannot fire a schedule; retrying in 1 s");
+                }
             }
-        });
-        fired.await;
-        Ok(count)
+        }
+        Ok(settled)
     }
 
     /// Submits a firing, and then moves the schedule to its next one.

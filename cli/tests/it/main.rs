@@ -55,6 +55,7 @@ mod queue;
 mod real_servers;
 mod redrive;
 mod results;
+mod schedules;
 mod secrets;
 mod soak;
 mod startup;

@@ -14,7 +14,7 @@ use crate::{
     batches::{BatchId, ItemState},
     log::statement,
     schedules::ScheduleId,
-    webhooks::{self, EventType},
+    webhooks::{self, EventType, Happening},
 };
 
 pub use corrupt_read_models::corrupt_read_models;
@@ -43,7 +43,9 @@ pub async fn announce(
     what: EventType,
     data: serde_json::Value,
 ) -> Result<(), Error> {
-    store.database.transact(move |tx| webhooks::announce(tx, tenant, what, data).boxed()).await
+    let happening =
+        move || Happening { tenant: Some(tenant), event: what, strategy: None, metadata: None, data };
+    store.database.transact(move |tx| webhooks::announce(tx, happening()).boxed()).await
 }
 
 /// Forgets the last firing of a schedule and makes that of `at` due again, as if its process had been killed between the

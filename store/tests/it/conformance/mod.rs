@@ -30,6 +30,7 @@ mod schedules;
 mod stats;
 mod submit;
 mod tables;
+mod turn_webhooks;
 mod verify;
 mod webhooks;
 mod workers;
