@@ -47,6 +47,7 @@ mod ops;
 mod own_crate;
 mod pins;
 mod poison;
+mod published_clients;
 mod queue;
 mod real_servers;
 mod redrive;
