@@ -960,7 +960,8 @@ export interface paths {
         post?: never;
         /**
          * Resume a strategy, a model or a tenant
-         * @description Threads that the pause blocked continue at once. A tenant may end the pause that it started itself.
+         * @description Threads that the pause blocked continue at once. A tenant may end the pause that it started itself. For a model, this also ends the
+         *     wait after requests that its provider refused, whatever `Retry-After` says.
          */
         delete: operations["resume"];
         options?: never;
@@ -2705,7 +2706,10 @@ export interface components {
             /** @description The embedding model. */
             model: string;
         };
-        /** @description Number of ended turns by their end. A turn that is retried after a failure ends again. */
+        /**
+         * @description Number of ends of turns. A turn that is retried after a failure, or goes on after a call in doubt is settled, ends again and
+         *     counts at each end as what that end was.
+         */
         EndedTurns: {
             /**
              * Format: int64
@@ -2727,6 +2731,11 @@ export interface components {
              * @description Turns that failed.
              */
             failed: number;
+            /**
+             * Format: int64
+             * @description Stopped at a call in doubt, until that is settled.
+             */
+            in_doubt?: number;
             /**
              * Format: int64
              * @description Asked a person. The answer is another turn.
@@ -8989,7 +8998,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The pause that was ended. */
+            /** @description The pause that was ended, or the wait for the provider of a model. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9016,7 +9025,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description It is not paused. */
+            /** @description It is not paused, and no turn waits for it. */
             404: {
                 headers: {
                     [name: string]: unknown;

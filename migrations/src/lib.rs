@@ -35,6 +35,8 @@ mod m20261128_000019_conversations;
 mod m20261128_000020_history_hashes;
 mod m20261128_000021_batch_models;
 mod m20261129_000022_lost_answers;
+mod m20261129_000023_count_writers;
+mod m20261129_000024_schedules;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -117,6 +119,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000020_history_hashes::Migration),
             Box::new(m20261128_000021_batch_models::Migration),
             Box::new(m20261129_000022_lost_answers::Migration),
+            Box::new(m20261129_000023_count_writers::Migration),
+            Box::new(m20261129_000024_schedules::Migration),
         ]
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     openai::{
         completion::completion,
         error::status,
+        model_names::model_of_turn,
         responses::{
             object::ResponseObject,
             request::{Draft, Echo, ResponseRequest},
@@ -101,17 +102,25 @@ impl BatchEndpoint {
         }
     }
 
-    /// Returns the status and the body that a single request for this ended turn would receive.
-    pub(crate) fn response(self, row: &Turn, shown: &api_types::Turn) -> Result<(u16, Value), ApiError> {
+    /// Returns the status and the body that a single request for this ended turn would receive. `answered` is the model that answered
+    /// last, if any did.
+    pub(crate) fn response(
+        self,
+        row: &Turn,
+        shown: &api_types::Turn,
+        answered: Option<&str>,
+    ) -> Result<(u16, Value), ApiError> {
         let unserializable =
             |err| Kind::Internal.because(format!("turn {} cannot be serialized: {err}", row.id));
+        let model = model_of_turn(&shown.strategy, answered);
         let body = match self {
             Self::Turns => Ok(serde_json::to_value(shown)),
-            Self::Chat => completion(shown, row.created_at).map(serde_json::to_value),
-            Self::Completions => TextCompletion::of(shown, row.created_at).map(serde_json::to_value),
-            Self::Responses => {
-                ResponseObject::ended(shown, row, Echo::of(&Map::new())).map(serde_json::to_value)
-            }
+            Self::Chat => completion(shown, row.created_at)
+                .map(|completion| serde_json::to_value(completion.with_model(model))),
+            Self::Completions => TextCompletion::of(shown, row.created_at)
+                .map(|completion| serde_json::to_value(completion.with_model(model))),
+            Self::Responses => ResponseObject::ended(shown, row, Echo::of(&Map::new()).with_model(model))
+                .map(serde_json::to_value),
         };
         match body {
             Ok(body) => Ok((200, body.map_err(unserializable)?)),

@@ -27,9 +27,9 @@ pub(crate) struct ChatCompletion {
     object: &'static str,
     /// Time of submission, in seconds since the Unix epoch.
     pub(crate) created: i64,
-    /// Model that was requested: the strategy.
+    /// Model that was requested. In results of batches, the model that answered if the strategy is `chat`.
     #[schema(examples("turnfold/planner"))]
-    pub(crate) model: String,
+    model: String,
     /// Always one choice.
     choices: [Choice; 1],
     /// Tokens that the turn's models read and wrote.
@@ -126,6 +126,11 @@ pub(crate) struct CompletionExtension {
 }
 
 impl ChatCompletion {
+    /// Sets the model.
+    pub(crate) fn with_model(self, model: String) -> Self {
+        Self { model, ..self }
+    }
+
     /// Returns the calls of the message.
     pub(super) fn calls(&self) -> &[CompletionCall] {
         let [Choice { message, .. }] = &self.choices;
@@ -152,7 +157,7 @@ pub(super) async fn ended(
 ) -> Result<ChatCompletion, ApiError> {
     let created_at = turn.created_at;
     let turn = wait_until_ended(app, turn, Some(app.chat_wait)).await?;
-    Ok(ChatCompletion { model, ..completion(&show(app, turn).await?, created_at)? })
+    Ok(completion(&show(app, turn).await?, created_at)?.with_model(model))
 }
 
 /// Returns the answer of a turn: its reply, or its question with the options.

@@ -29,6 +29,14 @@ pub(super) fn model(strategy: &str) -> String {
     format!("{OWNER}/{strategy}")
 }
 
+/// Returns the model of a turn whose request is not at hand: for a strategy that asks a model for the client, the one that `answered`.
+pub(crate) fn model_of_turn(strategy: &str, answered: Option<&str>) -> String {
+    match answered {
+        Some(answered) if strategy == CHAT => answered.to_owned(),
+        Some(_) | None => model(strategy),
+    }
+}
+
 /// The strategy that a request is for.
 pub(super) struct Target {
     pub(super) graph: &'static dyn Graph,

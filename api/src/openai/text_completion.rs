@@ -76,6 +76,11 @@ struct TextChoice {
 }
 
 impl TextCompletion {
+    /// Sets the model.
+    pub(crate) fn with_model(self, model: String) -> Self {
+        Self { model, ..self }
+    }
+
     /// Converts a turn submitted at `created_at` (microseconds since the Unix epoch).
     ///
     /// # Errors
@@ -209,7 +214,7 @@ pub(crate) async fn create(
             let ended = async {
                 let row = wait_until_ended(&app, turn.clone(), Some(app.chat_wait)).await?;
                 let completion = TextCompletion::of(&show(&app, row).await?, turn.created_at)?;
-                Ok(Json(TextCompletion { model, ..completion }))
+                Ok(Json(completion.with_model(model)))
             };
             let ended = ended.await.map_err(|error| RetryKey::retry_elsewhere(&app, error));
             awaited.ends_with(ended.as_ref().err()).await;

@@ -39,6 +39,7 @@ mod pending;
 mod problems;
 mod prompt_strategies;
 mod responses;
+mod schedules;
 mod scopes;
 mod serve;
 mod settle;

@@ -78,8 +78,13 @@ pub(crate) struct Dev {
 
 impl Dev {
     pub(crate) fn start() -> Self {
+        Self::with(&demo_config())
+    }
+
+    /// Starts it with this configuration.
+    pub(crate) fn with(config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("turnfold.toml"), demo_config()).unwrap();
+        fs::write(folder.path().join("turnfold.toml"), config).unwrap();
         let listen = format!("127.0.0.1:{}", free_port());
         let process = listening(folder.path(), &listen);
         Self { process, folder, url: format!("http://{listen}"), listen }

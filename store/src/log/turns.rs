@@ -183,6 +183,7 @@ impl Store {
             tenant: &turn.tenant,
             strategy: &thread.strategy,
             ended: Some(&ended),
+            in_doubt: false,
             responses: Vec::new(),
         });
         Ok(())

@@ -126,7 +126,7 @@ impl BatchCoordinator {
             }
         };
         let (row, ended) = (turn.clone(), show_ended(&self.app, turn).await?);
-        let response = if state.is_over() { Some(response(batch, &row, &ended.shown, state)?) } else { None };
+        let response = if state.is_over() { Some(response(batch, &row, &ended, state)?) } else { None };
         // If a log can no longer be read, the usage seen so far was still paid for.
         let usage = ended.usage.unwrap_or(item.usage);
         let result_run = Some(result_run(&item, &row, &usage, ended));
@@ -293,14 +293,9 @@ fn result_run(item: &Item, row: &Turn, usage: &UsageTotal, Ended { course, .. }:
 }
 
 /// Returns the response that a single request would receive. Its `request_id` is the id of the turn.
-fn response(
-    batch: &Batch,
-    row: &Turn,
-    shown: &api_types::Turn,
-    state: ItemState,
-) -> Result<ResultResponse, ApiError> {
+fn response(batch: &Batch, row: &Turn, ended: &Ended, state: ItemState) -> Result<ResultResponse, ApiError> {
     let endpoint = BatchEndpoint::of_batch(&batch.endpoint)?;
-    let (status, body) = endpoint.response(row, shown)?;
+    let (status, body) = endpoint.response(row, &ended.shown, ended.course.model.as_deref())?;
     let status = match state {
         ItemState::Failed => 422,
         ItemState::Expired => 504,

@@ -122,7 +122,7 @@ impl Found {
         Ok(self.items_of(&messages))
     }
 
-    /// Converts messages.
+    /// Returns the items of messages, in their order.
     pub(super) fn items_of(&self, messages: &[LogMessage]) -> Vec<ConversationItem> {
         let messages = messages.iter().map(Message::from).enumerate();
         messages.flat_map(|(nth, message)| ConversationItem::all(self.id, nth, &message)).collect()

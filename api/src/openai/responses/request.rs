@@ -67,6 +67,11 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
+    /// Sets the model.
+    pub(crate) fn with_model(self, model: String) -> Self {
+        Self { model: Some(model), ..self }
+    }
+
     /// Returns the parameters of a body; of an empty one, their defaults.
     pub(crate) fn of(body: &Map<String, Value>) -> Self {
         let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);

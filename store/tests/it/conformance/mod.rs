@@ -26,6 +26,7 @@ mod prune;
 mod read_models;
 mod reader;
 mod rows;
+mod schedules;
 mod stats;
 mod submit;
 mod tables;
