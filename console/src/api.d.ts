@@ -463,7 +463,7 @@ export interface paths {
         };
         /**
          * List the items of a conversation
-         * @description Returns the messages of the thread, and those that the next response takes to it.
+         * @description Returns the messages, calls and results of the thread, and those that the next response takes to it.
          */
         get: operations["list_conversation_items"];
         put?: never;
@@ -1085,7 +1085,7 @@ export interface paths {
         };
         /**
          * List the input of a response
-         * @description Returns the messages that were sent with the request. Those of earlier turns of the thread are not repeated.
+         * @description Returns the messages and results that were sent with the request. Those of earlier turns of the thread are not repeated.
          */
         get: operations["list_response_input"];
         put?: never;
@@ -2140,6 +2140,19 @@ export interface components {
              */
             cached_tokens: number;
         };
+        /** @description Result of a call of a tool. */
+        CallResult: {
+            /** @description Id of the call. */
+            call_id: string;
+            /** @description Id of the item. */
+            id: string;
+            /** @description Text of the result, or its parts if it has images. */
+            output: Record<string, never>;
+            /** @description Status of the item, always `completed`. */
+            status: string;
+            /** @description Type of the item, always `function_call_output`. */
+            type: string;
+        };
         /** @description Function that is called. */
         CalledFunction: {
             /** @description Arguments as the text of a JSON object, or as the model wrote them. */
@@ -2419,6 +2432,8 @@ export interface components {
             /** @description The messages, oldest first; at least one. */
             messages: components["schemas"]["NewMessage"][];
         };
+        /** @description An item of a conversation, in OpenAI's shape. */
+        ConversationItem: components["schemas"]["MessageItem"] | components["schemas"]["FunctionCall"] | components["schemas"]["CallResult"];
         /**
          * @description Items that are added to a conversation, as in OpenAI's API.
          * @example {
@@ -3786,9 +3801,9 @@ export interface components {
             object: string;
         };
         /** @description One page of a list, in OpenAI's shape. */
-        OpenAiList_File: {
+        OpenAiList_ConversationItem: {
             /** @description The items of this page. */
-            data: components["schemas"]["File"][];
+            data: components["schemas"]["ConversationItem"][];
             /** @description Id of the first item; null if the page is empty. */
             first_id?: string | null;
             /** @description True if more items follow. */
@@ -3799,9 +3814,9 @@ export interface components {
             object: string;
         };
         /** @description One page of a list, in OpenAI's shape. */
-        OpenAiList_MessageItem: {
+        OpenAiList_File: {
             /** @description The items of this page. */
-            data: components["schemas"]["MessageItem"][];
+            data: components["schemas"]["File"][];
             /** @description Id of the first item; null if the page is empty. */
             first_id?: string | null;
             /** @description True if more items follow. */
@@ -6970,13 +6985,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of messages. */
+            /** @description A page of items. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                    "application/json": components["schemas"]["OpenAiList_ConversationItem"];
                 };
             };
             /** @description A valid key is required. */
@@ -7059,7 +7074,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                    "application/json": components["schemas"]["OpenAiList_ConversationItem"];
                 };
             };
             /** @description The request is invalid; `param` names the field. */
@@ -9646,13 +9661,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of messages. */
+            /** @description A page of items. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                    "application/json": components["schemas"]["OpenAiList_ConversationItem"];
                 };
             };
             /** @description A valid key is required. */

@@ -359,7 +359,9 @@ pub(crate) fn check_attachments(
     opened: &Opened,
     messages: &[Message],
 ) -> Result<(), ApiError> {
-    let mut attachments = messages.iter().flat_map(|message| &message.attachments).peekable();
+    // A model that takes no images reads of those in results of tools in a note.
+    let of_people = messages.iter().filter(|message| message.role != Role::Tool);
+    let mut attachments = of_people.flat_map(|message| &message.attachments).peekable();
     if attachments.peek().is_none() {
         return Ok(());
     }

@@ -19,6 +19,7 @@ mod exact_values;
 mod exports;
 mod files;
 mod fork;
+mod forms_of_clients;
 mod health;
 mod histories;
 mod holds;

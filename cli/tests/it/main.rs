@@ -51,6 +51,7 @@ mod own_crate;
 mod packages;
 mod pins;
 mod poison;
+mod published_clients;
 mod queue;
 mod real_servers;
 mod redrive;

@@ -1,6 +1,6 @@
 //! A conversation: a thread, which its first response begins.
 
-use api_types::{Message, Role};
+use api_types::Message;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use shared::Message as LogMessage;
@@ -8,7 +8,7 @@ use store::{Conversation, ThreadId};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{input_items::MessageItem, object::texts};
+use super::{input_items::ConversationItem, object::texts};
 use crate::{
     logs::{folded::Folded, lookup::find_thread},
     server::{
@@ -111,19 +111,21 @@ impl Found {
         }
     }
 
-    /// Returns the messages of the thread, and those that wait for the next turn. Calls of tools are in the log only.
-    pub(super) async fn items(&self, app: &AppState) -> Result<Vec<MessageItem>, ApiError> {
+    /// Returns the items of the thread, and those that wait for the next turn.
+    pub(super) async fn items(&self, app: &AppState) -> Result<Vec<ConversationItem>, ApiError> {
         let mut messages: Vec<LogMessage> = Vec::new();
         if self.thread.is_some() {
             let folded = Folded::load(app, self.id, None).await?;
             messages.extend(folded.thread.messages().iter().cloned());
         }
         messages.extend(self.kept.iter().flat_map(|kept| kept.items.clone()));
+        Ok(self.items_of(&messages))
+    }
+
+    /// Returns the items of messages, in their order.
+    pub(super) fn items_of(&self, messages: &[LogMessage]) -> Vec<ConversationItem> {
         let messages = messages.iter().map(Message::from).enumerate();
-        let is_said = |(_, message): &(usize, Message)| {
-            message.role != Role::Tool && !(message.content.is_empty() && message.attachments.is_empty())
-        };
-        Ok(messages.filter(is_said).map(|(nth, message)| MessageItem::of(self.id, nth, &message)).collect())
+        messages.flat_map(|(nth, message)| ConversationItem::all(self.id, nth, &message)).collect()
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use store::TurnId;
 use utoipa::{IntoParams, ToSchema};
 
+use super::object::FunctionCall;
 use crate::server::{
     pagination::{openai_list, page},
     problem::{ApiError, Kind},
@@ -43,6 +44,69 @@ pub(crate) enum ItemOrder {
     Desc,
 }
 
+/// An item of a conversation, in OpenAI's shape.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum ConversationItem {
+    /// Message.
+    Message(MessageItem),
+    /// Call of a tool.
+    Call(FunctionCall),
+    /// Result of a call.
+    Result(CallResult),
+}
+
+/// Result of a call of a tool.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CallResult {
+    /// Id of the item.
+    id: String,
+    /// Type of the item, always `function_call_output`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Status of the item, always `completed`.
+    status: &'static str,
+    /// Id of the call.
+    call_id: String,
+    /// Text of the result, or its parts if it has images.
+    #[schema(value_type = Object)]
+    output: Value,
+}
+
+impl ConversationItem {
+    /// Converts message `nth` of a turn, or of a conversation, which may have a text and calls.
+    pub(super) fn all(turn: TurnId, nth: usize, message: &Message) -> Vec<Self> {
+        let id = |kind: &str| format!("{kind}_{}_{nth}", turn.simple());
+        if let Some(call_id) = message.answers.clone().filter(|_| message.role == Role::Tool) {
+            let output = match message.attachments.is_empty() {
+                true => json!(message.content),
+                false => json!(MessageItem::parts(message)),
+            };
+            let (kind, status) = ("function_call_output", "completed");
+            return vec![Self::Result(CallResult { id: id("fco"), kind, status, call_id, output })];
+        }
+        let is_said = !message.content.is_empty() || !message.attachments.is_empty();
+        let said = is_said.then(|| Self::Message(MessageItem::of(turn, nth, message)));
+        let calls = message.tool_calls.iter().cloned().enumerate();
+        let calls = calls.map(|(of_message, call)| {
+            let arguments = call.arguments.as_str().map_or_else(|| call.arguments.to_string(), str::to_owned);
+            Self::Call(FunctionCall::of(
+                format!("{}_{of_message}", id("fc")),
+                (call.id, call.name, arguments),
+            ))
+        });
+        said.into_iter().chain(calls).collect()
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Message(message) => &message.id,
+            Self::Call(call) => &call.id,
+            Self::Result(result) => &result.id,
+        }
+    }
+}
+
 /// A message of a conversation, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MessageItem {
@@ -62,7 +126,14 @@ pub(crate) struct MessageItem {
 
 impl MessageItem {
     /// Converts message `nth` of the input of a turn.
-    pub(super) fn of(turn: TurnId, nth: usize, message: &Message) -> Self {
+    fn of(turn: TurnId, nth: usize, message: &Message) -> Self {
+        let id = format!("msg_{}_{nth}", turn.simple());
+        let content = Self::parts(message);
+        Self { id, kind: "message", status: "completed", role: message.role, content }
+    }
+
+    /// Returns text, images and files.
+    fn parts(message: &Message) -> Vec<Value> {
         let kind = if message.role == Role::Assistant { "output_text" } else { "input_text" };
         let mut content = Vec::new();
         if !message.content.is_empty() {
@@ -79,8 +150,7 @@ impl MessageItem {
             _ => json!({"type": "input_file", "file_id": attachment.sha256, "filename": attachment.name}),
         });
         content.extend(attachments);
-        let id = format!("msg_{}_{nth}", turn.simple());
-        Self { id, kind: "message", status: "completed", role: message.role, content }
+        content
     }
 }
 
@@ -91,7 +161,10 @@ impl ItemParams {
     }
 
     /// Returns a page of these items, which are in the order of the conversation.
-    pub(super) fn page(self, mut items: Vec<MessageItem>) -> Result<OpenAiList<MessageItem>, ApiError> {
+    pub(super) fn page(
+        self,
+        mut items: Vec<ConversationItem>,
+    ) -> Result<OpenAiList<ConversationItem>, ApiError> {
         let limit = self.limit.unwrap_or(LIMIT);
         if !(1..=LIMIT_MAX).contains(&limit) {
             return Err(Kind::Malformed.because(format!("limit must be 1 to {LIMIT_MAX}, but is {limit}")));
@@ -102,9 +175,9 @@ impl ItemParams {
         if let Some(after) = self.after {
             let unknown =
                 || Kind::Invalid.because(format!("after: there is no item {after:?}")).with_param("after");
-            let nth = items.iter().position(|item| item.id == after).ok_or_else(unknown)?;
+            let nth = items.iter().position(|item| item.id() == after).ok_or_else(unknown)?;
             items.drain(..=nth);
         }
-        Ok(openai_list(page(items, limit), |item| item.id.clone()))
+        Ok(openai_list(page(items, limit), |item| item.id().to_owned()))
     }
 }

@@ -113,7 +113,7 @@ pub(super) enum OutputItem {
 
 /// Call of a function of the client. The next input carries its result as `function_call_output`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub(super) struct FunctionCall {
+pub(crate) struct FunctionCall {
     /// Id of the item.
     pub(super) id: String,
     /// Type of the item, always `function_call`.
@@ -130,6 +130,11 @@ pub(super) struct FunctionCall {
 }
 
 impl FunctionCall {
+    /// Returns the item of a call: the id of the call, the name of the function, and its arguments.
+    pub(super) fn of(id: String, (call_id, name, arguments): (String, String, String)) -> Self {
+        Self { id, kind: "function_call", status: "completed", call_id, name, arguments }
+    }
+
     /// Returns the name of the function.
     pub(super) fn name(&self) -> &str {
         &self.name
@@ -142,11 +147,10 @@ impl FunctionCall {
 
     /// Returns the calls of a turn.
     pub(super) fn all(turn: &Turn) -> Vec<Self> {
-        let calls = calls(turn).into_iter().enumerate().map(|(nth, call)| {
-            let (call_id, name, arguments) = call.into_parts();
-            let id = format!("fc_{}_{nth}", turn.id.simple());
-            Self { id, kind: "function_call", status: "completed", call_id, name, arguments }
-        });
+        let calls = calls(turn)
+            .into_iter()
+            .enumerate()
+            .map(|(nth, call)| Self::of(format!("fc_{}_{nth}", turn.id.simple()), call.into_parts()));
         calls.collect()
     }
 }
