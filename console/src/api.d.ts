@@ -2200,7 +2200,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description Model that was requested: the strategy.
+             * @description Model that was requested. In results of batches, the model that answered if the strategy is `chat`.
              * @example turnfold/planner
              */
             model: string;
@@ -2743,7 +2743,10 @@ export interface components {
             /** @description The embedding model. */
             model: string;
         };
-        /** @description Number of ended turns by their end. A turn that is retried after a failure ends again. */
+        /**
+         * @description Number of ends of turns. A turn that is retried after a failure, or goes on after a call in doubt is settled, ends again and
+         *     counts at each end as what that end was.
+         */
         EndedTurns: {
             /**
              * Format: int64
@@ -2765,6 +2768,11 @@ export interface components {
              * @description Turns that failed.
              */
             failed: number;
+            /**
+             * Format: int64
+             * @description Stopped at a call in doubt, until that is settled.
+             */
+            in_doubt?: number;
             /**
              * Format: int64
              * @description Asked a person. The answer is another turn.
@@ -4583,7 +4591,7 @@ export interface components {
             name: string;
             /** @description Time of the next firing (RFC 3339); null unless it is active. */
             next_at?: string | null;
-            /** @description Current status. */
+            /** @description Status of the schedule at this moment. */
             status: components["schemas"]["ScheduleStatus"];
             /** @description Reason why it was stopped. */
             stopped_reason?: string | null;
