@@ -960,7 +960,8 @@ export interface paths {
         post?: never;
         /**
          * Resume a strategy, a model or a tenant
-         * @description Threads that the pause blocked continue at once. A tenant may end the pause that it started itself.
+         * @description Threads that the pause blocked continue at once. A tenant may end the pause that it started itself. For a model, this also ends the
+         *     wait after requests that its provider refused, whatever `Retry-After` says.
          */
         delete: operations["resume"];
         options?: never;
@@ -9145,7 +9146,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The pause that was ended. */
+            /** @description The pause that was ended, or the wait for the provider of a model. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9172,7 +9173,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description It is not paused. */
+            /** @description It is not paused, and no turn waits for it. */
             404: {
                 headers: {
                     [name: string]: unknown;

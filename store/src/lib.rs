@@ -65,7 +65,7 @@ pub use log::{
     Failure, Failures, Fork, Head, Idempotency, MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order,
     PendingCount, PendingFilter, PendingTurn, Queued, Range, ReadModelUpdate, Reader, Recorded, Runnable,
     ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan, Turn, TurnFilter,
-    TurnId, TurnUpdate, WaitReason, Withdrawal, plain,
+    TurnId, TurnUpdate, WaitReason, Withdrawal, error_fingerprint, plain,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::Pause;

@@ -6,7 +6,7 @@ use tracing::{debug, info};
 use crate::{expected::expected_rows, registry::StrategyRegistry};
 
 /// Adds to the statistics what the logs have more than the counts, in the complete minutes since a process was killed. Returns
-/// true if there was such a process.
+/// true if a process was killed.
 ///
 /// A thread that this process cannot fold is not counted, as in a rebuild.
 ///

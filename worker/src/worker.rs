@@ -24,6 +24,7 @@ use crate::{
     executor::JobExecutor,
     in_flight::{Admitted, InFlight},
     registration::Registration,
+    resumed_models,
     step::{StepOutcome, StepRunner},
     suspects::Suspects,
     sweeper::Sweeper,
@@ -322,6 +323,9 @@ async fn handle_notifications<L: Log>(executor: Arc<JobExecutor<L>>) {
                             executor.in_flight.wake(thread)
                         }
                         Notification::PausesChanged => executor.paused.notify_one(),
+                        Notification::ModelResumed { model } => {
+                            resumed_models::resume(&executor.steps, model).await;
+                        }
                         Notification::Appended { .. }
                         | Notification::KeysChanged
                         | Notification::Delta(_) => (),

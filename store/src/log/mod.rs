@@ -83,6 +83,7 @@ pub use cancel_requests::CancelRequest;
 pub use connection_settings::ConnectionSettings;
 pub use deaths::DeadWorker;
 pub use ended_turns::EndedTurn;
+pub use error_fingerprint::error_fingerprint;
 pub use failure_groups::{Failure, Failures};
 pub use fork::Fork;
 pub use head::Head;

@@ -4,7 +4,7 @@
 //!
 //! Other processes count into the same intervals, and write every second. An interval is compared with the logs once it is
 //! complete: every running process has written what it counted there. What the logs have more than the table is then what was
-//! lost, whoever lost it, so nothing is counted twice if two processes die or two others notice it.
+//! lost, whichever process lost it, so nothing is counted twice if two processes die or two others notice it.
 
 use std::collections::BTreeMap;
 
