@@ -2214,7 +2214,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description Model that was requested: the strategy.
+             * @description Model that was requested. In results of batches, the model that answered if the strategy is `chat`.
              * @example turnfold/planner
              */
             model: string;
@@ -4607,7 +4607,7 @@ export interface components {
             name: string;
             /** @description Time of the next firing (RFC 3339); null unless it is active. */
             next_at?: string | null;
-            /** @description Current status. */
+            /** @description Status of the schedule at this moment. */
             status: components["schemas"]["ScheduleStatus"];
             /** @description Reason why it was stopped. */
             stopped_reason?: string | null;
