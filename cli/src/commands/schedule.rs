@@ -2,7 +2,7 @@
 
 use api_types::{NewSchedule, Page, ScheduleChange};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::{Context, batch, turn};
@@ -109,10 +109,10 @@ async fn list(client: &Client, limit: u64) -> anyhow::Result<Vec<api_types::Sche
 fn submits(schedule: &api_types::Schedule) -> String {
     const SHOWN: usize = 40;
     let text = match (&schedule.turn, &schedule.batch) {
-        (Some(turn), _) => match &turn["input"] {
-            Value::String(text) => text.clone(),
-            messages => messages.to_string(),
-        },
+        (Some(turn), _) => {
+            let input = &turn["input"];
+            input.as_str().map_or_else(|| input.to_string(), str::to_owned)
+        }
         (None, Some(batch)) => format!("batch of {}", batch["input_file_id"].as_str().unwrap_or_default()),
         (None, None) => String::new(),
     };

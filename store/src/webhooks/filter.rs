@@ -30,10 +30,9 @@ impl WebhookFilter {
 
     /// Reports whether an event about this strategy and metadata meets the condition.
     pub(super) fn admits(&self, strategy: Option<&str>, metadata: Option<&Value>) -> bool {
-        let is = |(name, wanted): (&String, &String)| match metadata.and_then(|all| all.get(name)) {
-            Some(Value::String(text)) => text == wanted,
-            Some(value) => value.to_string() == *wanted,
-            None => false,
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let is = |(name, wanted): (&String, &String)| {
+            metadata.and_then(|all| all.get(name)).map(text).as_ref() == Some(wanted)
         };
         let is_strategy = self.strategy.as_deref().is_none_or(|wanted| strategy == Some(wanted));
         is_strategy && self.metadata.iter().all(is)
