@@ -52,6 +52,7 @@ fn turn(nth: u64) -> NewTurn {
         priority: Priority::Normal,
         messages: vec![Message::user(format!("echo {nth}"))],
         reply_options: None,
+        toolbox: None,
         metadata: json!({}),
         author: "test".to_owned(),
         idempotency: None,

@@ -46,7 +46,7 @@ pub(crate) struct ResponseObject {
     /// Metadata of the turn.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// Parameters of the request. A response that is retrieved has their defaults.
+    /// Parameters of the request. A response that is retrieved has those that took effect, and the defaults of the others.
     #[serde(flatten)]
     request: Echo,
     /// Fields that OpenAI's API does not have.
@@ -113,7 +113,7 @@ pub(super) enum OutputItem {
 
 /// Call of a function of the client. The next input carries its result as `function_call_output`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub(super) struct FunctionCall {
+pub(crate) struct FunctionCall {
     /// Id of the item.
     pub(super) id: String,
     /// Type of the item, always `function_call`.
@@ -130,6 +130,11 @@ pub(super) struct FunctionCall {
 }
 
 impl FunctionCall {
+    /// Creates the item of a call.
+    pub(super) fn new(id: String, call_id: String, name: String, arguments: String) -> Self {
+        Self { id, kind: "function_call", status: "completed", call_id, name, arguments }
+    }
+
     /// Returns the name of the function.
     pub(super) fn name(&self) -> &str {
         &self.name
@@ -145,7 +150,7 @@ impl FunctionCall {
         let calls = calls(turn).into_iter().enumerate().map(|(nth, call)| {
             let (call_id, name, arguments) = call.into_parts();
             let id = format!("fc_{}_{nth}", turn.id.simple());
-            Self { id, kind: "function_call", status: "completed", call_id, name, arguments }
+            Self::new(id, call_id, name, arguments)
         });
         calls.collect()
     }
@@ -256,7 +261,7 @@ impl ResponseObject {
             incomplete_details: None,
             model: request.model.clone().unwrap_or_else(|| model(&turn.strategy)),
             output,
-            usage: turn.usage.map(|usage| TokenUsage::new(usage.input_tokens, usage.output_tokens)),
+            usage: turn.usage.as_ref().map(TokenUsage::from),
             metadata: texts(&turn.metadata),
             request,
             turnfold: CompletionExtension::from(turn),
