@@ -31,6 +31,7 @@ mod pause;
 mod pending;
 mod problem;
 mod quote;
+mod schedule;
 mod stats;
 mod strategy;
 mod strategy_setup;
@@ -73,9 +74,10 @@ pub use pause::{NewPause, Pause};
 pub use pending::{PendingGroup, PendingTurn, PendingTurns};
 pub use problem::{ErrorDetail, Problem};
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
+pub use schedule::{NewSchedule, Schedule, ScheduleChange};
 pub use shared::{
-    BatchResult, BatchStatus, DeliveryState, OutcomeKind as Outcome, PauseKind, PendingCause, Policy,
-    Priority, StopReason, ThreadStatus, TurnEnd, TurnStatus,
+    BatchResult, BatchStatus, DeliveryState, MissedFirings, OutcomeKind as Outcome, PauseKind, PendingCause,
+    Policy, Priority, ScheduleStatus, StopReason, ThreadStatus, TurnEnd, TurnStatus,
 };
 pub use stats::{EndedTurns, ModelUsage, OpenTurns, Stats, StatsCause, StatsInterval, StatsRange};
 pub use strategy::{EdgeKind, Strategy, StrategyEdge, StrategySummary};

@@ -52,7 +52,8 @@ pub struct OpenTurns {
     pub interrupted: u64,
 }
 
-/// Number of ended turns by their end. A turn that is retried after a failure ends again.
+/// Number of ends of turns. A turn that is retried after a failure, or goes on after a call in doubt is settled, ends again and
+/// counts at each end as what that end was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EndedTurns {
     /// Completed with an answer.
@@ -63,6 +64,9 @@ pub struct EndedTurns {
     pub declined: u64,
     /// Asked a person. The answer is another turn.
     pub interrupted: u64,
+    /// Stopped at a call in doubt, until that is settled.
+    #[serde(default)]
+    pub in_doubt: u64,
     /// Turns that failed.
     pub failed: u64,
     /// Turns that were cancelled.
@@ -133,7 +137,7 @@ impl StatsRange {
 impl EndedTurns {
     /// Returns the number of all turns.
     pub fn all(&self) -> u64 {
-        let Self { answered, partial, declined, interrupted, failed, cancelled } = self;
-        answered + partial + declined + interrupted + failed + cancelled
+        let Self { answered, partial, declined, interrupted, in_doubt, failed, cancelled } = self;
+        answered + partial + declined + interrupted + in_doubt + failed + cancelled
     }
 }

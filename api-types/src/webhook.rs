@@ -1,5 +1,7 @@
 //! Webhooks and their deliveries.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::DeliveryState;
@@ -13,9 +15,17 @@ use uuid::Uuid;
 pub struct NewWebhook {
     /// URL that receives a `POST` of JSON for each event, signed as Standard Webhooks specifies.
     pub url: String,
-    /// Event types to deliver: names, or patterns such as `batch.*`. Default: all types.
+    /// Event types to deliver: names, or patterns such as `turn.*`; `*` is all types. Default: `batch.*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
+    /// Only events of turns of this strategy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(examples("planner"))]
+    pub strategy: Option<String>,
+    /// Only events of turns and batches whose metadata has these values: up to 16 pairs. A value that is no text is compared as JSON.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(examples(json!({"team": "sales"})))]
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// An endpoint that receives events.
@@ -30,6 +40,12 @@ pub struct Webhook {
     /// Event types that are delivered.
     #[schema(examples(json!(["batch.completed", "batch.failed"])))]
     pub types: Vec<String>,
+    /// Strategy to whose turns the events are limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// Values that the metadata of the turn or batch must have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
     /// Time of creation (RFC 3339).
     pub created_at: String,
     /// Time at which the webhook was disabled (RFC 3339); null if it is active.

@@ -8,8 +8,8 @@
 //! **Invariant:** the API makes no decision in a conversation. It records input from outside (a turn, a verdict, a retry, a
 //! cancellation) and serves folds of logs. A worker derives everything that follows from an event.
 //!
-//! Two background tasks run beside the handlers. The batch coordinator submits the lines of batches as turns and collects
-//! their results. The webhook dispatcher reports the ends of batches to webhooks.
+//! Three background tasks run beside the handlers. The batch coordinator submits the lines of batches as turns and collects
+//! their results. The webhook dispatcher reports events to webhooks. The scheduler submits what is scheduled.
 
 #![warn(missing_docs)]
 
@@ -25,6 +25,7 @@ mod mcp_servers;
 mod openai;
 mod pauses;
 mod router;
+mod schedules;
 mod server;
 mod stats;
 mod strategies;

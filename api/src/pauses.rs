@@ -2,7 +2,7 @@
 
 use api_types::{NewPause, Page, Problem};
 use axum::{Json, extract::State};
-use queue::{ALL_WORKERS, Notification};
+use queue::{ALL_WORKERS, EntryState, MAX_LISTED, Notification, rate_limits::Subject};
 use shared::PauseKind;
 use store::Pause;
 
@@ -115,7 +115,8 @@ pub(crate) async fn put(
 
 /// Resume a strategy, a model or a tenant
 ///
-/// Threads that the pause blocked continue at once. A tenant may end the pause that it started itself.
+/// Threads that the pause blocked continue at once. A tenant may end the pause that it started itself. For a model, this also ends the
+/// wait after requests that its provider refused, whatever `Retry-After` says.
 #[utoipa::path(
     delete, path = "/v1/pauses/{kind}/{name}", tag = "pauses", operation_id = "resume",
     params(
@@ -123,8 +124,8 @@ pub(crate) async fn put(
         ("name" = String, Path, description = "Name of the strategy, model or tenant. Write a slash as `%2F`.", example = "openai/gpt-4o")
     ),
     responses(
-        (status = 200, description = "The pause that was ended.", body = api_types::Pause),
-        (status = 404, description = "It is not paused.", body = Problem, content_type = "application/problem+json")
+        (status = 200, description = "The pause that was ended, or the wait for the provider of a model.", body = api_types::Pause),
+        (status = 404, description = "It is not paused, and no turn waits for it.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn delete(
@@ -133,13 +134,35 @@ pub(crate) async fn delete(
     Path((kind, name)): Path<(String, String)>,
 ) -> Result<Json<api_types::Pause>, ApiError> {
     let kind = target(&principal, &kind, &name)?;
-    let pause = find(&app, kind, &name).await?;
+    let wait = if kind == PauseKind::Model { wait_for(&app, &name).await? } else { None };
+    if wait.is_some() {
+        tracing::info!(%kind, name, "the wait for its provider is ended");
+        let resumed = Notification::ModelResumed { model: name.clone() };
+        app.backends.notifications.publish(ALL_WORKERS, resumed).await;
+    }
+    let pause = match (find(&app, kind, &name).await, wait) {
+        (Err(_), Some(wait)) => return Ok(Json(views::pause(wait))),
+        (pause, _) => pause?,
+    };
     if !app.backends.store.resume(kind, &name).await? {
         return Err(not_paused(kind, &name));
     }
     tracing::info!(%kind, name, "resumed");
     app.backends.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
     Ok(Json(views::pause(pause)))
+}
+
+/// Returns the wait for a model whose provider refuses requests, as if it were a pause by that provider.
+async fn wait_for(app: &AppState, model: &str) -> Result<Option<Pause>, ApiError> {
+    let jobs = app.backends.queue.list(MAX_LISTED).await;
+    let jobs = jobs.map_err(|error| Kind::Unavailable.because(error.to_string()))?;
+    let subject = Subject::Model(model.to_owned());
+    let reason = jobs.into_iter().find_map(|job| match job.state {
+        EntryState::Delayed { reason: Some(reason), .. } if subject.is_waited_for(&reason) => Some(reason),
+        EntryState::Delayed { .. } | EntryState::Waiting { .. } | EntryState::InFlight { .. } => None,
+    });
+    let provider = model.split('/').next().unwrap_or_default();
+    Ok(reason.map(|reason| Pause::new(PauseKind::Model, model, &reason.detail, provider)))
 }
 
 async fn find(app: &AppState, kind: PauseKind, name: &str) -> Result<Pause, ApiError> {

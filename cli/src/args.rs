@@ -8,6 +8,7 @@ mod key;
 mod maintenance;
 mod otel;
 mod queue;
+mod schedule;
 mod stats;
 mod thread;
 mod turn;
@@ -31,6 +32,7 @@ pub(crate) use self::{
     maintenance::{Selection, Store},
     otel::Otel,
     queue::{PauseTarget, Queue},
+    schedule::{Add as NewSchedule, Schedule},
     stats::StatsRange,
     thread::{CostBy, DiffView, Fork, Reconcile, Thread},
     turn::{GroupBy, Send, Turn},
@@ -59,7 +61,7 @@ Exit codes:
     4  The API or another server cannot be reached
     5  Part of the work failed, or the awaited turn ended `partial`
     6  Not checked: the log cannot be read by this version, or nothing matched
-    7  Not found: no such thread, turn, batch or webhook
+    7  Not found: no such thread, turn, batch, webhook or schedule
     8  The API key is missing, wrong or not allowed to do this
     9  The database or Redis is missing, out of date or cannot be reached
    10  The awaited turn ended `declined`
@@ -155,9 +157,12 @@ pub(crate) enum Command {
     /// A batch is a file of requests. Each line of the file is one request.
     #[command(subcommand)]
     Batch(Batch),
+    /// Submit turns and batches at the times of a cron expression
+    #[command(subcommand)]
+    Schedule(Schedule),
     /// Manage webhooks and their deliveries
     ///
-    /// A webhook is a URL that receives a signed request, called a delivery, when a batch ends.
+    /// A webhook is a URL that receives a signed request, called a delivery, when a batch or a turn ends or asks a person.
     #[command(subcommand)]
     Webhook(Webhook),
     /// Create, list, rotate and revoke API keys

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BuURcwD7.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "93b786abe9c0921bfa8f2f01f24565fd",
-        content: include_bytes!("assets/index-BuURcwD7.js"),
-        brotli: include_bytes!("assets/index-BuURcwD7.js.br"),
-    },
-    Asset {
         path: "/assets/index-DVMvQahQ.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
         hash: "56de74976d0263759372f4fc8483f14a",
         content: include_bytes!("assets/index-DVMvQahQ.css"),
         brotli: include_bytes!("assets/index-DVMvQahQ.css.br"),
+    },
+    Asset {
+        path: "/assets/index-DtjbN8yr.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "fd4ee560b7c7cf17cc5a60014e232e7c",
+        content: include_bytes!("assets/index-DtjbN8yr.js"),
+        brotli: include_bytes!("assets/index-DtjbN8yr.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "f2a15e3fca90ae563bcb9853d9e34adc",
+        hash: "4c77f198fd86af33654fefa586f89ace",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -463,7 +463,7 @@ export interface paths {
         };
         /**
          * List the items of a conversation
-         * @description Returns the messages of the thread, and those that the next response takes to it.
+         * @description Returns the messages, calls and results of the thread, and those that the next response takes to it.
          */
         get: operations["list_conversation_items"];
         put?: never;
@@ -960,7 +960,8 @@ export interface paths {
         post?: never;
         /**
          * Resume a strategy, a model or a tenant
-         * @description Threads that the pause blocked continue at once. A tenant may end the pause that it started itself.
+         * @description Threads that the pause blocked continue at once. A tenant may end the pause that it started itself. For a model, this also ends the
+         *     wait after requests that its provider refused, whatever `Retry-After` says.
          */
         delete: operations["resume"];
         options?: never;
@@ -1084,7 +1085,7 @@ export interface paths {
         };
         /**
          * List the input of a response
-         * @description Returns the messages that were sent with the request. Those of earlier turns of the thread are not repeated.
+         * @description Returns the messages and results that were sent with the request. Those of earlier turns of the thread are not repeated.
          */
         get: operations["list_response_input"];
         put?: never;
@@ -1093,6 +1094,58 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List schedules
+         * @description Returns a page of schedules, oldest first.
+         */
+        get: operations["list_schedules"];
+        put?: never;
+        /**
+         * Create a schedule
+         * @description Submits a turn or creates a batch at the times of a cron expression. Each firing is submitted once, with the rights that the
+         *     creating key has at that time. A key that is revoked or expires stops its schedules; a rotated one passes them on. When clocks
+         *     go forward, an expression that names its hour and minute fires right after the gap; when they go back, it fires once.
+         */
+        post: operations["add_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a schedule */
+        get: operations["get_schedule"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a schedule
+         * @description What it has submitted continues.
+         */
+        delete: operations["remove_schedule"];
+        options?: never;
+        head?: never;
+        /**
+         * Pause or resume a schedule
+         * @description A paused schedule misses nothing: it continues with the first time after it is resumed. A schedule whose key is no longer
+         *     accepted continues with the rights of the key that resumes it.
+         */
+        patch: operations["change_schedule"];
         trace?: never;
     };
     "/v1/stats": {
@@ -1656,11 +1709,12 @@ export interface paths {
         put?: never;
         /**
          * Create a webhook
-         * @description From now on, the webhook receives an event whenever a batch ends, as specified by
+         * @description From now on, the webhook receives an event whenever one of its types happens: the end of a batch, or with `types` also the end
+         *     of a turn, a question to a person, a budget that is reached or tools that changed; as specified by
          *     [Standard Webhooks](https://www.standardwebhooks.com) 1.0.0: a `POST` with `webhook-id`, `webhook-timestamp` and
          *     `webhook-signature`. The request is retried on a schedule until the response is 2xx; a 410 disables the webhook. An event
          *     may arrive more than once, always with the same `webhook-id`. The response contains the secret, which is never returned
-         *     again, and a `warning` if the host has no public address at the moment. A tenant's webhook receives events of that tenant's batches, an operator's webhook those of all tenants.
+         *     again, and a `warning` if the host has no public address at the moment. A tenant's webhook receives events of that tenant, an operator's webhook those of all tenants.
          */
         post: operations["add_webhook"];
         delete?: never;
@@ -2086,6 +2140,19 @@ export interface components {
              */
             cached_tokens: number;
         };
+        /** @description Result of a call of a tool. */
+        CallResult: {
+            /** @description Id of the call. */
+            call_id: string;
+            /** @description Id of the item. */
+            id: string;
+            /** @description Text of the result, or its parts if it has images. */
+            output: Record<string, never>;
+            /** @description Status of the item, always `completed`. */
+            status: string;
+            /** @description Type of the item, always `function_call_output`. */
+            type: string;
+        };
         /** @description Function that is called. */
         CalledFunction: {
             /** @description Arguments as the text of a JSON object, or as the model wrote them. */
@@ -2147,7 +2214,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description Model that was requested: the strategy.
+             * @description Model that was requested. In results of batches, the model that answered if the strategy is `chat`.
              * @example turnfold/planner
              */
             model: string;
@@ -2365,6 +2432,8 @@ export interface components {
             /** @description The messages, oldest first; at least one. */
             messages: components["schemas"]["NewMessage"][];
         };
+        /** @description An item of a conversation, in OpenAI's shape. */
+        ConversationItem: components["schemas"]["MessageItem"] | components["schemas"]["FunctionCall"] | components["schemas"]["CallResult"];
         /**
          * @description Items that are added to a conversation, as in OpenAI's API.
          * @example {
@@ -2690,7 +2759,10 @@ export interface components {
             /** @description The embedding model. */
             model: string;
         };
-        /** @description Number of ended turns by their end. A turn that is retried after a failure ends again. */
+        /**
+         * @description Number of ends of turns. A turn that is retried after a failure, or goes on after a call in doubt is settled, ends again and
+         *     counts at each end as what that end was.
+         */
         EndedTurns: {
             /**
              * Format: int64
@@ -2712,6 +2784,11 @@ export interface components {
              * @description Turns that failed.
              */
             failed: number;
+            /**
+             * Format: int64
+             * @description Stopped at a call in doubt, until that is settled.
+             */
+            in_doubt?: number;
             /**
              * Format: int64
              * @description Asked a person. The answer is another turn.
@@ -3364,6 +3441,11 @@ export interface components {
             /** @description Type of the item, always `message`. */
             type: string;
         };
+        /**
+         * @description Treatment of firings of a schedule that were missed: those that could not be submitted within a minute.
+         * @enum {string}
+         */
+        MissedFirings: "skip" | "once" | "all";
         /** @description A strategy as a model, in OpenAI's shape. */
         Model: {
             /**
@@ -3529,6 +3611,37 @@ export interface components {
          */
         NewRole: "system" | "user" | "assistant" | "tool";
         /**
+         * @description Request to create a schedule. Exactly one of `turn` and `batch` is required.
+         * @example {
+         *       "cron": "30 7 * * MON-FRI",
+         *       "timezone": "Europe/Berlin",
+         *       "turn": {
+         *         "input": "Summarise my day",
+         *         "strategy": "planner"
+         *       }
+         *     }
+         */
+        NewSchedule: {
+            /** @description Batch to create, as the body of `POST /v1/batches`. Its metadata gets the field `schedule_id`. */
+            batch?: Record<string, never> | null;
+            /**
+             * @description Times of the firings: minute, hour, day of the month, month and day of the week, or `@hourly`, `@daily`, `@weekly`,
+             *     `@monthly` or `@yearly`.
+             */
+            cron: string;
+            /** @description Treatment of firings that could not be submitted within a minute. Default: `skip`. */
+            missed?: components["schemas"]["MissedFirings"];
+            /** @description Name for people, of at most 100 characters. */
+            name?: string;
+            /**
+             * @description Time zone of the expression, as its IANA name. Default: `UTC`.
+             * @example Europe/Berlin
+             */
+            timezone?: string | null;
+            /** @description Turn to submit, as the body of `POST /v1/turns`. Its metadata gets the field `schedule_id`. */
+            turn?: Record<string, never> | null;
+        };
+        /**
          * @description Request to submit a turn. Exactly one of `strategy` and `thread_id` is required.
          * @example {
          *       "input": "ask Which colour? | red | green",
@@ -3617,7 +3730,16 @@ export interface components {
          *     }
          */
         NewWebhook: {
-            /** @description Event types to deliver: names, or patterns such as `batch.*`. Default: all types. */
+            /** @description Only events of turns and batches whose metadata has these values: up to 16 pairs. A value that is no text is compared as JSON. */
+            metadata?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Only events of turns of this strategy.
+             * @example planner
+             */
+            strategy?: string | null;
+            /** @description Event types to deliver: names, or patterns such as `turn.*`; `*` is all types. Default: `batch.*`. */
             types?: string[] | null;
             /** @description URL that receives a `POST` of JSON for each event, signed as Standard Webhooks specifies. */
             url: string;
@@ -3679,9 +3801,9 @@ export interface components {
             object: string;
         };
         /** @description One page of a list, in OpenAI's shape. */
-        OpenAiList_File: {
+        OpenAiList_ConversationItem: {
             /** @description The items of this page. */
-            data: components["schemas"]["File"][];
+            data: components["schemas"]["ConversationItem"][];
             /** @description Id of the first item; null if the page is empty. */
             first_id?: string | null;
             /** @description True if more items follow. */
@@ -3692,9 +3814,9 @@ export interface components {
             object: string;
         };
         /** @description One page of a list, in OpenAI's shape. */
-        OpenAiList_MessageItem: {
+        OpenAiList_File: {
             /** @description The items of this page. */
-            data: components["schemas"]["MessageItem"][];
+            data: components["schemas"]["File"][];
             /** @description Id of the first item; null if the page is empty. */
             first_id?: string | null;
             /** @description True if more items follow. */
@@ -3829,6 +3951,13 @@ export interface components {
         Page_Pause: {
             /** @description The items of this page. */
             data: components["schemas"]["Pause"][];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
+        };
+        /** @description One page of a list. */
+        Page_Schedule: {
+            /** @description The items of this page. */
+            data: components["schemas"]["Schedule"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
@@ -4447,6 +4576,58 @@ export interface components {
             /** @description Reason why the rows were not compared; null if they were. */
             not_checked?: string | null;
         };
+        /** @description A request, and the times at which it is submitted. */
+        Schedule: {
+            /** @description Batch that is created. */
+            batch?: Record<string, never> | null;
+            /** @description Time of creation (RFC 3339). */
+            created_at: string;
+            /** @description User who created it. */
+            created_by: string;
+            /** @description Times of the firings. */
+            cron: string;
+            /**
+             * Format: uuid
+             * @description Id of the schedule.
+             */
+            id: string;
+            /** @description Key with whose rights it submits; null if the API required none. */
+            key?: string | null;
+            /** @description Time of the last firing (RFC 3339). */
+            last_at?: string | null;
+            /** @description Batch of the last firing. */
+            last_batch_id?: string | null;
+            /** @description Reason why the last firing submitted nothing. */
+            last_error?: string | null;
+            /** @description Turn of the last firing. */
+            last_turn_id?: string | null;
+            /** @description Treatment of missed firings. */
+            missed: components["schemas"]["MissedFirings"];
+            /** @description Name for people; may be empty. */
+            name: string;
+            /** @description Time of the next firing (RFC 3339); null unless it is active. */
+            next_at?: string | null;
+            /** @description Status of the schedule at this moment. */
+            status: components["schemas"]["ScheduleStatus"];
+            /** @description Reason why it was stopped. */
+            stopped_reason?: string | null;
+            /** @description Tenant that owns it. */
+            tenant: string;
+            /** @description Time zone of the expression. */
+            timezone: string;
+            /** @description Turn that is submitted. */
+            turn?: Record<string, never> | null;
+        };
+        /** @description Change of a schedule. */
+        ScheduleChange: {
+            /** @description True to pause the schedule, false to let it fire again. */
+            paused: boolean;
+        };
+        /**
+         * @description Status of a schedule.
+         * @enum {string}
+         */
+        ScheduleStatus: "active" | "paused" | "stopped";
         /**
          * @description Permission of a key. Each route needs exactly one.
          * @enum {string}
@@ -5087,8 +5268,14 @@ export interface components {
              * @description Id of the webhook.
              */
             id: string;
+            /** @description Values that the metadata of the turn or batch must have. */
+            metadata?: {
+                [key: string]: string;
+            };
             /** @description Key that verifies signatures: `whsec_…`. Returned only when the webhook is created. */
             secret?: string | null;
+            /** @description Strategy to whose turns the events are limited. */
+            strategy?: string | null;
             /** @description Tenant whose events are delivered; null for events of all tenants. */
             tenant?: string | null;
             /**
@@ -6798,13 +6985,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of messages. */
+            /** @description A page of items. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                    "application/json": components["schemas"]["OpenAiList_ConversationItem"];
                 };
             };
             /** @description A valid key is required. */
@@ -6887,7 +7074,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                    "application/json": components["schemas"]["OpenAiList_ConversationItem"];
                 };
             };
             /** @description The request is invalid; `param` names the field. */
@@ -8974,7 +9161,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The pause that was ended. */
+            /** @description The pause that was ended, or the wait for the provider of a model. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9001,7 +9188,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description It is not paused. */
+            /** @description It is not paused, and no turn waits for it. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9474,13 +9661,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of messages. */
+            /** @description A page of items. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OpenAiList_MessageItem"];
+                    "application/json": components["schemas"]["OpenAiList_ConversationItem"];
                 };
             };
             /** @description A valid key is required. */
@@ -9526,6 +9713,376 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_schedules: {
+        parameters: {
+            query?: {
+                /** @description Only schedules created after this one: the last schedule of the previous page. */
+                after?: string;
+                /** @description Maximum number of schedules. Default: 50. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of schedules. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Schedule"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    add_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description User who creates the schedule, and submits what it names. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+                /** @description Tenant of the schedule, for operators. Default: `default`. */
+                "X-Turnfold-Tenant"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSchedule"];
+            };
+        };
+        responses: {
+            /** @description The schedule. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread to continue does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The maximum number of schedules is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn or batch is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is invalid; `detail` names the field. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the schedule. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The schedule does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the schedule. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The deleted schedule. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The schedule does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the schedule. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScheduleChange"];
+            };
+        };
+        responses: {
+            /** @description The schedule. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `submit`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The schedule does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };

@@ -233,3 +233,18 @@ test("a long log is shown in windows", options, async () => {
   assert.deepEqual(page.problems, []);
   await page.close();
 });
+
+test("a model is forgotten by a button and listed with its operator", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("queue", "Forgotten models");
+  await page.sees("No model was forgotten");
+  await page.tab.getByLabel("Model to forget").fill("openai/gpt-4o");
+  await page.button("Forget").click();
+  await page.sees("Forgotten");
+  await until(async () => {
+    const { data } = await engine.api("GET", "/v1/forgotten_models");
+    return data.length === 1 && data[0].model === "openai/gpt-4o";
+  });
+  await page.sees("openai/gpt-4o");
+  await page.close();
+});

@@ -35,6 +35,9 @@ mod m20261128_000019_conversations;
 mod m20261128_000020_history_hashes;
 mod m20261128_000021_batch_models;
 mod m20261129_000022_lost_answers;
+mod m20261129_000023_count_writers;
+mod m20261129_000024_schedules;
+mod m20261129_000025_webhook_filters;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -117,6 +120,9 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000020_history_hashes::Migration),
             Box::new(m20261128_000021_batch_models::Migration),
             Box::new(m20261129_000022_lost_answers::Migration),
+            Box::new(m20261129_000023_count_writers::Migration),
+            Box::new(m20261129_000024_schedules::Migration),
+            Box::new(m20261129_000025_webhook_filters::Migration),
         ]
     }
 }

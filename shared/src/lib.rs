@@ -105,8 +105,8 @@ pub use request::{
 pub use rerun::{Rerun, rerun, transcript};
 pub use result_condition::{Comparison, ConditionVerdict, ResultCondition};
 pub use status::{
-    BatchStatus, DeliveryState, MultitaskStrategy, PauseKind, Policy, Priority, StopReason, ThreadStatus,
-    TurnEnd, TurnStatus, UnknownStatus,
+    BatchStatus, DeliveryState, MissedFirings, MultitaskStrategy, PauseKind, Policy, Priority,
+    ScheduleStatus, ScheduleTarget, StopReason, ThreadStatus, TurnEnd, TurnStatus, UnknownStatus,
 };
 pub use strategy::{
     Edge, Edges, Node, PartialResult, ProposedCall, Question, ServerScope, Step, Strategy, Thread,

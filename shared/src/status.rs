@@ -249,3 +249,40 @@ status! {
         Failed = "failed",
     }
 }
+
+status! {
+    /// Treatment of firings of a schedule that were missed: those that could not be submitted within a minute.
+    #[derive(Default, ToSchema)]
+    MissedFirings {
+        /// They are left out.
+        #[default]
+        Skip = "skip",
+        /// The last of them is submitted late.
+        Once = "once",
+        /// All of them are submitted late, at most the last 100.
+        All = "all",
+    }
+}
+
+status! {
+    /// Status of a schedule.
+    #[derive(ToSchema)]
+    ScheduleStatus {
+        /// It fires at its times.
+        Active = "active",
+        /// A person paused it.
+        Paused = "paused",
+        /// It may no longer submit anything.
+        Stopped = "stopped",
+    }
+}
+
+status! {
+    /// Kind of request that a schedule submits.
+    ScheduleTarget {
+        /// It submits a turn.
+        Turn = "turn",
+        /// It creates a batch.
+        Batch = "batch",
+    }
+}

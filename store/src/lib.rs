@@ -9,6 +9,7 @@
 //!   conversations threads that clients create before their first turn
 //!   batches       files of lines, batches of them, and results
 //!   webhooks      endpoints, and the outbox of events for them
+//!   schedules     requests that are submitted at set times
 //!   forgotten_models  models about which everything learned was forgotten
 //!   pauses        strategies, models and tenants that start no new work
 //!   keys          API keys, as hashes
@@ -46,6 +47,7 @@ mod workers;
 pub mod batches;
 pub mod integrity;
 pub mod log;
+pub mod schedules;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod vector_index;
@@ -63,7 +65,7 @@ pub use log::{
     Failure, Failures, Fork, Head, Idempotency, MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order,
     PendingCount, PendingFilter, PendingTurn, Queued, Range, ReadModelUpdate, Reader, Recorded, Runnable,
     ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan, Turn, TurnFilter,
-    TurnId, TurnUpdate, WaitReason, Withdrawal, plain,
+    TurnId, TurnUpdate, WaitReason, Withdrawal, error_fingerprint, plain,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::Pause;
@@ -72,8 +74,8 @@ pub use read_models::{Difference, Differs, ExpectedThread, ExpectedTurn};
 pub use retention::{Hold, Prune, Pruned};
 pub use shared::{PauseKind, ThreadStatus, TurnStatus, UnknownStatus};
 pub use stats::{
-    CauseCount, Counted, CountedEnd, EndedCount, Intervals, ModelResponse, OpenTurns, Resolution, Stats,
-    Tally, UsageCount, UsageShare,
+    CauseCount, Counted, CountedEnd, EndedCount, Intervals, LostCounts, ModelResponse, OpenTurns, Resolution,
+    Stats, Tally, UsageCount, UsageShare,
 };
 #[cfg(feature = "milvus")]
 pub use vector_index::MilvusIndex;

@@ -5,6 +5,7 @@ mod answer_mark;
 pub mod chat;
 mod choice;
 mod control_tool;
+mod endings;
 pub mod index_builder;
 mod loop_guard;
 pub mod planner;

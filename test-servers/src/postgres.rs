@@ -217,6 +217,16 @@ impl Postgres {
         }
     }
 
+    /// Returns the path of one of PostgreSQL's programs, such as `pg_dump`, of the version of the servers.
+    ///
+    /// # Panics
+    ///
+    /// As [`Postgres::start`].
+    #[must_use]
+    pub fn program(name: &str) -> PathBuf {
+        Programs::find().folder.join(name)
+    }
+
     /// Creates another database and returns its URL.
     ///
     /// # Panics

@@ -6,10 +6,12 @@ use shared::{DynThread, Event};
 use store::{Counted, EndedTurn, Head, ModelResponse, ReadModelUpdate, ThreadId, TurnUpdate};
 use tracing::{info, warn};
 
-use crate::{backends::Backends, log::Log};
+use crate::{backends::Backends, log::Log, status::is_in_doubt};
 
 /// Events that were appended to a thread.
 pub(crate) struct Appended<'a> {
+    /// Time of the append. The counts must agree with the log, so it is read before the append.
+    pub(crate) at: i64,
     /// Head of the log after them.
     pub(crate) head: Head,
     pub(crate) thread: &'a dyn DynThread,
@@ -24,15 +26,15 @@ pub(crate) struct Appended<'a> {
 impl Appended<'_> {
     /// Counts the append, and reports the turn that it ended. Returns what followers of the thread are to be told.
     pub(crate) fn announce<L: Log>(self, parts: &Backends<L>) -> Notification {
-        let Self { head, thread, update, last, responses } = self;
+        let Self { at, head, thread, update, last, responses } = self;
         if let Some(update) = update {
             report(head.thread, update, last);
         }
         let ended = update.and_then(|update| update.turn.as_ref()).filter(|turn| turn.status.is_over());
         let (tenant, strategy) = (thread.tenant(), thread.strategy());
         if ended.is_some() || !responses.is_empty() {
-            let at = parts.store.now();
-            parts.store.count_recorded(&Counted { at, tenant, strategy, ended, responses });
+            let in_doubt = ended.is_some() && is_in_doubt(thread);
+            parts.store.count_recorded(&Counted { at, tenant, strategy, ended, in_doubt, responses });
         }
         if let Some(turn) = ended {
             parts.store.turn_ended(EndedTurn { thread: head.thread, turn: turn.turn });

@@ -14,6 +14,11 @@ impl AskedModels {
             self.0.clear();
             self.0.extend(asked.requests.iter().map(model_of));
         }
+        self.response(event)
+    }
+
+    /// Returns the response of a model that this event records. An event that makes requests records none.
+    pub(crate) fn response(&self, event: &Event) -> Option<ModelResponse> {
         let (slot, usage) = event.spent()?;
         let model = self.0.get(slot)?.clone()?;
         Some(ModelResponse { model, usage: usage.into_owned() })

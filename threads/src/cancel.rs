@@ -66,9 +66,10 @@ async fn append_cancelled<L: Log>(
     let turn = TurnUpdate { turn: *turn, status: TurnStatus::Cancelled, error: None, outcome: None };
     let update = ReadModelUpdate { status: ThreadStatus::Idle, turn: Some(turn) };
     let event = Cancelled { actor: actor.clone(), caller: caller.clone(), rolled_back: *rolled_back }.into();
+    let at = parts.store.now();
     let head = parts.store.append(log.head(), std::slice::from_ref(&event), Some(&update)).await?;
     let (last, update) = (Some(&event), Some(&update));
-    let appended = Appended { head, thread: log.thread(), update, last, responses: Vec::new() };
+    let appended = Appended { at, head, thread: log.thread(), update, last, responses: Vec::new() };
     let notification = appended.announce(parts);
     parts.notifications.publish(*thread, notification).await;
     Ok(())

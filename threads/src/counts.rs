@@ -5,32 +5,46 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-use crate::log::Log;
+use crate::{log::Log, registry::StrategyRegistry};
 
 /// Interval between two writes.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// Interval between two searches for processes that were killed.
+const LOST_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Time that a stopping process waits for the database.
 const LAST_WRITE_LIMIT: Duration = Duration::from_secs(2);
 
-/// Writes what this process counts every second until `stop`, and then once more.
-pub async fn keep_writing_counts<L: Log>(store: L, stop: impl Future<Output = ()> + Send) {
-    let write = async || {
-        if let Err(error) = store.write_counts().await {
-            debug!(%error, "cannot write the counts of turns and usage; retrying in 1 s");
+/// Writes what this process counts every second until `stop`, and then once more. Also counts what killed processes
+/// did not write.
+pub async fn keep_writing_counts<L: Log>(
+    store: L,
+    strategies: StrategyRegistry,
+    stop: impl Future<Output = ()> + Send,
+) {
+    let write = async {
+        loop {
+            if let Err(error) = store.write_counts().await {
+                debug!(%error, "cannot write the counts of turns and usage; retrying in 1 s");
+            }
+            sleep(INTERVAL).await;
         }
     };
-    let forever = async {
+    let count_lost = async {
         loop {
-            sleep(INTERVAL).await;
-            write().await;
+            if let Err(error) = store.count_lost(&strategies).await {
+                debug!(%error, "cannot count what a killed process did not write; retrying in 30 s");
+            }
+            sleep(LOST_INTERVAL).await;
         }
     };
     tokio::select! {
-        () = forever => {}
+        () = write => {}
+        () = count_lost => {}
         () = stop => {}
     }
-    if timeout(LAST_WRITE_LIMIT, write()).await.is_err() {
-        debug!("cannot write the last counts in time; `turnfold store rebuild` counts again");
+    if !matches!(timeout(LAST_WRITE_LIMIT, store.end_counting()).await, Ok(Ok(()))) {
+        debug!("cannot write the last counts in time; another process counts them from the logs");
     }
 }

@@ -11,7 +11,7 @@ use store::{Counted, Error, ExpectedThread, ExpectedTurn, Head, Recorded, Tally,
 use crate::{
     asked_models::AskedModels,
     registry::{StrategyRegistry, begin},
-    status::{Status, status},
+    status::{Status, is_in_doubt, status},
 };
 
 /// Returns the expected rows, and counts of the turns that ended and of the responses of models, without those that a fork
@@ -50,6 +50,7 @@ pub(crate) fn expected_rows(
             tenant,
             strategy: thread.strategy(),
             ended: None,
+            in_doubt: false,
             responses: Vec::new(),
         };
         counted.responses.extend(asked.read(&stored.event));
@@ -65,6 +66,7 @@ pub(crate) fn expected_rows(
             continue;
         }
         counted.ended = now.turn.as_ref().filter(|_| !is_fork);
+        counted.in_doubt = is_in_doubt(&*thread);
         tally.add(&counted);
         if let Some(mark) = &now.turn
             && let Some(turn) = expected.turns.get_mut(&mark.turn)

@@ -11,6 +11,8 @@ use store::{
 };
 use uuid::Uuid;
 
+use crate::{lost_counts, registry::StrategyRegistry};
+
 /// An event log with fenced appends, and the turns that wait for their threads.
 pub trait Log: Clone + Send + Sync + 'static {
     /// Returns the current time by the store's clock, in microseconds since the Unix epoch.
@@ -81,6 +83,18 @@ pub trait Log: Clone + Send + Sync + 'static {
 
     /// Writes what this process has counted, as [`Store::write_counts`] does.
     fn write_counts(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Writes it for the last time, as [`Store::end_counting`] does.
+    fn end_counting(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Counts what killed processes did not write, as [`count_lost`] does.
+    ///
+    /// [`count_lost`]: crate::count_lost
+    fn count_lost(&self, _strategies: &StrategyRegistry) -> impl Future<Output = Result<(), Error>> + Send {
         async { Ok(()) }
     }
 
@@ -191,6 +205,14 @@ impl Log for Store {
 
     async fn write_counts(&self) -> Result<(), Error> {
         Store::write_counts(self).await
+    }
+
+    async fn end_counting(&self) -> Result<(), Error> {
+        Store::end_counting(self).await
+    }
+
+    async fn count_lost(&self, strategies: &StrategyRegistry) -> Result<(), Error> {
+        lost_counts::count_lost(self, strategies, clock::now()).await.map(drop)
     }
 
     async fn pauses(&self) -> Result<Vec<Pause>, Error> {

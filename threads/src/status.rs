@@ -1,6 +1,6 @@
 //! Status of a thread and of its turn, as its folded log says.
 
-use shared::{DynThread, Event, RunStatus};
+use shared::{DynThread, Event, InterruptKind, RunStatus};
 use shared::{ThreadStatus, TurnStatus};
 use store::TurnUpdate;
 
@@ -32,4 +32,9 @@ pub(crate) fn status(thread: &dyn DynThread, last: Option<&Event>) -> Status {
     let outcome = (turn == TurnStatus::Completed).then(|| thread.outcome().clone());
     let update = |id| TurnUpdate { turn: id, status: turn, error, outcome };
     Status { thread: status, turn: thread.turn().map(update) }
+}
+
+/// Returns true if the thread waits until a call in doubt is settled.
+pub(crate) fn is_in_doubt(thread: &dyn DynThread) -> bool {
+    matches!(thread.status(), RunStatus::Waiting(interrupt) if interrupt.kind == InterruptKind::InDoubt)
 }

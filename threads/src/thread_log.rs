@@ -5,7 +5,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use queue::Notification;
 use shared::{DynThread, Event, InDoubt, Reconciled};
 use store::{Error, Head, ModelResponse, ReadModelUpdate, Recorded, ThreadId};
 use tracing::debug;
@@ -258,10 +257,12 @@ impl ThreadLog {
         let now = status(&*self.thread, self.unwritten.last());
         let update =
             (now != self.read_model).then(|| ReadModelUpdate { status: now.thread, turn: now.turn.clone() });
+        let appended_at = parts.store.now();
         self.head = parts.store.append(&self.head, &self.unwritten, update.as_ref()).await?;
         debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
         let at = parts.store.now();
         let appended = Appended {
+            at: appended_at,
             head: self.head,
             thread: &*self.thread,
             update: update.as_ref(),
@@ -294,13 +295,17 @@ impl ThreadLog {
     ///
     /// As [`Self::flush`].
     pub async fn store_landed<L: Log>(
+        &self,
         head: &mut Head,
         parts: &Backends<L>,
         landed: &[Event],
     ) -> Result<(), Error> {
+        let at = parts.store.now();
         *head = parts.store.append(head, landed, None).await?;
-        let appended = Notification::Appended { seq: head.seq, turn_over: false };
-        parts.notifications.publish(head.thread, appended).await;
+        let responses = landed.iter().filter_map(|event| self.asked.response(event)).collect();
+        let (head, thread) = (*head, &*self.thread);
+        let notification = Appended { at, head, thread, update: None, last: None, responses }.announce(parts);
+        parts.notifications.publish(head.thread, notification).await;
         Ok(())
     }
 
@@ -312,15 +317,11 @@ impl ThreadLog {
     pub fn settle<L: Log>(&mut self, parts: &Backends<L>, head: Head, landed: &[Event]) -> Result<(), Error> {
         let at = parts.store.now();
         for event in landed {
-            let response = self.fold(event)?;
-            self.responses.extend(response);
+            // Its response was counted when it was stored.
+            let _ = self.fold(event)?;
             self.record_delay(event, at, at);
         }
         self.head = head;
-        let responses = std::mem::take(&mut self.responses);
-        let thread = &*self.thread;
-        // Followers of the thread were told when the events were stored.
-        let _ = Appended { head, thread, update: None, last: None, responses }.announce(parts);
         Ok(())
     }
 

@@ -22,6 +22,7 @@ mod pauses;
 mod perform;
 mod registration;
 mod request_metrics;
+mod resumed_models;
 mod retry_policy;
 mod running_turns;
 mod shutdown;

@@ -99,7 +99,8 @@ fn a_blocked_thread_is_returned_once_its_pause_ends() {
     assert!(pauses.update(vec![]).is_empty());
 }
 
-async fn enqueue<L: Log>(parts: &Backends<L>, thread: ThreadId) -> Result<(), String> {
+/// Enqueues a thread that waits no longer, unless it has nothing to do.
+pub(crate) async fn enqueue<L: Log>(parts: &Backends<L>, thread: ThreadId) -> Result<(), String> {
     let Some(lane) = parts.store.lane(thread).await.map_err(|error| error.to_string())? else {
         return Ok(());
     };

@@ -304,7 +304,7 @@ impl<L: Log> StepRunner<L> {
                 }
             }
             if left > 0 && !results.last.is_empty() {
-                if let Err(error) = ThreadLog::store_landed(head, &self.parts, &results.last).await {
+                if let Err(error) = log.store_landed(head, &self.parts, &results.last).await {
                     if let Error::Stale { .. } = error {
                         Box::pin(self.settle_doubts(*head, results.last, writes, arriving, wake)).await;
                     }

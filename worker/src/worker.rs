@@ -13,7 +13,10 @@ use store::Store;
 use threads::Log;
 use threads::keep_writing_counts;
 use tokio::sync::Notify;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
 use tracing::{Instrument, debug, field::Empty, info, info_span, warn};
 
 use crate::{
@@ -21,6 +24,7 @@ use crate::{
     executor::JobExecutor,
     in_flight::{Admitted, InFlight},
     registration::Registration,
+    resumed_models,
     step::{StepOutcome, StepRunner},
     suspects::Suspects,
     sweeper::Sweeper,
@@ -106,8 +110,9 @@ impl<L: Log> Worker<L> {
             async move { registration.keep_reporting().await }
         });
         let drained = CancellationToken::new();
-        let counts =
-            tokio::spawn(keep_writing_counts(steps.parts.store.clone(), drained.clone().cancelled_owned()));
+        let (store, strategies) = (steps.parts.store.clone(), steps.strategies.clone());
+        let counts = keep_writing_counts(store, strategies, drained.clone().cancelled_owned());
+        let counts = AbortOnDropHandle::new(tokio::spawn(counts));
         // Before the first claim, so that a paused tenant, strategy or model does not start.
         read_requests(steps).await;
         learn_refusals(steps).await;
@@ -318,6 +323,9 @@ async fn handle_notifications<L: Log>(executor: Arc<JobExecutor<L>>) {
                             executor.in_flight.wake(thread)
                         }
                         Notification::PausesChanged => executor.paused.notify_one(),
+                        Notification::ModelResumed { model } => {
+                            resumed_models::resume(&executor.steps, model).await;
+                        }
                         Notification::Appended { .. }
                         | Notification::KeysChanged
                         | Notification::Delta(_) => (),

@@ -167,6 +167,21 @@ async fn create_batch(
     }
 }
 
+/// Checks a request to create a batch.
+///
+/// # Errors
+///
+/// [`Kind::UnknownFile`], [`Kind::Invalid`] and others if it cannot be created.
+pub(crate) async fn check(
+    app: &AppState,
+    principal: &Principal,
+    author: Actor,
+    new: NewBatch,
+) -> Result<(), ApiError> {
+    let request = Request { author, request_hash: String::new(), known_by: KnownBy::Nothing };
+    checked(app, principal, request, new).await.map(drop)
+}
+
 async fn checked(
     app: &AppState,
     principal: &Principal,

@@ -7,9 +7,11 @@ use serde_json::json;
 use super::{
     arguments::{AnswerArguments, EventsArguments, StatusArguments, WaitingArguments, parse, take_wait},
     messages::{response_result, turn_result},
-    request::{Refusal, Rest, refusal},
 };
-use crate::server::problem::ApiError;
+use crate::server::{
+    problem::ApiError,
+    rest::{Refusal, Rest, refusal},
+};
 
 /// A tool that is not a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,12 +20,16 @@ use super::{
     messages::{problem_result, turn_result},
     own_tool::{OwnTool, call},
     question,
-    request::{Refusal, Rest, error_data, is, refusal},
+    request::{error_data, is, rest},
     submission::Submission,
     task::{TaskTurns, open_question, task},
     tools::tools,
 };
-use crate::server::{problem::Kind, state::AppState};
+use crate::server::{
+    problem::Kind,
+    rest::{Refusal, Rest, refusal},
+    state::AppState,
+};
 
 /// Text for the model of a client.
 const INSTRUCTIONS: &str = "Each strategy is a tool that runs as a durable turn: it goes on if you disconnect, and even if every \
@@ -53,7 +57,7 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let rest = Rest::new(&self.routes, &context)?;
+        let rest = rest(&self.routes, &context)?;
         Ok(ListToolsResult::with_all_items(tools(&self.app, rest.principal())))
     }
 
@@ -62,7 +66,7 @@ impl ServerHandler for McpServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let rest = Rest::new(&self.routes, &context)?;
+        let rest = rest(&self.routes, &context)?;
         let arguments = request.arguments.unwrap_or_default();
         let called = match OwnTool::of_name(&request.name) {
             Some(tool) => call(tool, &rest, arguments).await.map(CallToolResponse::from),
@@ -95,7 +99,7 @@ impl ServerHandler for McpServer {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let rest = Rest::new(&self.routes, &context)?;
+        let rest = rest(&self.routes, &context)?;
         let can_ask = Client::new(&context).can_ask;
         let turns = TaskTurns::read(&rest, &request.task_id).await.map_err(|problem| error_data(&problem))?;
         let detailed = turns.detailed(&rest, can_ask).await.map_err(|problem| error_data(&problem))?;
@@ -107,7 +111,7 @@ impl ServerHandler for McpServer {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let rest = Rest::new(&self.routes, &context)?;
+        let rest = rest(&self.routes, &context)?;
         let turns = TaskTurns::read(&rest, &request.task_id).await.map_err(|problem| error_data(&problem))?;
         let answered = answer(&rest, &turns.current, request.input_responses, 0).await;
         answered.map(drop).map_err(|problem| error_data(&problem))
@@ -118,7 +122,7 @@ impl ServerHandler for McpServer {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let rest = Rest::new(&self.routes, &context)?;
+        let rest = rest(&self.routes, &context)?;
         let turns = TaskTurns::read(&rest, &request.task_id).await.map_err(|problem| error_data(&problem))?;
         let path = format!("/v1/turns/{}/cancel", turns.current.id);
         match rest.post::<Value>(&path, &Value::Null).await {

@@ -4,14 +4,12 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{
-    arguments::take_wait,
-    request::{Refusal, Rest, refusal},
-};
+use super::arguments::take_wait;
 use crate::{
     logs::lookup::find_thread,
     server::{
         problem::{ApiError, Kind},
+        rest::{Refusal, Rest, refusal},
         state::AppState,
     },
     turns::opening::find_strategy,

@@ -6,12 +6,11 @@ use serde_json::json;
 use shared::TurnStatus;
 use uuid::Uuid;
 
-use super::{
-    messages::turn_result,
-    question,
-    request::{Refusal, Rest, is, refusal},
+use super::{messages::turn_result, question, request::is};
+use crate::server::{
+    problem::Kind,
+    rest::{Refusal, Rest, refusal},
 };
-use crate::server::problem::Kind;
 
 /// Interval at which clients should ask again, in milliseconds.
 const POLL_INTERVAL: u64 = 1000;

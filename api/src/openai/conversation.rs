@@ -28,13 +28,28 @@ pub(super) fn messages_of(list: &[Value]) -> Result<Messages, ApiError> {
         let calls = calls(&at, message)?;
         if role == Role::Tool {
             messages.add_result(&content, &message["content"], call_id(&at, message)?)?;
-        } else if calls.is_empty() {
-            messages.add(role, &content, &message["content"])?;
-        } else {
+        } else if !calls.is_empty() {
             messages.add_calls(&content, &message["content"], calls)?;
+        } else if !is_empty(role, message) {
+            messages.add(role, &content, text_or_refusal(message))?;
         }
     }
     Ok(messages)
+}
+
+/// Reports whether clients send this message without text: an empty answer as it was, or a prompt that is not set.
+fn is_empty(role: Role, message: &Value) -> bool {
+    let is_blank = match text_or_refusal(message) {
+        Value::Null => role == Role::Assistant,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(parts) => parts.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    };
+    is_blank && matches!(role, Role::Assistant | Role::System)
+}
+
+fn text_or_refusal(message: &Value) -> &Value {
+    if message["content"].is_null() { &message["refusal"] } else { &message["content"] }
 }
 
 fn role(at: &str, message: &Value) -> Result<Role, ApiError> {

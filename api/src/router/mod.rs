@@ -49,6 +49,7 @@ use crate::{
         text_completion,
     },
     pauses,
+    schedules::{routes as schedules, scheduler::Scheduler},
     server::{access_log::access_log, auth, config::ApiConfig, health, listener::listen, state::AppState},
     stats, strategies,
     threads::{answer, attachments, events, explain, export, fork, retention, routes as threads},
@@ -69,7 +70,7 @@ pub fn router(config: ApiConfig) -> Router {
     build(Arc::new(AppState::new(config, CancellationToken::new())), layers)
 }
 
-/// Runs the batch coordinator, the webhook dispatcher and the other background tasks until `stop` is cancelled, without an HTTP
+/// Runs the batch coordinator, the webhook dispatcher, the scheduler and the other background tasks until `stop` is cancelled, without an HTTP
 /// server. [`serve`] includes them.
 pub async fn run_background(config: ApiConfig, stop: CancellationToken) {
     background(Arc::new(AppState::new(config, stop))).await;
@@ -82,8 +83,10 @@ async fn background(app: Arc<AppState>) {
         }
     };
     let keys = app.keys.issued.follow_changes(&*app.backends.notifications, &app.stop);
-    let counts = ::threads::keep_writing_counts(app.backends.store.clone(), app.stop.cancelled());
-    tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts);
+    let (store, strategies) = (app.backends.store.clone(), app.strategies.clone());
+    let counts = ::threads::keep_writing_counts(store, strategies, app.stop.cancelled());
+    let schedules = Scheduler::new(Arc::clone(&app), schedulable_routes()).run();
+    tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts, schedules);
 }
 
 /// Serves the API and runs its background tasks until `stop` is cancelled. Requests in progress then have ten seconds to
@@ -158,6 +161,11 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Operate, routes!(webhooks::remove))
         .needs(Read, routes!(webhooks::deliveries))
         .needs(Operate, routes!(webhooks::redeliver))
+        .needs(Submit, routes!(schedules::add))
+        .needs(Read, routes!(schedules::list))
+        .needs(Read, routes!(schedules::get))
+        .needs(Submit, routes!(schedules::change))
+        .needs(Submit, routes!(schedules::remove))
         .for_every_key(routes!(keys::caller))
         .needs(Admin, routes!(keys::create, keys::list))
         .needs(Admin, routes!(keys::revoke))
@@ -216,6 +224,14 @@ fn bulk_routes() -> ProtectedRoutes {
         .needs(Submit, routes!(batches::resume))
         .needs(Read, routes!(results::results))
         .needs(Read, routes!(quote::quote))
+}
+
+/// Routes to which schedules submit. The body of a schedule has a limit of its own.
+fn schedulable_routes() -> Router<Arc<AppState>> {
+    let routes = ProtectedRoutes::default()
+        .needs(Submit, routes!(submit::submit))
+        .needs(Submit, routes!(batches::create));
+    routes.into_router().layer(DefaultBodyLimit::disable())
 }
 
 /// Routes without authentication.
@@ -292,7 +308,7 @@ fn cors(origins: Vec<HeaderValue>) -> CorsLayer {
     ];
     CorsLayer::new()
         .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         .allow_headers(SENT.map(HeaderName::from_static))
         .expose_headers(SHOWN.map(HeaderName::from_static))
         .max_age(CORS_MAX_AGE)

@@ -60,7 +60,8 @@ const BEARER: &str = "bearer";
         (name = "keys", description = "API keys: create, list, rotate and revoke. Keys of a tenant are managed by its own admin keys."),
         (name = "openai", description = "OpenAI's chat completions. A strategy is a model."),
         (name = "bulk", description = "Files and batches, as in OpenAI's API."),
-        (name = "webhooks", description = "Webhooks that report the ends of batches, and their deliveries."),
+        (name = "schedules", description = "Turns and batches that are submitted at the times of a cron expression."),
+        (name = "webhooks", description = "Webhooks that report the ends of turns and batches, questions and changes, and their deliveries."),
         (name = "strategies", description = "Agent strategies and their graphs."),
         (name = "health", description = "Liveness, readiness and this document.")
     )

@@ -37,7 +37,8 @@ impl ProtectedRoutes {
 
     fn documented_as(self, scope: Option<Scope>, (schemas, mut paths, methods): Routes) -> Self {
         for item in paths.paths.values_mut() {
-            let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
+            let operations =
+                [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
             operations.into_iter().flatten().for_each(|operation| protect(operation, scope));
         }
         Self(self.0.routes((schemas, paths, methods)))

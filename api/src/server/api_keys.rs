@@ -80,6 +80,20 @@ impl ApiKeys {
         }
     }
 
+    /// Returns the owner of the key with this id, if the key is still accepted. None as the id: the API requires no key.
+    /// A token has no id by which it could be found again.
+    ///
+    /// # Errors
+    ///
+    /// [`store::Error`] if the database does not answer.
+    pub(crate) async fn with_id(&self, key: Option<&str>) -> Result<Option<Arc<Caller>>, store::Error> {
+        match key {
+            Some(id) if id.starts_with(issued_keys::PREFIX) => self.issued.with_id(id).await,
+            Some(id) => Ok(self.configured.with_id(id)),
+            None => Ok(self.is_open().then(|| Arc::new(Caller::operator(None)))),
+        }
+    }
+
     /// Notes a wrong key and returns its error.
     fn wrong_key(&self, address: Option<IpAddr>) -> ApiError {
         address.and_then(|address| self.wrong.note(address)).map_or_else(no_valid_key, too_many_wrong_keys)

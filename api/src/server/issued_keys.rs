@@ -123,7 +123,17 @@ impl IssuedKeys {
     ///
     /// As [`Self::caller`].
     pub(crate) async fn is_valid(&self, id: &str) -> Result<bool, store::Error> {
-        Ok(self.find(id).await?.is_some_and(|issued| issued.key.is_valid(clock::now())))
+        Ok(self.with_id(id).await?.is_some())
+    }
+
+    /// Returns the owner of the key with this id, if it is neither revoked nor expired.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::caller`].
+    pub(crate) async fn with_id(&self, id: &str) -> Result<Option<Arc<Caller>>, store::Error> {
+        let valid = self.find(id).await?.filter(|issued| issued.key.is_valid(clock::now()));
+        Ok(valid.map(|issued| Arc::clone(&issued.caller)))
     }
 
     async fn find(&self, id: &str) -> Result<Option<Arc<Issued>>, store::Error> {

@@ -57,8 +57,13 @@ impl KeyRing {
 
     /// Reports whether a key with this id is configured.
     pub(crate) fn has(&self, id: &str) -> bool {
+        self.with_id(id).is_some()
+    }
+
+    /// Returns the owner of the key with this id.
+    pub(crate) fn with_id(&self, id: &str) -> Option<Arc<Caller>> {
         let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        keys.iter().any(|key| key.caller.key.as_deref() == Some(id))
+        keys.iter().find(|key| key.caller.key.as_deref() == Some(id)).map(|key| Arc::clone(&key.caller))
     }
 
     /// Returns the owner of a key. Compares every key, even after a match.

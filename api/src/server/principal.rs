@@ -61,6 +61,11 @@ impl Principal {
         Ok(Self { tenant, caller })
     }
 
+    /// Creates a principal that acts for a caller without a request of it. None as the tenant: as an operator who names none.
+    pub(crate) fn on_behalf(caller: Arc<Caller>, tenant: Option<&str>) -> Self {
+        Self { tenant: tenant.map(Arc::from), caller }
+    }
+
     /// Returns the sender of the request.
     pub(crate) fn caller(&self) -> &Caller {
         &self.caller

@@ -63,6 +63,8 @@ kinds! {
     UnknownBatch = NOT_FOUND "unknown-batch" "batch not found",
     /// The webhook does not exist.
     UnknownWebhook = NOT_FOUND "unknown-webhook" "webhook not found",
+    /// The schedule does not exist.
+    UnknownSchedule = NOT_FOUND "unknown-schedule" "schedule not found",
     /// The key does not exist.
     UnknownKey = NOT_FOUND "unknown-key" "key not found",
     /// The delivery does not exist.

@@ -117,6 +117,7 @@ fn part(turns: &mut EndedTurns, ended: CountedEnd) -> &mut u64 {
         CountedEnd::Partial => &mut turns.partial,
         CountedEnd::Declined => &mut turns.declined,
         CountedEnd::Interrupted => &mut turns.interrupted,
+        CountedEnd::InDoubt => &mut turns.in_doubt,
         CountedEnd::Failed => &mut turns.failed,
         CountedEnd::Cancelled => &mut turns.cancelled,
     }
@@ -127,7 +128,9 @@ fn cause(row: store::CauseCount) -> Option<StatsCause> {
         CountedEnd::Failed => TurnEnd::Failed,
         CountedEnd::Partial => TurnEnd::Partial,
         CountedEnd::Declined => TurnEnd::Declined,
-        CountedEnd::Answered | CountedEnd::Interrupted | CountedEnd::Cancelled => return None,
+        CountedEnd::Answered | CountedEnd::Interrupted | CountedEnd::InDoubt | CountedEnd::Cancelled => {
+            return None;
+        }
     };
     Some(StatsCause { ended, cause: row.cause, turns: row.turns })
 }

@@ -257,6 +257,7 @@ impl Follower {
                 | Notification::Changed { .. }
                 | Notification::FollowerJoined { .. }
                 | Notification::PausesChanged
+                | Notification::ModelResumed { .. }
                 | Notification::KeysChanged,
             ) => (),
         }

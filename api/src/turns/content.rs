@@ -30,18 +30,10 @@ impl Messages {
     ///
     /// A part that is not supported, or content that is empty or too large.
     pub(crate) fn add(&mut self, role: Role, at: &str, content: &Value) -> Result<(), ApiError> {
-        let mut message = Message::new(role, "");
-        match content {
-            Value::String(text) => message.content.clone_from(text),
-            Value::Array(parts) => {
-                for (nth, part) in parts.iter().enumerate() {
-                    self.add_part(&mut message, &format!("{at}[{nth}]"), part)?;
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
-                return Err(invalid(at, "it must be a text or a list of parts"));
-            }
+        if content.is_null() {
+            return Err(invalid(at, "it must be a text or a list of parts"));
         }
+        let message = self.message_of(role, at, content)?;
         if message.content.trim().is_empty() && message.attachments.is_empty() {
             return Err(invalid(at, "it is empty"));
         }
@@ -56,20 +48,20 @@ impl Messages {
         content: &Value,
         calls: Vec<ToolCall>,
     ) -> Result<(), ApiError> {
-        let content = self.text_of(Role::Assistant, at, content)?;
-        self.messages.push(Message { tool_calls: calls, ..Message::assistant(content) });
+        let message = self.message_of(Role::Assistant, at, content)?;
+        self.messages.push(Message { tool_calls: calls, ..message });
         Ok(())
     }
 
-    /// Adds the result of the call `id`. It may be empty.
+    /// Adds the result of the call `id`, which may have images. It may be empty.
     pub(crate) fn add_result(&mut self, at: &str, content: &Value, id: &str) -> Result<(), ApiError> {
-        let content = self.text_of(Role::Tool, at, content)?;
-        self.messages
-            .push(Message { tool_call_id: Some(id.to_owned()), ..Message::new(Role::Tool, content) });
+        let message = self.message_of(Role::Tool, at, content)?;
+        self.messages.push(Message { tool_call_id: Some(id.to_owned()), ..message });
         Ok(())
     }
 
-    fn text_of(&mut self, role: Role, at: &str, content: &Value) -> Result<String, ApiError> {
+    /// Returns a message, which may be empty.
+    fn message_of(&mut self, role: Role, at: &str, content: &Value) -> Result<Message, ApiError> {
         let mut message = Message::new(role, "");
         match content {
             Value::Null => (),
@@ -83,7 +75,7 @@ impl Messages {
                 return Err(invalid(at, "it must be a text or a list of parts"));
             }
         }
-        Ok(message.content)
+        Ok(message)
     }
 
     fn add_part(&mut self, message: &mut Message, at: &str, part: &Value) -> Result<(), ApiError> {
@@ -108,8 +100,15 @@ impl Messages {
             }
             (None, None) => return Err(invalid(at, "it must be a part with a type")),
         };
-        if message.role != Role::User {
-            return Err(invalid(at, "only messages of the user may have images and files"));
+        match (message.role, attachment.kind) {
+            (Role::User, _) | (Role::Tool, AttachmentKind::Image) => {}
+            (Role::Tool, AttachmentKind::File) => {
+                return Err(invalid(at, "results of tools may have images, but no files"));
+            }
+            (Role::System | Role::Assistant, _) => {
+                let detail = "only messages of the user and results of tools may have images and files";
+                return Err(invalid(at, detail));
+            }
         }
         message.attachments.push(attachment);
         Ok(())
@@ -284,6 +283,9 @@ mod tests {
         let mut messages = Messages::default();
         let error = messages.add(Role::System, "it", &image(PIXEL)).unwrap_err();
         assert!(error.message().contains("only messages of the user"), "{}", error.message());
+        let file = json!([{"type": "file", "file": {"file_data": "data:a/b;base64,aGk="}}]);
+        let error = messages.add_result("it", &file, "call_1").unwrap_err();
+        assert!(error.message().contains("it[0]: results of tools may have images"), "{}", error.message());
         let many: Vec<Value> = (0..=ATTACHMENTS_MAX)
             .map(|n| json!({"type": "file", "file": {"file_data": format!("data:a/b;base64,{}", STANDARD.encode(n.to_string()))}}))
             .collect();

@@ -96,6 +96,7 @@ async fn next_change(subscription: &mut Subscription) -> Signal {
                 | queue::Notification::Changed { .. }
                 | queue::Notification::FollowerJoined { .. }
                 | queue::Notification::PausesChanged
+                | queue::Notification::ModelResumed { .. }
                 | queue::Notification::KeysChanged,
             ) => (),
             signal @ (Signal::Notification(queue::Notification::Appended { turn_over: true, .. })

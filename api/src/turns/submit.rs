@@ -69,9 +69,25 @@ pub(crate) async fn submit(
     actor: Actor,
     IdempotencyKey(key): IdempotencyKey,
     Query(params): Query<WaitParams>,
-    Body { value: mut new, raw }: Body<NewTurn>,
+    Body { value: new, raw }: Body<NewTurn>,
 ) -> Result<Response, ApiError> {
     let wait = params.check()?;
+    let mut turn = checked(&app, &principal, actor, new).await?;
+    turn.idempotency = key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) });
+    enqueue_and_respond(&app, turn, wait).await
+}
+
+/// Checks a request to submit a turn.
+///
+/// # Errors
+///
+/// [`Kind::Invalid`] and others if it cannot be submitted.
+pub(crate) async fn checked(
+    app: &AppState,
+    principal: &Principal,
+    actor: Actor,
+    mut new: NewTurn,
+) -> Result<store::NewTurn, ApiError> {
     let demands = demands(&mut new)?;
     let messages = messages(new.input)?;
     let mut policy = new.policy;
@@ -81,10 +97,10 @@ pub(crate) async fn submit(
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
             let overrides = Overrides { config: new.config, budget: new.budget };
-            let opened = opened(&app, (&principal).into(), &strategy, overrides, &actor)?;
-            check_attachments(&app, &opened, &messages.messages)?;
+            let opened = opened(app, (principal).into(), &strategy, overrides, &actor)?;
+            check_attachments(app, &opened, &messages.messages)?;
             check_results(&messages.messages)?;
-            reply_options = options_of(&app, &opened.strategy, demands)?;
+            reply_options = options_of(app, &opened.strategy, demands)?;
             Opening::New(opened)
         }
         (None, Some(_)) if new.config.is_some() => {
@@ -98,18 +114,18 @@ pub(crate) async fn submit(
                 .hint("remove `budget`, or start a new thread with `strategy`"));
         }
         (None, Some(thread)) => {
-            let thread = continued(&app, &principal, thread).await?;
-            reply_options = options_of(&app, &thread.strategy, demands)?;
-            policy = policy_for(&app, &principal, &thread, policy)?;
+            let thread = continued(app, principal, thread).await?;
+            reply_options = options_of(app, &thread.strategy, demands)?;
+            policy = policy_for(app, principal, &thread, policy)?;
             let (asked, is_later) = (new.multitask_strategy, due_at.is_some());
-            multitask = multitask_for(&app, asked, &thread.tenant, &thread.strategy, is_later)?;
+            multitask = multitask_for(app, asked, &thread.tenant, &thread.strategy, is_later)?;
             Opening::Existing(thread.id)
         }
         (Some(_), Some(_)) | (None, None) => {
             return Err(Kind::Invalid.because("exactly one of `strategy` and `thread_id` is required"));
         }
     };
-    let turn = store::NewTurn {
+    Ok(store::NewTurn {
         thread,
         policy,
         priority: new.priority.unwrap_or_default(),
@@ -120,15 +136,13 @@ pub(crate) async fn submit(
         author: actor.name,
         caller: actor.caller,
         trace_parent: actor.trace_parent,
-        idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) }),
+        idempotency: None,
         due_at,
         multitask,
         in_doubt: None,
         conversation: None,
         history_hash: None,
-    };
-    let (turn, known) = enqueue(&app, turn).await?;
-    if known { respond_replayed(&app, turn, wait).await } else { respond(&app, turn, wait).await }
+    })
 }
 
 /// Returns the policy of messages to an existing thread. Without the scope `answer`, and where approvals need another key, they
@@ -345,7 +359,9 @@ pub(crate) fn check_attachments(
     opened: &Opened,
     messages: &[Message],
 ) -> Result<(), ApiError> {
-    let mut attachments = messages.iter().flat_map(|message| &message.attachments).peekable();
+    // A model that takes no images reads of those in results of tools in a note.
+    let of_people = messages.iter().filter(|message| message.role != Role::Tool);
+    let mut attachments = of_people.flat_map(|message| &message.attachments).peekable();
     if attachments.peek().is_none() {
         return Ok(());
     }

@@ -1,10 +1,12 @@
 //! Routes of webhooks and deliveries.
 
+use std::collections::BTreeMap;
+
 use api_types::{NewWebhook, Page, Problem};
 use axum::{Json, extract::State};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Deserialize;
-use store::webhooks::{Delivery, DeliveryFilter, EventType, MOST_WEBHOOKS, Webhook};
+use store::webhooks::{Delivery, DeliveryFilter, EventType, MOST_WEBHOOKS, Webhook, WebhookFilter};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -12,27 +14,36 @@ use super::{
     ssrf_guard::{self, TargetPolicy},
     view,
 };
-use crate::server::{
-    extract::{Body, Path, Query},
-    pagination::{limit, page, whole},
-    principal::Principal,
-    problem::{ApiError, Kind},
-    state::{AppState, SharedState},
+use crate::{
+    server::{
+        extract::{Body, Path, Query},
+        pagination::{limit, page, whole},
+        principal::Principal,
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
+    turns::opening::find_strategy,
 };
 
 /// Length of a secret in bytes.
 const SECRET_LEN: usize = 32;
+
+/// Maximum number of metadata pairs in a filter, and maximum length of a name and a value in bytes.
+const PAIRS_MAX: usize = 16;
+const NAME_MAX: usize = 64;
+const VALUE_MAX: usize = 512;
 
 /// Maximum length of a URL in bytes.
 const URL_MAX: usize = 2000;
 
 /// Create a webhook
 ///
-/// From now on, the webhook receives an event whenever a batch ends, as specified by
+/// From now on, the webhook receives an event whenever one of its types happens: the end of a batch, or with `types` also the end
+/// of a turn, a question to a person, a budget that is reached or tools that changed; as specified by
 /// [Standard Webhooks](https://www.standardwebhooks.com) 1.0.0: a `POST` with `webhook-id`, `webhook-timestamp` and
 /// `webhook-signature`. The request is retried on a schedule until the response is 2xx; a 410 disables the webhook. An event
 /// may arrive more than once, always with the same `webhook-id`. The response contains the secret, which is never returned
-/// again, and a `warning` if the host has no public address at the moment. A tenant's webhook receives events of that tenant's batches, an operator's webhook those of all tenants.
+/// again, and a `warning` if the host has no public address at the moment. A tenant's webhook receives events of that tenant, an operator's webhook those of all tenants.
 #[utoipa::path(
     post, path = "/v1/webhooks", tag = "webhooks", operation_id = "add_webhook", request_body = NewWebhook,
     responses(
@@ -61,10 +72,11 @@ pub(crate) async fn add(
     })?;
     if types.is_empty() {
         let error = Kind::Invalid.because("types: the list is empty");
-        return Err(error.hint("remove `types` to receive all types"));
+        return Err(error.hint("send `[\"*\"]` to receive all types"));
     }
+    let filter = filter(&app, &principal, new.strategy, new.metadata)?;
     let secret = new_secret()?;
-    let webhook = Webhook::new(tenant, &new.url, types, secret.clone().into());
+    let webhook = Webhook { filter, ..Webhook::new(tenant, &new.url, types, secret.clone().into()) };
     if !app.backends.store.add_webhook(&webhook).await? {
         return Err(Kind::NotNow
             .because(format!("the maximum of {MOST_WEBHOOKS} webhooks is reached"))
@@ -73,6 +85,26 @@ pub(crate) async fn add(
     tracing::info!(webhook = %webhook.id, "webhook created");
     let warning = ssrf_guard::warning(policy, &new.url).await;
     Ok(Json(api_types::Webhook { secret: Some(secret), warning, ..view::webhook(webhook) }))
+}
+
+/// Checks a filter.
+fn filter(
+    app: &AppState,
+    principal: &Principal,
+    strategy: Option<String>,
+    metadata: BTreeMap<String, String>,
+) -> Result<WebhookFilter, ApiError> {
+    if let Some(name) = &strategy {
+        find_strategy(app, principal.into(), name, Kind::NamesNoStrategy)?;
+    }
+    let fits = |(name, value): (&String, &String)| name.len() <= NAME_MAX && value.len() <= VALUE_MAX;
+    if metadata.len() <= PAIRS_MAX && metadata.iter().all(fits) {
+        return Ok(WebhookFilter { strategy, metadata });
+    }
+    let detail = format!(
+        "metadata: it can have up to {PAIRS_MAX} pairs, with names of {NAME_MAX} and values of {VALUE_MAX} bytes"
+    );
+    Err(Kind::Invalid.because(detail).with_param("metadata"))
 }
 
 fn new_secret() -> Result<String, ApiError> {

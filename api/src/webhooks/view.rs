@@ -3,9 +3,9 @@
 use queue::clock::rfc3339;
 use store::webhooks::{Delivery, DeliveryState, EventType, Webhook};
 
-/// Expands names and patterns of event types. No list means all types. Fails with the first name that matches none.
+/// Expands names and patterns of event types. No list means those of batches. Fails with the first name that matches none.
 pub(super) fn event_types(names: Option<&[String]>) -> Result<Vec<EventType>, String> {
-    let Some(names) = names else { return Ok(EventType::ALL.to_vec()) };
+    let Some(names) = names else { return Ok(EventType::OF_BATCHES.to_vec()) };
     let matches = |name: &str, kind: &EventType| match name.strip_suffix('*') {
         Some(start) => kind.as_str().starts_with(start),
         None => kind.as_str() == name,
@@ -27,6 +27,8 @@ pub(super) fn webhook(row: Webhook) -> api_types::Webhook {
         tenant: row.tenant,
         url: row.url,
         types: row.types.into_iter().map(|kind| kind.as_str().to_owned()).collect(),
+        strategy: row.filter.strategy,
+        metadata: row.filter.metadata,
         created_at: rfc3339(row.created_at),
         disabled_at,
         disabled_reason,

@@ -7,12 +7,13 @@ use serde_json::{Map, Value};
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 90] = [
+const ROUTES: [&str; 95] = [
     "delete /v1/conversations/{id}",
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
     "delete /v1/responses/{id}",
+    "delete /v1/schedules/{id}",
     "delete /v1/threads/{id}",
     "delete /v1/threads/{id}/hold",
     "delete /v1/webhooks/{id}",
@@ -47,6 +48,8 @@ const ROUTES: [&str; 90] = [
     "get /v1/queue",
     "get /v1/responses/{id}",
     "get /v1/responses/{id}/input_items",
+    "get /v1/schedules",
+    "get /v1/schedules/{id}",
     "get /v1/stats",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
@@ -68,6 +71,7 @@ const ROUTES: [&str; 90] = [
     "get /v1/turns/{id}",
     "get /v1/webhooks",
     "get /v1/workers",
+    "patch /v1/schedules/{id}",
     "post /v1/batches",
     "post /v1/batches/validate",
     "post /v1/batches/{id}/cancel",
@@ -88,6 +92,7 @@ const ROUTES: [&str; 90] = [
     "post /v1/mcp/servers/{name}/pins",
     "post /v1/responses",
     "post /v1/responses/{id}/cancel",
+    "post /v1/schedules",
     "post /v1/threads/{id}/answer",
     "post /v1/threads/{id}/fork",
     "post /v1/threads/{id}/reconcile",

@@ -1,8 +1,10 @@
 //! Pauses of strategies, models and tenants.
 
+use std::time::Duration;
+
 use axum::{body::Body, http::Request};
 use futures::StreamExt as _;
-use queue::{ALL_WORKERS, Notification};
+use queue::{ALL_WORKERS, BlockedBy, Notification, Schedule};
 use serde_json::{Value, json};
 
 use crate::test_api::{Reply, TestApi};
@@ -35,6 +37,24 @@ async fn a_pause_is_listed_until_it_ends_and_workers_are_notified_of_both() {
     let detail = send(&api, "DELETE", path, json!({})).await.problem(404, "unknown-pause");
     assert_eq!(detail, r#"model "openai/gpt-4o" is not paused"#);
     api.get(path).await.problem(404, "unknown-pause");
+}
+
+#[tokio::test]
+async fn the_wait_for_the_provider_of_a_model_is_ended_like_a_pause() {
+    let api = TestApi::new().await;
+    let mut received = api.backends.notifications.subscribe(ALL_WORKERS).await.unwrap();
+    let (thread, lane) = (uuid::Uuid::now_v7(), queue::Lane::default());
+    api.backends.queue.enqueue(thread, &lane, Schedule::Now).await.unwrap();
+    let [job] = &api.backends.queue.claim(1.into()).await.unwrap()[..] else { panic!("it has one job") };
+    let reason = BlockedBy::Provider.because("model openai/gpt-4o limits its requests: slow down");
+    let later = Schedule::Blocked { after: Duration::from_secs(600), reason: reason.clone() };
+    assert!(api.backends.queue.ack(job, Some(later)).await.unwrap());
+
+    send(&api, "DELETE", "/v1/pauses/model/openai%2Fgpt-4", json!({})).await.problem(404, "unknown-pause");
+    let ended = send(&api, "DELETE", "/v1/pauses/model/openai%2Fgpt-4o", json!({})).await.json();
+    assert_eq!((&ended["reason"], &ended["by"]), (&json!(reason.detail), &json!("openai")));
+    let model = "openai/gpt-4o".to_owned();
+    assert_eq!(received.next().await, Some(Notification::ModelResumed { model }));
 }
 
 #[tokio::test]

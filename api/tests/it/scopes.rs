@@ -52,6 +52,7 @@ struct Ids {
     webhook: String,
     delivery: String,
     key: String,
+    schedule: String,
 }
 
 impl Ids {
@@ -66,10 +67,11 @@ impl Ids {
             webhook: id.to_owned(),
             delivery: id.to_owned(),
             key: "tf_0123456789abcdef".to_owned(),
+            schedule: id.to_owned(),
         }
     }
 
-    fn all(&self) -> [&str; 8] {
+    fn all(&self) -> [&str; 9] {
         [
             &self.thread,
             &self.turn,
@@ -79,6 +81,7 @@ impl Ids {
             &self.webhook,
             &self.delivery,
             &self.key,
+            &self.schedule,
         ]
     }
 
@@ -92,6 +95,7 @@ impl Ids {
             "webhooks" => &self.webhook,
             "deliveries" => &self.delivery,
             "keys" => &self.key,
+            "schedules" => &self.schedule,
             _ => "",
         };
         path.replace("{id}", id)
@@ -135,6 +139,10 @@ fn body(route: &Route, ids: &Ids) -> Value {
             json!({"server": "a", "tool": "b", "verdict": "skip", "doubts": [doubt]})
         }
         ("POST", "/v1/inbox/{thread_id}") => json!({"type": "respond", "args": "no"}),
+        ("POST", "/v1/schedules") => {
+            json!({"cron": "@daily", "turn": {"strategy": "probe", "input": "no"}})
+        }
+        ("PATCH", _) => json!({"paused": true}),
         ("POST", "/v1/webhooks") => json!({"url": "https://example.org/x"}),
         ("POST", "/v1/mcp/servers/{name}/pins") => json!({"hash": "no"}),
         ("POST", "/v1/keys") => json!({"scopes": ["admin"]}),
@@ -165,6 +173,8 @@ async fn create_one_of_each(api: &TestApi) -> Ids {
     announce(&api.backends.store, "acme", EventType::BatchCompleted, json!({})).await.unwrap();
     let deliveries = ask(api, Some("acme-key"), "GET", "/v1/deliveries", &Value::Null).await.json();
     let key = id_of(&create(api, Some("acme"), json!({"scopes": ["read"]})).await);
+    let daily = json!({"cron": "@daily", "turn": {"strategy": "probe", "input": "echo hi"}});
+    let schedule = id_of(&post("/v1/schedules", daily).await);
     Ids {
         thread: thread_of(&turn).to_string(),
         turn: id_of(&turn),
@@ -174,6 +184,7 @@ async fn create_one_of_each(api: &TestApi) -> Ids {
         webhook,
         delivery: id_of(&deliveries["data"][0]),
         key,
+        schedule,
     }
 }
 
@@ -194,7 +205,7 @@ async fn keys(api: &TestApi, tenant: &str, expires: Option<u64>) -> Vec<(Scope, 
 async fn every_route_admits_the_keys_that_it_should() {
     let api = api_with_keys().await;
     let (ids, unknown, routes) = (create_one_of_each(&api).await, Ids::unknown(), routes());
-    assert_eq!(routes.len(), 86);
+    assert_eq!(routes.len(), 91);
     let (own, other) = (keys(&api, "acme", None).await, keys(&api, "bell", None).await);
     let (revoked, expired) = (keys(&api, "acme", None).await, keys(&api, "acme", Some(1)).await);
     for (_, key) in &revoked {

@@ -327,7 +327,8 @@ async fn a_tenant_receives_its_own_events_and_cannot_target_private_addresses() 
     let receiver = Receiver::start(&[]).await;
     let all = add(api, &master, json!({"url": receiver.url})).await;
     assert_eq!((&all["tenant"], &all["warning"]), (&Value::Null, &Value::Null));
-    for body in [json!({"url": receiver.url, "types": ["turn.*"]}), json!({"url": receiver.url, "types": []})]
+    for body in
+        [json!({"url": receiver.url, "types": ["thread.*"]}), json!({"url": receiver.url, "types": []})]
     {
         let message = api.post_with("/v1/webhooks", &master, body).await.problem(422, "invalid");
         assert!(message.starts_with("types: "), "{message}");
@@ -418,4 +419,42 @@ async fn a_tenant_with_silent_webhooks_delays_no_other() {
     silent.wait_for(1).await;
     fail("b", 1).await;
     receiver.wait_for(1).await;
+}
+
+#[tokio::test]
+async fn turns_are_reported_by_strategy_and_metadata() {
+    let receiver = Receiver::start(&[]).await;
+    let mut test = BatchTest::idle(|config| config.webhooks = short_intervals(3)).await;
+    test.start_coordinator();
+    let only =
+        json!({"url": receiver.url, "types": ["turn.*"], "strategy": "probe", "metadata": {"team": "sales"}});
+    let webhook = add(&test.api, &[], only.clone()).await;
+    assert_eq!(
+        (&webhook["strategy"], &webhook["metadata"]["team"]),
+        (&only["strategy"], &only["metadata"]["team"])
+    );
+    let mut turns = Vec::new();
+    for (team, input) in [("other", "echo hi"), ("sales", "ask Pay? | yes | no"), ("sales", "echo hi")] {
+        let body = json!({"strategy": "probe", "input": input, "metadata": {"team": team}});
+        let turn = test.api.post("/v1/turns", body).await.json();
+        test.api.run_until_idle(crate::test_api::thread_of(&turn)).await;
+        turns.push(turn);
+    }
+    let secret = field(&webhook, "secret");
+    let bodies: Vec<Value> =
+        receiver.wait_for(2).await.iter().map(|request| verified(&secret, request)).collect();
+    let of = |kind: &str| bodies.iter().find(|body| body["type"] == kind).unwrap();
+    assert_eq!(of("turn.waiting")["data"]["question"]["text"], "Pay?");
+    assert_eq!(of("turn.waiting")["data"]["id"], turns[1]["id"]);
+    assert_eq!(of("turn.completed")["data"]["id"], turns[2]["id"]);
+    assert_eq!(bodies.len(), 2);
+
+    let many: serde_json::Map<String, Value> = (0..17).map(|nth| (nth.to_string(), json!("x"))).collect();
+    for (field, wrong) in [("strategy", json!("prob")), ("metadata", json!(many))] {
+        let mut body = only.clone();
+        body[field] = wrong;
+        let reply = test.api.post("/v1/webhooks", body).await;
+        assert_eq!(reply.status, 422, "{reply:?}");
+        assert!(reply.json()["detail"].as_str().unwrap().starts_with(field), "{reply:?}");
+    }
 }

@@ -82,6 +82,7 @@ async fn once(engine: &Engine, thread: store::ThreadId) -> Result<f64> {
             | Notification::Changed { .. }
             | Notification::FollowerJoined { .. }
             | Notification::PausesChanged
+            | Notification::ModelResumed { .. }
             | Notification::KeysChanged => {}
         }
     }

@@ -12,9 +12,18 @@ pub(crate) enum Webhook {
         /// URL that receives signed POST requests (Standard Webhooks)
         #[arg(value_name = "URL")]
         at: String,
-        /// Event types to send, as names or patterns [default: all]
-        #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+        /// Event types to send, as names or patterns such as turn.*; * is all [default: batch.*]
+        ///
+        /// Types: batch.completed, batch.completed_with_errors, batch.expired, batch.cancelled, batch.failed, turn.completed,
+        /// turn.failed, turn.waiting, approval.requested, budget.exceeded and pin.changed.
+        #[arg(long, visible_alias = "event", value_name = "TYPE", value_delimiter = ',')]
         types: Vec<String>,
+        /// Only events of turns of this strategy
+        #[arg(long, value_name = "NAME")]
+        strategy: Option<String>,
+        /// Only events of turns and batches whose metadata has this value; may be repeated
+        #[arg(long = "where", value_name = "K=V", value_parser = pair)]
+        metadata: Vec<(String, String)>,
     },
     /// Remove a webhook and its delivery log
     #[command(name = "remove", visible_alias = "rm")]
@@ -54,6 +63,12 @@ pub(crate) enum Webhook {
         #[arg(long)]
         signature: String,
     },
+}
+
+/// Splits `K=V`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it must have the form KEY=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// State of a delivery.

@@ -21,6 +21,7 @@ mod pins;
 mod queue;
 mod redrive;
 mod reload;
+mod schedule;
 mod schema;
 mod selection;
 mod serve;
@@ -173,6 +174,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Migrate { dry_run } => serve::migrate(ctx, dry_run).await,
         Command::Turn(turn) => turn::run(ctx, turn).await,
         Command::Batch(batch) => batch::run(ctx, batch).await,
+        Command::Schedule(schedule) => schedule::run(ctx, schedule).await,
         Command::Webhook(webhook) => webhook::run(ctx, webhook).await,
         Command::Key(key) => key::run(ctx, key).await,
         Command::Thread(thread) => thread::run(ctx, thread).await,

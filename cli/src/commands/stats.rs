@@ -46,12 +46,13 @@ fn to_text(stats: &Stats) -> String {
 
 /// Lists the ends that occurred.
 fn by_end(ended: &EndedTurns) -> String {
-    let EndedTurns { answered, partial, declined, interrupted, failed, cancelled } = *ended;
+    let EndedTurns { answered, partial, declined, interrupted, in_doubt, failed, cancelled } = *ended;
     let parts = [
         (answered, "answered"),
         (partial, "partial"),
         (declined, "declined"),
         (interrupted, "asked a person"),
+        (in_doubt, "in doubt"),
         (failed, "failed"),
         (cancelled, "cancelled"),
     ];
@@ -84,7 +85,7 @@ mod tests {
             until: "2026-11-27T16:07:30Z".to_owned(),
             interval_seconds: 900,
             open: OpenTurns { queued: 1, running: 2, interrupted: 3 },
-            ended: EndedTurns { answered: 5, failed: 1, ..EndedTurns::default() },
+            ended: EndedTurns { answered: 5, in_doubt: 2, failed: 1, ..EndedTurns::default() },
             series: Vec::new(),
             causes: vec![StatsCause {
                 ended: TurnEnd::Failed,
@@ -105,7 +106,7 @@ mod tests {
         let text = to_text(&stats);
         for part in [
             "1 queued, 2 running, 3 threads waiting",
-            "6 turns ended: 5 answered, 1 failed",
+            "8 turns ended: 5 answered, 2 in doubt, 1 failed",
             "plan: timed out",
             "local/small",
             "0.5000",

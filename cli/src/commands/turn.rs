@@ -193,6 +193,19 @@ async fn send(ctx: &Context, client: &Client, mut args: Send) -> anyhow::Result<
     Ok(exit_of(&turn))
 }
 
+/// Builds the request that a schedule submits.
+pub(super) async fn scheduled(client: &Client, mut args: Send) -> anyhow::Result<Value> {
+    if args.text == "-" {
+        args.text = read_stdin()?;
+    }
+    let mut body = body(&args)?;
+    match &args.thread {
+        Some(thread) => body["thread_id"] = json!(source::named(client, thread).await?),
+        None => body["strategy"] = json!(strategy(client, args.strategy.as_deref()).await),
+    }
+    Ok(body)
+}
+
 /// Builds the request body from the options, without the thread or strategy.
 fn body(args: &Send) -> anyhow::Result<Value> {
     let mut body = json!({ "input": args.text });

@@ -27,12 +27,13 @@ const BODY_MAX: u64 = 16 << 20;
 pub(crate) async fn run(ctx: Context, command: Webhook) -> anyhow::Result<Exit> {
     match command {
         Webhook::List => list(&ctx, &ctx.client()?).await,
-        Webhook::Add { at, types } => {
+        Webhook::Add { at, types, strategy, metadata } => {
             let client = ctx.client()?;
             note_same_url(&client, &at).await?;
             let types = (!types.is_empty()).then_some(types);
-            let webhook: api_types::Webhook =
-                client.post("/v1/webhooks", &NewWebhook { url: at, types }).await?;
+            let metadata = metadata.into_iter().collect();
+            let new = NewWebhook { url: at, types, strategy, metadata };
+            let webhook: api_types::Webhook = client.post("/v1/webhooks", &new).await?;
             if let Some(warning) = &webhook.warning {
                 output::note(&format!("warning: {warning}"));
             }
@@ -113,14 +114,22 @@ async fn list(ctx: &Context, client: &Client) -> anyhow::Result<Exit> {
                 .as_ref()
                 .map(|reason| format!("disabled: {reason}"))
                 .unwrap_or_default();
-            vec![webhook.id.to_string(), webhook.url.clone(), tenant, webhook.types.join(" "), disabled]
+            let types = webhook.types.join(" ");
+            vec![webhook.id.to_string(), webhook.url.clone(), tenant, types, filter(webhook), disabled]
         };
         match all.is_empty() {
             true => "no webhooks; add one with: turnfold webhook add URL".to_owned(),
-            false => output::table(&["webhook", "url", "tenant", "types", ""], all.iter().map(row)),
+            false => output::table(&["webhook", "url", "tenant", "types", "only", ""], all.iter().map(row)),
         }
     })?;
     Ok(Exit::Ok)
+}
+
+/// Condition of a webhook, as its options.
+fn filter(webhook: &api_types::Webhook) -> String {
+    let strategy = webhook.strategy.iter().map(|name| format!("strategy={name}"));
+    let pairs = webhook.metadata.iter().map(|(name, value)| format!("{name}={value}"));
+    strategy.chain(pairs).collect::<Vec<_>>().join(" ")
 }
 
 fn deliveries(all: &[Delivery]) -> String {

@@ -9,11 +9,12 @@ use std::fmt;
 
 use serde_json::Value;
 use tracing::{
-    Subscriber,
+    Event, Subscriber,
     field::{Field, Visit},
     span::{Attributes, Id, Record},
 };
 use tracing_subscriber::{
+    fmt::{FmtContext, FormatFields},
     layer::{Context, Layer},
     registry::LookupSpan,
 };
@@ -23,6 +24,28 @@ use tracing_subscriber::{
 pub(super) struct Fields(pub(super) Vec<(&'static str, Value)>);
 
 impl Fields {
+    /// Returns the fields of a message and of its spans.
+    pub(super) fn of<S, N>(context: &FmtContext<'_, S, N>, event: &Event<'_>) -> Self
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+        N: for<'a> FormatFields<'a> + 'static,
+    {
+        let mut fields = Self::default();
+        event.record(&mut fields);
+        for span in context.event_scope().into_iter().flatten() {
+            if let Some(of_span) = span.extensions().get::<Self>() {
+                fields.extend(of_span);
+            }
+        }
+        fields
+    }
+
+    /// Returns the text of a field; empty without it.
+    pub(super) fn text(&self, name: &str) -> String {
+        let value = self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+        value.and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
     fn set(&mut self, field: &Field, value: Value) {
         match self.0.iter_mut().find(|(name, _)| *name == field.name()) {
             Some((_, old)) => *old = value,

@@ -5,20 +5,16 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 use shared::printable;
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::{
-    fmt::{
-        FmtContext, FormatEvent, FormatFields,
-        format::Writer,
-        time::{FormatTime as _, SystemTime},
-    },
-    registry::LookupSpan,
+use tracing::Level;
+use tracing_subscriber::fmt::{
+    format::Writer,
+    time::{FormatTime as _, SystemTime},
 };
 
 use super::fields::Fields;
 
 /// Name of the field that holds the message itself.
-const MESSAGE: &str = "message";
+pub(super) const MESSAGE: &str = "message";
 
 /// Format of log messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,30 +25,20 @@ pub(super) enum LineFormat {
     Json,
 }
 
-impl<S, N> FormatEvent<S, N> for LineFormat
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
+impl LineFormat {
+    /// Writes one line, with the current time.
+    pub(super) fn write(
+        self,
+        writer: &mut Writer<'_>,
+        level: Level,
+        target: &str,
+        fields: Fields,
     ) -> fmt::Result {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        for span in context.event_scope().into_iter().flatten() {
-            if let Some(of_span) = span.extensions().get::<Fields>() {
-                fields.extend(of_span);
-            }
-        }
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
-        let level = event.metadata().level();
         match self {
-            Self::Text => text(&mut writer, &time, *level, &fields),
-            Self::Json => json(&mut writer, &time, *level, event.metadata().target(), fields),
+            Self::Text => text(writer, &time, level, &fields),
+            Self::Json => json(writer, &time, level, target, fields),
         }
     }
 }
@@ -104,7 +90,7 @@ fn json(writer: &mut Writer<'_>, time: &str, level: Level, target: &str, fields:
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::{
         io,
         sync::{Arc, Mutex},
@@ -113,11 +99,20 @@ mod tests {
     use tracing::{field::Empty, info_span, warn};
     use tracing_subscriber::{Layer as _, layer::SubscriberExt as _};
 
-    use super::{super::fields::SpanFields, *};
+    use super::{
+        super::{bounded::BoundedLines, fields::SpanFields},
+        *,
+    };
 
     /// Collects what is written.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    pub(in super::super) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        pub(in super::super) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
 
     impl io::Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -134,7 +129,7 @@ mod tests {
     fn line(format: LineFormat) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
-        let layer = tracing_subscriber::fmt::layer().with_ansi(false).event_format(format);
+        let layer = tracing_subscriber::fmt::layer().with_ansi(false).event_format(BoundedLines::new(format));
         let layer = SpanFields.and_then(layer.with_writer(move || writer.clone()));
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let outer = info_span!("job", thread = "t1", turn = Empty, node = Empty);
@@ -147,7 +142,7 @@ mod tests {
             let _in_inner = inner.enter();
             warn!(turn = "u2", cause = "no answer\u{1b}[8m", seq = 7, "turn failed");
         });
-        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+        lines.text()
     }
 
     #[test]

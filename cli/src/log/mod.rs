@@ -1,5 +1,6 @@
 //! Log messages on stderr.
 
+mod bounded;
 mod fields;
 mod format;
 
@@ -13,7 +14,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use self::{fields::SpanFields, format::LineFormat};
+use self::{bounded::BoundedLines, fields::SpanFields, format::LineFormat};
 use crate::{
     config::{LogFormat, LogSettings},
     exit::{CliError, Exit},
@@ -32,7 +33,7 @@ pub(crate) fn start(settings: &LogSettings, serves: bool) -> anyhow::Result<()> 
     };
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(format == LineFormat::Text && stderr_has_color())
-        .event_format(format)
+        .event_format(BoundedLines::new(format))
         // The fields of spans are kept by name instead.
         .fmt_fields(debug_fn(|_: &mut Writer<'_>, _: &Field, _: &dyn fmt::Debug| Ok(())))
         .with_writer(|| PrintableWriter(io::stderr()));

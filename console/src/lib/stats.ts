@@ -33,7 +33,8 @@ export function intervals(stats: Stats): Interval[] {
   const step = stats.interval_seconds * 1_000;
   const all: Interval[] = [];
   for (let at = millis(stats.since); at <= millis(stats.until); at += step) {
-    const none = { answered: 0, partial: 0, declined: 0, interrupted: 0, failed: 0, cancelled: 0, tokens: 0, usd: 0 };
+    const ended = { answered: 0, partial: 0, declined: 0, interrupted: 0, in_doubt: 0, failed: 0, cancelled: 0 };
+    const none = { ...ended, tokens: 0, usd: 0 };
     all.push({ ...(known.get(at) ?? none), at: at / 1_000 });
   }
   return all;
@@ -41,7 +42,7 @@ export function intervals(stats: Stats): Interval[] {
 
 /** Number of turns that ended. */
 export const allEnded = (it: Schema<"EndedTurns">): number =>
-  it.answered + it.partial + it.declined + it.interrupted + it.failed + it.cancelled;
+  it.answered + it.partial + it.declined + it.interrupted + (it.in_doubt ?? 0) + it.failed + it.cancelled;
 
 /** Turns that ended in the last whole minute, a second. */
 export function lastMinute(hour: Stats): number {

@@ -41,6 +41,11 @@ pub enum Notification {
     },
     /// Sent to [`ALL_WORKERS`]: a pause was added or removed, or what was learned about a model is to be forgotten.
     PausesChanged,
+    /// Sent to [`ALL_WORKERS`]: a person ends the wait for this model, which refused requests or named a time.
+    ModelResumed {
+        /// The model as `provider/model`.
+        model: String,
+    },
     /// Sent to [`ALL_APIS`]: an API key was revoked or rotated.
     KeysChanged,
     /// A model writes its answer to the person. The complete answer becomes an event.

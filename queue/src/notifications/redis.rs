@@ -125,6 +125,7 @@ async fn publish_batches(
                 Notification::Changed { .. }
                 | Notification::FollowerJoined { .. }
                 | Notification::PausesChanged
+                | Notification::ModelResumed { .. }
                 | Notification::KeysChanged
                 | Notification::Delta(_) => {
                     // Keeps the order of one thread's notifications.

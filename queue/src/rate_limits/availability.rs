@@ -210,6 +210,7 @@ impl Availability {
         self.reason = refusal.short_reason();
         if sent < self.reduced_at.max(self.paused_until) {
             self.paused_until = self.paused_until.max(now + named.unwrap_or(0.0));
+            self.keep_until = self.keep_until.max(self.paused_until + KEEP_MS / 5.0);
             return None;
         }
         let is_first = self.reduced_at == f64::NEG_INFINITY;
@@ -309,6 +310,15 @@ mod tests {
             first_pause: Duration::from_secs(2),
             max_pause: Duration::from_secs(60),
         }
+    }
+
+    #[test]
+    fn a_pause_that_a_later_refusal_names_is_kept_to_its_end() {
+        let mut record = Availability::new(0.0, 0.0);
+        record.refused(0.0, 0, &refusal(None));
+        let in_flight = Refusal { sent_ago: Duration::from_secs(5), ..refusal(Some(600_000)) };
+        assert_eq!(record.refused(1_000.0, 1, &in_flight), None, "it was sent before the first refusal");
+        assert_eq!((record.wait(2_000.0), record.is_over(600_000.0)), (599_000.0, false));
     }
 
     /// Sends as much as the record permits for ten minutes, after a burst. Returns the requests and the refusals of each minute.

@@ -90,6 +90,11 @@ pub(super) static REFUSED: LazyLock<Script> = LazyLock::new(|| {
         local counts = sent >= math.max(it.reduced_at, it.paused_until)
         if not counts then
             it.paused_until = math.max(it.paused_until, now + math.max(0, named))
+            local keep = math.ceil(it.paused_until - now + KEEP_MS / 5)
+            if (tonumber(redis.call('ZSCORE', KEYS[2], name)) or 0) < now + keep then redis.call('ZADD', KEYS[2], now + keep, name) end
+            for _, key in ipairs(KEYS) do
+                if redis.call('PTTL', key) < keep then redis.call('PEXPIRE', key, keep) end
+            end
         else
             local is_first, answered = it.reduced_at == 0, now - it.answered_at < RECOVERY_MS
             it.refusals = it.refusals + 1

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
+use shared::{BlockReason, BlockedBy};
 use uuid::Uuid;
 
 use super::availability::{Refusal, Standing};
@@ -47,6 +48,11 @@ pub enum Subject {
 }
 
 impl Subject {
+    /// Returns true if a job with this reason waits until the subject takes requests again.
+    pub fn is_waited_for(&self, reason: &BlockReason) -> bool {
+        reason.by == BlockedBy::Provider && reason.detail.starts_with(&format!("{self} "))
+    }
+
     /// The name in Redis keys.
     pub(super) fn key(&self) -> String {
         match self {

@@ -6,7 +6,7 @@ use super::{Batch, BatchStatus, ItemState};
 use crate::{
     Error,
     log::Transaction,
-    webhooks::{EventType, announce as tell},
+    webhooks::{EventType, Happening, announce as tell},
 };
 
 /// Writes a delivery of the batch's outcome for every webhook that subscribes to it.
@@ -35,5 +35,6 @@ pub(crate) async fn announce(tx: &Transaction, batch: &Batch, to: BatchStatus) -
         },
         "metadata": batch.metadata,
     });
-    tell(tx, &batch.tenant, event, data).await
+    let metadata = Some(&batch.metadata);
+    tell(tx, Happening { tenant: Some(&batch.tenant), event, strategy: None, metadata, data }).await
 }

@@ -22,6 +22,7 @@ use self::table::Column;
 use crate::{
     Error, Store,
     log::{Transaction, at_most, plain, statement},
+    schedules,
 };
 
 /// Maximum number of valid keys per tenant, and of valid operator keys. As many revoked and expired ones are kept.
@@ -70,7 +71,8 @@ impl Store {
         self.database.transact(move |tx| add(tx, new).boxed()).await
     }
 
-    /// Stores the successor of a key, which expires at `old_expires_at` or earlier. Returns true if it was stored.
+    /// Stores the successor of a key, which expires at `old_expires_at` or earlier. Its schedules continue with the
+    /// successor. Returns true if it was stored.
     ///
     /// # Errors
     ///
@@ -85,9 +87,14 @@ impl Store {
                     let lives_longer = Condition::any()
                         .add(Column::ExpiresAt.is_null())
                         .add(Column::ExpiresAt.gt(old_expires_at));
-                    let update = table::Entity::update_many().set(row).filter(Column::Id.eq(old));
+                    let update = table::Entity::update_many().set(row).filter(Column::Id.eq(old.as_str()));
                     update.filter(lives_longer).exec(tx).await?;
-                    add(tx, new).await
+                    let id = new.id.clone();
+                    let is_stored = add(tx, new).await?;
+                    if is_stored {
+                        schedules::inherit(tx, &old, &id).await?;
+                    }
+                    Ok(is_stored)
                 }
                 .boxed()
             })

@@ -28,6 +28,7 @@ use crate::{
         step::Step,
         write_step::{lock_thread, write_one, write_read_model},
     },
+    webhooks::{Notice, announce_turn, notices},
 };
 
 impl Store {
@@ -56,7 +57,11 @@ impl Store {
         if batch.is_empty() {
             return Ok(end);
         }
-        let step = Step::new(batch, events, update);
+        let mut step = Step::new(batch, events, update);
+        let notices = notices(events, update.and_then(|update| update.turn.as_ref()));
+        if !notices.is_empty() && self.has_turn_webhooks().await {
+            step.notices = notices;
+        }
         if events.iter().any(|event| matches!(event, Event::Cancelled(_))) {
             self.database.transact(move |tx| write_cancelled(tx, step).boxed()).await?;
         } else {
@@ -72,7 +77,8 @@ impl Store {
     /// [`Error::Stale`] if `head` is not the head of the log.
     pub async fn update_read_model(&self, head: &Head, update: &ReadModelUpdate) -> Result<(), Error> {
         let (head, update) = (*head, update.clone());
-        self.database.transact(move |tx| write_update(tx, head, update).boxed()).await
+        let notices = notices(&[], update.turn.as_ref());
+        self.database.transact(move |tx| write_update(tx, head, update, notices).boxed()).await
     }
 }
 
@@ -85,7 +91,16 @@ async fn write_cancelled(tx: &Transaction, step: Step) -> Result<(), Error> {
     }
 }
 
-async fn write_update(tx: &Transaction, head: Head, update: ReadModelUpdate) -> Result<(), Error> {
+async fn write_update(
+    tx: &Transaction,
+    head: Head,
+    update: ReadModelUpdate,
+    notices: Vec<Notice>,
+) -> Result<(), Error> {
     lock_thread(tx, &head).await?;
-    write_read_model(tx, &head, &head, None, &update).await
+    write_read_model(tx, &head, &head, None, &update).await?;
+    match &update.turn {
+        Some(turn) => announce_turn(tx, head.thread, turn, &notices).await,
+        None => Ok(()),
+    }
 }

@@ -7,7 +7,7 @@ const KEPT: usize = 200;
 const DIGITS: usize = 4;
 
 /// Returns an error with `#` for each number or id and `"…"` for each quoted text, cut off after 200 characters.
-pub(crate) fn error_fingerprint(error: &str) -> String {
+pub fn error_fingerprint(error: &str) -> String {
     let error: Vec<char> = error.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     let mut cause = String::new();
     let mut at = 0;

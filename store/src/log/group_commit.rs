@@ -28,6 +28,7 @@ use crate::{
         cancel_requests::rows,
         database::{Database, settle},
         ids::signed,
+        pool::Transaction,
         postgres,
         read_model_update::ReadModelUpdate,
         sqlite,
@@ -35,6 +36,7 @@ use crate::{
         tables::events,
         write_step::write_one,
     },
+    webhooks::announce_turn,
 };
 
 /// Maximum steps per transaction. A larger batch costs no less per step, and leaves the database or the worker idle
@@ -68,7 +70,11 @@ async fn commit(database: &Database, steps: Vec<Step>) -> Vec<Result<(), Error>>
         let mut threads = BTreeSet::new();
         let (batch, rest): (Vec<_>, Vec<_>) =
             remaining.into_iter().partition(|(_, step)| threads.insert(step.thread()));
-        write(database, &batch, &mut outcomes).await;
+        let (announced, silent): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|(_, step)| !step.notices.is_empty());
+        for batch in [silent, announced].into_iter().filter(|batch| !batch.is_empty()) {
+            write(database, &batch, &mut outcomes).await;
+        }
         remaining = rest;
     }
     let lost = || Err(Error::Database("a step was not written".to_owned()));
@@ -108,7 +114,9 @@ async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Opt
 }
 
 async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) -> Result<(), Error> {
+    let is_announced = steps.iter().any(|(_, step)| !step.notices.is_empty());
     let outcome = match database.writer.sqlite() {
+        Some(_) | None if is_announced => write_announced(database, steps).await,
         Some(pool) => {
             database.writer.check_file()?;
             sqlite::write(pool, steps).await
@@ -117,7 +125,9 @@ async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) 
     };
     let [(_, step)] = steps else { return outcome };
     let outcome = match (outcome, &step.update) {
-        (Err(Error::Stale { .. } | Error::ContentRejected(_) | Error::Database(_)), Some(update)) => {
+        (Err(Error::Stale { .. } | Error::ContentRejected(_) | Error::Database(_)), Some(update))
+            if step.notices.is_empty() =>
+        {
             write_alone(database, step, update).await
         }
         (outcome, _) => outcome,
@@ -130,6 +140,32 @@ async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) 
         }
         outcome => outcome,
     }
+}
+
+/// Writes steps together with what they tell webhooks, in one transaction.
+///
+/// ## Why they are written apart
+///
+/// A delivery needs the webhooks and the rows of its turn, which are read in the transaction. Other steps do not wait for that.
+async fn write_announced(database: &Database, steps: &[(usize, Step)]) -> Result<(), Error> {
+    let tx = database.begin().await?;
+    let outcome = write_each_announced(&tx, steps).await;
+    settle(tx, outcome).await
+}
+
+async fn write_each_announced(tx: &Transaction, steps: &[(usize, Step)]) -> Result<(), Error> {
+    for (_, step) in steps {
+        if rows::find(tx, step.thread()).await?.is_some() {
+            return Err(step.cancel_requested());
+        }
+        // What is announced is the end of a turn, which changes the read model.
+        let Some(update) = &step.update else { continue };
+        write_one(tx, &step.batch, step.started, update).await?;
+        if let Some(turn) = &update.turn {
+            announce_turn(tx, step.thread(), turn, &step.notices).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a single step to learn the exact reason of a rejection.

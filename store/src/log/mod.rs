@@ -69,7 +69,7 @@ use self::{
     submit::arrivals::Arrivals,
     turns::reader::TurnReader,
 };
-use crate::stats::UnwrittenCounts;
+use crate::{stats::UnwrittenCounts, webhooks::TurnSubscriptions};
 
 pub(crate) use database::{looked_up, statement};
 pub(crate) use ids::{at_most, signed, unsigned};
@@ -83,6 +83,7 @@ pub use cancel_requests::CancelRequest;
 pub use connection_settings::ConnectionSettings;
 pub use deaths::DeadWorker;
 pub use ended_turns::EndedTurn;
+pub use error_fingerprint::error_fingerprint;
 pub use failure_groups::{Failure, Failures};
 pub use fork::Fork;
 pub use head::Head;
@@ -112,6 +113,7 @@ pub struct Store {
     ended_turns: EndedTurns,
     /// Counts of this process that are not yet written.
     pub(crate) unwritten_counts: Arc<UnwrittenCounts>,
+    pub(crate) turn_subscriptions: Arc<TurnSubscriptions>,
 }
 
 impl Store {
@@ -129,6 +131,7 @@ impl Store {
             arrivals,
             ended_turns: EndedTurns::default(),
             unwritten_counts: Arc::default(),
+            turn_subscriptions: Arc::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::{
         ids::{ThreadId, signed},
         read_model_update::ReadModelUpdate,
     },
+    webhooks::Notice,
 };
 
 /// Events and read-model change of one step.
@@ -18,6 +19,8 @@ pub(crate) struct Step {
     pub(crate) update: Option<ReadModelUpdate>,
     /// Number of the event that starts the turn of `update`, if this step contains it.
     pub(crate) started: Option<u64>,
+    /// What the step tells webhooks; empty if none wants it.
+    pub(crate) notices: Vec<Notice>,
 }
 
 impl Step {
@@ -25,7 +28,7 @@ impl Step {
         let turn = update.and_then(|update| update.turn.as_ref()).map(|turn| turn.turn);
         let hears = |event: &Event| turn.is_some() && event.turn_started() == turn;
         let started = (batch.from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| seq);
-        Self { batch, update: update.cloned(), started }
+        Self { batch, update: update.cloned(), started, notices: Vec::new() }
     }
 
     pub(crate) fn thread(&self) -> ThreadId {

@@ -22,9 +22,11 @@ use crate::{
         Store,
         error_fingerprint::error_fingerprint,
         ids::{ThreadId, TurnId, at_most, plain},
+        pool::Transaction,
         read_model_update::TurnUpdate,
         tables::turns,
     },
+    webhooks,
 };
 
 pub use row::Turn;
@@ -152,10 +154,20 @@ impl Store {
         };
         let queued = turns::Column::Status.eq(TurnStatus::Queued.as_str());
         let update = turns::Entity::update_many().set(row).filter(turns::Column::Id.eq(turn)).filter(queued);
-        let rows =
-            self.database.transact(|tx| async move { Ok(update.exec(tx).await?.rows_affected) }.boxed());
+        let ended = TurnUpdate { turn, status, error, outcome: None };
+        let announced = ended.clone();
+        let rows = self.database.transact(|tx| {
+            async move {
+                let rows = update.exec(tx).await?.rows_affected;
+                if rows == 1 {
+                    announce_withdrawn(tx, &announced).await?;
+                }
+                Ok(rows)
+            }
+            .boxed()
+        });
         if rows.await? == 1 {
-            self.count_withdrawn(TurnUpdate { turn, status, error, outcome: None }).await;
+            self.count_withdrawn(ended).await;
             return Ok(Withdrawal::Withdrawn);
         }
         let found = self.turn(turn).await?.ok_or(Error::UnknownTurn(turn))?;
@@ -183,8 +195,22 @@ impl Store {
             tenant: &turn.tenant,
             strategy: &thread.strategy,
             ended: Some(&ended),
+            in_doubt: false,
             responses: Vec::new(),
         });
         Ok(())
+    }
+}
+
+/// Tells webhooks about a turn that failed before it started.
+async fn announce_withdrawn(tx: &Transaction, ended: &TurnUpdate) -> Result<(), Error> {
+    let notices = webhooks::notices(&[], Some(ended));
+    if notices.is_empty() {
+        return Ok(());
+    }
+    let turn = turns::Entity::find().filter(turns::Column::Id.eq(ended.turn)).one(tx).await?;
+    match turn {
+        Some(turn) => webhooks::announce_turn(tx, turn.thread_id, ended, &notices).await,
+        None => Ok(()),
     }
 }

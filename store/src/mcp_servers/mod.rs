@@ -4,13 +4,22 @@
 
 mod table;
 
+use futures::FutureExt as _;
 use queue::clock;
-use sea_orm::{EntityTrait as _, IntoActiveModel as _, sea_query::OnConflict};
+use sea_orm::{
+    ConnectionTrait as _, DbBackend, EntityTrait as _, IntoActiveModel as _, sea_query::OnConflict,
+};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use shared::Prompt;
 
 use self::table::Column;
-use crate::{Error, Store, log::plain};
+use crate::{
+    Error, Store,
+    log::{Transaction, plain, statement},
+    pins::{self, Pin},
+    webhooks::{EventType, Happening, announce},
+};
 
 /// Everything that a server offers except its tools.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -82,7 +91,15 @@ impl Store {
             ..report(server, worker, None)
         };
         let columns = [Column::Offer, Column::Definitions, Column::Error, Column::Worker, Column::SeenAt];
-        self.report_mcp_server(row, &columns).await
+        self.database
+            .transact(move |tx| {
+                async move {
+                    announce_change(tx, &row).await?;
+                    report_mcp_server(tx, row, &columns).await
+                }
+                .boxed()
+            })
+            .await
     }
 
     /// Records that a server cannot be reached. Its last offer remains.
@@ -92,16 +109,10 @@ impl Store {
     /// [`Error`] if the write fails.
     pub async fn record_mcp_failure(&self, server: &str, worker: &str, error: &str) -> Result<(), Error> {
         let row = report(server, worker, Some(error));
-        self.report_mcp_server(row, &[Column::Error, Column::Worker, Column::SeenAt]).await
-    }
-
-    async fn report_mcp_server(&self, row: table::Model, columns: &[Column]) -> Result<(), Error> {
-        let replaced = OnConflict::column(Column::Server).update_columns(columns.iter().copied()).to_owned();
-        table::Entity::insert_many([row.into_active_model()])
-            .on_conflict(replaced)
-            .exec_without_returning(&self.database.writer)
-            .await?;
-        Ok(())
+        let columns = [Column::Error, Column::Worker, Column::SeenAt];
+        self.database
+            .transact(move |tx| async move { report_mcp_server(tx, row, &columns).await }.boxed())
+            .await
     }
 
     /// Returns the last report about a server, or `None` if no worker has used it.
@@ -113,6 +124,39 @@ impl Store {
         let row = table::Entity::find_by_id(plain(server)).one(&self.database.pool).await?;
         row.map(record).transpose()
     }
+}
+
+async fn report_mcp_server(tx: &Transaction, row: table::Model, columns: &[Column]) -> Result<(), Error> {
+    let replaced = OnConflict::column(Column::Server).update_columns(columns.iter().copied()).to_owned();
+    let insert = table::Entity::insert_many([row.into_active_model()]).on_conflict(replaced);
+    insert.exec_without_returning(tx).await?;
+    Ok(())
+}
+
+/// Tells webhooks of operators that the tools of a server are neither those of its last report nor those that were approved.
+async fn announce_change(tx: &Transaction, new: &table::Model) -> Result<(), Error> {
+    let Some(definitions) = &new.definitions else { return Ok(()) };
+    if tx.get_database_backend() == DbBackend::Postgres {
+        // Of several workers that report the same change at the same time, the first announces it.
+        let alone = "SELECT pg_advisory_xact_lock(hashtext('mcp_servers'), hashtext($1))";
+        tx.execute_raw(statement(tx, alone, [new.server.clone().into()])).await?;
+    }
+    let last = table::Entity::find_by_id(new.server.as_str()).one(tx).await?;
+    if last.is_some_and(|last| last.definitions.as_ref() == Some(definitions)) {
+        return Ok(());
+    }
+    let pin = pins::table::Entity::find_by_id(new.server.as_str()).one(tx).await?;
+    let Some(pin) = pin.filter(|pin| pin.definitions != *definitions) else { return Ok(()) };
+    let data = json!({
+        "id": new.server,
+        "server": new.server,
+        "worker": new.worker,
+        "approved": pin.hash,
+        "offered": Pin::hash_of(definitions),
+        "hint": format!("see what changed with: turnfold mcp pins diff {}", new.server),
+    });
+    let event = EventType::PinChanged;
+    announce(tx, Happening { tenant: None, event, strategy: None, metadata: None, data }).await
 }
 
 fn report(server: &str, worker: &str, error: Option<&str>) -> table::Model {

@@ -2,7 +2,7 @@
 //!
 //! This module only stores pins. Workers compare them with the servers' current definitions.
 
-mod table;
+pub(crate) mod table;
 
 use queue::clock;
 use sea_orm::{EntityTrait as _, IntoActiveModel as _, QueryOrder as _, sea_query::OnConflict};

@@ -9,19 +9,22 @@
 //!
 //! ## Why nothing is lost for long
 //!
-//! Nothing depends on these counts. A process that is killed loses those of its last second, and
-//! a rebuild counts them again from the logs.
+//! A process that is killed loses the counts of its last second. Another process finds its row in `count_writers` and adds what
+//! the logs have more than the tables, two to three minutes later. A rebuild counts everything again from the logs.
 
 mod intervals;
+mod lost;
 mod query;
 mod tally;
 mod write;
+mod writers;
 
 use shared::status;
 
 pub(crate) use tally::UnwrittenCounts;
 
 pub use intervals::{Intervals, Resolution};
+pub use lost::LostCounts;
 pub use query::{CauseCount, EndedCount, OpenTurns, Stats, UsageCount, UsageShare};
 pub use tally::{Counted, ModelResponse, Tally};
 
@@ -36,6 +39,8 @@ status! {
         Declined = "declined",
         /// Asked a person.
         Interrupted = "interrupted",
+        /// A call is in doubt. The turn goes on once that is settled, and ends again.
+        InDoubt = "in_doubt",
         /// A node failed permanently.
         Failed = "failed",
         /// Cancelled before it ended.

@@ -8,7 +8,9 @@ use std::{
     },
 };
 
+use queue::clock;
 use shared::{OutcomeKind, TurnStatus, Usage, UsageTotal};
+use uuid::Uuid;
 
 use super::CountedEnd;
 use crate::log::{ids::plain, read_model_update::TurnUpdate};
@@ -17,7 +19,7 @@ use crate::log::{ids::plain, read_model_update::TurnUpdate};
 const KEYS_MAX: usize = 10_000;
 
 /// Length of the shortest interval, in microseconds.
-const MINUTE: i64 = 60 * 1_000_000;
+pub(super) const MINUTE: i64 = 60 * 1_000_000;
 
 /// A response of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Counted<'a> {
     pub strategy: &'a str,
     /// The turn, if it ended.
     pub ended: Option<&'a TurnUpdate>,
+    /// True if a call in doubt ended the turn.
+    pub in_doubt: bool,
     /// Responses of models.
     pub responses: Vec<ModelResponse>,
 }
@@ -79,6 +83,22 @@ impl ResponseSums {
         self.responses = self.responses.saturating_add(more.responses);
         self.usage.add_total(&more.usage);
     }
+
+    /// Subtracts sums, down to zero.
+    pub(crate) fn subtract(&mut self, less: &Self) {
+        let (own, other) = (&mut self.usage, &less.usage);
+        for (sum, part) in [
+            (&mut self.responses, less.responses),
+            (&mut own.input_tokens, other.input_tokens),
+            (&mut own.output_tokens, other.output_tokens),
+            (&mut own.micro_usd, other.micro_usd),
+            (&mut own.responses_without_usage, other.responses_without_usage),
+            (&mut own.responses_without_price, other.responses_without_price),
+        ] {
+            *sum = sum.saturating_sub(part);
+        }
+        own.duration_ms = 0;
+    }
 }
 
 /// Counts by minute.
@@ -91,10 +111,10 @@ pub struct Tally {
 impl Tally {
     /// Adds what an append recorded.
     pub fn add(&mut self, counted: &Counted<'_>) {
-        let Counted { at, tenant, strategy, ended, responses } = counted;
+        let Counted { at, tenant, strategy, ended, in_doubt, responses } = counted;
         let minute = at - at.rem_euclid(MINUTE);
         let (tenant, strategy) = (|| plain(tenant), || plain(strategy));
-        if let Some((turn, ended)) = ended.and_then(|turn| Some((turn, end_of(turn)?))) {
+        if let Some((turn, ended)) = ended.and_then(|turn| Some((turn, end_of(turn, *in_doubt)?))) {
             let is_full = KEYS_MAX <= self.ends.len();
             let cause = turn.cause().filter(|_| !is_full).unwrap_or_default();
             let ends = Ends { tenant: tenant(), strategy: strategy(), ended, cause };
@@ -107,11 +127,18 @@ impl Tally {
         }
     }
 
+    /// Adds those counts of another tally that are since `since` and before `until`.
+    pub fn add_between(&mut self, mut other: Self, since: i64, until: i64) {
+        other.ends.retain(|(at, _), _| (since..until).contains(at));
+        other.responses.retain(|(at, _), _| (since..until).contains(at));
+        self.merge(other);
+    }
+
     fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.responses.is_empty()
     }
 
-    fn merge(&mut self, other: Self) {
+    pub(super) fn merge(&mut self, other: Self) {
         for (subject, turns) in other.ends {
             *self.ends.entry(subject).or_default() += turns;
         }
@@ -122,7 +149,7 @@ impl Tally {
 }
 
 /// Returns the end of a turn, if it has ended.
-fn end_of(turn: &TurnUpdate) -> Option<CountedEnd> {
+fn end_of(turn: &TurnUpdate, in_doubt: bool) -> Option<CountedEnd> {
     Some(match turn.status {
         TurnStatus::Queued | TurnStatus::Running => return None,
         TurnStatus::Completed => match turn.outcome.as_ref().map(|outcome| outcome.kind) {
@@ -130,18 +157,30 @@ fn end_of(turn: &TurnUpdate) -> Option<CountedEnd> {
             Some(OutcomeKind::Declined) => CountedEnd::Declined,
             Some(OutcomeKind::Answered) | None => CountedEnd::Answered,
         },
+        TurnStatus::Interrupted if in_doubt => CountedEnd::InDoubt,
         TurnStatus::Interrupted => CountedEnd::Interrupted,
         TurnStatus::Failed => CountedEnd::Failed,
         TurnStatus::Cancelled => CountedEnd::Cancelled,
     })
 }
 
+/// Time of a process that has not yet written.
+const NEVER: i64 = i64::MIN;
+
 /// Counts of this process that are not yet written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct UnwrittenCounts {
     tally: Mutex<Tally>,
-    /// Minute of the last write.
-    minute: AtomicI64,
+    /// Id of the row of this process in `count_writers`.
+    pub(super) writer: Uuid,
+    /// Time of the last write, or [`NEVER`].
+    written_at: AtomicI64,
+}
+
+impl Default for UnwrittenCounts {
+    fn default() -> Self {
+        Self { tally: Mutex::default(), writer: clock::new_id(), written_at: AtomicI64::new(NEVER) }
+    }
 }
 
 impl UnwrittenCounts {
@@ -150,10 +189,11 @@ impl UnwrittenCounts {
         self.lock().add(counted);
     }
 
-    /// Takes all counts; `None` if there are none.
-    pub(super) fn take(&self) -> Option<Tally> {
+    /// Takes all counts; `None` if there are none and the last write was less than `beat` ago.
+    pub(super) fn take(&self, now: i64, beat: i64) -> Option<Tally> {
+        let is_due = self.written_at().is_none_or(|at| at + beat <= now);
         let mut tally = self.lock();
-        (!tally.is_empty()).then(|| std::mem::take(&mut *tally))
+        (is_due || !tally.is_empty()).then(|| std::mem::take(&mut *tally))
     }
 
     /// Returns counts that could not be written.
@@ -161,10 +201,19 @@ impl UnwrittenCounts {
         self.lock().merge(tally);
     }
 
-    /// Returns true for the first write in a minute, which also deletes old counts.
-    pub(super) fn begins_minute(&self, now: i64) -> bool {
-        let minute = now.div_euclid(MINUTE);
-        self.minute.swap(minute, Ordering::Relaxed) != minute
+    /// Returns the time of the last write.
+    pub(super) fn written_at(&self) -> Option<i64> {
+        Some(self.written_at.load(Ordering::Relaxed)).filter(|at| *at != NEVER)
+    }
+
+    /// Records that everything counted before `now` is written.
+    pub(super) fn wrote(&self, now: i64) {
+        self.written_at.store(now, Ordering::Relaxed);
+    }
+
+    /// Records that the row of this process was deleted. The next write inserts it again.
+    pub(super) fn forget_row(&self) {
+        self.wrote(NEVER);
     }
 
     fn lock(&self) -> MutexGuard<'_, Tally> {

@@ -7,12 +7,17 @@
 
 use futures::FutureExt as _;
 use queue::clock;
-use sea_orm::{ConnectionTrait as _, FromQueryResult};
+use sea_orm::{ConnectionTrait as _, FromQueryResult as _};
 
-use super::{Counted, CountedEnd, Intervals, Resolution, Tally, tally::Ends};
+use super::{
+    Counted, Intervals, Resolution, Tally,
+    lost::{EndsRow, alone, missing_counts},
+    tally::MINUTE,
+    writers::{BEAT, Row, move_to},
+};
 use crate::{
     Error, Store,
-    log::{Transaction, signed, statement, unsigned},
+    log::{Transaction, pool::Pool, signed, statement},
     sql_batch::{StatementText, number, text},
 };
 
@@ -20,7 +25,7 @@ use crate::{
 const ROWS_MAX: usize = 1_000;
 
 /// Time until the counts of a finished interval are complete, in microseconds. Processes write theirs every second.
-const COMPLETE_AFTER: i64 = 60 * 1_000_000;
+pub(super) const COMPLETE_AFTER: i64 = 60 * 1_000_000;
 
 const ADD_ENDS: StatementText = StatementText {
     postgres: "INSERT INTO ended_turn_counts AS counts (seconds, start, tenant, strategy, ended, cause, turns) \
@@ -61,11 +66,12 @@ const ADD_RESPONSES: StatementText = StatementText {
              without_price = counts.without_price + excluded.without_price",
 };
 
-/// Turns since `$1` that ended before they started, by minute. No log contains them.
-const NEVER_STARTED: &str = "SELECT turns.updated_at - turns.updated_at % 60000000 AS minute, turns.tenant AS tenant, \
-    threads.strategy AS strategy, turns.stuck AS ended, coalesce(turns.cause, '') AS cause, count(*) AS many \
+/// Turns since `$1` and before `$2` that ended before they started, by minute. No log contains them.
+const NEVER_STARTED: &str = "SELECT turns.updated_at - turns.updated_at % 60000000 AS start, turns.tenant AS tenant, \
+    threads.strategy AS strategy, turns.stuck AS ended, coalesce(turns.cause, '') AS cause, count(*) AS turns \
     FROM turns JOIN threads ON threads.id = turns.thread_id \
     WHERE turns.stuck IN ('failed', 'cancelled') AND turns.started_seq IS NULL AND turns.updated_at >= $1 \
+    AND turns.updated_at < $2 \
     GROUP BY 1, 2, 3, 4, 5";
 
 impl Store {
@@ -74,19 +80,25 @@ impl Store {
         self.unwritten_counts.add(counted);
     }
 
-    /// Writes what this process has counted, and deletes counts that are no longer kept.
+    /// Writes what this process has counted, and deletes counts that are no longer kept. Without new counts, it writes every ten
+    /// seconds that the process runs.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer; the counts are then written next time.
     pub async fn write_counts(&self) -> Result<(), Error> {
-        let Some(tally) = self.unwritten_counts.take() else { return Ok(()) };
         let now = clock::now();
+        let unwritten = &self.unwritten_counts;
+        let (writer, since) = (unwritten.writer, unwritten.written_at());
+        let Some(tally) = unwritten.take(now, BEAT) else { return Ok(()) };
         let mut counts = Intervals::default();
         counts.add(&tally, now);
-        let forgets = self.unwritten_counts.begins_minute(now);
+        let forgets = since.is_none_or(|at| at.div_euclid(MINUTE) != now.div_euclid(MINUTE));
         let written = self.database.transact(move |tx| {
             async move {
+                if move_to(tx, writer, since, now).await? == Row::TakenOver {
+                    return Ok(());
+                }
                 if forgets {
                     forget(tx, now).await?;
                 }
@@ -94,10 +106,13 @@ impl Store {
             }
             .boxed()
         });
-        written.await.inspect_err(|_| self.unwritten_counts.put_back(tally))
+        written.await.inspect_err(|_| unwritten.put_back(tally))?;
+        unwritten.wrote(now);
+        Ok(())
     }
 
-    /// Replaces all counts of complete intervals by those of the logs, and of the turns that never started.
+    /// Replaces all counts of complete intervals by those of the logs, and of the turns that never started. What the complete
+    /// minutes lack is added to the hour and the quarter that are not complete.
     ///
     /// # Errors
     ///
@@ -105,19 +120,20 @@ impl Store {
     pub async fn replace_counts(&self, mut counts: Intervals) -> Result<(), Error> {
         let now = clock::now();
         let kept = Resolution::Hour.kept_since(now);
-        let rows =
-            NeverStarted::find_by_statement(statement(&self.database.pool, NEVER_STARTED, [kept.into()]));
-        for row in rows.all(&self.database.pool).await? {
-            let mut tally = Tally::default();
-            let (minute, ends, turns) = row.count()?;
-            tally.ends.insert((minute, ends), turns);
-            counts.add(&tally, now);
-        }
+        counts.add(&never_started(&self.database.pool, kept, now).await?, now);
         let until = move |resolution: Resolution| resolution.start(now - COMPLETE_AFTER);
+        let expected = counts.clone();
         counts.retain(|resolution, start| start < until(resolution));
         self.database
             .transact(move |tx| {
                 async move {
+                    alone(tx).await?;
+                    let (hour, minute) = (until(Resolution::Hour), until(Resolution::Minute));
+                    let missing = missing_counts(tx, Resolution::Minute, hour, minute, expected).await?;
+                    let mut open = Intervals::default();
+                    open.add(&missing, now);
+                    open.retain(|resolution, start| until(resolution) <= start);
+                    counts.merge(open);
                     for resolution in Resolution::ALL {
                         delete(tx, resolution, until(resolution)).await?;
                     }
@@ -129,22 +145,15 @@ impl Store {
     }
 }
 
-#[derive(FromQueryResult)]
-struct NeverStarted {
-    minute: i64,
-    tenant: String,
-    strategy: String,
-    ended: String,
-    cause: String,
-    many: i64,
-}
-
-impl NeverStarted {
-    fn count(self) -> Result<(i64, Ends, u64), Error> {
-        let Self { minute, tenant, strategy, ended, cause, many } = self;
-        let ended = ended.parse::<CountedEnd>().map_err(|error| Error::Database(error.to_string()))?;
-        Ok((minute, Ends { tenant, strategy, ended, cause }, unsigned(many)?))
+/// Counts turns of this time that ended before they started.
+pub(super) async fn never_started(pool: &Pool, since: i64, until: i64) -> Result<Tally, Error> {
+    let rows = EndsRow::find_by_statement(statement(pool, NEVER_STARTED, [since.into(), until.into()]));
+    let mut tally = Tally::default();
+    for row in rows.all(pool).await? {
+        let (minute, ends, turns) = row.count()?;
+        tally.ends.insert((minute, ends), turns);
     }
+    Ok(tally)
 }
 
 /// Deletes counts that are no longer kept.
@@ -164,7 +173,7 @@ async fn delete(tx: &Transaction, resolution: Resolution, before: i64) -> Result
     Ok(())
 }
 
-async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
+pub(super) async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
     let ends: Vec<_> = counts.ends.into_iter().collect();
     for rows in ends.chunks(ROWS_MAX) {
         let columns = [

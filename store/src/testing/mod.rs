@@ -7,11 +7,14 @@ pub mod tamper;
 use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
+use sea_orm::ConnectionTrait as _;
 
 use crate::{
     Error, Store,
     batches::{BatchId, ItemState},
-    webhooks::{self, EventType},
+    log::statement,
+    schedules::ScheduleId,
+    webhooks::{self, EventType, Happening},
 };
 
 pub use corrupt_read_models::corrupt_read_models;
@@ -40,7 +43,22 @@ pub async fn announce(
     what: EventType,
     data: serde_json::Value,
 ) -> Result<(), Error> {
-    store.database.transact(move |tx| webhooks::announce(tx, tenant, what, data).boxed()).await
+    let happening =
+        move || Happening { tenant: Some(tenant), event: what, strategy: None, metadata: None, data };
+    store.database.transact(move |tx| webhooks::announce(tx, happening()).boxed()).await
+}
+
+/// Forgets the last firing of a schedule and makes that of `at` due again, as if its process had been killed between the
+/// submission and the record of it.
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] if the database does not answer.
+pub async fn forget_firing(store: &Store, id: ScheduleId, at: i64) -> Result<(), Error> {
+    let sql = "UPDATE schedules SET next_at = $2, due_at = $2, last_at = NULL, last_id = NULL WHERE id = $1";
+    let writer = &store.database.writer;
+    writer.execute_raw(statement(writer, sql, [id.into(), at.into()])).await?;
+    Ok(())
 }
 
 /// Counts the items of a batch by state, from the item rows rather than from the counters in the batch's row.

@@ -1,15 +1,15 @@
-//! Deliveries: written in the transaction of their event, updated after each attempt, and kept for 30 days as a log.
+//! Deliveries: updated after each attempt, and kept for 30 days as a log.
 
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _,
+    ActiveValue::Set, ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _,
     QuerySelect as _, QueryTrait as _, sea_query::Query,
 };
-use serde_json::{Value, json};
 
 use super::{
-    DeliveryId, DeliveryState, EventType, Webhook, WebhookId,
+    DeliveryId, DeliveryState, WebhookId,
+    outbox::name,
     table::{
         deliveries::{self, Column},
         webhooks,
@@ -83,57 +83,6 @@ pub enum AttemptOutcome {
         /// HTTP status of the response.
         status: u16,
     },
-}
-
-/// Writes a delivery for each webhook that subscribes to this event of this tenant.
-pub(crate) async fn announce(
-    tx: &Transaction,
-    tenant: &str,
-    event: EventType,
-    data: Value,
-) -> Result<(), Error> {
-    let rows = webhooks::Entity::find()
-        .filter(webhooks::Column::Tenant.eq(tenant).or(webhooks::Column::Tenant.is_null()))
-        .filter(webhooks::Column::DisabledAt.is_null());
-    let now = clock::now();
-    let mut new = Vec::new();
-    for row in rows.all(tx).await? {
-        let webhook = Webhook::try_from(row)?;
-        if !webhook.types.contains(&event) {
-            continue;
-        }
-        let id = clock::new_id();
-        let payload = json!({
-            "object": "event",
-            "id": name(id),
-            "type": event.as_str(),
-            "created_at": now.div_euclid(1_000_000),
-            "timestamp": clock::rfc3339(now),
-            "data": data,
-        });
-        new.push(deliveries::ActiveModel {
-            id: Set(id),
-            webhook_id: Set(webhook.id),
-            kind: Set(event.to_string()),
-            payload: Set(plain(&payload.to_string())),
-            created_at: Set(now),
-            state: Set(DeliveryState::Pending.to_string()),
-            attempts: Set(0),
-            due_at: Set(now),
-            tried_at: Set(None),
-            status: Set(None),
-            error: Set(None),
-        });
-    }
-    if !new.is_empty() {
-        deliveries::Entity::insert_many(new).exec_without_returning(tx).await?;
-    }
-    Ok(())
-}
-
-/// Returns the `webhook-id` of a delivery.
-fn name(id: DeliveryId) -> String {
-    format!("msg_{}", id.simple())
 }
 
 impl Delivery {

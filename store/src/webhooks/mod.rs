@@ -10,19 +10,21 @@
 
 mod claim;
 mod deliveries;
+mod filter;
+mod notices;
+mod outbox;
 mod table;
-
-use std::fmt;
+mod turn_subscriptions;
+mod webhook;
 
 use futures::FutureExt as _;
-use queue::clock;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DbBackend, EntityTrait as _,
     PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QueryTrait as _,
 };
-use secrecy::{ExposeSecret as _, SecretString};
-use shared::status;
-use uuid::Uuid;
+use secrecy::ExposeSecret as _;
+use tokio::time::Instant;
+use tracing::debug;
 
 use self::table::{
     deliveries as delivery,
@@ -34,68 +36,16 @@ use crate::{
 };
 
 pub use claim::{DeliveryLimits, Endpoint};
-pub(crate) use deliveries::announce;
 pub use deliveries::{AttemptOutcome, Delivery, DeliveryFilter};
+pub use filter::WebhookFilter;
+pub(crate) use notices::{Notice, announce_turn, notices};
+pub(crate) use outbox::{Happening, announce};
 pub use shared::DeliveryState;
-
-/// Id of a webhook: a UUIDv7.
-pub type WebhookId = Uuid;
-
-/// Id of a delivery: a UUIDv7.
-pub type DeliveryId = Uuid;
+pub(crate) use turn_subscriptions::TurnSubscriptions;
+pub use webhook::{DeliveryId, EventType, Webhook, WebhookId};
 
 /// Maximum number of webhooks per tenant, and of operator webhooks.
 pub const MOST_WEBHOOKS: usize = 20;
-
-status! {
-    /// Event that a webhook can subscribe to.
-    EventType {
-        /// All lines of a batch succeeded.
-        BatchCompleted = "batch.completed",
-        /// All lines of a batch ended, and some failed.
-        BatchCompletedWithErrors = "batch.completed_with_errors",
-        /// The time limit of a batch passed before all of its lines ended.
-        BatchExpired = "batch.expired",
-        /// A batch was cancelled.
-        BatchCancelled = "batch.cancelled",
-        /// No line of a batch could be run.
-        BatchFailed = "batch.failed",
-    }
-}
-
-/// An endpoint that receives events.
-#[derive(Clone, Debug)]
-pub struct Webhook {
-    /// Id of the webhook.
-    pub id: WebhookId,
-    /// Tenant whose events are sent; an operator webhook, with `None`, receives the events of all tenants.
-    pub tenant: Option<String>,
-    /// Address of the endpoint.
-    pub url: String,
-    /// Event types that are sent.
-    pub types: Vec<EventType>,
-    /// Signing secret: `whsec_…`.
-    pub secret: SecretString,
-    /// Creation time, in microseconds since the Unix epoch.
-    pub created_at: i64,
-    /// Time at which the webhook was disabled, in microseconds since the Unix epoch, and the reason.
-    pub disabled: Option<(i64, String)>,
-}
-
-impl Webhook {
-    /// Creates a webhook with a new id.
-    pub fn new(tenant: Option<&str>, url: &str, types: Vec<EventType>, secret: SecretString) -> Self {
-        Self {
-            id: clock::new_id(),
-            tenant: tenant.map(plain),
-            url: plain(url),
-            types,
-            secret,
-            created_at: clock::now(),
-            disabled: None,
-        }
-    }
-}
 
 impl Store {
     /// Stores a webhook unless its tenant has reached the limit. Returns true if it was stored.
@@ -105,7 +55,9 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn add_webhook(&self, new: &Webhook) -> Result<bool, Error> {
         let new = new.clone();
-        self.database.transact(move |tx| add(tx, new).boxed()).await
+        let is_added = self.database.transact(move |tx| add(tx, new).boxed()).await?;
+        self.turn_subscriptions.forget();
+        Ok(is_added)
     }
 
     /// Returns a webhook, or `None` if it does not exist.
@@ -138,6 +90,34 @@ impl Store {
     pub async fn remove_webhook(&self, id: WebhookId) -> Result<bool, Error> {
         self.database.transact(move |tx| remove(tx, id).boxed()).await
     }
+
+    /// Reports whether a webhook wants events of turns. True while the database does not answer.
+    pub(crate) async fn has_turn_webhooks(&self) -> bool {
+        if let Some(wanted) = self.turn_subscriptions.get() {
+            return wanted;
+        }
+        let read_at = Instant::now();
+        match self.read_turn_webhooks().await {
+            Ok(wanted) => {
+                self.turn_subscriptions.set(Some((read_at, wanted)));
+                wanted
+            }
+            Err(error) => {
+                debug!(%error, "cannot read webhooks");
+                true
+            }
+        }
+    }
+
+    async fn read_turn_webhooks(&self) -> Result<bool, Error> {
+        let enabled = webhooks::Entity::find().filter(Column::DisabledAt.is_null());
+        for row in enabled.all(&self.database.pool).await? {
+            if Webhook::try_from(row)?.types.iter().any(|event| event.is_of_turns()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 async fn add(tx: &Transaction, new: Webhook) -> Result<bool, Error> {
@@ -164,6 +144,8 @@ async fn add(tx: &Transaction, new: Webhook) -> Result<bool, Error> {
         created_at: Set(new.created_at),
         disabled_at: Set(None),
         disabled_reason: Set(None),
+        strategy: Set(new.filter.strategy.as_deref().map(plain)),
+        metadata: Set(new.filter.metadata_text()),
     };
     webhooks::Entity::insert(row).exec_without_returning(tx).await?;
     Ok(true)
@@ -172,19 +154,4 @@ async fn add(tx: &Transaction, new: Webhook) -> Result<bool, Error> {
 async fn remove(tx: &Transaction, id: WebhookId) -> Result<bool, Error> {
     delivery::Entity::delete_many().filter(delivery::Column::WebhookId.eq(id)).exec(tx).await?;
     Ok(webhooks::Entity::delete_by_id(id).exec(tx).await?.rows_affected > 0)
-}
-
-impl TryFrom<webhooks::Model> for Webhook {
-    type Error = Error;
-
-    fn try_from(row: webhooks::Model) -> Result<Self, Error> {
-        let webhooks::Model { id, tenant, url, types, secret, created_at, disabled_at, disabled_reason } =
-            row;
-        let unread = |error: &dyn fmt::Display| Error::Database(format!("webhook {id}: its types: {error}"));
-        let names: Vec<String> = serde_json::from_str(&types).map_err(|error| unread(&error))?;
-        // Event types of a newer version are ignored.
-        let types = names.iter().filter_map(|name| name.parse().ok()).collect();
-        let disabled = disabled_at.map(|at| (at, disabled_reason.unwrap_or_default()));
-        Ok(Self { id, tenant, url, types, secret: secret.into(), created_at, disabled })
-    }
 }

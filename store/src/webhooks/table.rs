@@ -21,6 +21,10 @@ pub(crate) mod webhooks {
         pub disabled_at: Option<i64>,
         #[sea_orm(column_type = "Text", nullable)]
         pub disabled_reason: Option<String>,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub strategy: Option<String>,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub metadata: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

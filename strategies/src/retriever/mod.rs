@@ -175,7 +175,7 @@ impl Strategy for Retriever {
 
     /// The results of tools and the servers that were tried.
     fn partial(thread: &Thread<Self>) -> PartialResult<Fact> {
-        let text = format!("{}{}", thread.results(), nodes::tried(&thread.state.refused));
+        let text = format!("{}{}", thread.results(), nodes::tried(thread));
         PartialResult { text, facts: Vec::new() }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use queue::{
-    BlockedBy, EntryState, RedisQueue,
+    ALL_WORKERS, BlockedBy, EntryState, Notification, RedisQueue,
     rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing},
 };
 use serde_json::json;
@@ -183,6 +183,34 @@ async fn two_workers_over_redis_share_a_pause() {
     }
     stop.drain();
     second.await.unwrap();
+}
+
+/// The model asks for ten minutes. A person does not wait for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_ends_the_wait_for_a_model() {
+    let redis = Redis::start();
+    let prefix = queue::Prefix::default();
+    let timing = Timing::with_permit_ttl(MINUTE);
+    let in_redis = RedisRateLimiter::connect(&prefix, &redis.url(), timing).await.unwrap();
+    let limiters: [Arc<dyn RateLimiter>; 2] = [Arc::new(in_redis), Arc::new(MemoryRateLimiter::new(timing))];
+    for limits in limiters {
+        let (backends, model) = (backends().await, Arc::<Refusing>::default());
+        let steps =
+            steps(&backends, Arc::new(ModelOfWorker { by: "one", model: model.clone() }), limits, "one");
+        let stop = Shutdown::default();
+        let worker = tokio::spawn(Worker::new(steps, CONFIG).run(stop.clone()));
+        let turn = start(&backends, "probe", "wait 0").await;
+        let waits = async || backends.queue.depth().await.unwrap().delayed == 1;
+        until("the turn waits", waits).await;
+        let resumed = |model: &str| Notification::ModelResumed { model: model.to_owned() };
+        backends.notifications.publish(ALL_WORKERS, resumed("sim/other")).await;
+        assert_eq!(model.sent.lock().unwrap().get("one"), Some(&1));
+        model.answers.store(true, Ordering::SeqCst);
+        backends.notifications.publish(ALL_WORKERS, resumed("sim/model")).await;
+        assert_eq!(turn_over(&backends.store, &turn).await.status, TurnStatus::Completed);
+        stop.drain();
+        worker.await.unwrap();
+    }
 }
 
 /// A time-out is the request's own once others are answered: it counts as an attempt, and is given up after as many.

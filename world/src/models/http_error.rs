@@ -169,7 +169,7 @@ impl HttpError {
             return again(format!("provider {provider} refused the reply of its model{message}"), *delay_ms);
         }
         match status {
-            401 | 403 => Fault::permanent(format!(
+            401 | 403 if *status == 401 || delay_ms.is_none() => Fault::permanent(format!(
                 "provider {provider} rejected the key (http status {status}){message}; hint: fix providers.{provider}.api_key, then run: turnfold turn retry"
             )),
             429 if code.contains("insufficient_quota") => Fault::permanent(format!(
@@ -181,6 +181,11 @@ impl HttpError {
             ),
             503 | 529 => Fault::unavailable(
                 format!("provider {provider} takes no request (http status {status}){message}"),
+                *delay_ms,
+            ),
+            // An endpoint that names a time takes requests again, whatever its status.
+            400..=599 if delay_ms.is_some() => Fault::unavailable(
+                format!("provider {provider} asks to wait (http status {status}){message}"),
                 *delay_ms,
             ),
             408 | 409 | 425 | 500..=599 => {

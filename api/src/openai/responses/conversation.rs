@@ -1,19 +1,14 @@
 //! A conversation: a thread, which its first response begins.
 
-use std::collections::BTreeSet;
-
 use api_types::Message;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use shared::{Message as LogMessage, READ_MORE};
+use shared::Message as LogMessage;
 use store::{Conversation, ThreadId};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{
-    input_items::{InputItem, items},
-    object::texts,
-};
+use super::{input_items::ConversationItem, object::texts};
 use crate::{
     logs::{folded::Folded, lookup::find_thread},
     server::{
@@ -22,7 +17,6 @@ use crate::{
         problem::{ApiError, Kind},
         state::AppState,
     },
-    turns::client_calls::client_id,
 };
 
 const PREFIX: &str = "conv_";
@@ -117,34 +111,22 @@ impl Found {
         }
     }
 
-    /// Returns the messages of the thread, and those that wait for the next turn. Calls of the tools of servers are in the log only.
-    pub(super) async fn items(&self, app: &AppState) -> Result<Vec<InputItem>, ApiError> {
-        let mut messages: Vec<Message> = Vec::new();
-        let mut own = BTreeSet::new();
+    /// Returns the items of the thread, and those that wait for the next turn.
+    pub(super) async fn items(&self, app: &AppState) -> Result<Vec<ConversationItem>, ApiError> {
+        let mut messages: Vec<LogMessage> = Vec::new();
         if self.thread.is_some() {
             let folded = Folded::load(app, self.id, None).await?;
-            let thread = &folded.thread;
-            messages.extend(thread.messages().iter().map(Message::from));
-            let has_servers = !thread.servers().is_empty();
-            let calls = thread.messages().iter().flat_map(|message| &message.tool_calls);
-            let of_client = calls.filter(|call| match thread.toolboxes().has(&call.name) {
-                true => true,
-                false => !has_servers && call.name != READ_MORE,
-            });
-            own.extend(of_client.map(|call| call.id.clone()));
+            messages.extend(folded.thread.messages().iter().cloned());
         }
-        let waiting = self.kept.iter().flat_map(|kept| &kept.items).map(Message::from);
-        messages.extend(waiting);
-        let known = |id: &str| if own.contains(id) { client_id(self.id, id) } else { id.to_owned() };
-        let waits: BTreeSet<&str> = self.kept.iter().flat_map(|kept| &kept.items).flat_map(ids).collect();
-        Ok(items(self.id, &messages, |id| (own.contains(id) || waits.contains(id)).then(|| known(id))))
+        messages.extend(self.kept.iter().flat_map(|kept| kept.items.clone()));
+        Ok(self.items_of(&messages))
     }
-}
 
-/// Returns the ids of the calls that a message makes or answers.
-fn ids(message: &LogMessage) -> impl Iterator<Item = &str> {
-    let calls = message.tool_calls.iter().map(|call| call.id.as_str());
-    calls.chain(message.tool_call_id.as_deref())
+    /// Returns the items of messages, in their order.
+    pub(super) fn items_of(&self, messages: &[LogMessage]) -> Vec<ConversationItem> {
+        let messages = messages.iter().map(Message::from).enumerate();
+        messages.flat_map(|(nth, message)| ConversationItem::all(self.id, nth, &message)).collect()
+    }
 }
 
 /// Returns the id in the parameter `conversation`, a text or an object.

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::{
     conversation::{ConversationObject, Found, name_of},
     conversation_body::{check_fields, items_of, metadata_of},
-    input_items::{InputItem, ItemParams},
+    input_items::{ConversationItem, ItemParams},
 };
 use crate::{
     server::{
@@ -147,13 +147,12 @@ pub(crate) async fn delete(
 
 /// List the items of a conversation
 ///
-/// Returns the messages of the thread with the calls and results of the client's functions, and the items that the next response takes
-/// to it.
+/// Returns the messages, calls and results of the thread, and those that the next response takes to it.
 #[utoipa::path(
     get, path = "/v1/conversations/{id}/items", tag = "openai", operation_id = "list_conversation_items",
     params(("id" = String, Path, description = "Id of the conversation, or of its thread."), ItemParams),
     responses(
-        (status = 200, description = "A page of items.", body = OpenAiList<InputItem>),
+        (status = 200, description = "A page of items.", body = OpenAiList<ConversationItem>),
         (status = 404, description = "The conversation does not exist.", body = Problem)
     )
 )]
@@ -162,7 +161,7 @@ pub(crate) async fn items(
     principal: Principal,
     Path(name): Path<String>,
     Query(params): Query<ItemParams>,
-) -> Result<Json<OpenAiList<InputItem>>, ApiError> {
+) -> Result<Json<OpenAiList<ConversationItem>>, ApiError> {
     let found = Found::of(&app, &principal, &name).await?;
     Ok(Json(params.page(found.items(&app).await?)?))
 }
@@ -176,7 +175,7 @@ pub(crate) async fn items(
         example = json!({"items": [{"role": "user", "content": "hello"}]})),
     params(("id" = String, Path, description = "Id of the conversation.")),
     responses(
-        (status = 200, description = "The items that were added.", body = OpenAiList<InputItem>),
+        (status = 200, description = "The items that were added.", body = OpenAiList<ConversationItem>),
         (status = 400, description = "The request is invalid; `param` names the field.", body = Problem),
         (status = 404, description = "The conversation does not exist, or was not created as one.", body = Problem)
     )
@@ -186,16 +185,16 @@ pub(crate) async fn add_items(
     principal: Principal,
     Path(name): Path<String>,
     Body { value: body, .. }: Body<Map<String, Value>>,
-) -> Result<Json<OpenAiList<InputItem>>, ApiError> {
+) -> Result<Json<OpenAiList<ConversationItem>>, ApiError> {
     let found = Found::of(&app, &principal, &name).await?;
     check_fields(&body, &["items"])?;
     let items = items_of(&body)?;
-    let before = found.items(&app).await?.len();
+    let added = found.items_of(&items).len();
     if !app.backends.store.add_conversation_items(found.id, items, ITEMS_BYTES_MAX).await? {
         let detail = format!("items: more than {ITEMS_BYTES_MAX} bytes would wait for the next response");
         return Err(Kind::Invalid.because(detail).hint("create a response first").with_param("items"));
     }
     let mut all = Found::of(&app, &principal, &name).await?.items(&app).await?;
-    let added = all.split_off(before.min(all.len()));
+    let added = all.split_off(all.len().saturating_sub(added));
     Ok(Json(ItemParams::all().page(added)?))
 }

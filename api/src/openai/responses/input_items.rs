@@ -1,22 +1,15 @@
 //! Input of a response, as a list of items.
 
-use std::collections::BTreeSet;
-
-use api_types::{Message, OpenAiList, Role, Turn};
+use api_types::{Message, OpenAiList, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::TurnId;
 use utoipa::{IntoParams, ToSchema};
-use uuid::Uuid;
 
 use super::object::FunctionCall;
-use crate::{
-    openai::completion::arguments,
-    server::{
-        pagination::{openai_list, page},
-        problem::{ApiError, Kind},
-    },
-    turns::client_calls::client_id,
+use crate::server::{
+    pagination::{openai_list, page},
+    problem::{ApiError, Kind},
 };
 
 /// Maximum number of items on a page.
@@ -51,21 +44,21 @@ pub(crate) enum ItemOrder {
     Desc,
 }
 
-/// Item of a conversation, in OpenAI's shape.
+/// An item of a conversation, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-pub(crate) enum InputItem {
+pub(crate) enum ConversationItem {
     /// Message.
     Message(MessageItem),
-    /// Call of a function of the client.
+    /// Call of a tool.
     Call(FunctionCall),
-    /// Result of a function of the client.
-    Output(CallOutput),
+    /// Result of a call.
+    Result(CallResult),
 }
 
-/// Result of a function of the client.
+/// Result of a call of a tool.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct CallOutput {
+pub(crate) struct CallResult {
     /// Id of the item.
     id: String,
     /// Type of the item, always `function_call_output`.
@@ -75,8 +68,43 @@ pub(crate) struct CallOutput {
     status: &'static str,
     /// Id of the call.
     call_id: String,
-    /// Text of the result.
-    output: String,
+    /// Text of the result, or its parts if it has images.
+    #[schema(value_type = Object)]
+    output: Value,
+}
+
+impl ConversationItem {
+    /// Converts message `nth` of a turn, or of a conversation, which may have a text and calls.
+    pub(super) fn all(turn: TurnId, nth: usize, message: &Message) -> Vec<Self> {
+        let id = |kind: &str| format!("{kind}_{}_{nth}", turn.simple());
+        if let Some(call_id) = message.answers.clone().filter(|_| message.role == Role::Tool) {
+            let output = match message.attachments.is_empty() {
+                true => json!(message.content),
+                false => json!(MessageItem::parts(message)),
+            };
+            let (kind, status) = ("function_call_output", "completed");
+            return vec![Self::Result(CallResult { id: id("fco"), kind, status, call_id, output })];
+        }
+        let is_said = !message.content.is_empty() || !message.attachments.is_empty();
+        let said = is_said.then(|| Self::Message(MessageItem::of(turn, nth, message)));
+        let calls = message.tool_calls.iter().cloned().enumerate();
+        let calls = calls.map(|(of_message, call)| {
+            let arguments = call.arguments.as_str().map_or_else(|| call.arguments.to_string(), str::to_owned);
+            Self::Call(FunctionCall::of(
+                format!("{}_{of_message}", id("fc")),
+                (call.id, call.name, arguments),
+            ))
+        });
+        said.into_iter().chain(calls).collect()
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Message(message) => &message.id,
+            Self::Call(call) => &call.id,
+            Self::Result(result) => &result.id,
+        }
+    }
 }
 
 /// A message of a conversation, in OpenAI's shape.
@@ -97,8 +125,15 @@ pub(crate) struct MessageItem {
 }
 
 impl MessageItem {
-    /// Converts message `nth` of the input of a turn, or of a conversation.
+    /// Converts message `nth` of the input of a turn.
     fn of(turn: TurnId, nth: usize, message: &Message) -> Self {
+        let id = format!("msg_{}_{nth}", turn.simple());
+        let content = Self::parts(message);
+        Self { id, kind: "message", status: "completed", role: message.role, content }
+    }
+
+    /// Returns text, images and files.
+    fn parts(message: &Message) -> Vec<Value> {
         let kind = if message.role == Role::Assistant { "output_text" } else { "input_text" };
         let mut content = Vec::new();
         if !message.content.is_empty() {
@@ -115,57 +150,8 @@ impl MessageItem {
             _ => json!({"type": "input_file", "file_id": attachment.sha256, "filename": attachment.name}),
         });
         content.extend(attachments);
-        let id = format!("msg_{}_{nth}", turn.simple());
-        Self { id, kind: "message", status: "completed", role: message.role, content }
+        content
     }
-}
-
-impl InputItem {
-    fn id(&self) -> &str {
-        match self {
-            Self::Message(message) => &message.id,
-            Self::Call(call) => &call.id,
-            Self::Output(output) => &output.id,
-        }
-    }
-}
-
-/// Returns the items of messages in the order of the conversation. Ids begin with that of their `owner`, a turn or a conversation.
-/// `call_id` returns the id by which the client knows a call; none if the call is not its own.
-pub(super) fn items(
-    owner: Uuid,
-    messages: &[Message],
-    call_id: impl Fn(&str) -> Option<String>,
-) -> Vec<InputItem> {
-    let mut items = Vec::new();
-    for (nth, message) in messages.iter().enumerate() {
-        if message.role == Role::Tool {
-            items.extend(message.answers.as_deref().and_then(&call_id).map(|call_id| {
-                let (id, output) = (format!("fco_{}_{nth}", owner.simple()), message.content.clone());
-                let (kind, status) = ("function_call_output", "completed");
-                InputItem::Output(CallOutput { id, kind, status, call_id, output })
-            }));
-            continue;
-        }
-        if !message.content.is_empty() || !message.attachments.is_empty() {
-            items.push(InputItem::Message(MessageItem::of(owner, nth, message)));
-        }
-        for (place, call) in message.tool_calls.iter().enumerate() {
-            items.extend(call_id(&call.id).map(|call_id| {
-                let id = format!("fc_{}_{nth}_{place}", owner.simple());
-                InputItem::Call(FunctionCall::new(id, call_id, call.name.clone(), arguments(call)))
-            }));
-        }
-    }
-    items
-}
-
-/// Returns the items of the input of a turn. Calls that the client sent itself keep their ids.
-pub(super) fn items_of_input(turn: &Turn) -> Vec<InputItem> {
-    let sent: BTreeSet<&str> =
-        turn.input.iter().flat_map(|message| &message.tool_calls).map(|call| call.id.as_str()).collect();
-    let known = |id: &str| if sent.contains(id) { id.to_owned() } else { client_id(turn.thread_id, id) };
-    items(turn.id, &turn.input, |id| Some(known(id)))
 }
 
 impl ItemParams {
@@ -175,7 +161,10 @@ impl ItemParams {
     }
 
     /// Returns a page of these items, which are in the order of the conversation.
-    pub(super) fn page(self, mut items: Vec<InputItem>) -> Result<OpenAiList<InputItem>, ApiError> {
+    pub(super) fn page(
+        self,
+        mut items: Vec<ConversationItem>,
+    ) -> Result<OpenAiList<ConversationItem>, ApiError> {
         let limit = self.limit.unwrap_or(LIMIT);
         if !(1..=LIMIT_MAX).contains(&limit) {
             return Err(Kind::Malformed.because(format!("limit must be 1 to {LIMIT_MAX}, but is {limit}")));

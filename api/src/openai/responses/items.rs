@@ -83,11 +83,7 @@ impl ChatMessages {
         match item["type"].as_str() {
             None | Some("message") => {
                 let content = content(at, &item["content"])?;
-                let is_empty = content.as_str().map_or_else(|| content == json!([]), str::is_empty);
-                // Clients repeat the messages of a model as they were, also those without text.
-                if item["role"] != "assistant" || !is_empty {
-                    self.push(at, json!({"role": item["role"], "content": content}));
-                }
+                self.push(at, json!({"role": item["role"], "content": content}));
             }
             // Models of turnfold do not read the reasoning of earlier answers.
             Some("reasoning") => {}

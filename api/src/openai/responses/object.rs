@@ -130,8 +130,8 @@ pub(crate) struct FunctionCall {
 }
 
 impl FunctionCall {
-    /// Creates the item of a call.
-    pub(super) fn new(id: String, call_id: String, name: String, arguments: String) -> Self {
+    /// Returns the item of a call: the id of the call, the name of the function, and its arguments.
+    pub(super) fn of(id: String, (call_id, name, arguments): (String, String, String)) -> Self {
         Self { id, kind: "function_call", status: "completed", call_id, name, arguments }
     }
 
@@ -147,11 +147,10 @@ impl FunctionCall {
 
     /// Returns the calls of a turn.
     pub(super) fn all(turn: &Turn) -> Vec<Self> {
-        let calls = calls(turn).into_iter().enumerate().map(|(nth, call)| {
-            let (call_id, name, arguments) = call.into_parts();
-            let id = format!("fc_{}_{nth}", turn.id.simple());
-            Self::new(id, call_id, name, arguments)
-        });
+        let calls = calls(turn)
+            .into_iter()
+            .enumerate()
+            .map(|(nth, call)| Self::of(format!("fc_{}_{nth}", turn.id.simple()), call.into_parts()));
         calls.collect()
     }
 }

@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     conversation::{self, Found},
     ids::{response_name, response_turn},
-    input_items::{InputItem, ItemParams, items_of_input},
+    input_items::{ConversationItem, ItemParams},
     object::ResponseObject,
     previous::{replies, thread_after},
     request::{Draft, Echo, ResponseRequest},
@@ -319,13 +319,12 @@ pub(crate) async fn cancel(
 
 /// List the input of a response
 ///
-/// Returns the messages, function calls and results that were sent with the request. Those of earlier turns of the thread are not
-/// repeated.
+/// Returns the messages and results that were sent with the request. Those of earlier turns of the thread are not repeated.
 #[utoipa::path(
     get, path = "/v1/responses/{id}/input_items", tag = "openai", operation_id = "list_response_input",
     params(("id" = String, Path, description = "Id of the response, or of its turn."), ItemParams),
     responses(
-        (status = 200, description = "A page of items.", body = OpenAiList<InputItem>),
+        (status = 200, description = "A page of items.", body = OpenAiList<ConversationItem>),
         (status = 404, description = "The response does not exist.", body = Problem)
     )
 )]
@@ -334,7 +333,8 @@ pub(crate) async fn input_items(
     principal: Principal,
     Path(name): Path<String>,
     Query(params): Query<ItemParams>,
-) -> Result<Json<OpenAiList<InputItem>>, ApiError> {
+) -> Result<Json<OpenAiList<ConversationItem>>, ApiError> {
     let turn = show(&app, find(&app, &principal, response_turn(&name)?).await?).await?;
-    Ok(Json(params.page(items_of_input(&turn))?))
+    let items = |(nth, message)| ConversationItem::all(turn.id, nth, message);
+    Ok(Json(params.page(turn.input.iter().enumerate().flat_map(items).collect())?))
 }

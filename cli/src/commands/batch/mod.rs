@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use self::row::COLUMNS_HELP;
+pub(super) use self::submit::scheduled;
 use self::{lines::RulesOf, local::LocalEngine, signals::Signals, submit::Submission, watch::WatchOutcome};
 use super::Context;
 use crate::{

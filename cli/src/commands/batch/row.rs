@@ -5,6 +5,7 @@ use std::fmt;
 use queue::clock::{parse_rfc3339, rfc3339};
 use serde_json::Value;
 use shared::{BatchResult, ResultRun, micro_usd};
+use store::{batches::TURN_FAILED, error_fingerprint};
 
 const MICROS_PER_DOLLAR: i64 = 1_000_000;
 
@@ -46,7 +47,7 @@ columns! {
     error_message: Option<String>,
     /// `answered`, `partial` or `declined`, if the turn completed.
     outcome: Option<String>,
-    /// Causes of the outcome, or of the failure.
+    /// Causes of the outcome, or of the failure without what differs from line to line. `batch resume --cause` takes it.
     cause: Option<String>,
     model: Option<String>,
     input_tokens: Option<i64>,
@@ -162,6 +163,8 @@ impl Row {
             }
             (false, None) => reported.unwrap_or_else(|| "completed".to_owned()),
         };
+        let of_turn = error_message.as_deref().filter(|_| error_code.as_deref() == Some(TURN_FAILED));
+        let failure = of_turn.map(error_fingerprint).or_else(|| error_message.clone());
         let answers = [&body["choices"][0]["message"]["content"], &body["output"]["reply"]];
         let row = Self {
             line: result.line(),
@@ -170,8 +173,9 @@ impl Row {
             answer: answers.into_iter().find_map(text),
             error_code,
             error_message,
+            // As `batch show` groups failures, and `turn ls --group-by cause`.
+            cause: [&body["turnfold"]["cause"], &body["cause"]].into_iter().find_map(text).or(failure),
             outcome: [&body["turnfold"]["outcome"], &body["outcome"]].into_iter().find_map(text),
-            cause: [&body["turnfold"]["cause"], &body["cause"]].into_iter().find_map(text),
             ..Self::default()
         };
         match &result.turnfold {
@@ -270,7 +274,7 @@ pub(super) mod tests {
             "turnfold": {"status": "completed", "outcome": "partial", "cause": "rounds"}
         });
         let turn = json!({"status": "completed", "output": {"reply": "done"}, "outcome": "answered"});
-        let failed = json!({"error": {"code": "turn_failed", "message": "out of paper"}});
+        let failed = json!({"error": {"code": "turn_failed", "message": "out of paper after 31 s"}});
         [
             BatchResult { turnfold: run(0.25, 1), ..result("batch_req_0a_7", Some("a"), chat, None) },
             BatchResult { turnfold: run(0.0, 2), ..result("", Some("b"), turn, None) },
@@ -291,8 +295,9 @@ pub(super) mod tests {
                     "7,a,completed,\"a, \"\"b\"\"\nc\",,,partial,rounds,gpt-4o-mini,3,4,0.250000,{times},1,{ids}\r\n"
                 ),
                 format!(",b,completed,done,,,answered,,gpt-4o-mini,3,4,0.000000,{times},2,{ids}\r\n"),
-                ",c,failed,,turn_failed,out of paper,,,,,,,,,,,\r\n".to_owned(),
-                "9,,expired,,expired_queue_wait,too late,,,,,,,,,,,\r\n".to_owned(),
+                ",c,failed,,turn_failed,out of paper after 31 s,,out of paper after # s,,,,,,,,,\r\n"
+                    .to_owned(),
+                "9,,expired,,expired_queue_wait,too late,,too late,,,,,,,,,\r\n".to_owned(),
             ]
         );
         let status = |code: &str, body: Value| Row::of(&result("", Some("a"), body, Some(code))).status;

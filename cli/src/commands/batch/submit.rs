@@ -12,6 +12,7 @@ use futures::{StreamExt as _, stream};
 use reqwest::{Body, Method, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use shared::Priority;
 use uuid::Uuid;
 
 use super::{
@@ -123,6 +124,20 @@ impl<'a> Submission<'a> {
         let within = self.plan.within.clone().unwrap_or_else(|| default_window(self.plan));
         creation(&self.checked, self.plan, within.as_str())
     }
+}
+
+/// Checks and uploads a file, and returns the request that creates a batch of it, which uses no earlier results.
+pub(in crate::commands) async fn scheduled(
+    ctx: &Context,
+    client: &Client,
+    file: &Path,
+    priority: Option<Priority>,
+) -> anyhow::Result<Value> {
+    let checked = check(file, ctx, RulesOf::Target).await?;
+    let plan = Plan { max_usd: None, window: None, within: None, priority, reuse: Reuse::None, local: false };
+    let mut body = creation(&checked, &plan, CompletionWindow::DAY.as_str());
+    body["input_file_id"] = json!(upload(client, file, Retention::Unlimited).await?);
+    Ok(body)
 }
 
 async fn resume(client: &Client, known: &Known) -> anyhow::Result<Submitted> {

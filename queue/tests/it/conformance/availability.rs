@@ -18,6 +18,7 @@ super::checks! {
     an_answer_ends_the_outage,
     an_answer_to_an_earlier_request_ends_nothing,
     a_time_out_while_others_are_answered_is_recognised,
+    a_pause_that_a_later_refusal_names_is_kept,
     a_forgotten_subject_refuses_nothing,
     a_limit_and_a_refusal_apply_together,
 }
@@ -146,6 +147,24 @@ async fn refusals_of_requests_in_flight_together_count_once(backend: &Backend) {
     for n in 0..20 {
         let standing = refused(&**[here, there][n % 2], &together).await;
         assert!(standing.after <= FIRST, "the pause grows with the number in flight: {standing:?}");
+    }
+}
+
+async fn a_pause_that_a_later_refusal_names_is_kept(backend: &Backend) {
+    let [here, there] = &backend.connect().await;
+    const NAMED: Duration = Duration::from_secs(600);
+    refused(&**here, &refusal(Duration::from_millis(1))).await;
+    let in_flight =
+        Refusal { sent_ago: Duration::from_secs(5), retry_after: Some(NAMED), ..refusal(TIMEOUT) };
+    let standing = refused(&**there, &in_flight).await;
+    assert!(NAMED - TIMEOUT < standing.after && standing.after <= NAMED, "{standing:?}");
+    if let Backend::Redis(redis) = backend {
+        // Its record, and the set of those that have one.
+        for _ in 0..20 {
+            let key = redis.ask("RANDOMKEY");
+            let left: u128 = redis.ask(&format!("PTTL {key}")).parse().unwrap();
+            assert!(standing.after.as_millis() < left, "{key} is forgotten after {left} ms");
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use queue::clock;
 use shared::TurnStatus;
 use shared::{Outcome, OutcomeKind, Usage};
 use store::{
-    CauseCount, Counted, CountedEnd, EndedCount, Error, ModelResponse, OpenTurns, Resolution, Store,
-    TurnUpdate, UsageCount, UsageShare,
+    CauseCount, Counted, CountedEnd, EndedCount, Error, ModelResponse, OpenTurns, Resolution, Store, Tally,
+    TurnUpdate, UsageCount, UsageShare, testing::tamper::execute_with,
 };
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ fn response(model: &str, tokens: u64, micro_usd: Option<u64>) -> ModelResponse {
 }
 
 fn count(store: &Store, at: i64, tenant: &str, ended: Option<&TurnUpdate>, responses: Vec<ModelResponse>) {
-    store.count_recorded(&Counted { at, tenant, strategy: "probe", ended, responses });
+    store.count_recorded(&Counted { at, tenant, strategy: "probe", ended, in_doubt: false, responses });
 }
 
 /// Turns by end since a time, by the resolution.
@@ -123,4 +123,105 @@ pub(super) async fn include_turns_that_never_started(store: &Store) -> Result<()
     Ok(())
 }
 
-on_databases!(add_up_by_interval, are_forgotten_in_time, include_turns_that_never_started);
+/// Adds a writer of counts that was killed after this write.
+async fn killed(store: &Store, written_at: i64) -> Result<(), Error> {
+    let sql = "INSERT INTO count_writers (id, written_at) VALUES ($1, $2)";
+    execute_with(store, sql, [Uuid::now_v7().into(), written_at.into()]).await.map(drop)
+}
+
+/// Lets the process of this test have written its counts at this time.
+async fn written(store: &Store, at: i64) -> Result<(), Error> {
+    let sql = "UPDATE count_writers SET written_at = $1, claimed_until = 0";
+    execute_with(store, sql, [at.into()]).await.map(drop)
+}
+
+pub(super) async fn of_killed_processes_come_from_the_logs(store: &Store) -> Result<(), Error> {
+    let start = Resolution::Minute.start(clock::now()) - 20 * 60 * SECOND;
+    let later = start + 5 * 60 * SECOND;
+    let answered = ended(TurnStatus::Completed, None, Some(OutcomeKind::Answered));
+    count(store, start, "a", Some(&answered), vec![response("p/one", 100, Some(7))]);
+    store.write_counts().await?;
+    written(store, later).await?;
+    assert_eq!(store.lost_counts(later).await?, None, "nobody was killed");
+
+    killed(store, start + SECOND).await?;
+    killed(store, start + 2 * SECOND).await?;
+    assert_eq!(store.lost_counts(start + 60 * SECOND).await?, None, "the minute is not complete");
+    let lost = store.lost_counts(later).await?.expect("two processes were killed");
+    assert!(lost.since <= start && start + 60 * SECOND < lost.until, "{lost:?}");
+    assert_eq!(store.lost_counts(later).await?, None, "another process counts already");
+
+    let mut logs = Tally::default();
+    for nth in 0..3 {
+        logs.add(&Counted {
+            at: start + nth,
+            tenant: "a",
+            strategy: "probe",
+            ended: Some(&answered),
+            in_doubt: false,
+            responses: vec![response("p/one", 100, Some(7))],
+        });
+    }
+    written(store, lost.until).await?;
+    assert!(!store.add_lost_counts(lost.clone(), logs.clone(), later).await?, "a process was written since");
+    execute_with(store, "DELETE FROM count_writers", []).await?;
+    killed(store, start + SECOND).await?;
+    let lost = store.lost_counts(later).await?.expect("a process was killed");
+    killed(store, lost.until).await?;
+    assert!(!store.add_lost_counts(lost, logs.clone(), later).await?, "one may count there still");
+    written(store, start).await?;
+    let lost = store.lost_counts(later).await?.expect("both were killed");
+    assert!(store.add_lost_counts(lost.clone(), logs.clone(), later).await?);
+    assert!(!store.add_lost_counts(lost, logs, later).await?, "it was added before");
+
+    for resolution in [Resolution::Minute, Resolution::Quarter, Resolution::Hour] {
+        assert_eq!(turns(store, resolution, 0).await?, [(CountedEnd::Answered, 3)], "{resolution:?}");
+        let shares = store.stats(resolution, 0, None, 50).await?.shares;
+        let [(responses, tokens, usd)] =
+            shares.iter().map(|row| (row.responses, row.input_tokens, row.micro_usd)).collect::<Vec<_>>()[..]
+        else {
+            panic!("{shares:?}")
+        };
+        assert_eq!((responses, tokens, usd), (3, 300, 21), "{resolution:?}");
+    }
+    Ok(())
+}
+
+/// A process that was stopped for minutes and goes on leaves its counts to the logs.
+pub(super) async fn of_a_process_taken_for_killed_are_left_to_the_logs(store: &Store) -> Result<(), Error> {
+    let cancelled = ended(TurnStatus::Cancelled, None, None);
+    let now = clock::now();
+    count(store, now, "a", Some(&cancelled), Vec::new());
+    store.write_counts().await?;
+    execute_with(store, "DELETE FROM count_writers", []).await?;
+    count(store, now, "a", Some(&cancelled), Vec::new());
+    store.write_counts().await?;
+    assert_eq!(turns(store, Resolution::Hour, 0).await?, [(CountedEnd::Cancelled, 1)]);
+    let later = now + 10 * 60 * SECOND;
+    assert!(store.lost_counts(later).await?.is_some(), "its row is as old as its last write");
+    count(store, now, "a", Some(&cancelled), Vec::new());
+    store.write_counts().await?;
+    assert_eq!(turns(store, Resolution::Hour, 0).await?, [(CountedEnd::Cancelled, 2)]);
+    Ok(())
+}
+
+pub(super) async fn tell_a_doubt_from_a_question(store: &Store) -> Result<(), Error> {
+    let stopped = ended(TurnStatus::Interrupted, None, None);
+    for in_doubt in [true, false] {
+        let (at, ended, responses) = (clock::now(), Some(&stopped), Vec::new());
+        store.count_recorded(&Counted { at, tenant: "a", strategy: "probe", ended, in_doubt, responses });
+    }
+    store.write_counts().await?;
+    let expected = [(CountedEnd::InDoubt, 1), (CountedEnd::Interrupted, 1)];
+    assert_eq!(turns(store, Resolution::Hour, 0).await?, expected);
+    Ok(())
+}
+
+on_databases!(
+    add_up_by_interval,
+    are_forgotten_in_time,
+    include_turns_that_never_started,
+    of_killed_processes_come_from_the_logs,
+    of_a_process_taken_for_killed_are_left_to_the_logs,
+    tell_a_doubt_from_a_question,
+);

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use crate::{
     action_plan::{ActionPlan, Ending, Fact, StepResult, commands},
+    endings::{STOPPED, Say, to_model, to_people},
     prompt::fill,
 };
-use shared::{Chat, Message, Node, Reply, Thread, Transition, verbatim};
+use shared::{Chat, Message, Node, Reply, Sentence, Thread, Transition, verbatim};
 
 /// Template of the system prompt.
 const PROMPT: &str = include_str!("../prompts/report.md");
@@ -20,7 +21,7 @@ impl Node<ActionPlan> for Report {
         let state = &thread.state;
         let plan = state.plan.as_ref().filter(|plan| !plan.steps.is_empty());
         let plan = plan.map_or("none".to_owned(), |plan| plan.told(&state.outcomes));
-        let (ending, names) = (ending(thread), commands::names(thread));
+        let (ending, names) = (ending(thread, to_model), commands::names(thread));
         let blanks =
             [("ending", &*ending), ("plan", &plan), ("commands", &names), ("time", &thread.turn.time)];
         let system = fill(PROMPT, &blanks);
@@ -55,21 +56,40 @@ impl Node<ActionPlan> for Report {
 /// Describes the ending and the outcome of each step without a model.
 fn ledger(thread: &Thread<ActionPlan>) -> String {
     let plan = thread.state.plan.as_ref().map_or(String::new(), |plan| plan.shown(&thread.state.outcomes));
-    format!("{}\n{plan}", ending(thread)).trim_end().to_owned()
+    format!("{}\n{plan}", ending(thread, to_people(&thread.messages))).trim_end().to_owned()
 }
 
-fn ending(thread: &Thread<ActionPlan>) -> String {
+const FINISHED: Sentence = Sentence {
+    english: "No step is left to do.",
+    german: "Es ist kein Schritt mehr zu tun.",
+    french: "Il ne reste aucune étape à faire.",
+    spanish: "No queda ningún paso por hacer.",
+};
+const DECLINED: Sentence = Sentence {
+    english: "The person said no to the plan, so it was not carried out any further.",
+    german: "Der Plan wurde abgelehnt und deshalb nicht weiter ausgeführt.",
+    french: "Le plan a été refusé et n'a donc pas été exécuté plus avant.",
+    spanish: "El plan fue rechazado y por eso no se siguió ejecutando.",
+};
+const DROPPED: Sentence = Sentence {
+    english: "The plan is no longer wanted.",
+    german: "Der Plan ist nicht mehr gewünscht.",
+    french: "Le plan n'est plus souhaité.",
+    spanish: "El plan ya no se desea.",
+};
+const UNSUITED: Sentence = Sentence {
+    english: "Nothing was done, as no command is suited to the request.",
+    german: "Es wurde nichts getan, weil kein Befehl zu der Anfrage passt.",
+    french: "Rien n'a été fait, car aucune commande ne convient à la demande.",
+    spanish: "No se hizo nada, porque ningún comando es adecuado para la petición.",
+};
+
+fn ending(thread: &Thread<ActionPlan>, say: impl Say) -> String {
     match &thread.state.ending {
-        Some(Ending::Finished) => "No step is left to do.".to_owned(),
-        Some(Ending::Declined) => {
-            "The person said no to the plan, so it was not carried out any further.".to_owned()
-        }
-        Some(Ending::Dropped) => "The plan is no longer wanted.".to_owned(),
-        Some(Ending::Stuck { reason }) => {
-            format!("The work stopped before its end: {}.", reason.trim_end_matches('.'))
-        }
-        Some(Ending::Unsuited) | None => {
-            "Nothing was done, as no command is suited to the request.".to_owned()
-        }
+        Some(Ending::Finished) => say(FINISHED).to_owned(),
+        Some(Ending::Declined) => say(DECLINED).to_owned(),
+        Some(Ending::Dropped) => say(DROPPED).to_owned(),
+        Some(Ending::Stuck { reason }) => format!("{} {}.", say(STOPPED), reason.trim_end_matches('.')),
+        Some(Ending::Unsuited) | None => say(UNSUITED).to_owned(),
     }
 }

@@ -7,13 +7,18 @@ use crate::{
     loop_guard::exhausted,
     prompt::fill,
 };
-use shared::{Message, Node, Reply as ModelReply, Thread, ToolCall, Transition};
+use shared::{Message, Node, Reply as ModelReply, Sentence, Thread, ToolCall, Transition};
 
 /// Template of the system prompt: empty, unless there is something to say about the tools.
 const PROMPT: &str = include_str!("../prompts/reply.md");
 
 /// Reply to the person if the model gives none.
-const NO_REPLY: &str = "The model gave no reply.";
+const NO_REPLY: Sentence = Sentence {
+    english: "The model gave no reply.",
+    german: "Das Modell hat nicht geantwortet.",
+    french: "Le modèle n'a pas répondu.",
+    spanish: "El modelo no respondió.",
+};
 
 pub(in crate::chat) struct Reply;
 
@@ -44,7 +49,8 @@ impl Node<Chat> for Reply {
                 .say(Message { tool_calls, ..Message::assistant(content) });
         }
         if content.trim().is_empty() {
-            return Transition::end().say(Message::assistant(NO_REPLY)).partial("no reply");
+            let words = NO_REPLY.for_readers_of(&thread.messages);
+            return Transition::end().say(Message::assistant(words)).partial("no reply");
         }
         Transition::end().say(Message::assistant(content))
     }

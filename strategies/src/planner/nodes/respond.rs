@@ -3,16 +3,14 @@
 use std::borrow::Cow;
 
 use crate::{
+    endings::{DROPPED, STOPPED, Say, to_model, to_people},
     planner::{Ending, NOT_DONE, Planning, Progress, Task, nodes::list},
     prompt::fill,
 };
-use shared::{Chat, Message, Node, Reply, Thread, Transition, verbatim};
+use shared::{Chat, Message, Node, Reply, Sentence, Thread, Transition, verbatim};
 
 /// Template of the system prompt.
 const PROMPT: &str = include_str!("../prompts/respond.md");
-
-/// Ending of a plan whose results no model put into words.
-const NO_ANSWER: &str = "The model wrote no answer. This is what was done:";
 
 pub(crate) struct Respond;
 
@@ -23,7 +21,7 @@ impl<S: Planning> Node<S> for Respond {
         let experts: Vec<String> =
             thread.servers.iter().map(|(name, what)| format!("- {name}: {what}")).collect();
         let blanks = [
-            ("ending", &*ending(thread)),
+            ("ending", &*ending(thread, to_model)),
             ("plan", &worked_on(thread).unwrap_or_else(|| "none".to_owned())),
             ("experts", &*experts.join("\n")),
             ("time", &thread.turn.time),
@@ -56,7 +54,8 @@ impl<S: Planning> Node<S> for Respond {
 /// Returns the answer in place of a model that returns no text: the ending, and the plan. Tasks that are done are no
 /// answer.
 fn without_a_model<S: Planning>(thread: &Thread<S>) -> String {
-    let ending = if is_done(thread) { NO_ANSWER.to_owned() } else { ending(thread) };
+    let say = to_people(&thread.messages);
+    let ending = if is_done(thread) { say(NO_ANSWER).to_owned() } else { ending(thread, say) };
     match worked_on(thread) {
         Some(plan) => format!("{ending}\n\n{plan}"),
         None => ending,
@@ -80,18 +79,49 @@ fn worked_on<S: Planning>(thread: &Thread<S>) -> Option<String> {
     }
 }
 
-fn ending<S: Planning>(thread: &Thread<S>) -> String {
+/// Ending of a plan whose results no model put into words.
+const NO_ANSWER: Sentence = Sentence {
+    english: "The model wrote no answer. This is what was done:",
+    german: "Das Modell hat keine Antwort geschrieben. Das wurde getan:",
+    french: "Le modèle n'a pas écrit de réponse. Voici ce qui a été fait :",
+    spanish: "El modelo no escribió ninguna respuesta. Esto es lo que se hizo:",
+};
+const ALL_DONE: Sentence = Sentence {
+    english: "Every task is done.",
+    german: "Jede Aufgabe ist erledigt.",
+    french: "Chaque tâche est accomplie.",
+    spanish: "Cada tarea está hecha.",
+};
+const DONE_OR_SKIPPED: Sentence = Sentence {
+    english: "Every task is done or was skipped.",
+    german: "Jede Aufgabe ist erledigt oder wurde übersprungen.",
+    french: "Chaque tâche est accomplie ou a été ignorée.",
+    spanish: "Cada tarea está hecha o se omitió.",
+};
+/// Stands between the expert and the quoted task.
+const COULD_NOT: Sentence = Sentence {
+    english: "could not do the task",
+    german: "konnte diese Aufgabe nicht erledigen:",
+    french: "n'a pas pu accomplir la tâche",
+    spanish: "no pudo hacer la tarea",
+};
+const UNSUITED: Sentence = Sentence {
+    english: "Nothing was done, as no expert is suited to the request.",
+    german: "Es wurde nichts getan, weil kein Experte zu der Anfrage passt.",
+    french: "Rien n'a été fait, car aucun expert ne convient à la demande.",
+    spanish: "No se hizo nada, porque ningún experto es adecuado para la petición.",
+};
+
+fn ending<S: Planning>(thread: &Thread<S>, say: impl Say) -> String {
     match &S::planned(thread).ending {
-        Some(Ending::Finished) if is_done(thread) => "Every task is done.".to_owned(),
-        Some(Ending::Finished) => "Every task is done or was skipped.".to_owned(),
+        Some(Ending::Finished) if is_done(thread) => say(ALL_DONE).to_owned(),
+        Some(Ending::Finished) => say(DONE_OR_SKIPPED).to_owned(),
         Some(Ending::Failed { reason }) => {
             let Task { expert, task, .. } = S::planned(thread).task();
-            format!("The work stopped before its end: {expert} could not do the task {task:?}: {reason}.")
+            format!("{} {expert} {} {task:?}: {reason}.", say(STOPPED), say(COULD_NOT))
         }
-        Some(Ending::Dropped) => "The person no longer wants it, so the work was ended.".to_owned(),
-        Some(Ending::Stuck { reason }) => format!("The work stopped before its end: {reason}."),
-        Some(Ending::Unsuited) | None => {
-            "Nothing was done, as no expert is suited to the request.".to_owned()
-        }
+        Some(Ending::Dropped) => say(DROPPED).to_owned(),
+        Some(Ending::Stuck { reason }) => format!("{} {reason}.", say(STOPPED)),
+        Some(Ending::Unsuited) | None => say(UNSUITED).to_owned(),
     }
 }

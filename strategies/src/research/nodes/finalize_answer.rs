@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::{
+    endings::{Say, to_model, to_people},
     prompt::fill,
     research::{
         Ending, Research,
@@ -11,7 +12,7 @@ use crate::{
         question,
     },
 };
-use shared::{Chat, Message, Node, Reply, Thread, Transition};
+use shared::{Chat, Message, Node, Reply, Sentence, Thread, Transition};
 
 /// Template of the system prompt.
 const PROMPT: &str = include_str!("../prompts/answer.md");
@@ -28,7 +29,7 @@ impl Node<Research> for FinalizeAnswer {
             n => format!("The sources are [s1] to [s{n}]."),
         };
         let blanks = [
-            ("ending", &*ending(thread)),
+            ("ending", &*ending(thread, to_model)),
             ("sources", &sources),
             ("earlier", &question::earlier(thread)),
             ("time", &thread.turn.time),
@@ -45,7 +46,7 @@ impl Node<Research> for FinalizeAnswer {
         };
         let why = resolved.why();
         let words = match &*resolved.text {
-            "" => format!("No answer was composed. {}", ending(thread)),
+            "" => without_a_model(thread),
             text => text.to_owned(),
         };
         let mut next = Transition::end().say(Message::assistant(words));
@@ -90,13 +91,50 @@ pub(in crate::research) fn spoken_of(
     move |url| known.contains(&key(url))
 }
 
-fn ending(thread: &Thread<Research>) -> String {
+/// Returns the answer in place of a model that returns no text: the ending.
+fn without_a_model(thread: &Thread<Research>) -> String {
+    let say = to_people(&thread.messages);
+    format!("{} {}", say(NO_ANSWER), ending(thread, say))
+}
+
+const NO_ANSWER: Sentence = Sentence {
+    english: "No answer was composed.",
+    german: "Es wurde keine Antwort verfasst.",
+    french: "Aucune réponse n'a été rédigée.",
+    spanish: "No se redactó ninguna respuesta.",
+};
+const DONE: Sentence = Sentence {
+    english: "The research is done.",
+    german: "Die Recherche ist abgeschlossen.",
+    french: "La recherche est terminée.",
+    spanish: "La investigación está terminada.",
+};
+const DECLINED: Sentence = Sentence {
+    english: "Nothing was searched, as the person did not want it.",
+    german: "Es wurde nichts gesucht, weil es nicht gewünscht war.",
+    french: "Aucune recherche n'a été faite, car elle n'était pas souhaitée.",
+    spanish: "No se buscó nada, porque no se deseaba.",
+};
+/// Precedes the answer.
+const KNOWN: Sentence = Sentence {
+    english: "Nothing had to be searched. The answer in words:",
+    german: "Es musste nichts gesucht werden. Die Antwort in Worten:",
+    french: "Il n'y avait rien à rechercher. La réponse en mots :",
+    spanish: "No hacía falta buscar nada. La respuesta en palabras:",
+};
+/// Precedes the reason.
+const STOPPED: Sentence = Sentence {
+    english: "The research stopped before its end:",
+    german: "Die Recherche wurde vor ihrem Ende abgebrochen:",
+    french: "La recherche s'est arrêtée avant la fin :",
+    spanish: "La investigación se detuvo antes de terminar:",
+};
+
+fn ending(thread: &Thread<Research>, say: impl Say) -> String {
     match &thread.state.ending {
-        Some(Ending::Done) | None => "The research is done.".to_owned(),
-        Some(Ending::Declined) => "Nothing was searched, as the person did not want it.".to_owned(),
-        Some(Ending::Known { answer }) => {
-            format!("Nothing had to be searched. The answer in words: {answer}")
-        }
-        Some(Ending::Partial { reason }) => format!("The research stopped before its end: {reason}."),
+        Some(Ending::Done) | None => say(DONE).to_owned(),
+        Some(Ending::Declined) => say(DECLINED).to_owned(),
+        Some(Ending::Known { answer }) => format!("{} {answer}", say(KNOWN)),
+        Some(Ending::Partial { reason }) => format!("{} {reason}.", say(STOPPED)),
     }
 }

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use crate::{
+    endings::{DROPPED, STOPPED, Say, to_model, to_people},
     prompt::fill,
     retriever::{Ending, Refusal, Retriever, listing},
 };
-use shared::{Chat, Message, Node, Reply, Thread, Transition};
+use shared::{Chat, Message, Node, Reply, Sentence, Thread, Transition};
 
 /// Template of the system prompt.
 const PROMPT: &str = include_str!("../prompts/respond.md");
@@ -20,7 +21,7 @@ impl Node<Retriever> for Respond {
         let servers = listing::listed(thread, |_| true);
         let refused = listing::refusals(&thread.state);
         let blanks = [
-            ("ending", &*ending(thread)),
+            ("ending", &*ending(thread, to_model)),
             ("servers", &servers),
             ("refused", &refused),
             ("time", &thread.turn.time),
@@ -36,10 +37,10 @@ impl Node<Retriever> for Respond {
             return Transition::end().say(Message::assistant(reply.content));
         }
         let words = match reply.content.trim() {
-            "" => ending(thread),
+            "" => ending(thread, to_people(&thread.messages)),
             words => words.to_owned(),
         };
-        Transition::end().say(Message::assistant(format!("{words}{}", tried(&thread.state.refused))))
+        Transition::end().say(Message::assistant(format!("{words}{}", tried(thread))))
     }
 
     fn preview<'a>(&self, _: &Thread<Retriever>, partial: &'a str) -> Option<Cow<'a, str>> {
@@ -51,24 +52,45 @@ impl Node<Retriever> for Respond {
     }
 }
 
-fn ending(thread: &Thread<Retriever>) -> String {
+const REFUSED: Sentence = Sentence {
+    english: "No server that was tried could do it, and no further one is tried.",
+    german: "Kein Server, der versucht wurde, konnte es tun, und es wird kein weiterer versucht.",
+    french: "Aucun serveur essayé n'a pu le faire, et aucun autre n'est essayé.",
+    spanish: "Ningún servidor que se probó pudo hacerlo, y no se prueba ninguno más.",
+};
+/// Precedes the answer.
+const ANSWERED: Sentence = Sentence {
+    english: "The request is met. The answer in words:",
+    german: "Die Anfrage ist erfüllt. Die Antwort in Worten:",
+    french: "La demande est satisfaite. La réponse en mots :",
+    spanish: "La petición está cumplida. La respuesta en palabras:",
+};
+/// Precedes the servers, each with the reason that it failed.
+const TRIED: Sentence =
+    Sentence { english: "Tried:", german: "Versucht:", french: "Essayés :", spanish: "Probados:" };
+const NOTHING_RELEVANT: Sentence = Sentence {
+    english: "No server at hand fits the request.",
+    german: "Kein verfügbarer Server passt zu der Anfrage.",
+    french: "Aucun serveur disponible ne convient à la demande.",
+    spanish: "Ningún servidor disponible se ajusta a la petición.",
+};
+
+fn ending(thread: &Thread<Retriever>, say: impl Say) -> String {
     match &thread.state.ending {
-        Some(Ending::Refused) => {
-            "No server that was tried could do it, and no further one is tried.".to_owned()
-        }
-        Some(Ending::Dropped) => "The person no longer wants it, so the work was ended.".to_owned(),
-        Some(Ending::Answered { answer }) => format!("The request is met. The answer in words: {answer}"),
-        Some(Ending::Stuck { reason }) => format!("The work stopped before its end: {reason}."),
-        Some(Ending::NothingRelevant) | None => "No server at hand fits the request.".to_owned(),
+        Some(Ending::Refused) => say(REFUSED).to_owned(),
+        Some(Ending::Dropped) => say(DROPPED).to_owned(),
+        Some(Ending::Answered { answer }) => format!("{} {answer}", say(ANSWERED)),
+        Some(Ending::Stuck { reason }) => format!("{} {reason}.", say(STOPPED)),
+        Some(Ending::NothingRelevant) | None => say(NOTHING_RELEVANT).to_owned(),
     }
 }
 
 /// Lists the servers that were tried, each with the reason that it failed.
-pub(in crate::retriever) fn tried(refused: &[Refusal]) -> String {
-    if refused.is_empty() {
-        return String::new();
+pub(in crate::retriever) fn tried(thread: &Thread<Retriever>) -> String {
+    let name = |refusal: &Refusal| format!("{} ({})", refusal.server, refusal.reason);
+    let each: Vec<String> = thread.state.refused.iter().map(name).collect();
+    match &*each {
+        [] => String::new(),
+        each => format!("\n\n{} {}.", TRIED.for_readers_of(&thread.messages), each.join(", ")),
     }
-    let each: Vec<String> =
-        refused.iter().map(|refusal| format!("{} ({})", refusal.server, refusal.reason)).collect();
-    format!("\n\nTried: {}.", each.join(", "))
 }

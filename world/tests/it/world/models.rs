@@ -264,6 +264,26 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
             "takes no request (http status 503): Busy",
         ),
         (
+            Answer::Status(529, &[("retry-after", "2")], html("Busy")),
+            Ok(Some(2_000)),
+            "takes no request (http status 529): Busy",
+        ),
+        (
+            Answer::Status(500, &[("retry-after", "60")], html("Later")),
+            Ok(Some(60_000)),
+            "asks to wait (http status 500): Later",
+        ),
+        (
+            Answer::Status(403, &[("retry-after", "Fri, 31 Dec 2100 23:59:59 GMT")], html("Secondary limit")),
+            Ok(Some(600_000)),
+            "asks to wait (http status 403): Secondary limit",
+        ),
+        (
+            Answer::Status(420, &[("retry-after", "5")], html("Calm down")),
+            Ok(Some(5_000)),
+            "asks to wait (http status 420): Calm down",
+        ),
+        (
             Answer::Status(302, &[("location", "/elsewhere")], String::new()),
             operator,
             "redirects (http status 302)",

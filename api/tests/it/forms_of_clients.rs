@@ -1,0 +1,114 @@
+//! Messages in the forms in which published clients send them.
+
+use async_openai::types::responses::{ConversationItemList, ResponseItemList};
+use serde_json::{Value, json};
+
+use crate::{
+    openai::answered,
+    test_api::{Reply, TestApi},
+};
+
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+
+/// A picture of 1 × 1 pixels.
+const PIXEL: &str = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
+
+async fn input_of(api: &TestApi, reply: &Reply) -> Vec<Value> {
+    let reply = reply.json();
+    let turn = reply["turnfold"]["turn_id"].as_str().unwrap_or_else(|| panic!("{reply}"));
+    let turn = api.get(&format!("/v1/turns/{turn}")).await.json();
+    turn["input"].as_array().unwrap().clone()
+}
+
+/// pydantic-ai and LangChain return what a tool drew as the result of its call.
+#[tokio::test]
+async fn results_of_tools_have_images() {
+    let api = TestApi::new().await;
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "draw", "arguments": "{}"}});
+    let image = json!({"type": "image_url", "image_url": {"url": PIXEL}});
+    let messages = json!([
+        {"role": "user", "content": "Draw."},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "Here."}, image]},
+        {"role": "user", "content": "echo seen"},
+    ]);
+    let body = json!({"model": "turnfold/probe", "messages": messages});
+    let chat = input_of(&api, &answered(&api, CHAT, &[], body).await).await;
+    let image = json!({"type": "input_image", "image_url": PIXEL, "detail": "auto"});
+    let input = json!([
+        {"role": "user", "content": "Draw."},
+        {"type": "function_call", "call_id": "c1", "name": "draw", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "Here."}, image]},
+        {"role": "user", "content": "echo seen"},
+    ]);
+    let reply = answered(&api, RESPONSES, &[], json!({"model": "turnfold/probe", "input": input})).await;
+    let response = input_of(&api, &reply).await;
+    for input in [&chat, &response] {
+        let result = &input[2];
+        assert_eq!((&result["role"], &result["content"]), (&json!("tool"), &json!("Here.")));
+        assert_eq!(result["attachments"][0]["media_type"], "image/gif", "{result}");
+    }
+    let id = reply.json()["id"].as_str().unwrap().to_owned();
+    let items = api.get(&format!("{RESPONSES}/{id}/input_items?order=asc")).await.json();
+    let _: ResponseItemList = serde_json::from_value(items.clone()).unwrap();
+    let [_, call, result, _] = &items["data"].as_array().unwrap()[..] else { panic!("{items}") };
+    assert_eq!((&call["type"], &call["name"]), (&json!("function_call"), &json!("draw")));
+    assert_eq!(result["output"][1]["type"], "input_image", "{result}");
+}
+
+/// Clients repeat an empty answer as it was, and send a prompt that is not set.
+#[tokio::test]
+async fn empty_prompts_and_answers_are_left_out() {
+    let api = TestApi::new().await;
+    let messages = json!([
+        {"role": "system", "content": ""},
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": "Still there?"},
+        {"role": "assistant", "content": null, "refusal": "No."},
+        {"role": "user", "content": "echo hi"},
+    ]);
+    for (path, name) in [(CHAT, "messages"), (RESPONSES, "input")] {
+        let mut messages = messages.clone();
+        if path == RESPONSES {
+            messages[4] = json!({"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]});
+        }
+        let reply = answered(&api, path, &[], json!({"model": "turnfold/probe", name: messages})).await;
+        let input = input_of(&api, &reply).await;
+        let texts: Vec<&str> = input.iter().map(|message| message["content"].as_str().unwrap()).collect();
+        assert_eq!(texts, ["Hello.", "Still there?", "No.", "echo hi"]);
+    }
+    let empty = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": ""}]});
+    assert!(api.post(CHAT, empty).await.openai_error(400, "invalid").contains("it is empty"));
+}
+
+/// The sessions of OpenAI's Agents SDK keep whole turns in a conversation, and read them again.
+#[tokio::test]
+async fn a_conversation_keeps_calls_and_their_results() {
+    let api = TestApi::new().await;
+    let items = json!([
+        {"role": "user", "content": "How much rain?"},
+        {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{\"city\":\"Oslo\"}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "4711 mm"},
+        {"role": "assistant", "content": "4711 mm."},
+    ]);
+    let made = api.post("/v1/conversations", json!({"metadata": {}})).await.json();
+    let place = format!("/v1/conversations/{}", made["id"].as_str().unwrap());
+    let added = api.post(&format!("{place}/items"), json!({"items": items})).await.json();
+    assert_eq!(added["data"].as_array().unwrap().len(), 4, "{added}");
+    let body = json!({"model": "turnfold/probe", "conversation": made["id"], "input": "echo hi"});
+    for begun in [false, true] {
+        if begun {
+            answered(&api, RESPONSES, &[], body.clone()).await;
+        }
+        let list = api.get(&format!("{place}/items?order=asc")).await.json();
+        let _: ConversationItemList = serde_json::from_value(list.clone()).unwrap();
+        let data = list["data"].as_array().unwrap();
+        let kinds: Vec<&str> = data.iter().map(|item| item["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds[..4], ["message", "function_call", "function_call_output", "message"]);
+        assert_eq!(data[1]["arguments"], "{\"city\":\"Oslo\"}");
+        assert_eq!((&data[2]["call_id"], &data[2]["output"]), (&json!("c1"), &json!("4711 mm")));
+        assert_eq!(data.len(), if begun { 6 } else { 4 });
+    }
+}

@@ -1,0 +1,150 @@
+//! `turnfold schedule`: manages schedules.
+
+use api_types::{NewSchedule, Page, ScheduleChange};
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Context, batch, turn};
+use crate::{
+    args::{NewSchedule as Add, Schedule, Send},
+    client::{Client, path},
+    exit::{CliError, Exit},
+    output,
+};
+
+/// Most schedules on one page of the API.
+const PAGE: u64 = 1_000;
+
+pub(crate) async fn run(ctx: Context, command: Schedule) -> anyhow::Result<Exit> {
+    let client = ctx.client()?;
+    match command {
+        Schedule::Add(new) => {
+            let new = request(&ctx, &client, new).await?;
+            let schedule: api_types::Schedule = client.post("/v1/schedules", &new).await?;
+            output::one(ctx.format, &schedule, || {
+                let next = schedule.next_at.as_deref().unwrap_or_default();
+                format!("added schedule {}; it fires next at {next}", schedule.id)
+            })?;
+        }
+        Schedule::List { limit } => {
+            let all = list(&client, limit).await?;
+            output::many(ctx.format, &all, || match all.is_empty() {
+                true => "no schedules; add one with: turnfold schedule add CRON MESSAGE".to_owned(),
+                false => output::table(
+                    &["schedule", "name", "cron", "zone", "submits", "status", "next", "last", ""],
+                    all.iter().map(row),
+                ),
+            })?;
+        }
+        Schedule::Show { id } => {
+            let schedule: api_types::Schedule = client.get(&path_of(&id)?).await?;
+            output::one(ctx.format, &schedule, || text(&schedule))?;
+        }
+        Schedule::Remove { id } => {
+            let request = client.request(Method::DELETE, &path_of(&id)?);
+            let schedule: api_types::Schedule = client.fetch(request).await?;
+            output::one(ctx.format, &schedule, || format!("removed schedule {}", schedule.id))?;
+        }
+        Schedule::Pause { id } => {
+            let schedule = change(&client, &id, true).await?;
+            output::one(ctx.format, &schedule, || {
+                format!("schedule {} is {}", schedule.id, schedule.status)
+            })?;
+        }
+        Schedule::Resume { id } => {
+            let schedule = change(&client, &id, false).await?;
+            output::one(ctx.format, &schedule, || {
+                let next = schedule.next_at.as_deref().unwrap_or_default();
+                format!("schedule {} fires next at {next}", schedule.id)
+            })?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+async fn request(ctx: &Context, client: &Client, new: Add) -> anyhow::Result<NewSchedule> {
+    let Add { cron, text, batch, timezone, missed, name, strategy, thread, metadata, priority } = new;
+    let (turn, batch) = match batch {
+        Some(file) => (None, Some(batch::scheduled(ctx, client, &file, priority).await?)),
+        None => {
+            let text = text.unwrap_or_default();
+            let send = Send { text, strategy, thread, metadata, priority, ..Send::default() };
+            (Some(turn::scheduled(client, send).await?), None)
+        }
+    };
+    Ok(NewSchedule { name, cron, timezone, missed: missed.unwrap_or_default(), turn, batch })
+}
+
+async fn change(client: &Client, id: &str, paused: bool) -> anyhow::Result<api_types::Schedule> {
+    let request = client.request(Method::PATCH, &path_of(id)?);
+    client.fetch(request.json(&ScheduleChange { paused })).await
+}
+
+fn path_of(id: &str) -> anyhow::Result<String> {
+    let id: Uuid = id.parse().map_err(|_| {
+        let message =
+            format!("{id:?} is not the id of a schedule\nhint: list them with: turnfold schedule list");
+        CliError::with_exit(Exit::Usage, message)
+    })?;
+    path(&["schedules", &id.to_string()])
+}
+
+async fn list(client: &Client, limit: u64) -> anyhow::Result<Vec<api_types::Schedule>> {
+    let mut all: Vec<api_types::Schedule> = Vec::new();
+    loop {
+        let wanted = limit.saturating_sub(all.len() as u64).min(PAGE);
+        let after = all.last().map(|schedule| format!("&after={}", schedule.id)).unwrap_or_default();
+        let page: Page<api_types::Schedule> =
+            client.get(&format!("/v1/schedules?limit={wanted}{after}")).await?;
+        let has_more = page.has_more && !page.data.is_empty();
+        all.extend(page.data);
+        if !has_more || limit <= all.len() as u64 {
+            return Ok(all);
+        }
+    }
+}
+
+/// Start of what a schedule submits.
+fn submits(schedule: &api_types::Schedule) -> String {
+    const SHOWN: usize = 40;
+    let text = match (&schedule.turn, &schedule.batch) {
+        (Some(turn), _) => match &turn["input"] {
+            Value::String(text) => text.clone(),
+            messages => messages.to_string(),
+        },
+        (None, Some(batch)) => format!("batch of {}", batch["input_file_id"].as_str().unwrap_or_default()),
+        (None, None) => String::new(),
+    };
+    text.chars().take(SHOWN).collect()
+}
+
+/// The last turn or batch, or the error, or the reason why the schedule is stopped.
+fn last(schedule: &api_types::Schedule) -> String {
+    let all =
+        [&schedule.stopped_reason, &schedule.last_error, &schedule.last_turn_id, &schedule.last_batch_id];
+    all.into_iter().flatten().next().cloned().unwrap_or_default()
+}
+
+fn row(schedule: &api_types::Schedule) -> Vec<String> {
+    vec![
+        schedule.id.to_string(),
+        schedule.name.clone(),
+        schedule.cron.clone(),
+        schedule.timezone.clone(),
+        submits(schedule),
+        schedule.status.to_string(),
+        schedule.next_at.clone().unwrap_or_default(),
+        schedule.last_at.clone().unwrap_or_default(),
+        last(schedule),
+    ]
+}
+
+fn text(schedule: &api_types::Schedule) -> String {
+    let names = ["schedule", "name", "cron", "zone", "submits", "status", "next", "last", ""];
+    let pairs = names.iter().zip(row(schedule)).filter(|(_, value)| !value.is_empty());
+    let mut lines: Vec<String> = pairs.map(|(name, value)| format!("{name:10}{value}")).collect();
+    lines.push(format!("{:10}{}", "missed", json!(schedule.missed).as_str().unwrap_or_default()));
+    lines.push(format!("{:10}{}", "key", schedule.key.as_deref().unwrap_or("none")));
+    lines.join("\n")
+}
