@@ -52,7 +52,6 @@ fn turn(nth: u64) -> NewTurn {
         priority: Priority::Normal,
         messages: vec![Message::user(format!("echo {nth}"))],
         reply_options: None,
-        toolbox: None,
         metadata: json!({}),
         author: "test".to_owned(),
         idempotency: None,
@@ -226,6 +225,7 @@ async fn run_turn(store: &Store, thread: ThreadId) {
         messages,
         caller: None,
         forgotten_models: Vec::new(),
+        toolbox: None,
         reply_options: None,
     };
     let decided = shared::Decided {
