@@ -10,6 +10,15 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens written by models.
     pub output_tokens: u64,
+    /// Tokens read that providers had cached, as far as they report it. A part of `input_tokens`.
+    #[serde(default)]
+    pub cached_input_tokens: u64,
+    /// Tokens read that providers added to their caches, as far as they report it. A part of `input_tokens`.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+    /// Tokens of reasoning, as far as providers report it. A part of `output_tokens`.
+    #[serde(default)]
+    pub reasoning_tokens: u64,
     /// Cost in US dollars, at the operator's prices.
     #[schema(examples(0.0034))]
     pub usd: f64,
@@ -26,6 +35,9 @@ impl From<&shared::UsageTotal> for Usage {
         Self {
             input_tokens: total.input_tokens,
             output_tokens: total.output_tokens,
+            cached_input_tokens: total.cached_input_tokens,
+            cache_write_tokens: total.cache_write_tokens,
+            reasoning_tokens: total.reasoning_tokens,
             usd: total.usd(),
             ms: total.duration_ms,
             responses_without_usage: total.responses_without_usage.try_into().unwrap_or(u32::MAX),
@@ -39,11 +51,11 @@ impl From<&shared::UsageTotal> for Usage {
 pub struct TokenUsage {
     /// Tokens that models read.
     pub input_tokens: u64,
-    /// Always 0: what was read from a cache is part of `input_tokens`.
+    /// Those of `input_tokens` that went through a cache. 0 where unknown, and in batches.
     pub input_tokens_details: CachedTokens,
     /// Tokens that models wrote.
     pub output_tokens: u64,
-    /// Always 0: reasoning is part of `output_tokens`.
+    /// Those of `output_tokens` that are reasoning. 0 where unknown, and in batches.
     pub output_tokens_details: ReasoningTokens,
     /// Sum of both.
     pub total_tokens: u64,
@@ -70,6 +82,19 @@ impl TokenUsage {
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
         let total_tokens = input_tokens.saturating_add(output_tokens);
         Self { input_tokens, output_tokens, total_tokens, ..Self::default() }
+    }
+}
+
+impl From<&Usage> for TokenUsage {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            input_tokens_details: CachedTokens {
+                cached_tokens: usage.cached_input_tokens,
+                cache_write_tokens: usage.cache_write_tokens,
+            },
+            output_tokens_details: ReasoningTokens { reasoning_tokens: usage.reasoning_tokens },
+            ..Self::new(usage.input_tokens, usage.output_tokens)
+        }
     }
 }
 

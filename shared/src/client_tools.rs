@@ -42,7 +42,7 @@ pub struct ClientFunction {
     /// JSON Schema of the arguments.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub parameters: Value,
-    /// Kept as it was sent. It is not passed on, because few endpoints know it.
+    /// True if the provider enforces the schema. Passed on as it was sent; arguments are checked in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
 }

@@ -23,6 +23,7 @@ use crate::{
     status::Policy,
     strategy::{Edge, ProposedCall, ServerScope, Strategy, own_tools},
     tool_names::{OfferedTool, offered_tools},
+    toolboxes::Toolboxes,
     usage::{Usage, UsageTotal},
 };
 
@@ -205,6 +206,8 @@ pub trait DynThread: Send + Sync {
     fn schema(&self) -> Option<Value>;
     /// Returns the demands of the client on the reply of the turn.
     fn reply_options(&self) -> &ReplyOptions;
+    /// Returns the toolboxes of the client so far.
+    fn toolboxes(&self) -> &Toolboxes;
     /// Returns true if that schema is the client's, and not the node's.
     fn has_client_schema(&self) -> bool;
     /// Returns the part of the pending node's incomplete reply that the person may already read. `None` if nothing may be
@@ -221,6 +224,19 @@ impl Clone for Box<dyn DynThread> {
 }
 
 impl dyn DynThread + '_ {
+    /// Adds the demands of the client on the reply, if the event starts a turn. A toolbox that an earlier turn of the thread had
+    /// is named by its number.
+    pub fn asking_for(&self, mut event: Event, options: Option<Box<ReplyOptions>>) -> Event {
+        if let Event::TurnStarted(started) = &mut event {
+            started.toolbox = options.as_ref().and_then(|options| self.toolboxes().number_of(&options.tools));
+            started.reply_options = options;
+            if let (Some(_), Some(options)) = (started.toolbox, &mut started.reply_options) {
+                options.tools = Vec::new();
+            }
+        }
+        event
+    }
+
     /// Returns the tools of these servers with the names under which a model is offered them.
     pub fn offered_tools<'a>(&'a self, servers: &[&'a str]) -> Vec<OfferedTool<'a>> {
         let servers: Vec<(&str, &[Tool])> =
@@ -499,6 +515,10 @@ impl<S: Strategy> DynThread for Progress<S> {
 
     fn reply_options(&self) -> &ReplyOptions {
         &self.thread.turn.reply_options
+    }
+
+    fn toolboxes(&self) -> &Toolboxes {
+        Progress::toolboxes(self)
     }
 
     fn has_client_schema(&self) -> bool {

@@ -21,6 +21,9 @@ pub struct Usage {
     /// Tokens read that the provider added to its cache. A part of `input_tokens`.
     #[serde(skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
+    /// Tokens of reasoning. A part of `output_tokens`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
     /// Cost in millionths of a US dollar. Absent if no price is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_usd: Option<u64>,
@@ -29,6 +32,9 @@ pub struct Usage {
     /// Method used to request JSON: `json_schema`, `tool` or `json`. Empty without a schema.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub response_format: String,
+    /// Id that the provider gave to the response. Empty if it gave none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub response_id: String,
 }
 
 impl Usage {
@@ -44,6 +50,7 @@ impl Usage {
             (&mut self.output_tokens, earlier.output_tokens),
             (&mut self.cached_input_tokens, earlier.cached_input_tokens),
             (&mut self.cache_write_tokens, earlier.cache_write_tokens),
+            (&mut self.reasoning_tokens, earlier.reasoning_tokens),
         ] {
             *sum = sum.saturating_add(more);
         }
@@ -60,6 +67,12 @@ pub struct UsageTotal {
     pub input_tokens: u64,
     /// Tokens written by models.
     pub output_tokens: u64,
+    /// Tokens read that providers had cached. A part of `input_tokens`.
+    pub cached_input_tokens: u64,
+    /// Tokens read that providers added to their caches. A part of `input_tokens`.
+    pub cache_write_tokens: u64,
+    /// Tokens of reasoning. A part of `output_tokens`.
+    pub reasoning_tokens: u64,
     /// Cost in millionths of a US dollar.
     pub micro_usd: u64,
     /// Time spent in models and tools, in milliseconds. Concurrent requests are added up.
@@ -83,20 +96,24 @@ impl UsageTotal {
 
     /// Adds the usage of one response.
     pub fn add(&mut self, usage: &Usage) {
-        // Cached tokens are a part of the input tokens.
         let Usage {
             model: _,
             input_tokens,
             output_tokens,
-            cached_input_tokens: _,
-            cache_write_tokens: _,
+            cached_input_tokens,
+            cache_write_tokens,
+            reasoning_tokens,
             micro_usd,
             duration_ms,
             response_format: _,
+            response_id: _,
         } = usage;
         self.add_total(&Self {
             input_tokens: *input_tokens,
             output_tokens: *output_tokens,
+            cached_input_tokens: *cached_input_tokens,
+            cache_write_tokens: *cache_write_tokens,
+            reasoning_tokens: *reasoning_tokens,
             micro_usd: micro_usd.unwrap_or_default(),
             duration_ms: *duration_ms,
             ..Self::default()
@@ -115,6 +132,9 @@ impl UsageTotal {
         for (sum, more) in [
             (&mut self.input_tokens, other.input_tokens),
             (&mut self.output_tokens, other.output_tokens),
+            (&mut self.cached_input_tokens, other.cached_input_tokens),
+            (&mut self.cache_write_tokens, other.cache_write_tokens),
+            (&mut self.reasoning_tokens, other.reasoning_tokens),
             (&mut self.micro_usd, other.micro_usd),
             (&mut self.duration_ms, other.duration_ms),
             (&mut self.responses_without_usage, other.responses_without_usage),

@@ -36,8 +36,8 @@ use std::{
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 use shared::{
-    Accepts, AttachmentKind, DynThread, Fault, Message, ModelParameters, PendingRequest, Request, Response,
-    ResponseFormat, Role, Tool, ToolUse, Usage, WebSearch,
+    Accepts, AttachmentKind, ClientTool, DynThread, Fault, Message, ModelParameters, PendingRequest, Request,
+    Response, ResponseFormat, Role, Tool, ToolUse, Usage, WebSearch,
 };
 
 pub use self::{
@@ -321,6 +321,8 @@ pub(super) struct Prompt<'a> {
     pub(super) parameters: Option<&'a ModelParameters>,
     /// Use of tools that the client demands.
     pub(super) tool_use: Option<&'a ToolUse>,
+    /// Tools of the client, some of them among `tools`.
+    pub(super) client_tools: &'a [ClientTool],
     /// Reason why the previous reply was rejected.
     pub(super) complaint: Option<&'a str>,
     /// Number of attempts so far, if the previous reply was not in the form that was asked for.
@@ -413,6 +415,7 @@ impl<'a> Prompt<'a> {
             searching: *searching,
             parameters: parameters.as_deref(),
             tool_use: tool_use.as_deref(),
+            client_tools: &thread.reply_options().tools,
             complaint: due.previous_error.as_deref().filter(|error| stream::is_fixable_by_model(error)),
             misfits: due
                 .previous_error

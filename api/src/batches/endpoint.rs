@@ -13,7 +13,8 @@ use crate::{
         model_names::model_of_turn,
         responses::{
             object::ResponseObject,
-            request::{Draft, Echo, ResponseRequest},
+            request::{Draft, ResponseRequest},
+            stored::stored_of_line,
         },
         text_completion::{self, TextCompletion},
         to_turn::{ChatRequest, ResponseMode},
@@ -104,8 +105,9 @@ impl BatchEndpoint {
 
     /// Returns the status and the body that a single request for this ended turn would receive. `answered` is the model that answered
     /// last, if any did.
-    pub(crate) fn response(
+    pub(crate) async fn response(
         self,
+        app: &AppState,
         row: &Turn,
         shown: &api_types::Turn,
         answered: Option<&str>,
@@ -119,8 +121,10 @@ impl BatchEndpoint {
                 .map(|completion| serde_json::to_value(completion.with_model(model))),
             Self::Completions => TextCompletion::of(shown, row.created_at)
                 .map(|completion| serde_json::to_value(completion.with_model(model))),
-            Self::Responses => ResponseObject::ended(shown, row, Echo::of(&Map::new()).with_model(model))
-                .map(serde_json::to_value),
+            Self::Responses => {
+                let request = stored_of_line(app, row, answered).await?;
+                ResponseObject::ended(shown, row, request).map(serde_json::to_value)
+            }
         };
         match body {
             Ok(body) => Ok((200, body.map_err(unserializable)?)),

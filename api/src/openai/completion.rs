@@ -1,6 +1,8 @@
 //! Conversion of an ended turn to a chat completion.
 
-use api_types::{BudgetExceeded, Interrupt, Outcome, Output, Turn, TurnStatus};
+use api_types::{
+    BudgetExceeded, CachedTokens, Interrupt, Outcome, Output, ReasoningTokens, TokenUsage, Turn, TurnStatus,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -102,6 +104,10 @@ pub(crate) struct CompletionUsage {
     completion_tokens: u64,
     /// Sum of both.
     total_tokens: u64,
+    /// Those of `prompt_tokens` that went through a cache. 0 where unknown.
+    prompt_tokens_details: CachedTokens,
+    /// Those of `completion_tokens` that are reasoning. 0 where unknown.
+    completion_tokens_details: ReasoningTokens,
 }
 
 /// Fields of a chat completion that OpenAI's API does not have.
@@ -230,12 +236,14 @@ pub(super) fn calls(turn: &Turn) -> Vec<CompletionCall> {
     let call = |call: &api_types::ToolCall| CompletionCall {
         id: client_id(turn.thread_id, &call.id),
         r#type: "function",
-        function: CalledFunction {
-            name: call.name.clone(),
-            arguments: call.arguments.as_str().map_or_else(|| call.arguments.to_string(), str::to_owned),
-        },
+        function: CalledFunction { name: call.name.clone(), arguments: arguments(call) },
     };
     turn.output.iter().flat_map(|output| &output.tool_calls).map(call).collect()
+}
+
+/// Returns the arguments of a call as text.
+pub(super) fn arguments(call: &api_types::ToolCall) -> String {
+    call.arguments.as_str().map_or_else(|| call.arguments.to_string(), str::to_owned)
 }
 
 /// Returns the ids by which clients know the calls of their tools.
@@ -251,11 +259,19 @@ fn beside_calls(output: &Output) -> Option<String> {
 
 impl From<api_types::Usage> for CompletionUsage {
     fn from(usage: api_types::Usage) -> Self {
-        let (prompt_tokens, completion_tokens) = (usage.input_tokens, usage.output_tokens);
+        let TokenUsage {
+            input_tokens,
+            input_tokens_details,
+            output_tokens,
+            output_tokens_details,
+            total_tokens,
+        } = TokenUsage::from(&usage);
         Self {
-            prompt_tokens,
-            completion_tokens,
-            total_tokens: prompt_tokens.saturating_add(completion_tokens),
+            prompt_tokens: input_tokens,
+            completion_tokens: output_tokens,
+            total_tokens,
+            prompt_tokens_details: input_tokens_details,
+            completion_tokens_details: output_tokens_details,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Names of models: strategies, and the models of providers, which the strategy `chat` asks.
 
 use serde_json::{Map, Value, json};
-use shared::{Graph, closest};
+use shared::{Graph, Opened, closest};
 
 use crate::{
     server::{
@@ -35,6 +35,16 @@ pub(crate) fn model_of_turn(strategy: &str, answered: Option<&str>) -> String {
         Some(answered) if strategy == CHAT => answered.to_owned(),
         Some(_) | None => model(strategy),
     }
+}
+
+/// Returns the model that a thread asks for the client, as its provider names it, and the parameters; none of a strategy that
+/// chooses its models itself.
+pub(super) fn asked_by(opened: &Opened) -> (Option<String>, Value) {
+    if opened.strategy != CHAT {
+        return (None, Value::Null);
+    }
+    let model = opened.config["model"].as_str().and_then(|model| Some(model.split_once('/')?.1.to_owned()));
+    (model, opened.config["nodes"][REPLY].clone())
 }
 
 /// The strategy that a request is for.

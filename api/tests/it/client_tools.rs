@@ -168,6 +168,90 @@ async fn a_response_carries_the_calls_and_its_results_continue_the_thread() {
     }
 }
 
+/// What a request asked for is found again: in the response, in its input and in the conversation.
+#[tokio::test]
+async fn a_response_that_is_retrieved_has_the_parameters_of_its_request() {
+    let api = TestApi::new().await;
+    let tools = json!([{"type": "function", "name": "weather", "strict": true, "description": "Tells the weather.",
+        "parameters": {"type": "object", "required": ["city"]}}]);
+    let format = json!({"type": "json_schema", "name": "city", "strict": true, "schema": {"type": "object"}});
+    let conversation = api.post("/v1/conversations", json!({})).await.json();
+    let mut body = json!({
+        "model": "turnfold/chat", "input": "Rome?", "instructions": "Be brief.", "tools": tools, "user": "ada",
+        "temperature": 0.5, "top_p": 0.9, "max_output_tokens": 77, "metadata": {"order": "17"},
+        "reasoning": {"effort": "low"}, "text": {"verbosity": "low"}, "parallel_tool_calls": false,
+        "tool_choice": {"type": "function", "name": "weather"}, "conversation": conversation["id"],
+    });
+    let first = answered(&api, RESPONSES, &[], &body).await.json();
+    let read = async |first: &Value| {
+        let again = api.get(&format!("{RESPONSES}/{}", first["id"].as_str().unwrap())).await.json();
+        serde_json::from_value::<async_openai::types::responses::Response>(again.clone()).unwrap();
+        again
+    };
+    let again = read(&first).await;
+    for name in
+        ["temperature", "top_p", "max_output_tokens", "metadata", "reasoning", "text", "tools", "tool_choice"]
+    {
+        assert_eq!(again[name], first[name], "{name}");
+    }
+    for name in ["parallel_tool_calls", "instructions", "user", "conversation", "output", "usage"] {
+        assert_eq!(again[name], first[name], "{name}");
+    }
+
+    let call =
+        first["output"].as_array().unwrap().iter().find(|item| item["type"] == "function_call").unwrap();
+    let result = json!({"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"});
+    let picture = json!({"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="});
+    let seen = json!({"role": "user", "content": [{"type": "input_text", "text": "And this?"}, picture]});
+    body["input"] = json!([result, seen]);
+    body["tool_choice"] = json!("auto");
+    body["text"] = json!({"format": format});
+    let second = answered(&api, RESPONSES, &[], &body).await;
+    assert_eq!(second.status, 200, "{second:?}");
+    let second = read(&second.json()).await;
+    assert_eq!((&second["text"]["format"], &second["tools"]), (&format, &tools));
+    let items = api
+        .get(&format!("{RESPONSES}/{}/input_items?order=asc", second["id"].as_str().unwrap()))
+        .await
+        .json();
+    let sent = |item: &Value| [item["type"].clone(), item["call_id"].clone(), item["output"].clone()];
+    assert_eq!(sent(&items["data"][0]), sent(&result), "{items}");
+    assert_eq!(items["data"][1]["content"][1]["type"], "input_image", "{items}");
+    let items = format!("/v1/conversations/{}/items?order=asc", conversation["id"].as_str().unwrap());
+    let items = api.get(&items).await.json();
+    let kinds: Vec<&str> =
+        items["data"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    let all =
+        ["message", "message", "message", "function_call", "function_call_output", "message", "message"];
+    assert_eq!(kinds, all, "{items}");
+    let made = &items["data"][3];
+    assert_eq!((&made["call_id"], &made["arguments"]), (&call["call_id"], &call["arguments"]));
+    assert_eq!(sent(&items["data"][4]), sent(&result), "{items}");
+
+    let mut next = json!({"model": "turnfold/chat", "input": "Rome?", "tools": body["tools"]});
+    let first = answered(&api, RESPONSES, &[], &next).await.json();
+    next["previous_response_id"] = first["id"].clone();
+    let second = answered(&api, RESPONSES, &[], &next).await.json();
+    assert_eq!(read(&second).await["previous_response_id"], first["id"]);
+}
+
+/// Clients send their tools with every request.
+#[tokio::test]
+async fn equal_tools_are_written_once() {
+    let api = TestApi::new().await;
+    let mut body = json!({"model": "turnfold/chat", "tools": weather(), "input": "Rome?"});
+    for _ in 0..3 {
+        let reply = answered(&api, RESPONSES, &[], &body).await;
+        body["previous_response_id"] = reply.json()["id"].clone();
+        body["input"] = json!("And Oslo?");
+        let thread = reply.headers["x-turnfold-thread"].to_str().unwrap().to_owned();
+        let events = api.get(&format!("/v1/threads/{thread}/events")).await.json();
+        let written = events.to_string().matches("\"parameters\"").count();
+        assert_eq!(written, 1, "{events}");
+        assert_eq!(reply.json()["tools"][0]["name"], "weather");
+    }
+}
+
 #[tokio::test]
 async fn calls_are_streamed_as_events_of_a_response() {
     let api = TestApi::new().await;

@@ -460,6 +460,26 @@ async fn a_stream_is_the_response_in_typed_events() {
     let again = events(&api.get(&place).await);
     assert_eq!(text(&again.last().unwrap().1["response"]), deltas);
     assert_eq!(again[0].1["response"]["output"], json!([]));
+    let shown = |(_, data): &(ResponseStreamEvent, Value)| {
+        let mut data = data.clone();
+        data["response"] = Value::Null;
+        data
+    };
+    assert_eq!(again.iter().map(shown).collect::<Vec<_>>(), found.iter().map(shown).collect::<Vec<_>>());
+
+    // And from the event after each one.
+    for after in 0..found.len() {
+        let rest = api.get(&format!("{place}&starting_after={after}")).await;
+        let numbers: Vec<u64> = rest
+            .text()
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "))
+            .map(|data| serde_json::from_str::<Value>(data).unwrap()["sequence_number"].as_u64().unwrap())
+            .collect();
+        assert_eq!(numbers, (after as u64 + 1..found.len() as u64).collect::<Vec<_>>());
+    }
+    let place = place.replace("?stream=true", "?starting_after=1");
+    api.get(&place).await.openai_error(400, "malformed");
 
     let reply = respond(&api, with(ask("fail out of paper"), json!({"stream": true}))).await;
     let found = events(&reply);

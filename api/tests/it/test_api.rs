@@ -176,7 +176,8 @@ impl TestApi {
         let at = clock::rfc3339(turn.created_at);
         let event =
             log.thread().accept_message(turn.id, &turn.author, &at, turn.policy, turn.messages).unwrap();
-        log.push(event.sent_by(turn.caller).asking_for(turn.reply_options)).unwrap();
+        let event = log.thread().asking_for(event.sent_by(turn.caller), turn.reply_options);
+        log.push(event).unwrap();
         log.flush(&self.backends).await.unwrap();
         true
     }

@@ -121,13 +121,18 @@ pub(super) fn of_usage(usage: &Usage) -> Vec<Attribute> {
         output_tokens,
         cached_input_tokens,
         cache_write_tokens,
+        reasoning_tokens: _,
         micro_usd,
         duration_ms: _,
         response_format,
+        response_id,
     } = usage;
     let mut attributes = Vec::new();
     if !model.is_empty() {
         attributes.push(("gen_ai.response.model", model.as_str().into()));
+    }
+    if !response_id.is_empty() {
+        attributes.push(("gen_ai.response.id", response_id.as_str().into()));
     }
     for (name, tokens) in [
         ("gen_ai.usage.input_tokens", *input_tokens),

@@ -11,6 +11,7 @@ macro_rules! golden {
 golden! {
     "v1/action_plan__model_calls_run_out.jsonl",
     "v1/chat__a_typed_answer.jsonl",
+    "v1/chat__equal_tools_are_written_once.jsonl",
     "v1/chat__tools_of_the_client.jsonl",
     "v1/index_builder__an_entry_is_held.jsonl",
     "v1/index_builder__the_index_is_down.jsonl",

@@ -6,7 +6,7 @@ use serde_json::Value;
 use shared::{
     Attempt, DynThread, Event, Fault, Goto, Graph, InvalidLog, Message, MessageRejected, Next, NodeInfo,
     OpenTask, Policy, ProposedCall, ReplyOption, ReplyOptions, Request, Response, RunStatus, ServerScope,
-    Tool, Topology, Usage, UsageTotal,
+    Tool, Toolboxes, Topology, Usage, UsageTotal,
 };
 use uuid::Uuid;
 
@@ -172,6 +172,10 @@ impl DynThread for Thread {
 
     fn reply_options(&self) -> &ReplyOptions {
         self.0.reply_options()
+    }
+
+    fn toolboxes(&self) -> &Toolboxes {
+        self.0.toolboxes()
     }
 
     fn has_client_schema(&self) -> bool {

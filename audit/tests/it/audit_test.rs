@@ -83,6 +83,7 @@ impl AuditTest {
             caller: None,
             forgotten_models: Vec::new(),
             reply_options: None,
+            toolbox: None,
         };
         script.push(started.into());
         let probe = strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();

@@ -19,7 +19,9 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use queue::{RedisNotifications, RedisQueue};
 use serde_json::{Value, json};
-use shared::{DynThread, Event, Graph, InputResponse, Opened, Reconciled, TurnKind, Verdict, rerun};
+use shared::{
+    DynThread, Event, Graph, InputResponse, Opened, Reconciled, Toolboxes, TurnKind, Verdict, rerun,
+};
 use store::Store;
 use threads::{Backends, StrategyRegistry};
 use tokio::sync::Mutex;
@@ -116,6 +118,7 @@ async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Gra
     let mut turn = Value::Null;
     // A rollback happens when the next turn is submitted.
     let mut rolls_back = false;
+    let mut toolboxes = Toolboxes::default();
     for (seq, event) in whole.iter().enumerate().skip(1) {
         let id = turn["id"].as_str().unwrap_or_default().to_owned();
         let thread = turn["thread_id"].as_str().unwrap_or_default().to_owned();
@@ -141,7 +144,7 @@ async fn run_fixture(engine: &Engine, recordings: &Path, graph: &'static dyn Gra
                 // The last message of a stop is the engine's report.
                 let theirs = started.messages.len() - usize::from(started.kind == TurnKind::Stop);
                 let messages: Vec<Value> = started.messages[..theirs].iter().map(message).collect();
-                let mut body = json!(started.reply_options.clone().unwrap_or_default());
+                let mut body = json!(toolboxes.options_of(started).unwrap_or_default());
                 body["input"] = json!({"messages": messages});
                 if turn.is_null() {
                     body["strategy"] = json!(graph.name());

@@ -19,6 +19,8 @@ const LINES: usize = 1_000;
 const MODEL: &str = "gpt-4o-mini";
 const READ: u64 = 11;
 const WRITTEN: u64 = 7;
+const CACHED: u64 = 5;
+const REASONING: u64 = 3;
 
 /// Starts a provider that repeats each prompt. Returns the configuration that uses it.
 async fn provider() -> String {
@@ -36,7 +38,11 @@ async fn complete(Json(request): Json<Value>) -> Response {
     assert_eq!((&request["model"], &request["temperature"]), (&json!(MODEL), &json!(0.5)), "{request}");
     let answer = format!("You said: {}", last["content"].as_str().unwrap());
     let choice = json!({"index": 0, "delta": {"content": answer}, "finish_reason": "stop"});
-    let usage = json!({"prompt_tokens": READ, "completion_tokens": WRITTEN, "total_tokens": READ + WRITTEN});
+    let usage = json!({
+        "prompt_tokens": READ, "completion_tokens": WRITTEN, "total_tokens": READ + WRITTEN,
+        "prompt_tokens_details": {"cached_tokens": CACHED},
+        "completion_tokens_details": {"reasoning_tokens": REASONING},
+    });
     let chunk = json!({"model": MODEL, "choices": [choice], "usage": usage});
     ([("content-type", "text/event-stream")], format!("data: {chunk}\n\ndata: [DONE]\n\n")).into_response()
 }
@@ -118,6 +124,10 @@ fn check(results: &str, url: &str) {
             let usage = json!([READ, WRITTEN, READ + WRITTEN]);
             let used = &body["usage"];
             assert_eq!(json!([used["input_tokens"], used["output_tokens"], used["total_tokens"]]), usage);
+            assert_eq!(used["input_tokens_details"]["cached_tokens"], CACHED);
+            assert_eq!(used["output_tokens_details"]["reasoning_tokens"], REASONING);
+            let asked = json!([body["temperature"], body["max_output_tokens"], body["instructions"]]);
+            assert_eq!(asked, json!([0.5, 100, "Be brief."]));
         } else {
             assert_eq!(body["object"], "chat.completion", "{body}");
             assert!(body["id"].as_str().unwrap().starts_with("chatcmpl-"), "{body}");
@@ -133,6 +143,8 @@ fn check(results: &str, url: &str) {
                 json!([used["prompt_tokens"], used["completion_tokens"], used["total_tokens"]]),
                 usage
             );
+            assert_eq!(used["prompt_tokens_details"]["cached_tokens"], CACHED);
+            assert_eq!(used["completion_tokens_details"]["reasoning_tokens"], REASONING);
         }
     }
 }

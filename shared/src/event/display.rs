@@ -134,7 +134,12 @@ fn fmt_turn_started(started: &TurnStarted, f: &mut Formatter<'_>) -> fmt::Result
     f.write_str(kind)?;
     write!(f, "{}", started.messages.iter().map(|shown| message(shown, full)).collect::<Vec<_>>().join(" "))?;
     fmt_forgotten(&started.forgotten_models, f)?;
-    let Some(options) = &started.reply_options else { return Ok(()) };
+    if let Some(number) = started.toolbox {
+        line(f, format_args!("offers toolbox {number} of the client"))?;
+    }
+    let Some(options) = started.reply_options.as_ref().filter(|options| !options.is_default()) else {
+        return Ok(());
+    };
     line(f, format_args!("asks for {}", json(&serde_json::to_value(options).unwrap_or_default(), full)))
 }
 

@@ -110,6 +110,10 @@ pub struct TurnStarted {
     /// Demands of the client on the reply. Absent: none, or in an answer those of the turn that asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_options: Option<Box<ReplyOptions>>,
+    /// Number of the toolbox of the client, if an earlier turn of the thread had the same: `reply_options` leaves it out. The
+    /// toolboxes of a thread are those of its turns that carry `tools`, counted from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolbox: Option<usize>,
 }
 
 /// Relation of a message to its thread.

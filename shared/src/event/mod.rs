@@ -39,7 +39,7 @@ pub use kinds::{
 
 pub use upcast::{Shape, Upcast};
 
-use crate::{attachment::Attachment, reply_options::ReplyOptions, usage::Usage};
+use crate::{attachment::Attachment, usage::Usage};
 
 /// Format version that this build writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
@@ -276,15 +276,6 @@ impl Event {
         }
         let Event::AttemptFailed(failed) = self else { return None };
         Some((failed.slot, Cow::Borrowed(failed.usage.as_ref()?)))
-    }
-
-    /// Adds the demands of the client on the reply, if the event starts a turn.
-    #[must_use]
-    pub fn asking_for(mut self, options: Option<Box<ReplyOptions>>) -> Self {
-        if let Event::TurnStarted(started) = &mut self {
-            started.reply_options = options;
-        }
-        self
     }
 
     /// Sets the authenticated sender of an event that a person or a program causes by a request. Other events have none.

@@ -144,6 +144,9 @@ impl<S: Strategy> Progress<S> {
     }
 
     fn fold_turn_started(&mut self, started: &TurnStarted) -> bool {
+        if self.toolboxes.lacks(started) {
+            return false;
+        }
         let resume = match (&self.at, started.kind) {
             (Phase::Idle, TurnKind::Stop) => None,
             (_, TurnKind::Stop) => return false,
@@ -178,8 +181,8 @@ impl<S: Strategy> Progress<S> {
             Some(_) => std::mem::take(&mut self.thread.turn),
             None => TurnSoFar::default(),
         };
-        if let Some(options) = &started.reply_options {
-            reply_options = Arc::new((**options).clone());
+        if let Some(options) = self.toolboxes.options_of(started) {
+            reply_options = Arc::new(options);
         }
         // The turn of the answer has a budget of its own.
         causes.retain(|cause| !cause.is_budget());

@@ -51,6 +51,7 @@ use crate::{
     request::{Request, Response},
     status::Policy,
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
+    toolboxes::Toolboxes,
 };
 
 /// Next step of a thread.
@@ -136,6 +137,8 @@ pub struct Progress<S: Strategy> {
     writes: Writes,
     /// True if the last turn was cancelled.
     is_cancelled: bool,
+    /// Toolboxes of the client.
+    toolboxes: Toolboxes,
     /// The thread as it was when the turn began; `None` before the first one.
     turn_start: Option<Box<TurnStart<S::State>>>,
     seq: usize,
@@ -235,6 +238,7 @@ impl<S: Strategy> Clone for Progress<S> {
             written_since_approval: self.written_since_approval.clone(),
             writes: self.writes.clone(),
             is_cancelled: self.is_cancelled,
+            toolboxes: self.toolboxes.clone(),
             turn_start: self.turn_start.clone(),
         }
     }
@@ -254,6 +258,7 @@ impl<S: Strategy> Progress<S> {
             written_since_approval: None,
             writes: Writes::new(),
             is_cancelled: false,
+            toolboxes: Toolboxes::default(),
             turn_start: None,
             seq: 0,
             at: Phase::Idle,
@@ -443,10 +448,24 @@ impl<S: Strategy> Progress<S> {
         }
         let (actor, time) = (actor.to_owned(), time.to_owned());
         let forgotten_models = Vec::new();
-        let (caller, reply_options) = (None, None);
-        let started =
-            TurnStarted { turn, actor, time, kind, messages, caller, forgotten_models, reply_options };
+        let (caller, reply_options, toolbox) = (None, None, None);
+        let started = TurnStarted {
+            turn,
+            actor,
+            time,
+            kind,
+            messages,
+            caller,
+            forgotten_models,
+            reply_options,
+            toolbox,
+        };
         Ok(started.into())
+    }
+
+    /// Returns the toolboxes of the client so far.
+    pub(crate) fn toolboxes(&self) -> &Toolboxes {
+        &self.toolboxes
     }
 
     /// Returns the models whose limits were learned before an operator asked to forget them, by the RFC 3339 time of that.

@@ -225,6 +225,7 @@ async fn run_turn(store: &Store, thread: ThreadId) {
         messages,
         caller: None,
         forgotten_models: Vec::new(),
+        toolbox: None,
         reply_options: None,
     };
     let decided = shared::Decided {

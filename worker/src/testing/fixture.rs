@@ -11,7 +11,7 @@ use queue::{Lane, Schedule};
 use serde_json::Value;
 use shared::{
     Answered, Event, Graph, InputResponse, Message, Policy, Reconciled, Response, RunStatus, ToolOutput,
-    TurnKind, rerun,
+    Toolboxes, TurnKind, rerun,
 };
 use store::{NewTurn, Opening, ThreadId};
 use threads::{Backends, StrategyRegistry, ThreadLog};
@@ -134,7 +134,7 @@ impl Drop for StopsWorker {
 /// Submits the events from outside of a recording, waits for its end, and returns the thread.
 async fn submit_all(backends: &Backends, recording: &[Event]) -> ThreadId {
     let Some(Event::Opened(opened)) = recording.first() else { panic!("a fixture begins with `opened`") };
-    let mut thread = None;
+    let (mut thread, mut toolboxes) = (None, Toolboxes::default());
     for (seq, event) in recording.iter().enumerate() {
         let from_outside = is_from_outside(event);
         if let Some(thread) = thread.filter(|_| from_outside) {
@@ -150,7 +150,7 @@ async fn submit_all(backends: &Backends, recording: &[Event]) -> ThreadId {
             if started.kind == TurnKind::Stop {
                 messages.pop();
             }
-            let reply_options = started.reply_options.clone();
+            let reply_options = toolboxes.options_of(started).map(Box::new);
             let new = NewTurn { policy, reply_options, ..NewTurn::of(opening, messages, "test".to_owned()) };
             thread = Some(submit(backends, new).await);
         } else if let Event::InputProvided(provided) = event {

@@ -141,6 +141,7 @@ impl Check<'_> {
             searching: WebSearch::Off,
             parameters: None,
             tool_use: None,
+            client_tools: &[],
             complaint: None,
             misfits: 0,
             contents: DataUrls::new(),

@@ -60,6 +60,8 @@ pub(super) struct Features {
     pub(super) stream_options: bool,
     /// True if parallel calls must be asked for with `parallel_tool_calls`.
     pub(super) parallel_tool_calls: bool,
+    /// True if a function may be declared strict.
+    pub(super) strict_tools: bool,
     /// Field for the maximum number of tokens in the reply.
     pub(super) token_limit: TokenLimit,
     /// Rules of the messages.
@@ -90,6 +92,7 @@ const COMPATIBLE: Features = Features {
     streams_formats: true,
     stream_options: true,
     parallel_tool_calls: false,
+    strict_tools: true,
     token_limit: TokenLimit::MaxTokens,
     messages: MessageRules::STRICT,
 };

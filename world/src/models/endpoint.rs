@@ -289,6 +289,7 @@ impl Endpoint {
         let mut meter = Usage {
             model: reply.by.clone().unwrap_or_else(|| model.to_owned()),
             response_format: mode.map_or("", OutputMode::name).to_owned(),
+            response_id: reply.id.clone(),
             ..Usage::default()
         };
         reply.tokens.fill(&mut meter);

@@ -155,7 +155,7 @@ struct Part {
 
 /// Parts that endpoints refuse, and how they say so. The first that a refusal names, and that changes the form, is left
 /// out.
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     Part { words: &["stream_options", "include_usage"], leave_out: |form| form.stream_options = false },
     Part {
         words: &["max_completion_tokens"],
@@ -165,6 +165,10 @@ const PARTS: [Part; 11] = [
                 TokenLimit::MaxCompletionTokens => TokenLimit::MaxTokens,
             }
         },
+    },
+    Part {
+        words: &["'strict'", "`strict`", "\"strict\"", ".strict", "strict: ", "field strict", "strict mode"],
+        leave_out: |form| form.strict_tools = false,
     },
     Part { words: &["parallel_tool_calls"], leave_out: |form| form.parallel_tool_calls = false },
     Part {

@@ -1,14 +1,14 @@
 //! Builds the body of a request: messages, tools and the strict form of a schema.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{borrow::Cow, collections::BTreeSet, fmt::Write as _};
 
 use async_openai::types::chat::{
     ChatCompletionTool, ChatCompletionTools, FunctionObject, ResponseFormat, ResponseFormatJsonSchema,
 };
 use serde_json::{Map, Value, json};
 use shared::{
-    Attachment, AttachmentKind, EMPTY_REPLY, Message, ModelParameters, Role, STRAY_CALLS, ToolCall,
-    ToolChoice, ToolUse, WebSearch,
+    Attachment, AttachmentKind, ClientTool, EMPTY_REPLY, Message, ModelParameters, Role, STRAY_CALLS,
+    ToolCall, ToolChoice, ToolUse, WebSearch,
 };
 
 use super::{
@@ -60,7 +60,7 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, forms: &ToolForms, form: Re
         add_parameters(&mut body, parameters, token_limit);
     }
     if !offered.is_empty() {
-        body["tools"] = offered.iter().map(tool).collect();
+        body["tools"] = tools(&offered, prompt, features).collect();
         if features.parallel_tool_calls && body.get("parallel_tool_calls").is_none() {
             body["parallel_tool_calls"] = true.into();
         }
@@ -82,8 +82,7 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, forms: &ToolForms, form: Re
     match (&prompt.shape, mode) {
         (Some(shape), Some(OutputMode::JsonSchema)) => body["response_format"] = response_format(shape),
         (Some(shape), Some(OutputMode::Tool)) => {
-            let tools = offered.iter().map(tool).chain([answer(shape)]);
-            body["tools"] = tools.collect();
+            body["tools"] = tools(&offered, prompt, features).chain([answer(shape)]).collect();
             // Beside other tools, the answer is only one of the calls that the model may make.
             body["tool_choice"] = match offered.is_empty() {
                 true => json!({ "type": "function", "function": { "name": ANSWER_FUNCTION } }),
@@ -260,9 +259,23 @@ fn anything() -> Value {
     json!({ "type": "object", "properties": {} })
 }
 
-fn tool(OfferedTool { tool, parameters }: &OfferedTool<'_>) -> Value {
-    let parameters = if parameters.is_null() { anything() } else { Value::clone(parameters) };
-    function(tool_name(&tool.name), tool.description.clone(), parameters)
+/// Returns tools as they are offered. A schema that is not that of the client any more is not declared strict.
+fn tools<'a>(
+    offered: &'a [OfferedTool<'a>],
+    prompt: &'a Prompt<'a>,
+    features: Features,
+) -> impl Iterator<Item = Value> + 'a {
+    offered.iter().map(move |OfferedTool { tool, parameters }| {
+        let is_unchanged = matches!(parameters, Cow::Borrowed(_)) && features.strict_tools;
+        let of_client = prompt.client_tools.iter().map(ClientTool::function);
+        let strict = of_client.filter(|_| is_unchanged).find(|function| function.name == tool.name);
+        let parameters = if parameters.is_null() { anything() } else { Value::clone(parameters) };
+        let mut offered = function(tool_name(&tool.name), tool.description.clone(), parameters);
+        if let Some(strict) = strict.and_then(|function| function.strict) {
+            offered["function"]["strict"] = strict.into();
+        }
+        offered
+    })
 }
 
 /// Maximum length of a name that endpoints accept.

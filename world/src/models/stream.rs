@@ -23,6 +23,14 @@ const MAX_REPLY_BYTES: usize = 4 << 20;
 /// Maximum characters of a response without a reply in its error.
 const MAX_EXCERPT_CHARS: usize = 300;
 
+/// Maximum bytes of the id of a response that is kept.
+const ID_MAX: usize = 128;
+
+/// Returns true if an id of a response is short and printable.
+fn is_id(id: &str) -> bool {
+    (1..=ID_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// Prefix of the error for a reply that the model can fix by a shorter one.
 const TRUNCATED: &str = "the reply was cut off at the length limit";
 
@@ -63,6 +71,8 @@ pub(super) struct ReplyStream {
     pub(super) by: Option<String>,
     /// Token counts so far.
     pub(super) tokens: TokenCounts,
+    /// Id that the endpoint gave to the reply; empty if it gave none.
+    pub(super) id: String,
 }
 
 impl ReplyStream {
@@ -81,6 +91,7 @@ impl ReplyStream {
             bytes: 0,
             by: None,
             tokens: TokenCounts::default(),
+            id: String::new(),
         }
     }
 
@@ -92,6 +103,9 @@ impl ReplyStream {
     pub(super) fn add(&mut self, chunk: &Value) -> Result<String, Fault> {
         if let Some(model) = chunk["model"].as_str().filter(|text| !text.is_empty()) {
             self.by = Some(model.to_owned());
+        }
+        if let Some(id) = chunk["id"].as_str().filter(|id| self.id.is_empty() && is_id(id)) {
+            self.id = id.to_owned();
         }
         self.tokens.add(chunk);
         if chunk.get("choices").is_none() && chunk.get("usage").is_none() && self.unknown.is_none() {

@@ -111,6 +111,7 @@ impl TokenCounts {
         usage.input_tokens = input;
         usage.output_tokens = written.max(total.saturating_sub(input));
         (usage.cached_input_tokens, usage.cache_write_tokens) = (cached, cache_write);
+        usage.reasoning_tokens = reasoning.min(usage.output_tokens);
     }
 }
 

@@ -47,8 +47,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use shared::{
     Attempt, DynThread, Event, Fault, FaultKind, InvalidLog, Message, MessageRejected, Next, OpenTask,
-    PendingRequest, Policy, ReplyOptions, Request, Response, RunStatus, Safety, Tool, Usage, UsageTotal,
-    WebSearch,
+    PendingRequest, Policy, ReplyOptions, Request, Response, RunStatus, Safety, Tool, Toolboxes, Usage,
+    UsageTotal, WebSearch,
 };
 use store::MemoryIndex;
 use uuid::Uuid;
@@ -173,6 +173,9 @@ impl DynThread for Stage {
     }
     fn reply_options(&self) -> &ReplyOptions {
         &self.reply_options
+    }
+    fn toolboxes(&self) -> &Toolboxes {
+        unreachable!("{ONLY_LOOKS}")
     }
     fn has_client_schema(&self) -> bool {
         self.schema.is_none()

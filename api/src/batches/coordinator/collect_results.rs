@@ -22,6 +22,7 @@ use crate::{
     server::{
         principal::Actor,
         problem::{ApiError, Kind},
+        state::AppState,
     },
     turns::{
         cancel_retry::cancel_turn,
@@ -126,7 +127,8 @@ impl BatchCoordinator {
             }
         };
         let (row, ended) = (turn.clone(), show_ended(&self.app, turn).await?);
-        let response = if state.is_over() { Some(response(batch, &row, &ended, state)?) } else { None };
+        let response =
+            if state.is_over() { Some(response(&self.app, batch, &row, &ended, state).await?) } else { None };
         // If a log can no longer be read, the usage seen so far was still paid for.
         let usage = ended.usage.unwrap_or(item.usage);
         let result_run = Some(result_run(&item, &row, &usage, ended));
@@ -293,9 +295,15 @@ fn result_run(item: &Item, row: &Turn, usage: &UsageTotal, Ended { course, .. }:
 }
 
 /// Returns the response that a single request would receive. Its `request_id` is the id of the turn.
-fn response(batch: &Batch, row: &Turn, ended: &Ended, state: ItemState) -> Result<ResultResponse, ApiError> {
+async fn response(
+    app: &AppState,
+    batch: &Batch,
+    row: &Turn,
+    ended: &Ended,
+    state: ItemState,
+) -> Result<ResultResponse, ApiError> {
     let endpoint = BatchEndpoint::of_batch(&batch.endpoint)?;
-    let (status, body) = endpoint.response(row, &ended.shown, ended.course.model.as_deref())?;
+    let (status, body) = endpoint.response(app, row, &ended.shown, ended.course.model.as_deref()).await?;
     let status = match state {
         ItemState::Failed => 422,
         ItemState::Expired => 504,

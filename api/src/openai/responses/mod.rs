@@ -21,4 +21,5 @@ pub(crate) mod object;
 mod previous;
 pub(crate) mod request;
 pub(crate) mod routes;
+pub(crate) mod stored;
 mod stream;

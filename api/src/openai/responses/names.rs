@@ -143,6 +143,13 @@ fn nested(value: &Value, kind: &str) -> Value {
     }
 }
 
+/// Moves the fields out of the field with the name of the type, as responses have them.
+pub(super) fn flat(value: &Value, kind: &str) -> Value {
+    let Some(mut inner) = value.get(kind).and_then(Value::as_object).cloned() else { return value.clone() };
+    inner.insert("type".to_owned(), kind.into());
+    Value::Object(inner)
+}
+
 /// Returns the name of a parameter of chat completions in responses; none if it is the same.
 pub(super) fn of_response(param: &str) -> Option<String> {
     if param == "max_tokens" {

@@ -46,7 +46,7 @@ pub(crate) struct ResponseObject {
     /// Metadata of the turn.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// Parameters of the request. A response that is retrieved has their defaults.
+    /// Parameters of the request. A response that is retrieved has those that took effect, and the defaults of the others.
     #[serde(flatten)]
     request: Echo,
     /// Fields that OpenAI's API does not have.
@@ -260,7 +260,7 @@ impl ResponseObject {
             incomplete_details: None,
             model: request.model.clone().unwrap_or_else(|| model(&turn.strategy)),
             output,
-            usage: turn.usage.map(|usage| TokenUsage::new(usage.input_tokens, usage.output_tokens)),
+            usage: turn.usage.as_ref().map(TokenUsage::from),
             metadata: texts(&turn.metadata),
             request,
             turnfold: CompletionExtension::from(turn),

@@ -39,7 +39,7 @@ pub(crate) struct Echo {
     /// True if a model may request several calls at once.
     parallel_tool_calls: bool,
     /// Response that this one continues.
-    previous_response_id: Option<String>,
+    pub(super) previous_response_id: Option<String>,
     /// Reasoning that was requested.
     #[schema(value_type = Object)]
     reasoning: Value,

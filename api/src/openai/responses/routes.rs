@@ -20,6 +20,7 @@ use super::{
     object::ResponseObject,
     previous::{replies, thread_after},
     request::{Draft, Echo, ResponseRequest},
+    stored::stored,
     stream::ResponseEvents,
 };
 use crate::{
@@ -40,7 +41,7 @@ use crate::{
     threads::retention::delete_thread,
     turns::{
         cancel_retry::cancel_turn,
-        lookup::{find, load, show, wait_until_ended},
+        lookup::{find, load, show, show_ended, wait_until_ended},
         submit::hash_of,
     },
 };
@@ -182,13 +183,27 @@ async fn ended(app: &AppState, turn: store::Turn, request: Echo) -> Result<Respo
     ResponseObject::ended(&show(app, row.clone()).await?, &row, request)
 }
 
+/// Returns a response whose request is not at hand, and the parameters of that request.
+async fn retrieved(app: &AppState, row: &store::Turn) -> Result<(ResponseObject, Echo), ApiError> {
+    let (turn, answered) = if row.status.is_over() {
+        let ended = show_ended(app, row.clone()).await?;
+        (ended.shown, ended.course.model)
+    } else {
+        (show(app, row.clone()).await?, None)
+    };
+    let request = stored(app, row, answered.as_deref()).await?;
+    Ok((ResponseObject::of(&turn, row.into(), request.clone()), request))
+}
+
 /// Query parameters of a response that is retrieved.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct GetParams {
-    /// If true, the response is sent as a stream of its events, from the first one. Default: false.
+    /// If true, the response is sent as a stream of its events. Default: false.
     stream: Option<bool>,
+    /// Only events after this number, for a client whose stream broke. Default: all events.
+    starting_after: Option<u64>,
     /// Obfuscation of streams. It has no effect.
     #[serde(rename = "include_obfuscation")]
     _include_obfuscation: Option<bool>,
@@ -196,7 +211,9 @@ pub(crate) struct GetParams {
 
 /// Show a response
 ///
-/// Returns the response of any turn, in any status. Parameters of its request are not stored, and have their defaults here.
+/// Returns the response of any turn, in any status. It has the parameters of its request that took effect, and `model` is the model that
+/// answered if the strategy is `chat`. A stream that broke continues with `stream=true&starting_after=N`, after the event with the
+/// `sequence_number` N.
 #[utoipa::path(
     get, path = "/v1/responses/{id}", tag = "openai", operation_id = "get_response",
     params(("id" = String, Path, description = "Id of the response, or of its turn."), GetParams),
@@ -212,13 +229,16 @@ pub(crate) async fn get(
     Query(params): Query<GetParams>,
 ) -> Result<Response, ApiError> {
     let row = find(&app, &principal, response_turn(&name)?).await?;
-    let request = Echo::of(&Map::new());
-    let response = shown(&app, row.clone(), request.clone()).await?;
+    let (response, request) = retrieved(&app, &row).await?;
     if params.stream != Some(true) {
+        if params.starting_after.is_some() {
+            let detail = "starting_after: it is only possible with stream=true";
+            return Err(Kind::Malformed.because(detail).hint("add stream=true").with_param("starting_after"));
+        }
         return Ok(Json(response).into_response());
     }
     let permit = app.streams.open(principal.caller())?;
-    let events = ResponseEvents::of(row.id, &response, request);
+    let events = ResponseEvents::of(row.id, &response, request).starting_after(params.starting_after);
     let awaited = RequestId::none().awaits(&app, row.id);
     Ok(streamed(Arc::clone(&app), permit, &row, events, awaited).await)
 }
@@ -294,7 +314,7 @@ pub(crate) async fn cancel(
     if turn.status != TurnStatus::Cancelled {
         cancel_turn(&app, turn.id, &by).await?;
     }
-    Ok(Json(shown(&app, load(&app, turn.id).await?, Echo::of(&Map::new())).await?))
+    Ok(Json(retrieved(&app, &load(&app, turn.id).await?).await?.0))
 }
 
 /// List the input of a response

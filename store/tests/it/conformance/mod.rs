@@ -100,6 +100,7 @@ fn turn_started(turn: &Turn) -> Event {
         caller: None,
         forgotten_models: Vec::new(),
         reply_options: None,
+        toolbox: None,
     }
     .into()
 }

@@ -331,3 +331,28 @@ async fn a_refusal_that_names_no_schema_of_a_tool_changes_none() {
         assert_eq!(offered([message]).await[1].0, ["look", "odd!"], "{message}");
     }
 }
+
+#[tokio::test]
+async fn a_function_of_the_client_is_declared_strict_as_it_was_sent() {
+    let parameters = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let function = |name: &str, strict: Option<bool>| json!({"type": "function", "function": {"name": name, "parameters": parameters, "strict": strict}});
+    let options = json!({"tools": [
+        function("strict", Some(true)), function("free", Some(false)), function("plain", None),
+    ]});
+    let mut stage = Stage::hearing([Message::user("Hello")]);
+    stage.reply_options = serde_json::from_value(options).unwrap();
+    stage.tools = stage.reply_options.tools.iter().map(shared::ClientTool::tool).collect();
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { tools, .. } = &mut request {
+        *tools = ["strict", "free", "plain"].map(str::to_owned).to_vec();
+    }
+    let strict = |body: &Value| {
+        let tools = body["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["function"].get("strict").cloned()).collect::<Vec<_>>()
+    };
+    let message = "tools.0.function.strict: Extra inputs are not permitted";
+    let bodies = refused_once(Dialect::Compatible, message, &stage, request).await;
+    assert_eq!(strict(&bodies[0]), [Some(json!(true)), Some(json!(false)), None], "{bodies:?}");
+    assert_eq!(strict(&bodies[1]), [None, None, None], "left out after a refusal");
+    assert_eq!(strict(&bodies[2]), [None, None, None], "and remembered");
+}
