@@ -1041,7 +1041,9 @@ export interface paths {
         };
         /**
          * Show a response
-         * @description Returns the response of any turn, in any status. Parameters of its request are not stored, and have their defaults here.
+         * @description Returns the response of any turn, in any status. It has the parameters of its request that took effect, and `model` is the model that
+         *     answered if the strategy is `chat`. A stream that broke continues with `stream=true&starting_after=N`, after the event with the
+         *     `sequence_number` N.
          */
         get: operations["get_response"];
         put?: never;
@@ -2416,11 +2418,15 @@ export interface components {
              * @description Tokens that models wrote.
              */
             completion_tokens: number;
+            /** @description Those of `completion_tokens` that are reasoning. 0 where unknown. */
+            completion_tokens_details: components["schemas"]["ReasoningTokens"];
             /**
              * Format: int64
              * @description Tokens that models read.
              */
             prompt_tokens: number;
+            /** @description Those of `prompt_tokens` that went through a cache. 0 where unknown. */
+            prompt_tokens_details: components["schemas"]["CachedTokens"];
             /**
              * Format: int64
              * @description Sum of both.
@@ -4981,14 +4987,14 @@ export interface components {
              * @description Tokens that models read.
              */
             input_tokens: number;
-            /** @description Always 0: what was read from a cache is part of `input_tokens`. */
+            /** @description Those of `input_tokens` that went through a cache. 0 where unknown, and in batches. */
             input_tokens_details: components["schemas"]["CachedTokens"];
             /**
              * Format: int64
              * @description Tokens that models wrote.
              */
             output_tokens: number;
-            /** @description Always 0: reasoning is part of `output_tokens`. */
+            /** @description Those of `output_tokens` that are reasoning. 0 where unknown, and in batches. */
             output_tokens_details: components["schemas"]["ReasoningTokens"];
             /**
              * Format: int64
@@ -5149,6 +5155,16 @@ export interface components {
         Usage: {
             /**
              * Format: int64
+             * @description Tokens read that providers added to their caches, as far as they report it. A part of `input_tokens`.
+             */
+            cache_write_tokens?: number;
+            /**
+             * Format: int64
+             * @description Tokens read that providers had cached, as far as they report it. A part of `input_tokens`.
+             */
+            cached_input_tokens?: number;
+            /**
+             * Format: int64
              * @description Tokens read by models.
              */
             input_tokens: number;
@@ -5162,6 +5178,11 @@ export interface components {
              * @description Tokens written by models.
              */
             output_tokens: number;
+            /**
+             * Format: int64
+             * @description Tokens of reasoning, as far as providers report it. A part of `output_tokens`.
+             */
+            reasoning_tokens?: number;
             /**
              * Format: int32
              * @description Number of model responses without a configured price. Their cost is not included.
@@ -9415,8 +9436,10 @@ export interface operations {
     get_response: {
         parameters: {
             query?: {
-                /** @description If true, the response is sent as a stream of its events, from the first one. Default: false. */
+                /** @description If true, the response is sent as a stream of its events. Default: false. */
                 stream?: boolean;
+                /** @description Only events after this number, for a client whose stream broke. Default: all events. */
+                starting_after?: number;
                 /** @description Obfuscation of streams. It has no effect. */
                 include_obfuscation?: boolean;
             };
