@@ -24,7 +24,7 @@ pub struct Firing {
 }
 
 impl Store {
-    /// Returns at most `limit` schedules whose next firing is due. Tenants take turns, so many schedules of one do not
+    /// Returns at most `limit` schedules whose next firing is due. Tenants take turns, and many schedules of one do not
     /// delay those of others.
     ///
     /// # Errors

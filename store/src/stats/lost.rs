@@ -107,7 +107,7 @@ impl Store {
             "SELECT id FROM threads WHERE (updated_at >= $1 OR status = 'busy') AND id > $2 ORDER BY id LIMIT {PAGE}"
         );
         let pool = &self.database.pool;
-        let values: [Value; 2] = [since.into(), after.unwrap_or(Uuid::nil()).into()];
+        let values: [Value; 2] = [since.into(), after.unwrap_or_default().into()];
         let rows = Changed::find_by_statement(statement(pool, &sql, values)).all(pool).await?;
         Ok(rows.into_iter().map(|row| row.id).collect())
     }

@@ -129,7 +129,7 @@ pub(super) async fn are_told_of_questions_budgets_and_failures(store: &Store) ->
     Ok(())
 }
 
-/// Steps of many threads are committed together; only some of them are told, and one of them is rejected.
+/// Steps of many threads are committed together; only some of them have a notice, and one of them is rejected.
 pub(super) async fn are_told_of_each_of_many_turns(store: &Store) -> Result<(), Error> {
     let webhook = added(store, Some("told"), WebhookFilter::default()).await?;
     let mut turns = Vec::new();
