@@ -39,8 +39,8 @@ pub use http_commands::{Command, Commands, Method, describe_commands};
 pub use index::{Index, SearchResult};
 pub use live::LiveWorld;
 pub use mcp::{
-    Confinement, IDEMPOTENCY_KEY, NodeToolFilters, Protocol, Sandbox, Server, ServerInfo, Servers, Session,
-    ToolFilter, ToolRule, Transport, decode_pin, encode_tools,
+    Confinement, Correction, IDEMPOTENCY_KEY, NodeToolFilters, Protocol, Sandbox, Server, ServerInfo,
+    Servers, Session, ToolFilter, ToolRule, Transport, decode_pin, encode_tools,
 };
 pub use models::{
     CapabilityCheck, CapabilityVerdict, DIALECTS, Dialect, DialectRow, ModelCheck, Models, OpenAi, Price,

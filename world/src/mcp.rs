@@ -7,6 +7,7 @@ mod confinement;
 mod connect;
 mod connection;
 mod convert;
+mod corrections;
 mod doubt;
 mod elicitation;
 mod empty_list;
@@ -50,6 +51,7 @@ use self::{
 };
 pub use self::{
     confinement::{Confinement, Sandbox},
+    corrections::Correction,
     handshake::Protocol,
     pins::{decode_pin, encode_tools},
     sessions::Session,

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::test_api::{TestApi, id_of, thread_of};
 
 /// Numbers without bounds of their own, and what bounds them.
-const CHECKED_ELSEWHERE: [(&str, &str); 19] = [
+const CHECKED_ELSEWHERE: [(&str, &str); 20] = [
     ("get /v1/batches/{id}/results after", "a line number: beyond the last line there is nothing"),
+    ("get /v1/responses/{id} starting_after", "a number of an event: beyond the last there is nothing"),
     ("get /v1/threads/{id}/events after", "a position in a log: beyond its end there is nothing"),
     ("get /v1/threads/{id} before", "a position in a conversation, compared with its length"),
     ("get /v1/threads/{id}/state at", "a position in a log, compared with its length"),

@@ -139,7 +139,10 @@ async fn a_conversation_starts_a_thread_and_the_response_names_it() {
         json!({"role": "assistant", "content": "Done: two.", "refusal": null})
     );
     assert_eq!(completion["choices"][0]["finish_reason"], "stop");
-    assert_eq!(completion["usage"], json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}));
+    let usage = &completion["usage"];
+    assert_eq!([&usage["prompt_tokens"], &usage["completion_tokens"], &usage["total_tokens"]], [0, 0, 0]);
+    assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], 0);
+    assert_eq!(usage["completion_tokens_details"]["reasoning_tokens"], 0);
     let (thread, turn) = (
         completion["turnfold"]["thread_id"].as_str().unwrap(),
         completion["turnfold"]["turn_id"].as_str().unwrap(),

@@ -216,7 +216,7 @@ async fn a_budget_ends_a_turn_and_its_usage_is_shown() {
     let turn = get(&api, &turn).await;
     assert_eq!(turn["status"], "completed");
     assert_eq!(turn["budget_exceeded"], json!({"scope": "turn", "measure": "seconds"}));
-    let took = json!({"input_tokens": 11, "output_tokens": 7, "usd": 0.000_098, "ms": 2_500, "responses_without_usage": 0, "responses_without_price": 0});
+    let took = json!({"input_tokens": 11, "output_tokens": 7, "cached_input_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "usd": 0.000_098, "ms": 2_500, "responses_without_usage": 0, "responses_without_price": 0});
     assert_eq!(turn["usage"], took);
     let reply = turn["output"]["reply"].as_str().unwrap();
     assert!(

@@ -122,6 +122,9 @@ async fn tools(ctx: &Context, servers: &world::Servers, name: &str) -> anyhow::R
         .map(|tool| {
             let mut thing = json!(tool);
             thing["model_names"] = json!(names.get(tool.name.as_str()));
+            if let Some(correction) = world::Correction::of(tool, &tools) {
+                thing["corrected"] = json!(corrected(correction));
+            }
             thing
         })
         .collect();
@@ -144,8 +147,21 @@ async fn tools(ctx: &Context, servers: &world::Servers, name: &str) -> anyhow::R
         };
         output::table(&["tool", "called by models", "effect", "description"], tools.iter().map(row))
     })?;
+    for tool in &tools {
+        if let Some(correction) = world::Correction::of(tool, &tools) {
+            output::note(&format!("{}: {}", tool.name, corrected(correction)));
+        }
+    }
     pins::note_changes(ctx, name, &listed).await;
     Ok(Exit::Ok)
+}
+
+/// Explains why the effect of a tool is not the one that its server declares.
+fn corrected(correction: &world::Correction) -> String {
+    let world::Correction { reason, seen_in, .. } = correction;
+    format!(
+        "its server says that it only reads, but {reason} (seen in {seen_in}); `tools` of the server overrides this"
+    )
 }
 
 /// Returns the names under which models are offered tools, by tool and name, with the strategies that use each name.

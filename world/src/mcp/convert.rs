@@ -6,7 +6,7 @@ use rmcp::model::{
 };
 use shared::{Content, Message, Prompt, PromptArgument, Response, ResponseExtras, Safety, Tool, ToolOutput};
 
-use super::{Server, doubt, resources::READ_RESOURCE, structured};
+use super::{Server, corrections::Correction, doubt, resources::READ_RESOURCE, structured};
 use crate::text::truncate;
 
 /// Maximum characters of an output; more than any model can use.
@@ -14,8 +14,9 @@ pub(crate) const MAX_OUTPUT_CHARS: usize = 1 << 20;
 
 /// Converts tools, sorted by name, without those that the operator's filter hides.
 pub(super) fn tools(server: &Server, listed: Vec<McpTool>) -> Vec<Tool> {
+    let names: Vec<String> = listed.iter().map(|tool| tool.name.to_string()).collect();
     let tool = |tool: McpTool| Tool {
-        safety: safety(server, &tool),
+        safety: safety(server, &tool, &names),
         max_repeats: server.tools.get(tool.name.as_ref()).and_then(|settings| settings.max_repeats),
         read_back: None,
         description: tool.description.map(String::from).or(tool.title).unwrap_or_default(),
@@ -47,12 +48,15 @@ pub(super) fn tools(server: &Server, listed: Vec<McpTool>) -> Vec<Tool> {
     tools
 }
 
-/// Returns the operator's setting, or the one derived from the server's annotations.
-fn safety(server: &Server, tool: &McpTool) -> Safety {
+/// Returns the operator's setting, or the one derived from the server's annotations, which are wrong for some public servers.
+fn safety(server: &Server, tool: &McpTool, listed: &[String]) -> Safety {
     let hints = tool.annotations.as_ref();
     match server.tools.get(tool.name.as_ref()).and_then(|settings| settings.safety) {
         Some(safety) => safety,
-        None if hints.is_some_and(|hints| hints.read_only_hint == Some(true)) => Safety::Read,
+        None if hints.is_some_and(|hints| hints.read_only_hint == Some(true)) => {
+            Correction::of_name(&tool.name, listed.iter().map(String::as_str))
+                .map_or(Safety::Read, |correction| correction.safety)
+        }
         None if hints.is_some_and(|hints| hints.idempotent_hint == Some(true)) => Safety::Idempotent,
         None => Safety::Write,
     }

@@ -82,6 +82,7 @@ impl Echo {
             format.extend(asked.clone());
         }
         let previous = text("previous_response_id");
+        let reasoning = body.get("reasoning").unwrap_or(&Value::Null);
         Self {
             model: text("model"),
             background: flag("background").unwrap_or_default(),
@@ -90,7 +91,7 @@ impl Echo {
             max_output_tokens: body.get("max_output_tokens").and_then(Value::as_u64),
             parallel_tool_calls: flag("parallel_tool_calls").unwrap_or(true),
             previous_response_id: previous.and_then(|id| Some(response_name(response_turn(&id).ok()?))),
-            reasoning: value("reasoning").unwrap_or_else(|| json!({"effort": null, "summary": null})),
+            reasoning: json!({"effort": reasoning["effort"], "summary": reasoning["summary"]}),
             store: true,
             temperature: value("temperature").unwrap_or_default(),
             text: format,

@@ -78,10 +78,7 @@ fn body(row: &store::Turn, parameters: &Value) -> Map<String, Value> {
         ("instructions", json!(instructions.map(|message| &message.content))),
         ("max_output_tokens", parameters["max_tokens"].clone()),
         ("parallel_tool_calls", json!(parallel_tool_calls)),
-        (
-            "reasoning",
-            if effort.is_null() { Value::Null } else { json!({"effort": effort, "summary": null}) },
-        ),
+        ("reasoning", json!({"effort": effort})),
         ("temperature", parameters["temperature"].clone()),
         ("text", Value::Object(text)),
         ("tool_choice", flat(&json!(tool_choice), "function")),

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::Request;
+use shared::{Request, Safety};
 use store::{McpServerRecord, Store};
-use world::{Redactor, Server, Transport, encode_tools};
+use world::{Redactor, Server, ToolRule, Transport, encode_tools};
 
 use super::{
     Stage,
@@ -94,4 +94,24 @@ async fn a_server_that_does_not_start_is_reported() {
     let found = reported(&store, server, "nonexistent-secret").await;
     assert!(found.error.unwrap().contains("does not exist"));
     assert_eq!((found.offer, found.definitions), (None, None));
+}
+
+/// Hints that are known to be wrong are corrected, unless the operator decided.
+#[tokio::test]
+async fn wrong_hints_of_a_known_server_are_corrected() {
+    let reads = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": true } });
+    let tools = json!([reads("collection-schema"), reads("connect"), reads("export")]);
+    let effects = |found: McpServerRecord| {
+        let tools: Vec<shared::Tool> = serde_json::from_str(&found.definitions.unwrap()).unwrap();
+        tools.iter().map(|tool| tool.safety).collect::<Vec<_>>()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let found = reported(&store().await, with_tools(&folder, &tools), "none-of-these").await;
+    assert_eq!(effects(found), [Safety::Read, Safety::Idempotent, Safety::Write]);
+
+    let mut decided = with_tools(&folder, &tools);
+    let rule = ToolRule { safety: Some(Safety::Read), ..ToolRule::default() };
+    decided.tools.insert("export".to_owned(), rule);
+    let found = reported(&store().await, decided, "none-of-these").await;
+    assert_eq!(effects(found), [Safety::Read, Safety::Idempotent, Safety::Read]);
 }
