@@ -37,7 +37,9 @@ pub(crate) struct Installation {
     folder: PathBuf,
     url: String,
     http: Client,
-    redis: Redis,
+    listen: String,
+    /// Redis, unless everything runs in one process.
+    redis: Option<Redis>,
     processes: Vec<(&'static str, Process)>,
 }
 
@@ -60,21 +62,39 @@ impl Drop for Process {
 impl Installation {
     /// Starts an installation with this database.
     pub(crate) async fn start(database: &str, within: &Path) -> Result<Self> {
-        let folder = within.join("installation");
-        fs::create_dir_all(&folder)?;
-        let redis = Redis::durable();
-        let listen = format!("127.0.0.1:{}", free_port());
+        Self::with(Some(database), &within.join("installation"), "").await
+    }
+
+    /// Starts an installation whose strategy `chat` asks the model at this URL. Without a database, it is one process with SQLite.
+    pub(crate) async fn with_model(database: Option<&str>, within: &Path, model: &str) -> Result<Self> {
+        let folder = within.join(if database.is_some() { "chat" } else { "embedded" });
         let config = format!(
-            "[store]\nurl = {}\n[queue]\nurl = {}\nlease_seconds = 5\nsweep_seconds = 2\n[api]\nlisten = {}\n\
-             [log]\nfilter = \"warn\"\n",
-            json!(database),
-            json!(redis.url()),
-            json!(listen)
+            "[providers.instant]\nbase_url = {}\n[strategies.chat]\nmodel = \"instant/model\"\n",
+            json!(model)
         );
+        Self::with(database, &folder, &config).await
+    }
+
+    async fn with(database: Option<&str>, folder: &Path, more: &str) -> Result<Self> {
+        fs::create_dir_all(folder)?;
+        let redis = database.map(|_| Redis::durable());
+        let listen = format!("127.0.0.1:{}", free_port());
+        let servers = database.zip(redis.as_ref()).map(|(database, redis)| {
+            let (database, redis) = (json!(database), json!(redis.url()));
+            format!(
+                "[store]\nurl = {database}\n[queue]\nurl = {redis}\nlease_seconds = 5\nsweep_seconds = 2\n"
+            )
+        });
+        let servers = servers.unwrap_or_default();
+        let config = format!("{servers}[api]\nlisten = {}\n[log]\nfilter = \"warn\"\n{more}", json!(listen));
         fs::write(folder.join("turnfold.toml"), config)?;
         let http = Client::builder().no_proxy().build()?;
-        let mut installation =
-            Self { folder, url: format!("http://{listen}"), http, redis, processes: Vec::new() };
+        let (folder, url) = (folder.to_owned(), format!("http://{listen}"));
+        let mut installation = Self { folder, url, http, listen, redis, processes: Vec::new() };
+        if installation.redis.is_none() {
+            installation.start_all().await?;
+            return Ok(installation);
+        }
         ensure!(installation.command(&["migrate"])?.status()?.success(), "failed to migrate");
         installation.start_all().await?;
         Ok(installation)
@@ -89,11 +109,16 @@ impl Installation {
     }
 
     async fn start_all(&mut self) -> Result<()> {
-        for (name, args) in [
-            ("api", vec!["api"]),
-            ("worker1", vec!["worker", "--set", "worker.name=worker1"]),
-            ("worker2", vec!["worker", "--set", "worker.name=worker2"]),
-        ] {
+        let listen = self.listen.clone();
+        let processes = match self.redis {
+            Some(_) => vec![
+                ("api", vec!["api"]),
+                ("worker1", vec!["worker", "--set", "worker.name=worker1"]),
+                ("worker2", vec!["worker", "--set", "worker.name=worker2"]),
+            ],
+            None => vec![("dev", vec!["dev", "--listen", listen.as_str()])],
+        };
+        for (name, args) in processes {
             let child = self.command(&args)?.spawn().with_context(|| format!("failed to start {name}"))?;
             self.processes.push((name, Process(child)));
         }
@@ -109,14 +134,21 @@ impl Installation {
     /// Kills all processes at once, as a power failure would, and starts them again.
     pub(crate) async fn kill_all(&mut self) -> Result<()> {
         self.processes.clear();
-        self.redis.kill();
-        self.redis.restart();
+        if let Some(redis) = &mut self.redis {
+            redis.kill();
+            redis.restart();
+        }
         self.start_all().await
     }
 
     /// Resident memory of each process in MiB.
     pub(crate) fn memory(&self) -> Result<Vec<(&'static str, f64)>> {
         self.processes.iter().map(|(name, process)| Ok((*name, resident_mib(process.0.id())?))).collect()
+    }
+
+    /// Returns the URL of a path.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value> {

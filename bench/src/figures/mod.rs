@@ -5,9 +5,11 @@ mod bulk;
 mod client;
 mod first_event;
 mod growth;
+mod instant_model;
 mod lone;
 mod memory;
 mod naive;
+mod overhead;
 mod replay;
 mod statements;
 mod steps_postgres;
@@ -75,6 +77,9 @@ pub(crate) fn all() -> Vec<Box<dyn Figure>> {
         all.push(Box::new(client::Closed { clients }));
     }
     all.push(Box::new(client::OneThread));
+    for on_servers in [false, true] {
+        all.push(Box::new(overhead::Overhead { on_servers }));
+    }
     all.push(Box::new(bulk::Bulk));
     all
 }
