@@ -224,8 +224,9 @@ async fn a_response_that_is_retrieved_has_the_parameters_of_its_request() {
         ["message", "message", "message", "function_call", "function_call_output", "message", "message"];
     assert_eq!(kinds, all, "{items}");
     let made = &items["data"][3];
-    assert_eq!((&made["call_id"], &made["arguments"]), (&call["call_id"], &call["arguments"]));
-    assert_eq!(sent(&items["data"][4]), sent(&result), "{items}");
+    assert_eq!((&made["name"], &made["arguments"]), (&call["name"], &call["arguments"]));
+    let told = &items["data"][4];
+    assert_eq!((&told["call_id"], &told["output"]), (&made["call_id"], &result["output"]), "{items}");
 
     let mut next = json!({"model": "turnfold/chat", "input": "Rome?", "tools": body["tools"]});
     let first = answered(&api, RESPONSES, &[], &next).await.json();
@@ -234,7 +235,11 @@ async fn a_response_that_is_retrieved_has_the_parameters_of_its_request() {
     assert_eq!(read(&second).await["previous_response_id"], first["id"]);
 
     // The model's words do not fit the format.
-    let typed = json!({"model": "turnfold/chat", "input": "Rome?", "text": {"format": format}});
+    let asked = json!({"model": "turnfold/chat", "input": "Rome?", "tools": tools});
+    let first = answered(&api, RESPONSES, &[], &asked).await.json();
+    let call = &first["output"][1];
+    let result = json!({"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"});
+    let typed = json!({"model": "turnfold/chat", "input": [result], "tools": tools, "text": {"format": format}, "previous_response_id": first["id"]});
     let failed = answered(&api, RESPONSES, &[], &typed).await;
     let failed = read(&json!({"id": failed.headers["x-turnfold-turn"].to_str().unwrap()})).await;
     assert_eq!((&failed["status"], &failed["text"]["format"]), (&json!("failed"), &format), "{failed}");

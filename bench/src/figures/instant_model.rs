@@ -10,7 +10,7 @@ use tokio::{
 /// Text of every answer.
 pub(super) const ANSWER: &str = "At once.";
 
-/// Whole answer.
+/// The answer of the model, whole.
 const WHOLE: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"model","choices":[{"index":0,"message":{"role":"assistant","content":"At once."},"finish_reason":"stop"}],"usage":{"prompt_tokens":8,"completion_tokens":3,"total_tokens":11}}"#;
 
 /// Answer as a stream.

@@ -125,7 +125,9 @@ impl Found {
     /// Returns the items of messages, in their order.
     pub(super) fn items_of(&self, messages: &[LogMessage]) -> Vec<ConversationItem> {
         let messages = messages.iter().map(Message::from).enumerate();
-        messages.flat_map(|(nth, message)| ConversationItem::all(self.id, nth, &message)).collect()
+        messages
+            .flat_map(|(nth, message)| ConversationItem::all(self.id, nth, &message, str::to_owned))
+            .collect()
     }
 }
 

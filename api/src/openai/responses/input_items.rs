@@ -74,10 +74,16 @@ pub(crate) struct CallResult {
 }
 
 impl ConversationItem {
-    /// Converts message `nth` of a turn, or of a conversation, which may have a text and calls.
-    pub(super) fn all(turn: TurnId, nth: usize, message: &Message) -> Vec<Self> {
+    /// Converts message `nth` of a turn, or of a conversation, which may have a text and calls. `known` returns the id by which the
+    /// client knows a call.
+    pub(super) fn all(
+        turn: TurnId,
+        nth: usize,
+        message: &Message,
+        known: impl Fn(&str) -> String,
+    ) -> Vec<Self> {
         let id = |kind: &str| format!("{kind}_{}_{nth}", turn.simple());
-        if let Some(call_id) = message.answers.clone().filter(|_| message.role == Role::Tool) {
+        if let Some(call_id) = message.answers.as_deref().map(&known).filter(|_| message.role == Role::Tool) {
             let output = match message.attachments.is_empty() {
                 true => json!(message.content),
                 false => json!(MessageItem::parts(message)),
@@ -92,7 +98,7 @@ impl ConversationItem {
             let arguments = call.arguments.as_str().map_or_else(|| call.arguments.to_string(), str::to_owned);
             Self::Call(FunctionCall::of(
                 format!("{}_{of_message}", id("fc")),
-                (call.id, call.name, arguments),
+                (known(&call.id), call.name, arguments),
             ))
         });
         said.into_iter().chain(calls).collect()

@@ -1,6 +1,6 @@
 //! Routes of responses.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use api_types::{OpenAiList, Problem, TurnStatus};
 use axum::{
@@ -41,6 +41,7 @@ use crate::{
     threads::retention::delete_thread,
     turns::{
         cancel_retry::cancel_turn,
+        client_calls::client_id,
         lookup::{find, load, show, show_ended, wait_until_ended},
         submit::hash_of,
     },
@@ -335,6 +336,10 @@ pub(crate) async fn input_items(
     Query(params): Query<ItemParams>,
 ) -> Result<Json<OpenAiList<ConversationItem>>, ApiError> {
     let turn = show(&app, find(&app, &principal, response_turn(&name)?).await?).await?;
-    let items = |(nth, message)| ConversationItem::all(turn.id, nth, message);
+    let calls = turn.input.iter().flat_map(|message| &message.tool_calls);
+    let sent: BTreeSet<&str> = calls.map(|call| call.id.as_str()).collect();
+    // Calls that the client sent itself keep their ids.
+    let known = |id: &str| if sent.contains(id) { id.to_owned() } else { client_id(turn.thread_id, id) };
+    let items = |(nth, message)| ConversationItem::all(turn.id, nth, message, known);
     Ok(Json(params.page(turn.input.iter().enumerate().flat_map(items).collect())?))
 }
