@@ -3,6 +3,7 @@
 use std::{env, error::Error as _, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use api_types::Page;
 use axum::{Router, body::Body};
 use reqwest::{Method, RequestBuilder, Response, Url, header::HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -26,6 +27,9 @@ const KEY: &str = "TURNFOLD_KEY";
 
 /// Header with the name of the user, which is recorded in the log.
 const USER_HEADER: &str = "x-turnfold-user";
+
+/// Maximum number of elements on a page of the API.
+const PAGE: u64 = 1_000;
 
 /// Maximum outage of the API that a waiting command tolerates.
 pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
@@ -195,6 +199,26 @@ impl Client {
     /// Sends a `GET` request and reads the response.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.fetch(self.request(Method::GET, path)).await
+    }
+
+    /// Reads the pages of a list, at most `limit` elements. `id` names an element.
+    pub(crate) async fn all<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        limit: u64,
+        id: impl Fn(&T) -> String,
+    ) -> anyhow::Result<Vec<T>> {
+        let mut all: Vec<T> = Vec::new();
+        loop {
+            let wanted = limit.saturating_sub(all.len() as u64).min(PAGE);
+            let after = all.last().map(|last| format!("&after={}", id(last))).unwrap_or_default();
+            let page: Page<T> = self.get(&format!("{path}?limit={wanted}{after}")).await?;
+            let has_more = page.has_more && !page.data.is_empty();
+            all.extend(page.data);
+            if !has_more || limit <= all.len() as u64 {
+                return Ok(all);
+            }
+        }
     }
 
     /// Sends a `POST` request and reads the response.

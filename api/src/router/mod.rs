@@ -70,8 +70,8 @@ pub fn router(config: ApiConfig) -> Router {
     build(Arc::new(AppState::new(config, CancellationToken::new())), layers)
 }
 
-/// Runs the batch coordinator, the webhook dispatcher, the scheduler and the other background tasks until `stop` is cancelled, without an HTTP
-/// server. [`serve`] includes them.
+/// Runs the batch coordinator, the webhook dispatcher, the scheduler and the other background tasks until `stop` is cancelled,
+/// without an HTTP server. [`serve`] includes them.
 pub async fn run_background(config: ApiConfig, stop: CancellationToken) {
     background(Arc::new(AppState::new(config, stop))).await;
 }

@@ -250,7 +250,7 @@ pub(crate) async fn change(
 
 /// Delete a schedule
 ///
-/// What it has submitted continues.
+/// Turns and batches that it has submitted continue.
 #[utoipa::path(
     delete, path = "/v1/schedules/{id}", tag = "schedules", operation_id = "remove_schedule",
     params(("id" = Uuid, Path, description = "Id of the schedule.")),

@@ -70,7 +70,7 @@ impl Scheduler {
             match outcome {
                 Ok(()) => settled += 1,
                 Err(error) => {
-                    warn!(schedule = %schedule.id, error = error.detail(), "cannot fire a schedule; retrying in 1 s");
+                    warn!(schedule = %schedule.id, error = error.detail(), "cannot fire a schedule; retrying");
                 }
             }
         }

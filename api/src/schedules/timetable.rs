@@ -2,8 +2,8 @@
 //!
 //! ## Changes of the clock
 //!
-//! When clocks go forward, an expression that names its hour and minute fires at the first time after the gap, and others leave
-//! the gap out. When clocks go back, the former fires once, the first time, and the others fire through both hours.
+//! An expression that names its hour and minute fires, when clocks go forward over it, at the first time after the gap, and when
+//! they go back, once: the first time. Other expressions leave the gap out, and fire through both hours.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::{TZ_VARIANTS, Tz};

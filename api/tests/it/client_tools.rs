@@ -168,7 +168,7 @@ async fn a_response_carries_the_calls_and_its_results_continue_the_thread() {
     }
 }
 
-/// What a request asked for is found again: in the response, in its input and in the conversation.
+/// Parameters and items of a request are found again: in the response, in its input and in the conversation.
 #[tokio::test]
 async fn a_response_that_is_retrieved_has_the_parameters_of_its_request() {
     let api = TestApi::new().await;

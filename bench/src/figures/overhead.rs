@@ -84,7 +84,7 @@ impl Figure for Overhead {
 }
 
 impl Overhead {
-    /// Lines of one kind of request. The target is the p50 of requests one by one.
+    /// Lines of one kind of request. Requests one by one have a target.
     fn lines(&self, name: &str, at_once: usize, times: &Times, floor: &Times) -> [Line; 2] {
         [("p50", &times.p50, &floor.p50), ("p99", &times.p99, &floor.p99)].map(|(percent, took, alone)| {
             let more: Vec<f64> = took.iter().zip(alone).map(|(took, alone)| took - alone).collect();

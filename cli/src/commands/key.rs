@@ -1,18 +1,10 @@
 //! `turnfold key`: manages API keys.
 
-use api_types::{NewKey, Page, RotateKey};
+use api_types::{NewKey, RotateKey};
 use reqwest::Method;
 
 use super::Context;
-use crate::{
-    args::Key,
-    client::{Client, path},
-    exit::Exit,
-    output,
-};
-
-/// Most keys on one page of the API.
-const PAGE: u64 = 1_000;
+use crate::{args::Key, client::path, exit::Exit, output};
 
 pub(crate) async fn run(ctx: Context, command: Key) -> anyhow::Result<Exit> {
     let client = ctx.client()?;
@@ -22,7 +14,7 @@ pub(crate) async fn run(ctx: Context, command: Key) -> anyhow::Result<Exit> {
             show_secret(&ctx, "created", &client.post("/v1/keys", &new).await?)?;
         }
         Key::List { limit } => {
-            let all = list(&client, limit).await?;
+            let all = client.all("/v1/keys", limit, |key: &api_types::Key| key.id.clone()).await?;
             output::many(ctx.format, &all, || match all.is_empty() {
                 true => "no keys; create one with: turnfold key create --scope read".to_owned(),
                 false => output::table(
@@ -51,20 +43,6 @@ fn id_of(text: &str) -> &str {
     match text.rsplit_once('_') {
         Some((id, secret)) if id.contains('_') && secret.len() > 16 => id,
         Some(_) | None => text,
-    }
-}
-
-async fn list(client: &Client, limit: u64) -> anyhow::Result<Vec<api_types::Key>> {
-    let mut all: Vec<api_types::Key> = Vec::new();
-    loop {
-        let wanted = limit.saturating_sub(all.len() as u64).min(PAGE);
-        let after = all.last().map(|key| format!("&after={}", key.id)).unwrap_or_default();
-        let page: Page<api_types::Key> = client.get(&format!("/v1/keys?limit={wanted}{after}")).await?;
-        let has_more = page.has_more && !page.data.is_empty();
-        all.extend(page.data);
-        if !has_more || limit <= all.len() as u64 {
-            return Ok(all);
-        }
     }
 }
 

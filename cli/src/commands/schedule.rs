@@ -1,6 +1,6 @@
 //! `turnfold schedule`: manages schedules.
 
-use api_types::{NewSchedule, Page, ScheduleChange};
+use api_types::{NewSchedule, ScheduleChange};
 use reqwest::Method;
 use serde_json::json;
 use uuid::Uuid;
@@ -13,8 +13,9 @@ use crate::{
     output,
 };
 
-/// Most schedules on one page of the API.
-const PAGE: u64 = 1_000;
+/// Columns of a schedule.
+const COLUMNS: [&str; 9] =
+    ["schedule", "name", "cron", "zone", "submits", "status", "next", "last", "outcome"];
 
 pub(crate) async fn run(ctx: Context, command: Schedule) -> anyhow::Result<Exit> {
     let client = ctx.client()?;
@@ -28,13 +29,12 @@ pub(crate) async fn run(ctx: Context, command: Schedule) -> anyhow::Result<Exit>
             })?;
         }
         Schedule::List { limit } => {
-            let all = list(&client, limit).await?;
+            let all: Vec<api_types::Schedule> = client
+                .all("/v1/schedules", limit, |schedule: &api_types::Schedule| schedule.id.to_string())
+                .await?;
             output::many(ctx.format, &all, || match all.is_empty() {
                 true => "no schedules; add one with: turnfold schedule add CRON MESSAGE".to_owned(),
-                false => output::table(
-                    &["schedule", "name", "cron", "zone", "submits", "status", "next", "last", ""],
-                    all.iter().map(row),
-                ),
+                false => output::table(&COLUMNS, all.iter().map(row)),
             })?;
         }
         Schedule::Show { id } => {
@@ -90,21 +90,6 @@ fn path_of(id: &str) -> anyhow::Result<String> {
     path(&["schedules", &id.to_string()])
 }
 
-async fn list(client: &Client, limit: u64) -> anyhow::Result<Vec<api_types::Schedule>> {
-    let mut all: Vec<api_types::Schedule> = Vec::new();
-    loop {
-        let wanted = limit.saturating_sub(all.len() as u64).min(PAGE);
-        let after = all.last().map(|schedule| format!("&after={}", schedule.id)).unwrap_or_default();
-        let page: Page<api_types::Schedule> =
-            client.get(&format!("/v1/schedules?limit={wanted}{after}")).await?;
-        let has_more = page.has_more && !page.data.is_empty();
-        all.extend(page.data);
-        if !has_more || limit <= all.len() as u64 {
-            return Ok(all);
-        }
-    }
-}
-
 /// Start of what a schedule submits.
 fn submits(schedule: &api_types::Schedule) -> String {
     const SHOWN: usize = 40;
@@ -141,8 +126,7 @@ fn row(schedule: &api_types::Schedule) -> Vec<String> {
 }
 
 fn text(schedule: &api_types::Schedule) -> String {
-    let names = ["schedule", "name", "cron", "zone", "submits", "status", "next", "last", ""];
-    let pairs = names.iter().zip(row(schedule)).filter(|(_, value)| !value.is_empty());
+    let pairs = COLUMNS.iter().zip(row(schedule)).filter(|(_, value)| !value.is_empty());
     let mut lines: Vec<String> = pairs.map(|(name, value)| format!("{name:10}{value}")).collect();
     lines.push(format!("{:10}{}", "missed", json!(schedule.missed).as_str().unwrap_or_default()));
     lines.push(format!("{:10}{}", "key", schedule.key.as_deref().unwrap_or("none")));

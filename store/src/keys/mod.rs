@@ -13,15 +13,15 @@ mod table;
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, Condition, ConnectionTrait as _, DbBackend, EntityTrait as _,
-    IntoActiveModel as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
-    QueryTrait as _, sea_query::SimpleExpr,
+    ActiveValue::Set, ColumnTrait as _, Condition, EntityTrait as _, IntoActiveModel as _,
+    PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _,
+    sea_query::SimpleExpr,
 };
 
 use self::table::Column;
 use crate::{
     Error, Store,
-    log::{Transaction, at_most, plain, statement},
+    log::{Transaction, at_most, one_at_a_time, plain},
     schedules,
 };
 
@@ -164,12 +164,7 @@ impl Store {
 }
 
 async fn add(tx: &Transaction, new: Key) -> Result<bool, Error> {
-    if tx.get_database_backend() == DbBackend::Postgres {
-        // Concurrent inserts are counted one after the other. A row lock would not help, since the new rows do not
-        // exist yet.
-        let alone = "SELECT pg_advisory_xact_lock(hashtext('api_keys'), hashtext($1))";
-        tx.execute_raw(statement(tx, alone, [new.tenant.clone().unwrap_or_default().into()])).await?;
-    }
+    one_at_a_time(tx, "api_keys", new.tenant.as_deref().unwrap_or_default()).await?;
     let own = match &new.tenant {
         Some(tenant) => Column::Tenant.eq(tenant.as_str()),
         None => Column::Tenant.is_null(),

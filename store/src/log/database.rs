@@ -114,6 +114,18 @@ pub(crate) async fn settle<T>(tx: Transaction, outcome: Result<T, Error>) -> Res
     }
 }
 
+/// Makes transactions of one kind about one subject wait for each other until they end.
+///
+/// Concurrent inserts are then counted one after the other. A row lock would not help, since the new rows do not exist yet.
+/// SQLite has a single writer.
+pub(crate) async fn one_at_a_time(tx: &Transaction, kind: &str, subject: &str) -> Result<(), Error> {
+    if tx.get_database_backend() == DbBackend::Postgres {
+        let sql = "SELECT pg_advisory_xact_lock(hashtext($1), hashtext($2))";
+        tx.execute_raw(statement(tx, sql, [kind.into(), subject.into()])).await?;
+    }
+    Ok(())
+}
+
 /// Builds a statement from SQL with PostgreSQL's placeholders (`$1`).
 pub(crate) fn statement(
     db: &impl ConnectionTrait,

@@ -159,11 +159,11 @@ async fn write_each_announced(tx: &Transaction, steps: &[(usize, Step)]) -> Resu
             return Err(step.cancel_requested());
         }
         // What is announced is the end of a turn, which changes the read model.
-        let Some(update) = &step.update else { continue };
+        let ended = step.update.as_ref().and_then(|update| Some((update, update.turn.as_ref()?)));
+        let no_end = || Error::Database("a step with notices ends no turn".to_owned());
+        let (update, turn) = ended.ok_or_else(no_end)?;
         write_one(tx, &step.batch, step.started, update).await?;
-        if let Some(turn) = &update.turn {
-            announce_turn(tx, step.thread(), turn, &step.notices).await?;
-        }
+        announce_turn(tx, step.thread(), turn, &step.notices).await?;
     }
     Ok(())
 }

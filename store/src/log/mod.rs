@@ -71,7 +71,7 @@ use self::{
 };
 use crate::{stats::UnwrittenCounts, webhooks::TurnSubscriptions};
 
-pub(crate) use database::{looked_up, statement};
+pub(crate) use database::{looked_up, one_at_a_time, statement};
 pub(crate) use ids::{at_most, signed, unsigned};
 #[cfg(feature = "testing")]
 pub(crate) use insert_events::ROWS_MAX;

@@ -19,7 +19,7 @@ pub(crate) struct Step {
     pub(crate) update: Option<ReadModelUpdate>,
     /// Number of the event that starts the turn of `update`, if this step contains it.
     pub(crate) started: Option<u64>,
-    /// What the step tells webhooks; empty if none wants it.
+    /// Notices of the step for webhooks; empty if none wants them.
     pub(crate) notices: Vec<Notice>,
 }
 

@@ -6,9 +6,7 @@ mod table;
 
 use futures::FutureExt as _;
 use queue::clock;
-use sea_orm::{
-    ConnectionTrait as _, DbBackend, EntityTrait as _, IntoActiveModel as _, sea_query::OnConflict,
-};
+use sea_orm::{EntityTrait as _, IntoActiveModel as _, sea_query::OnConflict};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::Prompt;
@@ -16,7 +14,7 @@ use shared::Prompt;
 use self::table::Column;
 use crate::{
     Error, Store,
-    log::{Transaction, plain, statement},
+    log::{Transaction, one_at_a_time, plain},
     pins::{self, Pin},
     webhooks::{EventType, Happening, announce},
 };
@@ -136,11 +134,8 @@ async fn report_mcp_server(tx: &Transaction, row: table::Model, columns: &[Colum
 /// Tells webhooks of operators that the tools of a server are neither those of its last report nor those that were approved.
 async fn announce_change(tx: &Transaction, new: &table::Model) -> Result<(), Error> {
     let Some(definitions) = &new.definitions else { return Ok(()) };
-    if tx.get_database_backend() == DbBackend::Postgres {
-        // Of several workers that report the same change at the same time, the first announces it.
-        let alone = "SELECT pg_advisory_xact_lock(hashtext('mcp_servers'), hashtext($1))";
-        tx.execute_raw(statement(tx, alone, [new.server.clone().into()])).await?;
-    }
+    // Of several workers that report the same change at the same time, the first announces it.
+    one_at_a_time(tx, "mcp_servers", &new.server).await?;
     let last = table::Entity::find_by_id(new.server.as_str()).one(tx).await?;
     if last.is_some_and(|last| last.definitions.as_ref() == Some(definitions)) {
         return Ok(());

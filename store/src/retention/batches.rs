@@ -25,7 +25,7 @@ use uuid::Uuid;
 use crate::{
     DryRun, Error, Prune, Pruned, Store,
     batches::{BatchId, BatchStatus, FileId},
-    log::{Transaction, statement, unsigned},
+    log::{Transaction, one_at_a_time, statement, unsigned},
     retention::{list, listed},
     webhooks::{DeliveryId, DeliveryState},
 };
@@ -292,7 +292,8 @@ fn unused(db: &impl ConnectionTrait, such: &str) -> String {
 /// **Invariant:** the rows are locked first, as they are when a batch is created from a file, so one of the two sees
 /// the other.
 async fn delete_files(tx: &Transaction, before: i64, page: Vec<FileId>) -> Result<u64, Error> {
-    alone(tx).await?;
+    // Concurrent prunes would deadlock.
+    one_at_a_time(tx, "prune", "").await?;
     if tx.get_database_backend() == DbBackend::Postgres {
         let sql = format!("SELECT id FROM files WHERE id IN ({}) ORDER BY id FOR UPDATE", list(tx, 1));
         ids(tx, &sql, [listed(tx, &page)]).await?;
@@ -327,7 +328,7 @@ async fn clear_page(
     struct Last {
         last: Option<i64>,
     }
-    alone(tx).await?;
+    one_at_a_time(tx, "prune", "").await?;
     let Rest { table, of, owner, nth, page, .. } = rest;
     let sql = format!(
         "SELECT CAST(max(nth) AS BIGINT) AS last FROM (SELECT {nth} AS nth FROM {table} \
@@ -342,15 +343,6 @@ async fn clear_page(
     );
     let deleted = tx.execute_raw(statement(tx, &sql, [id.into(), after.into(), last.into()])).await?;
     Ok(Some((last, deleted.rows_affected())))
-}
-
-/// Serializes the deletions of concurrent prunes, so that they cannot deadlock.
-async fn alone(tx: &Transaction) -> Result<(), Error> {
-    if tx.get_database_backend() == DbBackend::Postgres {
-        let sql = "SELECT pg_advisory_xact_lock(hashtext('prune'), 0)";
-        tx.execute_raw(statement(tx, sql, [])).await?;
-    }
-    Ok(())
 }
 
 /// Returns the id of the batch in a delivery's payload.

@@ -13,9 +13,8 @@ mod table;
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DbBackend, EntityTrait as _,
-    IntoActiveModel as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
-    QueryTrait as _, sea_query::Expr,
+    ActiveValue::Set, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, sea_query::Expr,
 };
 use shared::{MissedFirings, ScheduleStatus, ScheduleTarget};
 use uuid::Uuid;
@@ -23,7 +22,7 @@ use uuid::Uuid;
 pub(crate) use self::table::Column;
 use crate::{
     Error, Store,
-    log::{Transaction, at_most, plain, statement},
+    log::{Transaction, at_most, one_at_a_time, plain},
 };
 
 pub use firings::Firing;
@@ -189,12 +188,7 @@ impl Store {
 }
 
 async fn add(tx: &Transaction, new: Schedule) -> Result<bool, Error> {
-    if tx.get_database_backend() == DbBackend::Postgres {
-        // Concurrent inserts are counted one after the other. A row lock would not help, since the new rows do not
-        // exist yet.
-        let alone = "SELECT pg_advisory_xact_lock(hashtext('schedules'), hashtext($1))";
-        tx.execute_raw(statement(tx, alone, [new.tenant.clone().into()])).await?;
-    }
+    one_at_a_time(tx, "schedules", &new.tenant).await?;
     let own = table::Entity::find().filter(Column::Tenant.eq(new.tenant.as_str()));
     if MOST_SCHEDULES <= own.count(tx).await? {
         return Ok(false);

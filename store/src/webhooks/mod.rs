@@ -19,8 +19,8 @@ mod webhook;
 
 use futures::FutureExt as _;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DbBackend, EntityTrait as _,
-    PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QueryTrait as _,
+    ActiveValue::Set, ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _,
+    QueryOrder as _, QueryTrait as _,
 };
 use secrecy::ExposeSecret as _;
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ use self::table::{
 };
 use crate::{
     Error, Store,
-    log::{Transaction, plain, statement},
+    log::{Transaction, one_at_a_time, plain},
 };
 
 pub use claim::{DeliveryLimits, Endpoint};
@@ -121,12 +121,7 @@ impl Store {
 }
 
 async fn add(tx: &Transaction, new: Webhook) -> Result<bool, Error> {
-    if tx.get_database_backend() == DbBackend::Postgres {
-        // Concurrent inserts are counted one after the other. A row lock would not help, since the new rows do not
-        // exist yet.
-        let alone = "SELECT pg_advisory_xact_lock(hashtext('webhooks'), hashtext($1))";
-        tx.execute_raw(statement(tx, alone, [new.tenant.clone().unwrap_or_default().into()])).await?;
-    }
+    one_at_a_time(tx, "webhooks", new.tenant.as_deref().unwrap_or_default()).await?;
     let own = match &new.tenant {
         Some(tenant) => Column::Tenant.eq(tenant.as_str()),
         None => Column::Tenant.is_null(),

@@ -1,4 +1,4 @@
-//! Notices: what the end of a turn tells webhooks, written in the transaction of the events that end it.
+//! Notices of the end of a turn for webhooks, written in the transaction of the events that end it.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use serde_json::{Map, Value, json};
@@ -35,7 +35,7 @@ struct Question {
     options: Vec<String>,
 }
 
-/// Returns what these events tell webhooks about the turn that they end or leave waiting.
+/// Returns the notices of these events about the turn that they end or leave waiting.
 pub(crate) fn notices(events: &[Event], update: Option<&TurnUpdate>) -> Vec<Notice> {
     let Some(update) = update else { return Vec::new() };
     let mut notices = Vec::new();

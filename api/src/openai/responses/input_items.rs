@@ -7,9 +7,12 @@ use store::TurnId;
 use utoipa::{IntoParams, ToSchema};
 
 use super::object::FunctionCall;
-use crate::server::{
-    pagination::{openai_list, page},
-    problem::{ApiError, Kind},
+use crate::{
+    openai::completion::arguments,
+    server::{
+        pagination::{openai_list, page},
+        problem::{ApiError, Kind},
+    },
 };
 
 /// Maximum number of items on a page.
@@ -93,13 +96,9 @@ impl ConversationItem {
         }
         let is_said = !message.content.is_empty() || !message.attachments.is_empty();
         let said = is_said.then(|| Self::Message(MessageItem::of(turn, nth, message)));
-        let calls = message.tool_calls.iter().cloned().enumerate();
-        let calls = calls.map(|(of_message, call)| {
-            let arguments = call.arguments.as_str().map_or_else(|| call.arguments.to_string(), str::to_owned);
-            Self::Call(FunctionCall::of(
-                format!("{}_{of_message}", id("fc")),
-                (known(&call.id), call.name, arguments),
-            ))
+        let calls = message.tool_calls.iter().enumerate().map(|(place, call)| {
+            let parts = (known(&call.id), call.name.clone(), arguments(call));
+            Self::Call(FunctionCall::of(format!("{}_{place}", id("fc")), parts))
         });
         said.into_iter().chain(calls).collect()
     }
