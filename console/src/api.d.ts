@@ -1137,7 +1137,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a schedule
-         * @description What it has submitted continues.
+         * @description Turns and batches that it has submitted continue.
          */
         delete: operations["remove_schedule"];
         options?: never;
