@@ -314,4 +314,8 @@ impl Notifications for Tally {
     async fn subscribe(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError> {
         self.to.subscribe(thread).await
     }
+
+    async fn subscribe_to_ends(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError> {
+        self.to.subscribe_to_ends(thread).await
+    }
 }

@@ -67,7 +67,7 @@ impl StatementText {
         let backend = db.get_database_backend();
         let values = values.into_iter();
         if backend == DbBackend::Postgres {
-            let values = values.chain(columns.into_iter().map(|Column(_, fields)| fields.array()));
+            let values = values.chain(columns.into_iter().map(Column::array));
             return Statement::from_sql_and_values(backend, self.postgres, values);
         }
         let rows = columns.iter().map(|Column(_, fields)| fields.len()).max().unwrap_or_default();
@@ -75,6 +75,13 @@ impl StatementText {
         let row = |nth| columns.iter().map(|column| field(nth, column)).collect::<Map<_, _>>();
         let rows: Json = (0..rows).map(row).collect();
         Statement::from_sql_and_values(backend, self.sqlite, values.chain([rows.to_string().into()]))
+    }
+}
+
+impl Column {
+    /// Returns the values as an array of PostgreSQL.
+    pub(crate) fn array(self) -> Value {
+        self.1.array()
     }
 }
 

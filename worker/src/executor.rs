@@ -45,7 +45,7 @@ const MAX_BUFFERED_DECISIONS: usize = 64;
 /// State shared by all jobs of a worker.
 pub(crate) struct JobExecutor<L = Store> {
     pub(crate) steps: StepRunner<L>,
-    /// Maximum nodes of one thread that run in succession before the thread goes back through the queue; at least 1.
+    /// Maximum nodes of one thread that run in succession while all slots are busy. With 1, each goes through the queue.
     pub(crate) max_jobs_in_place: usize,
     /// Maximum time for which a job goes on in place while all slots are busy.
     pub(crate) max_continuation: Duration,
@@ -210,14 +210,16 @@ impl<L: Log> JobExecutor<L> {
             };
             jobs += 1;
             // While a slot is free, no other job waits for this one.
-            let slot_is_wanted = self.slots.free() == 0 && started.elapsed() > self.max_continuation;
+            let slot_is_wanted = self.slots.free() == 0
+                && (jobs >= max_jobs_in_place || started.elapsed() > self.max_continuation);
+            let always_leaves = max_jobs_in_place == 1;
             let continues = match outcome {
                 StepOutcome::Continue => true,
                 // A turn of another priority waits in its own lane.
                 StepOutcome::NextTurn(priority) => priority == job.lane.priority,
                 StepOutcome::Idle | StepOutcome::RetryLater { .. } | StepOutcome::Blocked { .. } => false,
             };
-            if !continues || jobs >= max_jobs_in_place || shutdown.is_requested() || slot_is_wanted {
+            if !continues || always_leaves || shutdown.is_requested() || slot_is_wanted {
                 log.flush(&self.steps.parts).await?;
                 let head = log.head().seq;
                 if let Some(log) = opened.take() {

@@ -21,6 +21,8 @@ const RESUBSCRIBE_AFTER: Duration = Duration::from_secs(1);
 /// Subscription to the changes of one thread.
 pub(crate) struct Subscription {
     thread: ThreadId,
+    /// True if only the ends of turns matter.
+    ends: bool,
     notifications: Arc<dyn Notifications>,
     notices: Option<BoxStream<'static, Notification>>,
     recheck: Interval,
@@ -42,11 +44,21 @@ pub(crate) enum Signal {
 impl Subscription {
     /// Subscribes to a thread, to be reread at least at the given interval.
     pub(crate) async fn listen(app: &AppState, thread: ThreadId, interval: Duration) -> Self {
+        Self::listen_to(app, thread, false, interval).await
+    }
+
+    /// Subscribes to the ends of the turns of a thread, to be reread at least at the given interval.
+    pub(crate) async fn listen_to_ends(app: &AppState, thread: ThreadId, interval: Duration) -> Self {
+        Self::listen_to(app, thread, true, interval).await
+    }
+
+    async fn listen_to(app: &AppState, thread: ThreadId, ends: bool, interval: Duration) -> Self {
         let mut recheck = tokio::time::interval_at(Instant::now() + interval, interval);
         recheck.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let notifications = Arc::clone(&app.backends.notifications);
         let mut subscription = Self {
             thread,
+            ends,
             notifications,
             notices: None,
             recheck,
@@ -58,7 +70,11 @@ impl Subscription {
     }
 
     async fn subscribe(&mut self) {
-        match self.notifications.subscribe(self.thread).await {
+        let subscribed = match self.ends {
+            true => self.notifications.subscribe_to_ends(self.thread).await,
+            false => self.notifications.subscribe(self.thread).await,
+        };
+        match subscribed {
             Ok(notices) => self.notices = Some(notices),
             Err(error) => {
                 warn!(thread = %self.thread, %error, "cannot subscribe to notifications; polling instead")

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use api_types::{Message, Turn};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use queue::clock::rfc3339;
 use serde::Deserialize;
 use shared::UsageTotal;
@@ -28,6 +29,9 @@ const WAIT_MAX: u64 = 60;
 
 /// Interval at which a waiting request rereads its turn. A queued turn may be rejected or cancelled without an event.
 pub(crate) const RECHECK: Duration = Duration::from_secs(2);
+
+/// Maximum number of logs that one list of turns reads at the same time.
+const LOGS_AT_ONCE: usize = 64;
 
 /// Query parameters of a request that can wait for a turn.
 #[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
@@ -72,38 +76,16 @@ pub(crate) async fn wait_until_ended(
 ) -> Result<store::Turn, ApiError> {
     let Some(wait) = wait.filter(|_| !turn.status.is_over()) else { return Ok(turn) };
     let deadline = Instant::now() + wait;
-    let mut subscription = Subscription::listen(app, turn.thread, RECHECK).await;
+    let mut subscription = Subscription::listen_to_ends(app, turn.thread, RECHECK).await;
     loop {
         // The turn is read after subscribing, so no change is missed in between.
         let turn = load(app, turn.id).await?;
         if turn.status.is_over() {
             return Ok(turn);
         }
-        match tokio::time::timeout_at(deadline, next_change(&mut subscription)).await {
+        match tokio::time::timeout_at(deadline, subscription.next()).await {
             Ok(Signal::Notification(_) | Signal::Recheck) => (),
             Ok(Signal::Shutdown) | Err(_) => return load(app, turn.id).await,
-        }
-    }
-}
-
-/// Waits for the next signal that may end a turn. No other signal costs a query.
-async fn next_change(subscription: &mut Subscription) -> Signal {
-    loop {
-        match subscription.next().await {
-            Signal::Notification(
-                queue::Notification::Appended { turn_over: false, .. }
-                | queue::Notification::Delta(_)
-                | queue::Notification::Changed { .. }
-                | queue::Notification::FollowerJoined { .. }
-                | queue::Notification::PausesChanged
-                | queue::Notification::ModelResumed { .. }
-                | queue::Notification::KeysChanged,
-            ) => (),
-            signal @ (Signal::Notification(queue::Notification::Appended { turn_over: true, .. })
-            | Signal::Recheck
-            | Signal::Shutdown) => {
-                return signal;
-            }
         }
     }
 }
@@ -157,10 +139,12 @@ pub(crate) async fn show_all(app: &AppState, turns: Vec<store::Turn>) -> Result<
     for turn in &turns {
         by_thread.entry(turn.thread).or_default().push(turn);
     }
-    let mut threads = BTreeMap::new();
-    for (thread, turns) in by_thread {
-        threads.insert(thread, read_thread(app, thread, &turns).await?);
-    }
+    // The store reads logs that are wanted at the same time in one query.
+    let reads = by_thread.into_iter().map(|(thread, turns)| async move {
+        Ok::<_, ApiError>((thread, read_thread(app, thread, &turns).await?))
+    });
+    let reads = stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(LOGS_AT_ONCE);
+    let mut threads: BTreeMap<_, _> = reads.try_collect().await?;
     Ok(turns.into_iter().map(|turn| response(turn, &mut threads)).collect())
 }
 

@@ -26,6 +26,15 @@ impl Notifications for CountedNotifications {
         self.1.add_permits(1);
         notifications
     }
+
+    async fn subscribe_to_ends(
+        &self,
+        thread: ThreadId,
+    ) -> Result<BoxStream<'static, Notification>, QueueError> {
+        let notifications = self.0.subscribe_to_ends(thread).await;
+        self.1.add_permits(1);
+        notifications
+    }
 }
 
 #[tokio::test]

@@ -249,7 +249,7 @@ pub struct WorkerSettings {
     /// Maximum number of nodes that run concurrently.
     #[schemars(range(min = 1))]
     pub slots: usize,
-    /// Maximum number of jobs of one thread that run in succession without going back through the queue.
+    /// Maximum number of nodes of one thread that run in succession while all slots are busy. With 1, each goes through the queue.
     #[schemars(range(min = 1))]
     pub max_jobs_in_place: usize,
     /// Seconds to finish running jobs after SIGTERM.

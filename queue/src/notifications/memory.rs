@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{
     notification::{Notification, Notifications},
-    registry::Registry,
+    registry::{Interest, Registry},
 };
 use crate::error::QueueError;
 
@@ -29,10 +29,14 @@ impl MemoryNotifications {
 #[async_trait]
 impl Notifications for MemoryNotifications {
     async fn publish(&self, thread: Uuid, notification: Notification) {
-        self.registry.deliver(thread, notification);
+        self.registry.deliver(thread, &notification);
     }
 
     async fn subscribe(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError> {
-        Ok(self.registry.subscribe(thread).into_stream())
+        Ok(self.registry.subscribe((thread, Interest::All)).into_stream())
+    }
+
+    async fn subscribe_to_ends(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError> {
+        Ok(self.registry.subscribe((thread, Interest::Ends)).into_stream())
     }
 }

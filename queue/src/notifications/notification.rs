@@ -73,7 +73,8 @@ pub struct Delta {
 /// Publishes and delivers notifications.
 #[async_trait]
 pub trait Notifications: Send + Sync {
-    /// Sends a notification to the subscribers of a thread, if possible. Never waits for a subscriber or for Redis.
+    /// Sends a notification to the subscribers of a thread, if possible. Never waits for a subscriber or for Redis. Between
+    /// processes, growth that ends no turn arrives up to 20 ms later, and of several the last stands for all.
     async fn publish(&self, thread: Uuid, notification: Notification);
 
     /// Subscribes to a thread. Notifications published after this call returns are delivered, except those that a subscriber
@@ -83,4 +84,12 @@ pub trait Notifications: Send + Sync {
     ///
     /// [`QueueError::Unavailable`] if the subscription cannot be made within 5 seconds.
     async fn subscribe(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError>;
+
+    /// Subscribes to the ends of the turns of a thread: to [`Notification::Appended`] with `turn_over`. Of several, only the last
+    /// is certain to be delivered. Costs no message to Redis.
+    ///
+    /// # Errors
+    ///
+    /// As [`Notifications::subscribe`].
+    async fn subscribe_to_ends(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError>;
 }

@@ -10,29 +10,29 @@
 //! ## Why all logs share a channel
 //!
 //! Logs grow at every step, and most threads have no followers. One message per step would cost Redis as much as all its
-//! other work for the step. One message for all logs that grew at the same time costs almost nothing, and a follower of one
-//! thread skips a few entries of others.
+//! other work for the step. One message for all logs that grew within [`GROWTH_INTERVAL`] costs almost nothing, and a follower
+//! of one thread skips a few entries of others. The end of a turn is sent at once, since a client waits for it.
 //!
 //! ## Why publishing only puts the notification in a buffer
 //!
 //! A worker publishes after every step and for every piece of a model's answer. It must not wait for Redis, least of all for
 //! an unreachable one. A background task sends the buffer in one pipeline, and what does not fit is dropped.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use tokio::{
     sync::mpsc,
     task::JoinHandle,
-    time::{Duration, timeout},
+    time::{Duration, Instant, sleep_until, timeout},
 };
 use tracing::debug;
 use uuid::Uuid;
 
 use super::{
     notification::{Notification, Notifications},
-    registry::Registry,
+    registry::{Interest, Registry, Subject},
     subscriber::{self, Channels},
 };
 use crate::{
@@ -45,6 +45,9 @@ const SEND_BUFFER: usize = 8192;
 
 /// Most notifications in one pipeline.
 const MAX_BATCH: usize = 1024;
+
+/// Longest time for which growth that ends no turn is held back. A log that grows several times meanwhile is named once.
+const GROWTH_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Longest wait of a new subscriber for its subscription.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -93,11 +96,21 @@ impl Notifications for RedisNotifications {
     }
 
     async fn subscribe(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError> {
-        let mut subscription = self.registry.subscribe(thread);
+        self.subscribe_to((thread, Interest::All)).await
+    }
+
+    async fn subscribe_to_ends(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError> {
+        self.subscribe_to((thread, Interest::Ends)).await
+    }
+}
+
+impl RedisNotifications {
+    async fn subscribe_to(&self, subject: Subject) -> Result<BoxStream<'static, Notification>, QueueError> {
+        let mut subscription = self.registry.subscribe(subject);
         match timeout(SUBSCRIBE_TIMEOUT, subscription.connected()).await {
             Ok(()) => Ok(subscription.into_stream()),
             Err(elapsed) => Err(QueueError::Unavailable {
-                action: format!("subscribe to thread {thread}"),
+                action: format!("subscribe to thread {}", subject.0),
                 source: elapsed.into(),
             }),
         }
@@ -112,16 +125,21 @@ async fn publish_batches(
     mut queued: mpsc::Receiver<(Uuid, Notification)>,
 ) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
-    while queued.recv_many(&mut batch, MAX_BATCH).await > 0 {
-        let mut commands = redis::pipe();
-        let mut publish = |channel: &str, message: serde_json::Result<String>| match message {
-            Ok(message) => drop(commands.cmd("PUBLISH").arg(channel).arg(message).ignore()),
-            Err(error) => debug!(channel, %error, "dropping a notification that cannot be serialized"),
-        };
-        let mut appended: Vec<(Uuid, u64, bool)> = Vec::new();
+    let mut growth = Growth::default();
+    loop {
+        tokio::select! {
+            received = queued.recv_many(&mut batch, MAX_BATCH) => if received == 0 { break },
+            () = growth.due() => {}
+        }
+        let mut messages = Messages { channels: &channels, commands: redis::pipe() };
+        let mut ended: Vec<(Uuid, u64, bool)> = Vec::new();
         for (thread, notification) in batch.drain(..) {
             match notification {
-                Notification::Appended { seq, turn_over } => appended.push((thread, seq, turn_over)),
+                Notification::Appended { seq, turn_over: false } => growth.add(thread, seq),
+                Notification::Appended { seq, turn_over: true } => {
+                    growth.logs.remove(&thread);
+                    ended.push((thread, seq, true));
+                }
                 Notification::Changed { .. }
                 | Notification::FollowerJoined { .. }
                 | Notification::PausesChanged
@@ -129,19 +147,77 @@ async fn publish_batches(
                 | Notification::KeysChanged
                 | Notification::Delta(_) => {
                     // Keeps the order of one thread's notifications.
-                    if appended.iter().any(|(other, ..)| *other == thread) {
-                        publish(&channels.appended, serde_json::to_string(&appended));
-                        appended.clear();
+                    if growth.logs.contains_key(&thread) {
+                        messages.appended(growth.take());
                     }
-                    publish(&channels.of_thread(thread), serde_json::to_string(&notification));
+                    if ended.iter().any(|(other, ..)| *other == thread) {
+                        messages.appended(std::mem::take(&mut ended));
+                    }
+                    messages.publish(&channels.of_thread(thread), serde_json::to_string(&notification));
                 }
             }
         }
-        if !appended.is_empty() {
-            publish(&channels.appended, serde_json::to_string(&appended));
+        messages.appended(ended);
+        if growth.is_due() {
+            messages.appended(growth.take());
         }
-        if let Err(error) = connection.query_pipeline(&commands).await {
+        if messages.commands.is_empty() {
+            continue;
+        }
+        if let Err(error) = connection.query_pipeline(&messages.commands).await {
             debug!(error = server.redact(&error), "cannot publish notifications; dropping them");
         }
+    }
+}
+
+/// Messages of one pipeline.
+struct Messages<'a> {
+    channels: &'a Channels,
+    commands: redis::Pipeline,
+}
+
+impl Messages<'_> {
+    fn appended(&mut self, logs: Vec<(Uuid, u64, bool)>) {
+        if !logs.is_empty() {
+            self.publish(&self.channels.appended, serde_json::to_string(&logs));
+        }
+    }
+
+    fn publish(&mut self, channel: &str, message: serde_json::Result<String>) {
+        match message {
+            Ok(message) => drop(self.commands.cmd("PUBLISH").arg(channel).arg(message).ignore()),
+            Err(error) => debug!(channel, %error, "dropping a notification that cannot be serialized"),
+        }
+    }
+}
+
+/// Logs that grew and are not announced yet, with the seq of their next event.
+#[derive(Default)]
+struct Growth {
+    logs: BTreeMap<Uuid, u64>,
+    since: Option<Instant>,
+}
+
+impl Growth {
+    fn add(&mut self, thread: Uuid, seq: u64) {
+        self.logs.insert(thread, seq);
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Waits until the logs are to be announced; for ever if there are none.
+    async fn due(&self) {
+        match self.since {
+            Some(since) => sleep_until(since + GROWTH_INTERVAL).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.since.is_some_and(|since| GROWTH_INTERVAL <= since.elapsed())
+    }
+
+    fn take(&mut self) -> Vec<(Uuid, u64, bool)> {
+        self.since = None;
+        std::mem::take(&mut self.logs).into_iter().map(|(thread, seq)| (thread, seq, false)).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The one connection on which a process receives notifications from Redis.
 //!
-//! It mirrors the threads of the [registry](super::registry::Registry) as Redis subscriptions. After a lost connection, every
-//! thread is subscribed again.
+//! It mirrors the subjects of the [registry](super::registry::Registry) as Redis subscriptions. After a lost connection, every
+//! subject is subscribed again.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::{
     notification::{ALL_WORKERS, Notification},
-    registry::Registry,
+    registry::{Interest, Registry, Subject},
 };
 use crate::redis::{
     Prefix,
@@ -42,8 +42,10 @@ impl Channels {
         format!("{}{thread}", self.thread)
     }
 
-    fn of_threads(&self, threads: &[Uuid]) -> Vec<String> {
-        threads.iter().map(|thread| self.of_thread(*thread)).collect()
+    /// The channels of the threads that are followed. The ends of turns are on a channel of all threads.
+    fn of_subjects(&self, subjects: &[Subject]) -> Vec<String> {
+        let followed = subjects.iter().filter(|(_, interest)| *interest == Interest::All);
+        followed.map(|(thread, _)| self.of_thread(*thread)).collect()
     }
 }
 
@@ -106,39 +108,44 @@ async fn serve(
     }
 }
 
-/// Subscribes to added threads and unsubscribes from removed ones. Subscribes to [`Channels::appended`] only while a real
+/// Subscribes to added subjects and unsubscribes from removed ones. Subscribes to [`Channels::appended`] only while a real
 /// thread is followed, so that a worker, which follows [`ALL_WORKERS`] alone, is spared that traffic.
 async fn update_subscriptions(
     registry: &Registry,
     channels: &Channels,
     sink: &mut PubSubSink,
-    subscribed: &mut BTreeSet<Uuid>,
+    subscribed: &mut BTreeSet<Subject>,
 ) -> RedisResult<()> {
     let (added, removed): (Vec<_>, Vec<_>) =
         registry.take_changed().into_iter().partition(|(_, is_wanted)| *is_wanted);
-    let added: Vec<Uuid> = added.into_iter().map(|(thread, _)| thread).collect();
+    let added: Vec<Subject> = added.into_iter().map(|(subject, _)| subject).collect();
     let had_threads = follows_threads(subscribed);
-    let new: Vec<Uuid> = added.iter().copied().filter(|thread| subscribed.insert(*thread)).collect();
+    let new: Vec<Subject> = added.iter().copied().filter(|subject| subscribed.insert(*subject)).collect();
+    let new = channels.of_subjects(&new);
     if !new.is_empty() {
-        with_timeout(sink.subscribe(channels.of_threads(&new))).await?;
+        with_timeout(sink.subscribe(new)).await?;
     }
     if !had_threads && follows_threads(subscribed) {
         with_timeout(sink.subscribe(&channels.appended)).await?;
     }
     registry.mark_connected(&added);
-    let gone: Vec<Uuid> =
-        removed.into_iter().map(|(thread, _)| thread).filter(|thread| subscribed.remove(thread)).collect();
-    if !gone.is_empty() {
-        with_timeout(sink.unsubscribe(channels.of_threads(&gone))).await?;
-        if !follows_threads(subscribed) {
-            with_timeout(sink.unsubscribe(&channels.appended)).await?;
-        }
+    let gone: Vec<Subject> = removed
+        .into_iter()
+        .map(|(subject, _)| subject)
+        .filter(|subject| subscribed.remove(subject))
+        .collect();
+    let left = channels.of_subjects(&gone);
+    if !left.is_empty() {
+        with_timeout(sink.unsubscribe(left)).await?;
+    }
+    if !gone.is_empty() && !follows_threads(subscribed) {
+        with_timeout(sink.unsubscribe(&channels.appended)).await?;
     }
     Ok(())
 }
 
-fn follows_threads(subscribed: &BTreeSet<Uuid>) -> bool {
-    subscribed.iter().any(|thread| *thread != ALL_WORKERS)
+fn follows_threads(subscribed: &BTreeSet<Subject>) -> bool {
+    subscribed.iter().any(|(thread, _)| *thread != ALL_WORKERS)
 }
 
 fn deliver(registry: &Registry, channels: &Channels, message: &Msg) {
@@ -146,7 +153,7 @@ fn deliver(registry: &Registry, channels: &Channels, message: &Msg) {
         return match serde_json::from_slice::<Vec<(Uuid, u64, bool)>>(message.get_payload_bytes()) {
             Ok(appended) => {
                 let deliver = |(thread, seq, turn_over)| {
-                    registry.deliver(thread, Notification::Appended { seq, turn_over });
+                    registry.deliver(thread, &Notification::Appended { seq, turn_over });
                 };
                 appended.into_iter().for_each(deliver);
             }
@@ -156,7 +163,7 @@ fn deliver(registry: &Registry, channels: &Channels, message: &Msg) {
     let thread = message.get_channel_name().strip_prefix(&*channels.thread).and_then(|id| id.parse().ok());
     let Some(thread) = thread else { return };
     match serde_json::from_slice::<Notification>(message.get_payload_bytes()) {
-        Ok(notification) => registry.deliver(thread, notification),
+        Ok(notification) => registry.deliver(thread, &notification),
         // A newer version may send notifications that this one does not know.
         Err(error) => debug!(%thread, %error, "dropping an unreadable notification"),
     }

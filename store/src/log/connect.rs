@@ -21,6 +21,7 @@ use crate::{
     log::{
         ConnectionSettings, Store,
         database::{Database, uninterrupted},
+        kept::{Kept, TRUSTED_FOR},
         pool::Pool,
         postgres_address, read_only,
         server_watch::{Reading, ServerWatch},
@@ -42,9 +43,6 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Delay before retrying to open a new SQLite file that another process is creating.
 const RETRY_DELAY: Duration = Duration::from_millis(20);
-
-/// Idle time after which a connection is tested before use. A test costs as much as a small append.
-const TRUSTED_FOR: Duration = Duration::from_secs(5);
 
 /// Advisory lock that lets one process migrate at a time. An arbitrary number.
 const MIGRATION_LOCK: i64 = 7_430_231_907_114_026_113;
@@ -109,7 +107,7 @@ impl Store {
         let pool = &self.database.pool;
         let survey = match pool {
             Pool::Direct(pool, _) => migrations::survey(pool).await?,
-            Pool::Pooled { .. } => {
+            Pool::Kept(_) | Pool::Pooled { .. } => {
                 let tx = pool.begin_named().await?;
                 let survey = migrations::survey(&tx).await?;
                 pool.commit_named(tx).await?;
@@ -191,7 +189,8 @@ async fn postgres(url: &str, settings: ConnectionSettings) -> Result<Store, Erro
     let pool = pool.map_err(|error| connect_error(&place, &error))?;
     let watch = Some(Arc::new(first_look(&pool, &place).await?));
     let [pool, hot] = if prepared_statements {
-        [pool, hot].map(|pool| Pool::Direct(SqlxPostgresConnector::from_sqlx_postgres_pool(pool), None))
+        let pool = Pool::Direct(SqlxPostgresConnector::from_sqlx_postgres_pool(pool), None);
+        [pool, Pool::Kept(Kept::new(hot, HOT_CONNECTIONS))]
     } else {
         [Pool::Pooled { pool, begin: BEGIN }, Pool::Pooled { pool: hot, begin: BEGIN_HOT }]
     };

@@ -12,7 +12,6 @@ use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult, QueryResult,
     RuntimeErr, SqliteTransactionMode, SqlxPostgresConnector, Statement, TransactionOptions,
     TransactionTrait,
-    sea_query::Values,
     sqlx::{
         self, AssertSqlSafe, PgPool, PgTransaction, Postgres, SqlitePool,
         postgres::{PgArguments, PgRow},
@@ -22,7 +21,11 @@ use sea_orm::{
 use sea_query_sqlx::SqlxValues;
 use tokio::sync::Mutex;
 
-use super::sqlite_file::SqliteFile;
+use super::{
+    driver::{failed, query},
+    kept::{Kept, KeptTransaction},
+    sqlite_file::SqliteFile,
+};
 
 /// SQL that deletes all named statements of a connection.
 const FORGET_STATEMENTS: &str = "DEALLOCATE ALL";
@@ -32,6 +35,8 @@ const FORGET_STATEMENTS: &str = "DEALLOCATE ALL";
 pub(crate) enum Pool {
     /// Connections to the database itself. Each prepares a statement once. With the file, if they write to a SQLite file.
     Direct(DatabaseConnection, Option<SqliteFile>),
+    /// The same to PostgreSQL, for frequent statements.
+    Kept(Kept),
     /// Connections to a pooler in transaction mode.
     Pooled {
         /// Pool of these connections.
@@ -48,7 +53,7 @@ impl Pool {
             Self::Direct(pool, _) if pool.get_database_backend() == DbBackend::Sqlite => {
                 Some(pool.get_sqlite_connection_pool())
             }
-            Self::Direct(..) | Self::Pooled { .. } => None,
+            Self::Direct(..) | Self::Kept(_) | Self::Pooled { .. } => None,
         }
     }
 
@@ -56,7 +61,7 @@ impl Pool {
     pub(crate) fn file(&self) -> Option<&SqliteFile> {
         match self {
             Self::Direct(_, file) => file.as_ref(),
-            Self::Pooled { .. } => None,
+            Self::Kept(_) | Self::Pooled { .. } => None,
         }
     }
 
@@ -73,6 +78,7 @@ impl Pool {
                 Some(pool.get_postgres_connection_pool())
             }
             Self::Direct(..) => None,
+            Self::Kept(kept) => Some(kept.pool()),
             Self::Pooled { pool, .. } => Some(pool),
         }
     }
@@ -88,6 +94,7 @@ impl Pool {
                 let pool = connection.get_postgres_connection_pool();
                 (pool.size(), pool.num_idle())
             }
+            Self::Kept(kept) => (kept.pool().size(), kept.idle()),
             Self::Pooled { pool, .. } => (pool.size(), pool.num_idle()),
         }
     }
@@ -98,6 +105,7 @@ impl Pool {
         self.check_file()?;
         match self {
             Self::Direct(pool, _) => Ok(Transaction::Direct(begin_direct(pool).await?)),
+            Self::Kept(kept) => Ok(Transaction::Kept(kept.begin().await?)),
             Self::Pooled { pool, begin } => {
                 let tx = pool.begin_with(*begin).await.map_err(failed)?;
                 Ok(Transaction::Pooled(Mutex::new(tx)))
@@ -111,6 +119,9 @@ impl Pool {
         self.check_file()?;
         match self {
             Self::Direct(pool, _) => begin_direct(pool).await,
+            Self::Kept(kept) => {
+                begin_direct(&SqlxPostgresConnector::from_sqlx_postgres_pool(kept.pool().clone())).await
+            }
             Self::Pooled { pool, .. } => {
                 let tx = begin_direct(&SqlxPostgresConnector::from_sqlx_postgres_pool(pool.clone())).await?;
                 tx.execute_unprepared(FORGET_STATEMENTS).await?;
@@ -131,6 +142,7 @@ impl Pool {
     pub(crate) async fn execute(&self, query: Query<'_, Postgres, PgArguments>) -> Result<(), sqlx::Error> {
         match self {
             Self::Direct(pool, _) => query.execute(pool.get_postgres_connection_pool()).await.map(drop),
+            Self::Kept(kept) => kept.execute(query).await.map(drop),
             Self::Pooled { pool, begin } => {
                 let mut tx = pool.begin_with(*begin).await?;
                 query.persistent(false).execute(&mut *tx).await?;
@@ -153,6 +165,7 @@ impl Pool {
                 }
                 Ok(())
             }
+            Self::Kept(kept) => kept.for_each_row(query, each).await,
             Self::Pooled { pool, begin } => {
                 let mut tx = pool.begin_with(*begin).await?;
                 let mut rows = query.persistent(false).fetch(&mut *tx);
@@ -171,6 +184,8 @@ impl Pool {
 pub(crate) enum Transaction {
     /// With prepared statements.
     Direct(DatabaseTransaction),
+    /// On a connection for frequent statements.
+    Kept(KeptTransaction),
     /// With statements that have no name.
     Pooled(Mutex<PgTransaction<'static>>),
 }
@@ -179,6 +194,7 @@ impl Transaction {
     pub(crate) async fn commit(self) -> Result<(), DbErr> {
         match self {
             Self::Direct(transaction) => transaction.commit().await,
+            Self::Kept(transaction) => transaction.end("COMMIT").await,
             Self::Pooled(connection) => connection.into_inner().commit().await.map_err(failed),
         }
     }
@@ -186,6 +202,7 @@ impl Transaction {
     pub(crate) async fn rollback(self) -> Result<(), DbErr> {
         match self {
             Self::Direct(transaction) => transaction.rollback().await,
+            Self::Kept(transaction) => transaction.end("ROLLBACK").await,
             Self::Pooled(connection) => connection.into_inner().rollback().await.map_err(failed),
         }
     }
@@ -196,13 +213,14 @@ impl ConnectionTrait for Transaction {
     fn get_database_backend(&self) -> DbBackend {
         match self {
             Self::Direct(transaction) => transaction.get_database_backend(),
-            Self::Pooled(_) => DbBackend::Postgres,
+            Self::Kept(_) | Self::Pooled(_) => DbBackend::Postgres,
         }
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         match self {
             Self::Direct(transaction) => transaction.execute_raw(statement).await,
+            Self::Kept(transaction) => transaction.execute_raw(statement).await,
             Self::Pooled(connection) => {
                 let done = unnamed(&statement).execute(&mut **connection.lock().await).await;
                 done.map(ExecResult::from).map_err(failed)
@@ -213,6 +231,7 @@ impl ConnectionTrait for Transaction {
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
         match self {
             Self::Direct(transaction) => transaction.execute_unprepared(sql).await,
+            Self::Kept(transaction) => transaction.execute_unprepared(sql).await,
             Self::Pooled(connection) => {
                 let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut **connection.lock().await).await;
                 done.map(ExecResult::from).map_err(failed)
@@ -223,6 +242,7 @@ impl ConnectionTrait for Transaction {
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
         match self {
             Self::Direct(transaction) => transaction.query_one_raw(statement).await,
+            Self::Kept(transaction) => transaction.query_one_raw(statement).await,
             Self::Pooled(connection) => {
                 let row = unnamed(&statement).fetch_optional(&mut **connection.lock().await).await;
                 row.map(|row| row.map(QueryResult::from)).map_err(failed)
@@ -233,6 +253,7 @@ impl ConnectionTrait for Transaction {
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         match self {
             Self::Direct(transaction) => transaction.query_all_raw(statement).await,
+            Self::Kept(transaction) => transaction.query_all_raw(statement).await,
             Self::Pooled(connection) => {
                 let rows = unnamed(&statement).fetch_all(&mut **connection.lock().await).await;
                 rows.map(|rows| rows.into_iter().map(QueryResult::from).collect()).map_err(failed)
@@ -246,48 +267,60 @@ impl ConnectionTrait for Pool {
     fn get_database_backend(&self) -> DbBackend {
         match self {
             Self::Direct(pool, _) => pool.get_database_backend(),
-            Self::Pooled { .. } => DbBackend::Postgres,
+            Self::Kept(_) | Self::Pooled { .. } => DbBackend::Postgres,
         }
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         self.check_file()?;
-        if let Self::Direct(pool, _) = self {
-            return pool.execute_raw(statement).await;
+        match self {
+            Self::Direct(pool, _) => pool.execute_raw(statement).await,
+            Self::Kept(kept) => kept.execute_raw(statement).await,
+            Self::Pooled { .. } => {
+                let tx = self.begin().await?;
+                let done = tx.execute_raw(statement).await?;
+                tx.commit().await.map(|()| done)
+            }
         }
-        let tx = self.begin().await?;
-        let done = tx.execute_raw(statement).await?;
-        tx.commit().await.map(|()| done)
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
         self.check_file()?;
-        if let Self::Direct(pool, _) = self {
-            return pool.execute_unprepared(sql).await;
+        match self {
+            Self::Direct(pool, _) => pool.execute_unprepared(sql).await,
+            Self::Kept(kept) => kept.execute_unprepared(sql).await,
+            Self::Pooled { .. } => {
+                let tx = self.begin().await?;
+                let done = tx.execute_unprepared(sql).await?;
+                tx.commit().await.map(|()| done)
+            }
         }
-        let tx = self.begin().await?;
-        let done = tx.execute_unprepared(sql).await?;
-        tx.commit().await.map(|()| done)
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
         self.check_file()?;
-        if let Self::Direct(pool, _) = self {
-            return pool.query_one_raw(statement).await;
+        match self {
+            Self::Direct(pool, _) => pool.query_one_raw(statement).await,
+            Self::Kept(kept) => kept.query_one_raw(statement).await,
+            Self::Pooled { .. } => {
+                let tx = self.begin().await?;
+                let done = tx.query_one_raw(statement).await?;
+                tx.commit().await.map(|()| done)
+            }
         }
-        let tx = self.begin().await?;
-        let row = tx.query_one_raw(statement).await?;
-        tx.commit().await.map(|()| row)
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         self.check_file()?;
-        if let Self::Direct(pool, _) = self {
-            return pool.query_all_raw(statement).await;
+        match self {
+            Self::Direct(pool, _) => pool.query_all_raw(statement).await,
+            Self::Kept(kept) => kept.query_all_raw(statement).await,
+            Self::Pooled { .. } => {
+                let tx = self.begin().await?;
+                let done = tx.query_all_raw(statement).await?;
+                tx.commit().await.map(|()| done)
+            }
         }
-        let tx = self.begin().await?;
-        let rows = tx.query_all_raw(statement).await?;
-        tx.commit().await.map(|()| rows)
     }
 }
 
@@ -299,10 +332,5 @@ async fn begin_direct(pool: &DatabaseConnection) -> Result<DatabaseTransaction, 
 
 /// Builds a query without a name from a statement of sea-orm.
 fn unnamed(statement: &Statement) -> Query<'_, Postgres, SqlxValues> {
-    let values = statement.values.clone().unwrap_or(Values(Vec::new()));
-    sqlx::query_with(AssertSqlSafe(statement.sql.as_str()), SqlxValues(values)).persistent(false)
-}
-
-pub(super) fn failed(error: sqlx::Error) -> DbErr {
-    DbErr::Exec(RuntimeErr::SqlxError(error.into()))
+    query(statement).persistent(false)
 }

@@ -2,7 +2,7 @@
 
 use sea_orm::ConnectionTrait as _;
 
-use super::{database::statement, pool::failed, server_watch::Reading};
+use super::{database::statement, driver::failed, server_watch::Reading};
 use crate::{Error, Store};
 
 /// The database server.

@@ -4,6 +4,7 @@ pub(crate) mod arrivals;
 mod insert;
 mod multitask;
 mod new_turn;
+mod turn_rows;
 
 use std::collections::BTreeMap;
 

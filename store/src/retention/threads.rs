@@ -8,6 +8,12 @@
 //! first, and the thread stays, or find it deleted. An append without a read model update locks no row. It belongs to a
 //! running turn whose first append did update the row, and a thread that is not idle is never deleted
 //! ([`append`](crate::Store::append)).
+//!
+//! ## Why candidates are read first, and then looked up by key
+//!
+//! With the statistics of a large database, PostgreSQL reads all turns for every page to find the threads without a queued one.
+//! The pages therefore come from the threads alone. The second statement looks up the turns of each, on the connections for
+//! frequent statements, which leave the planner no other way.
 
 use futures::FutureExt as _;
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Value};
@@ -19,13 +25,14 @@ use crate::{
     Error,
     log::{
         Store, Transaction,
-        database::statement,
+        database::{looked_up, statement},
         ids::{DryRun, ThreadId, plain},
     },
 };
 
-/// Maximum number of threads deleted in one transaction.
-const THREADS: u64 = 50;
+/// Maximum number of threads deleted in one transaction. In SQLite, other writers wait for it.
+const THREADS: u64 = 200;
+const SQLITE_THREADS: u64 = 50;
 
 /// Selection of data to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,12 +74,21 @@ impl Pruned {
     }
 }
 
+/// Condition for a thread that may be deleted, by its row alone.
+const IS_OLD: &str =
+    "threads.status IN ('idle', 'error') AND threads.updated_at < $1 AND ($2 = '' OR threads.strategy = $2)";
+
+/// Condition for a thread that may be deleted.
+///
 /// **Invariant:** every statement that deletes a thread's row contains this condition.
-const MAY_GO: &str = "threads.status IN ('idle', 'error') AND threads.updated_at < $1 \
-    AND ($2 = '' OR threads.strategy = $2) \
-    AND NOT EXISTS (SELECT 1 FROM holds WHERE holds.thread_id = threads.id) \
-    AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.thread_id = threads.id \
-    AND (turns.status = 'queued' OR turns.updated_at >= $1))";
+fn may_go(db: &impl ConnectionTrait) -> String {
+    let held = looked_up(db, "holds.thread_id", "threads.id");
+    let of_thread = looked_up(db, "turns.thread_id", "threads.id");
+    format!(
+        "{IS_OLD} AND NOT EXISTS (SELECT 1 FROM holds WHERE {held}) AND NOT EXISTS (SELECT 1 FROM turns \
+         WHERE {of_thread} AND (turns.status = 'queued' OR turns.updated_at >= $1))"
+    )
+}
 
 #[derive(FromQueryResult)]
 struct Row {
@@ -102,14 +118,15 @@ impl Store {
         let mut all = Pruned::default();
         let mut after = ThreadId::nil();
         loop {
-            let page = candidates(&self.database.pool, which, after).await?;
+            let page = candidates(&self.database.hot, which, after).await?;
             let Some(last) = page.last() else { break };
             after = *last;
             let pruned = if dry_run == DryRun::Yes {
-                count(&self.database.pool, &page).await?
+                let hot = &self.database.hot;
+                count(hot, &going(hot, which, &page).await?).await?
             } else {
                 let wanted = which.clone();
-                let pruned = self.database.transact(move |tx| delete(tx, wanted, page).boxed()).await?;
+                let pruned = self.database.transact_hot(move |tx| delete(tx, wanted, page).boxed()).await?;
                 let Pruned { threads, turns, events, .. } = pruned;
                 info!(by = %which.by, before = which.before, threads, turns, events, "pruned");
                 pruned
@@ -118,10 +135,13 @@ impl Store {
             told(all);
         }
         if which.strategy.is_none() && dry_run == DryRun::No {
-            let sql = "DELETE FROM conversations WHERE created_at < $1 AND NOT EXISTS \
-                (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id)";
             let writer = &self.database.writer;
-            writer.execute_raw(statement(writer, sql, [which.before.into()])).await?;
+            let its_thread = looked_up(writer, "threads.id", "conversations.thread_id");
+            let sql = format!(
+                "DELETE FROM conversations WHERE created_at < $1 AND NOT EXISTS \
+                 (SELECT 1 FROM threads WHERE {its_thread})"
+            );
+            writer.execute_raw(statement(writer, &sql, [which.before.into()])).await?;
         }
         match which.strategy {
             None => self.prune_bulk(which, dry_run, all, told).await,
@@ -137,7 +157,7 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn delete_thread(&self, thread: ThreadId, by: &str) -> Result<Option<Pruned>, Error> {
         let any_age = Prune { before: i64::MAX, strategy: None, by: by.to_owned() };
-        let deleted = self.database.transact(move |tx| delete(tx, any_age, vec![thread]).boxed()).await?;
+        let deleted = self.database.transact_hot(move |tx| delete(tx, any_age, vec![thread]).boxed()).await?;
         if deleted.threads == 0 {
             return Ok(None);
         }
@@ -146,24 +166,32 @@ impl Store {
     }
 }
 
+/// Returns the next threads that are old enough. Some of them may have to stay.
 async fn candidates(
     db: &impl ConnectionTrait,
     which: &Prune,
     after: ThreadId,
 ) -> Result<Vec<ThreadId>, Error> {
+    let limit = if db.get_database_backend() == DbBackend::Postgres { THREADS } else { SQLITE_THREADS };
     let sql = format!(
-        "SELECT threads.id FROM threads WHERE {MAY_GO} AND threads.id > $3 ORDER BY threads.id LIMIT {THREADS}"
+        "SELECT threads.id FROM threads WHERE {IS_OLD} AND threads.id > $3 ORDER BY threads.id LIMIT {limit}"
     );
     ids(db, &sql, [which.before.into(), strategy(which), after.into()]).await
+}
+
+/// Returns the threads of a page that may be deleted.
+async fn going(db: &impl ConnectionTrait, which: &Prune, page: &[ThreadId]) -> Result<Vec<ThreadId>, Error> {
+    let sql = format!("SELECT id FROM threads WHERE {} AND {}", among(db, "id", 3), may_go(db));
+    ids(db, &sql, [which.before.into(), strategy(which), listed(db, page)]).await
 }
 
 async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<Pruned, Error> {
     if tx.get_database_backend() == DbBackend::Postgres {
         // Locked in a fixed order, so that concurrent prunes cannot deadlock.
-        let sql = format!("SELECT id FROM threads WHERE id IN ({}) ORDER BY id FOR UPDATE", list(tx, 1));
+        let sql = format!("SELECT id FROM threads WHERE {} ORDER BY id FOR UPDATE", among(tx, "id", 1));
         ids(tx, &sql, [listed(tx, &page)]).await?;
     }
-    let sql = format!("DELETE FROM threads WHERE id IN ({}) AND {MAY_GO} RETURNING id", list(tx, 3));
+    let sql = format!("DELETE FROM threads WHERE {} AND {} RETURNING id", among(tx, "id", 3), may_go(tx));
     let gone = ids(tx, &sql, [which.before.into(), strategy(&which), listed(tx, &page)]).await?;
     let mut pruned = Pruned { threads: gone.len() as u64, ..Pruned::default() };
     // **Invariant:** every new table whose rows belong to a thread must be deleted from here.
@@ -178,27 +206,27 @@ async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<P
         ("conversations", &mut conversations),
     ];
     for (table, count) in tables {
-        let sql = format!("DELETE FROM {table} WHERE thread_id IN ({})", list(tx, 1));
+        let sql = format!("DELETE FROM {table} WHERE {}", among(tx, "thread_id", 1));
         *count = tx.execute_raw(statement(tx, &sql, [listed(tx, &gone)])).await?.rows_affected();
     }
     Ok(pruned)
 }
 
-async fn count(db: &impl ConnectionTrait, page: &[ThreadId]) -> Result<Pruned, Error> {
+async fn count(db: &impl ConnectionTrait, going: &[ThreadId]) -> Result<Pruned, Error> {
     #[derive(FromQueryResult)]
     struct Count {
         turns: i64,
         events: i64,
     }
-    let list = list(db, 1);
+    let of_page = among(db, "thread_id", 1);
     let sql = format!(
-        "SELECT (SELECT count(*) FROM turns WHERE thread_id IN ({list})) AS turns, \
-         (SELECT count(*) FROM events WHERE thread_id IN ({list})) AS events"
+        "SELECT (SELECT count(*) FROM turns WHERE {of_page}) AS turns, \
+         (SELECT count(*) FROM events WHERE {of_page}) AS events"
     );
-    let found = Count::find_by_statement(statement(db, &sql, [listed(db, page)])).one(db).await?;
+    let found = Count::find_by_statement(statement(db, &sql, [listed(db, going)])).one(db).await?;
     let (turns, events) = found.map_or((0, 0), |row| (row.turns, row.events));
     Ok(Pruned {
-        threads: page.len() as u64,
+        threads: going.len() as u64,
         turns: crate::log::ids::unsigned(turns)?,
         events: crate::log::ids::unsigned(events)?,
         ..Pruned::default()
@@ -216,6 +244,15 @@ pub(crate) fn listed(db: &impl ConnectionTrait, ids: &[Uuid]) -> Value {
     }
     let ids: Vec<String> = ids.iter().map(|id| id.simple().to_string()).collect();
     json!(ids).to_string().into()
+}
+
+/// Condition that a column has one of the listed ids.
+fn among(db: &impl ConnectionTrait, column: &str, nth: usize) -> String {
+    if db.get_database_backend() == DbBackend::Postgres {
+        format!("{column} = ANY (${nth}::uuid[])")
+    } else {
+        format!("{column} IN ({})", list(db, nth))
+    }
 }
 
 pub(crate) fn list(db: &impl ConnectionTrait, nth: usize) -> String {

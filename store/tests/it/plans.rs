@@ -8,7 +8,7 @@ use serde_json::json;
 use shared::{Event, Message, Opened, Policy, TurnKind, TurnStarted};
 use shared::{ThreadStatus, TurnStatus};
 use store::{
-    NewTurn, Opening, Queued, ReadModelUpdate, Store, ThreadId, Turn, TurnUpdate,
+    DryRun, NewTurn, Opening, Prune, Queued, ReadModelUpdate, Store, ThreadId, Turn, TurnUpdate,
     batches::{
         Batch, BatchId, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, KnownBy, Line,
         LinePlace, NewBatch, NewFile, ResultSelection,
@@ -331,3 +331,38 @@ async fn asks(store: &Store) -> BatchId {
 /// Maximum number of rows and index entries read per line: enough for indexed lookups, but less than reading all lines
 /// for every page.
 const MOST_OF_A_LINE: u64 = 30;
+
+/// Each page of a prune once read the turns of all threads, but only with the statistics of a large database.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_prunes_without_reading_the_whole_table_for_each_page() {
+    const THREADS: u64 = 30_000;
+    const MOST_OF_A_THREAD: u64 = 20;
+    let postgres = Postgres::start();
+    let connect = async || Store::connect(&postgres.url()).await.unwrap();
+    let store = connect().await;
+    store.migrate().await.unwrap();
+    read(&postgres, store).await;
+    for insert in [
+        "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
+         SELECT md5(n::text)::uuid, 'probe', 'idle', n, n, 'default' FROM generate_series(1, 30000) AS n",
+        "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, created_at, updated_at, tenant, \
+         priority) SELECT md5('turn' || n)::uuid, md5(n::text)::uuid, 'completed', 'auto', '[]', '{}', 'test', n, n, \
+         'default', 1 FROM generate_series(1, 30000) AS n",
+        "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) SELECT md5(n::text)::uuid, n, 'json', seq, \
+         'decided', '{}', '' FROM generate_series(1, 30000) AS n, generate_series(0, 3) AS seq",
+        "ANALYZE",
+        "SELECT pg_stat_reset()",
+    ] {
+        postgres.query(insert);
+    }
+    let store = connect().await;
+    let all = Prune { before: i64::MAX, strategy: None, by: "test".to_owned() };
+    assert_eq!(store.prune(&all, DryRun::Yes, |_| ()).await.unwrap().threads, THREADS);
+    let counted = read(&postgres, store).await;
+    assert!(counted < MOST_OF_A_THREAD * THREADS, "{counted} read to count {THREADS} threads");
+    let store = connect().await;
+    let pruned = store.prune(&all, DryRun::No, |_| ()).await.unwrap();
+    assert_eq!((pruned.threads, pruned.turns, pruned.events), (THREADS, THREADS, 4 * THREADS));
+    let asked = read(&postgres, store).await;
+    assert!(asked < MOST_OF_A_THREAD * THREADS, "{asked} read to prune {THREADS} threads");
+}

@@ -1,6 +1,5 @@
 //! Submissions that create threads, batched.
 
-use futures::FutureExt as _;
 use queue::{Batcher, WhenAlone};
 
 use crate::{
@@ -8,7 +7,7 @@ use crate::{
     log::{
         database::Database,
         submit::{
-            insert::{insert_all, insert_one},
+            insert::insert_all,
             new_turn::{NewTurn, Submitted},
         },
     },
@@ -67,5 +66,6 @@ async fn arrive(database: &Database, new: Vec<NewTurn>) -> Vec<Result<Submitted,
 
 /// Queues one turn.
 pub(crate) async fn write_one(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
-    database.transact(|tx| insert_one(tx, new).boxed()).await
+    let outcome = insert_all(database, vec![new]).await?.pop();
+    outcome.unwrap_or_else(|| Err(Error::Database("a turn was neither inserted nor found".to_owned())))
 }

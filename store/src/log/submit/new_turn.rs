@@ -69,6 +69,11 @@ impl NewTurn {
             history_hash: None,
         }
     }
+
+    /// Returns true if the turn creates a thread and brings nothing with it.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.thread, Opening::New(_)) && self.attachments.is_empty() && self.conversation.is_none()
+    }
 }
 
 /// The thread to which a turn is submitted.
