@@ -86,7 +86,9 @@ async fn background(app: Arc<AppState>) {
     let (store, strategies) = (app.backends.store.clone(), app.strategies.clone());
     let counts = ::threads::keep_writing_counts(store, strategies, app.stop.cancelled());
     let schedules = Scheduler::new(Arc::clone(&app), schedulable_routes()).run();
-    tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts, schedules);
+    let waits = app.waits.keep_writing(&app.backends.store, &app.stop);
+    let batches = Arc::new(BatchCoordinator::new(Arc::clone(&app))).run();
+    tokio::join!(batches, webhooks, keys, counts, schedules, waits);
 }
 
 /// Serves the API and runs its background tasks until `stop` is cancelled. Requests in progress then have ten seconds to
