@@ -64,7 +64,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// Time for which a browser need not ask again whether another site may use the API.
 const CORS_MAX_AGE: Duration = Duration::from_secs(600);
 
-/// Builds the API as a router, for use in another server. Background tasks are not included; see [`run_background`].
+/// Builds the API as a router, for use in another server. Background tasks are not included; see [`run_background`]. Only [`serve`]
+/// writes what clients wait for, so that a repetition joins its turn if the process is killed.
 pub fn router(config: ApiConfig) -> Router {
     let layers = Layers::of(&config);
     build(Arc::new(AppState::new(config, CancellationToken::new())), layers)
