@@ -6,9 +6,11 @@ export const MODEL = "gpt-4o-mini";
 export const PLAIN = "Greet me.";
 export const RAIN = "How much rain fell in Oslo?";
 export const TYPED = "Which city is the capital of Norway?";
+export const ASK = ["turnfold/probe", "ask Which colour? | red | green", "green"];
+export const BOOK = ["turnfold/action_plan", "Book a table in Oslo.", "yes"];
 export const weather = ({ city }) => `4711 mm in ${city}`;
 
-const EXPECTED = { plain: "Ahoy", stream: "Ahoy", tools: "4711", typed: "Oslo", memory: 'answered "green"' };
+const EXPECTED = { plain: "Ahoy", stream: "Ahoy", tools: "4711", typed: "Oslo", memory: 'answered "green"', approval: "table 4711" };
 
 export async function joined(stream) {
   const pieces = [];

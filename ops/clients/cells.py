@@ -13,6 +13,8 @@ MODEL = "gpt-4o-mini"
 PLAIN = "Greet me."
 RAIN = "How much rain fell in Oslo?"
 TYPED = "Which city is the capital of Norway?"
+ASK = ["turnfold/probe", "ask Which colour? | red | green", "green"]
+BOOK = ["turnfold/action_plan", "Book a table in Oslo.", "yes"]
 SECONDS = 90
 
 # Clients that take no address read it here.
@@ -38,7 +40,7 @@ def joined(pieces):
     return "".join(pieces)
 
 
-EXPECTED = {"plain": "Ahoy", "stream": "Ahoy", "tools": "4711", "typed": "Oslo", "memory": 'answered "green"'}
+EXPECTED = {"plain": "Ahoy", "stream": "Ahoy", "tools": "4711", "typed": "Oslo", "memory": 'answered "green"', "approval": "table 4711"}
 
 
 def row(name, **cells):

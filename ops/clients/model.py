@@ -1,6 +1,6 @@
-"""A model that answers each request in the one way that fits it: `model.py PORT`.
+"""A model that answers each request in the one way that fits it, and a command that books a table: `model.py PORT`.
 
-Tools and a question about rain: it calls the first tool once, and then repeats the result. A demanded function or a schema: an
+A plan: one step, which books a table. Tools and a question about rain: it calls the first tool once, and then repeats the result. A demanded function or a schema: an
 object that fits. Anything else: a greeting.
 """
 
@@ -39,6 +39,15 @@ def fitting(schema, root=None, name=""):
         case "boolean":
             return True
     return "Oslo"
+
+
+def planned(schema):
+    """Returns a plan of one step that fits the schema of a plan."""
+    step = {"step": None, "command": "commands.book", "description": "Book a table in Oslo", "payload": {"city": "Oslo"}, "only_if": None}
+    item = schema["properties"]["action_plan"]["items"]
+    item = schema["$defs"][item["$ref"].rpartition("/")[2]] if "$ref" in item else item
+    whole = {"action_plan": [{key: step[key] for key in item["properties"]}], "missing_information": [], "response_text": ""}
+    return {key: whole[key] for key in schema["properties"]}
 
 
 def text_of(message):
@@ -83,6 +92,8 @@ def answer(body):
         return call(tools[-1], result)
     if tools and choice != "none" and asks_for_rain and not result:
         return call(tools[0], None)
+    if "action_plan" in form.get("json_schema", {}).get("schema", {}).get("properties", {}):
+        return {"content": json.dumps(planned(form["json_schema"]["schema"]))}
     if form.get("type") == "json_schema":
         return {"content": json.dumps(fitting(form["json_schema"]["schema"]))}
     if form.get("type") == "json_object":
@@ -110,6 +121,8 @@ class Endpoint(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path == "/book":
+            return self.reply("application/json", [json.dumps({"booked": "table 4711"})])
         message = answer(body)
         reason = "tool_calls" if "tool_calls" in message else "stop"
         usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}

@@ -22,6 +22,13 @@ dialect = "openai"
 
 [strategies.chat]
 model = "scripted/gpt-4o-mini"
+
+[strategies.action_plan]
+model = "scripted/gpt-4o-mini"
+
+[commands.book]
+description = "Books a table in a restaurant."
+url = "http://127.0.0.1:$((port + 1))/book"
 END
 python3 "$here/model.py" $((port + 1)) > model.log 2>&1 &
 servers+=($!)

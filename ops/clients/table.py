@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-CELLS = ["plain", "stream", "tools", "typed", "memory"]
+CELLS = ["plain", "stream", "tools", "typed", "memory", "approval"]
 
 
 def packages(row):

@@ -131,7 +131,7 @@ impl Error {
             Error::TooNew { .. } | Error::UnknownStrategy { .. } => true,
             Error::Unreadable { error, .. } => match error {
                 Kind { .. } | Format { .. } => true,
-                Payload { .. } => false,
+                Payload { error, .. } => has_unknown_name(&error.to_string()),
             },
             Error::Stale { .. }
             | Error::CancelRequested { .. }
@@ -178,6 +178,11 @@ impl Error {
             | Error::IndexRefused(_) => Error::Database(self.to_string()),
         }
     }
+}
+
+/// Reports whether an error of serde is about a field or a variant that this build does not know.
+fn has_unknown_name(message: &str) -> bool {
+    message.starts_with("unknown field `") || message.starts_with("unknown variant `")
 }
 
 impl From<DbErr> for Error {

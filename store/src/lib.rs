@@ -61,11 +61,12 @@ pub use forgotten_models::ForgottenModel;
 pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use keys::{Key, MOST_KEYS};
 pub use log::{
-    AttachmentContent, CancelRequest, Chain, ConnectionSettings, Counts, DeadWorker, DryRun, EndedTurn,
-    Failure, Failures, Fork, Head, Idempotency, MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order,
-    PendingCount, PendingFilter, PendingTurn, Queued, Range, ReadModelUpdate, Reader, Recorded, Runnable,
-    ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan, Turn, TurnFilter,
-    TurnId, TurnUpdate, WaitReason, Withdrawal, error_fingerprint, plain,
+    ANSWER_BEAT, AttachmentContent, AwaitedAnswer, CancelRequest, Chain, ConnectionSettings, Counts,
+    DeadWorker, DryRun, EndedTurn, Failure, Failures, Fork, Head, Idempotency, LostAnswer, MOST_SUBMITTED,
+    NewLog, NewThread, NewTurn, Opening, Order, PendingCount, PendingFilter, PendingTurn, Queued, Range,
+    ReadModelUpdate, Reader, Recorded, Runnable, ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter,
+    ThreadId, ThreadScan, Turn, TurnFilter, TurnId, TurnUpdate, WaitReason, Withdrawal, error_fingerprint,
+    plain,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::Pause;

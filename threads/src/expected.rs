@@ -96,11 +96,13 @@ fn started(recorded: &Recorded) -> ExpectedTurn {
         messages: Vec::new(),
         author: String::new(),
         caller: None,
+        history_hash: None,
         created_at: recorded.at,
         updated_at: recorded.at,
     };
     if let Event::TurnStarted(begun) = &recorded.event {
         turn.messages = begun.messages.clone();
+        turn.history_hash.clone_from(&begun.history_hash);
         (turn.author, turn.caller) = (plain(&begun.actor), begun.caller.clone());
         turn.created_at = clock::parse_rfc3339(&begun.time).unwrap_or(recorded.at);
         turn.policy = match begun.kind {
@@ -115,6 +117,7 @@ fn started(recorded: &Recorded) -> ExpectedTurn {
     if let Event::InputProvided(provided) = &recorded.event {
         turn.messages = vec![Message::user(words(&provided.response))];
         (turn.author, turn.caller) = (plain(&provided.actor), provided.caller.clone());
+        turn.history_hash.clone_from(&provided.history_hash);
         turn.policy = Policy::Answer;
     }
     turn

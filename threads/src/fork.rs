@@ -118,15 +118,17 @@ fn unresolved_writes(
     Ok(thread.unresolved_writes())
 }
 
-/// Replaces the turn ids in a copied log with new ones.
+/// Replaces the turn ids in a copied log with new ones, and removes the hashes of conversations: the next request of their client
+/// continues the original.
 pub fn rename_turns(log: &mut [Event]) {
     let mut names = BTreeMap::<TurnId, TurnId>::new();
     for event in log {
-        let (Event::TurnStarted(TurnStarted { turn, .. }) | Event::InputProvided(InputProvided { turn, .. })) =
-            event
+        let (Event::TurnStarted(TurnStarted { turn, history_hash, .. })
+        | Event::InputProvided(InputProvided { turn, history_hash, .. })) = event
         else {
             continue;
         };
+        *history_hash = None;
         // Handwritten logs contain nil turn ids.
         *turn =
             if turn.is_nil() { clock::new_id() } else { *names.entry(*turn).or_insert_with(clock::new_id) };

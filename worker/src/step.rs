@@ -209,7 +209,8 @@ impl<L: Log> StepRunner<L> {
                 Ok(event) => {
                     let event = self.admission.forgotten_models.note(log.thread(), event);
                     // Buffered and stored with what follows from it, before any request is sent.
-                    let event = log.thread().asking_for(event.sent_by(turn.caller), turn.reply_options);
+                    let event = event.sent_by(turn.caller).with_history(turn.history_hash);
+                    let event = log.thread().asking_for(event, turn.reply_options);
                     log.push(event)?;
                     debug!(turn = %turn.id, "turn started");
                     return Ok(None);

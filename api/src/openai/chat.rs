@@ -63,9 +63,9 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// **Repetition.** With `Idempotency-Key`, repeating the request with the same body returns the same turn. OpenAI's
 /// client libraries send no key, but repeat a request without a response and report it in `X-Stainless-Retry-Count`. A
 /// repetition with the same body and user then returns the same turn, until that turn has been over for
-/// `api.chat_wait_seconds`. Marked or not, the next identical request of the same key and user within ten minutes after a 504 or
-/// a broken connection returns the same turn, once for each lost answer. A turn that failed or was cancelled is a 422, which
-/// OpenAI's libraries do not repeat.
+/// `api.chat_wait_seconds`. Marked or not, the next identical request of the same key and user within ten minutes after a 504, a
+/// broken connection or the death of the API process returns the same turn, once for each lost answer. A turn that failed or was
+/// cancelled is a 422, which OpenAI's libraries do not repeat.
 ///
 /// **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
 /// and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`,

@@ -7,6 +7,7 @@ use shared::{Budget, Message, MultitaskStrategy, Opened, Policy, ReplyOptions};
 use store::{Idempotency, Opening, ThreadId};
 
 use super::{
+    conversation::check_messages,
     history::{Continued, History},
     model_names::{Target, model, strategy},
 };
@@ -144,6 +145,7 @@ impl ClientRequest {
         }
         let target = Target::of(app, submitter, &self.model)?;
         check_reply_options(target.graph, &self.reply_options)?;
+        check_messages(target.graph, &self.messages.messages)?;
         check_results(&self.messages.messages)?;
         let by = self.author(by);
         let opened = self.opened(app, submitter, &target, &by);
@@ -243,8 +245,17 @@ impl ClientRequest {
         // The thread contains the earlier messages.
         match results_for(app, id, &self.messages.messages).await? {
             Some(results) => self.messages.keep_only(results),
-            None if self.all_new => {}
+            None if self.all_new => check_messages(target.graph, &self.messages.messages)?,
             None => self.messages.only_last_of_user(),
+        }
+        if self.messages.messages.is_empty() {
+            let detail = format!(
+                "messages: thread {id} has the earlier messages, and there is no message of the user"
+            );
+            return Err(Kind::Invalid
+                .because(detail)
+                .hint("send a message of the user")
+                .with_param("messages"));
         }
         let by = self.author(by);
         let policy = policy_for(app, principal, &row, Policy::Auto)?;

@@ -1,22 +1,35 @@
 //! Conversion of a chat completion's messages to those of a turn.
 
 use serde_json::{Map, Value};
-use shared::{Role, ToolCall};
+use shared::{Graph, Message, Role, ToolCall};
 
+use super::model_names::CHAT;
 use crate::{
     server::problem::{ApiError, Kind},
     turns::content::Messages,
 };
 
-/// Returns the conversation, oldest message first. Fails without a user message.
+/// Returns the conversation, oldest message first. Fails if no message asks for anything.
 pub(super) fn parse(messages: Option<&Value>) -> Result<Messages, ApiError> {
     let wrong = |detail: &str| Kind::Invalid.because(format!("messages: {detail}")).with_param("messages");
     let list = messages.and_then(Value::as_array).ok_or_else(|| wrong("a list of messages is required"))?;
     let messages = messages_of(list)?;
-    match messages.messages.iter().any(|message| matches!(message.role, Role::User | Role::Tool)) {
+    match messages.messages.iter().any(|message| message.role != Role::Assistant) {
         true => Ok(messages),
         false => Err(wrong("there is no user message")),
     }
+}
+
+/// Checks that a strategy answers these messages. Only `chat` answers messages of the system alone, as its model does.
+pub(super) fn check_messages(graph: &dyn Graph, messages: &[Message]) -> Result<(), ApiError> {
+    let asks = |message: &Message| matches!(message.role, Role::User | Role::Tool);
+    if graph.name() == CHAT || messages.iter().any(asks) {
+        return Ok(());
+    }
+    let detail = format!("messages: the strategy {} needs a message of the user", graph.name());
+    let hint =
+        format!("send the text as a message of the user, or use {CHAT}, which answers system messages alone");
+    Err(Kind::Invalid.because(detail).hint(hint).with_param("messages"))
 }
 
 /// Returns the messages of a part of a conversation.

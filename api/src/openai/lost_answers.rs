@@ -4,15 +4,20 @@
 //!
 //! Many clients repeat a request after a 504 or a broken connection, some of them a dozen times, and few mark repetitions. Each
 //! would be another turn, and paid for. An identical request after an answer that arrived is a new one.
+//!
+//! ## What a killed process leaves
+//!
+//! It cannot keep that answers were lost. [`Waits`](super::waits::Waits) has written what its clients waited for.
 
 use std::{sync::Arc, time::Duration};
 
 use queue::clock;
 use sha2::{Digest as _, Sha256};
-use store::{Turn, TurnId};
+use store::{AwaitedAnswer, LostAnswer, Turn, TurnId};
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::client_retries::RetryKey;
+use super::{client_retries::RetryKey, waits::WaitId};
 use crate::server::{
     principal::{Actor, Principal},
     problem::{ApiError, Kind},
@@ -21,6 +26,10 @@ use crate::server::{
 
 /// Time after which an identical request is no repetition. Clients repeat within two minutes.
 const REPEATED_WITHIN: Duration = Duration::from_secs(600);
+
+/// Interval of the checks whether another process was killed, and the longest time until that is clear.
+const RECHECKED_EVERY: Duration = Duration::from_millis(200);
+const CLEAR_WITHIN: Duration = Duration::from_secs(3);
 
 /// Identity of a request, if a lost answer is to be found by it.
 pub(super) struct RequestId(Option<String>);
@@ -58,52 +67,59 @@ impl RequestId {
     pub(super) async fn take_lost(&self, app: &Arc<AppState>) -> Result<Option<(Awaited, Turn)>, ApiError> {
         let Some(key) = &self.0 else { return Ok(None) };
         let since = clock::now().saturating_sub(clock::duration_micros(REPEATED_WITHIN));
-        let lost = app.backends.store.take_lost_answer(key, since).await?;
-        Ok(lost.map(|turn| (self.awaits(app, turn.id), turn)))
+        let deadline = Instant::now() + CLEAR_WITHIN;
+        loop {
+            match app.backends.store.take_lost_answer(key, since).await? {
+                LostAnswer::Taken(turn) => return Ok(Some((self.awaits(app, turn.id), turn))),
+                LostAnswer::Unclear if Instant::now() < deadline => sleep(RECHECKED_EVERY).await,
+                LostAnswer::Unclear | LostAnswer::None => return Ok(None),
+            }
+        }
     }
 
     /// Returns a guard for the answer of a turn.
     pub(super) fn awaits(&self, app: &Arc<AppState>, turn: TurnId) -> Awaited {
-        Awaited { app: Arc::clone(app), turn, key: self.0.clone() }
+        let wait = self.0.clone().map(|key| app.waits.begin(turn, key));
+        Awaited { app: Arc::clone(app), wait }
     }
 }
 
 /// An answer that a client waits for. It is lost if this is dropped before [`arrives`](Self::arrives).
 pub(super) struct Awaited {
     app: Arc<AppState>,
-    turn: TurnId,
-    key: Option<String>,
+    wait: Option<WaitId>,
 }
 
 impl Awaited {
     /// Ends the wait: the answer is sent.
     pub(super) fn arrives(&mut self) {
-        self.key = None;
+        self.end();
     }
 
     /// Ends the wait with the answer, or with this error.
     pub(super) async fn ends_with(mut self, error: Option<&ApiError>) {
         let is_late = |error: &ApiError| matches!(error.kind, Kind::NotYet | Kind::Unavailable);
-        match self.key.take() {
-            Some(key) if error.is_some_and(is_late) => {
-                lose(&self.app, self.turn, &key).await;
-            }
-            Some(_) | None => {}
+        if let Some(lost) = self.end().filter(|_| error.is_some_and(is_late)) {
+            lose(&self.app, &lost).await;
         }
+    }
+
+    fn end(&mut self) -> Option<AwaitedAnswer> {
+        self.app.waits.end(self.wait.take()?)
     }
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        let Some(key) = self.key.take() else { return };
+        let Some(lost) = self.end() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (app, turn) = (Arc::clone(&self.app), self.turn);
-        runtime.spawn(async move { lose(&app, turn, &key).await });
+        let app = Arc::clone(&self.app);
+        runtime.spawn(async move { lose(&app, &lost).await });
     }
 }
 
-async fn lose(app: &AppState, turn: TurnId, key: &str) {
-    if let Err(error) = app.backends.store.lose_answer(turn, key).await {
+async fn lose(app: &AppState, AwaitedAnswer { turn, key, .. }: &AwaitedAnswer) {
+    if let Err(error) = app.backends.store.lose_answer(*turn, key).await {
         warn!(%turn, %error, "cannot keep that an answer was lost; a repetition will be another turn");
     }
 }

@@ -31,3 +31,4 @@ pub(crate) mod responses;
 mod stream;
 pub(crate) mod text_completion;
 pub(crate) mod to_turn;
+pub(crate) mod waits;

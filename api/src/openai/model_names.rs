@@ -16,7 +16,7 @@ use crate::{
 pub(super) const OWNER: &str = "turnfold";
 
 /// Strategy that asks a model of a provider, and its node that does.
-const CHAT: &str = "chat";
+pub(super) const CHAT: &str = "chat";
 const REPLY: &str = "reply";
 
 /// Returns the strategy of a model.

@@ -10,10 +10,13 @@ use super::{
     client_request::{ClientRequest, Parameters},
     conversation, parameters,
 };
-use crate::server::{
-    extract::deserialize,
-    principal::USER_MAX,
-    problem::{ApiError, Kind},
+use crate::{
+    server::{
+        extract::deserialize,
+        principal::USER_MAX,
+        problem::{ApiError, Kind},
+    },
+    turns::reply_options::check_tool_types,
 };
 
 /// A parsed chat completion request.
@@ -121,8 +124,9 @@ fn user(body: &Map<String, Value>) -> Result<Option<String>, ApiError> {
 fn reply_options(body: &Map<String, Value>) -> Result<ReplyOptions, ApiError> {
     const NAMES: [&str; 4] = ["response_format", "tools", "tool_choice", "parallel_tool_calls"];
     let asked = NAMES.iter().filter_map(|name| Some(((*name).to_owned(), body.get(*name)?.clone())));
-    let options: ReplyOptions = deserialize("", Value::Object(asked.collect()))?;
-    Ok(options)
+    let asked: Map<String, Value> = asked.collect();
+    check_tool_types(&asked)?;
+    deserialize("", Value::Object(asked))
 }
 
 fn field<T: DeserializeOwned>(body: &Map<String, Value>, name: &str) -> Result<Option<T>, ApiError> {

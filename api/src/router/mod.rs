@@ -64,7 +64,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// Time for which a browser need not ask again whether another site may use the API.
 const CORS_MAX_AGE: Duration = Duration::from_secs(600);
 
-/// Builds the API as a router, for use in another server. Background tasks are not included; see [`run_background`].
+/// Builds the API as a router, for use in another server. Background tasks are not included; see [`run_background`]. Only [`serve`]
+/// writes what clients wait for, so that a repetition joins its turn if the process is killed.
 pub fn router(config: ApiConfig) -> Router {
     let layers = Layers::of(&config);
     build(Arc::new(AppState::new(config, CancellationToken::new())), layers)
@@ -86,7 +87,9 @@ async fn background(app: Arc<AppState>) {
     let (store, strategies) = (app.backends.store.clone(), app.strategies.clone());
     let counts = ::threads::keep_writing_counts(store, strategies, app.stop.cancelled());
     let schedules = Scheduler::new(Arc::clone(&app), schedulable_routes()).run();
-    tokio::join!(Arc::new(BatchCoordinator::new(Arc::clone(&app))).run(), webhooks, keys, counts, schedules);
+    let waits = app.waits.keep_writing(&app.backends.store, &app.stop);
+    let batches = Arc::new(BatchCoordinator::new(Arc::clone(&app))).run();
+    tokio::join!(batches, webhooks, keys, counts, schedules, waits);
 }
 
 /// Serves the API and runs its background tasks until `stop` is cancelled. Requests in progress then have ten seconds to

@@ -32,7 +32,7 @@ use super::{
     streams::Streams,
     tenant_rules::TenantRules,
 };
-use crate::{logs::fold_cache::FoldCache, stats::cache::StatsCache};
+use crate::{logs::fold_cache::FoldCache, openai::waits::Waits, stats::cache::StatsCache};
 
 /// Maximum number of files read for quotes and checks at the same time.
 const CONCURRENT_QUOTES: usize = 2;
@@ -68,6 +68,8 @@ pub(crate) struct AppState {
     pub(crate) streams: Streams,
     /// Maximum time that a chat completion waits for its turn.
     pub(crate) chat_wait: Duration,
+    /// Clients that wait for an answer.
+    pub(crate) waits: Waits,
     /// True if a conversation that a client sends whole continues its thread.
     pub(crate) finds_threads: bool,
     pub(crate) admission: AdmissionControl,
@@ -162,6 +164,7 @@ impl AppState {
             accepts,
             streams: Streams::new(max_streams_per_key, warnings.clone()),
             chat_wait,
+            waits: Waits::new(),
             finds_threads,
             admission,
             storage: StorageLimits::new(warnings),

@@ -8,7 +8,7 @@ use store::AttachmentContent;
 use crate::server::problem::{ApiError, Kind};
 
 /// Maximum number of images and files of one turn.
-const ATTACHMENTS_MAX: usize = 32;
+pub(crate) const ATTACHMENTS_MAX: usize = 32;
 
 /// Maximum size of an image or a file in bytes. The limit on the body usually applies first.
 const BYTES_MAX: usize = 20 << 20;

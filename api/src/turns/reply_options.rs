@@ -41,7 +41,37 @@ pub(crate) fn demands(new: &mut NewTurn) -> Result<Option<ReplyOptions>, ApiErro
     ];
     let fields: Map<String, Value> =
         named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    check_tool_types(&fields)?;
     if fields.is_empty() { Ok(None) } else { deserialize("", Value::Object(fields)).map(Some) }
+}
+
+/// Refuses tools that are no functions, by their types. `fields` has `tools` and `tool_choice`.
+///
+/// OpenAI runs most of them on its servers, which turnfold does not ask.
+pub(crate) fn check_tool_types(fields: &Map<String, Value>) -> Result<(), ApiError> {
+    let tools = fields.get("tools").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let tools = tools.map(|(nth, tool)| (format!("tools[{nth}]"), tool));
+    let choice = fields.get("tool_choice").map(|choice| ("tool_choice".to_owned(), choice));
+    for (at, tool) in tools.chain(choice) {
+        let Some(kind) = tool["type"].as_str().filter(|kind| *kind != "function") else { continue };
+        let detail = format!("{at}: tools of type {kind:?} are not supported, only functions of the client");
+        return Err(Kind::Unsupported.because(detail).hint(instead_of(kind)).with_param(at));
+    }
+    Ok(())
+}
+
+/// Returns the way to do without a tool of this type.
+fn instead_of(kind: &str) -> &'static str {
+    const SERVERS: &str = "an operator can add an MCP server that does the same under [mcp.NAME]; name it in `servers` of the configuration";
+    match kind {
+        "mcp" => "an operator can add the server under [mcp.NAME]; name it in `servers` of the configuration",
+        "file_search" => "use the model turnfold/retriever, or an MCP server of the operator ([mcp.NAME])",
+        _ if kind.starts_with("web_search") => {
+            "use the model turnfold/research, or an MCP server of the operator ([mcp.NAME])"
+        }
+        "custom" => "send a function with one parameter of type string",
+        _ => SERVERS,
+    }
 }
 
 /// Checks the demands of a turn of this strategy.

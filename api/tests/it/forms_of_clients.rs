@@ -112,3 +112,88 @@ async fn a_conversation_keeps_calls_and_their_results() {
         assert_eq!(data.len(), if begun { 6 } else { 4 });
     }
 }
+
+#[tokio::test]
+async fn a_message_of_the_system_alone_is_answered_by_chat() {
+    let api = TestApi::with(|config| config.chat_wait = std::time::Duration::ZERO).await;
+    for role in ["system", "developer"] {
+        let message = json!([{"role": role, "content": "Say hello in French."}]);
+        for (path, name) in [(CHAT, "messages"), (RESPONSES, "input")] {
+            let submitted = api.post(path, json!({"model": "gpt-4o-mini", name: message})).await;
+            assert_eq!(submitted.status, 504, "{submitted:?}");
+            let turn = submitted.headers["x-turnfold-turn"].to_str().unwrap();
+            let input = api.get(&format!("/v1/turns/{turn}")).await.json()["input"].clone();
+            assert_eq!(input, json!([{"role": "system", "content": "Say hello in French."}]));
+
+            let refused = api.post(path, json!({"model": "turnfold/probe", name: message})).await;
+            assert!(refused.openai_error(400, "invalid").contains("probe"), "{refused:?}");
+            assert_eq!(refused.json()["error"]["param"], name);
+            let thread = submitted.headers["x-turnfold-thread"].to_str().unwrap();
+            let body = json!({"model": "chat", "metadata": {"thread_id": thread}, name: message});
+            assert!(api.post(path, body).await.openai_error(400, "invalid").contains(thread));
+        }
+    }
+}
+
+#[tokio::test]
+async fn tools_of_other_servers_are_refused_with_the_way_out() {
+    let api = TestApi::new().await;
+    let function = json!({"type": "function", "name": "f", "parameters": {"type": "object"}});
+    for (kind, way_out) in [
+        ("web_search", "turnfold/research"),
+        ("web_search_preview", "turnfold/research"),
+        ("file_search", "turnfold/retriever"),
+        ("code_interpreter", "[mcp.NAME]"),
+        ("computer_use_preview", "[mcp.NAME]"),
+        ("image_generation", "[mcp.NAME]"),
+        ("mcp", "[mcp.NAME]"),
+        ("custom", "type string"),
+    ] {
+        let tools = json!([function, {"type": kind}]);
+        for (path, body) in [
+            (CHAT, json!({"model": "chat", "messages": [{"role": "user", "content": "Hi"}], "tools": tools})),
+            (RESPONSES, json!({"model": "chat", "input": "Hi", "tools": tools})),
+            ("/v1/turns", json!({"strategy": "chat", "input": "Hi", "tools": tools})),
+        ] {
+            let refused = api.post(path, body).await;
+            let message = refused.openai_error(400, "unsupported_parameter");
+            assert!(message.contains(&format!("{kind:?}")) && message.contains(way_out), "{path}: {message}");
+            assert_eq!(refused.json()["error"]["param"], "tools[1]", "{path}");
+        }
+        let choice =
+            json!({"model": "chat", "input": "Hi", "tools": [function], "tool_choice": {"type": kind}});
+        assert_eq!(api.post(RESPONSES, choice).await.json()["error"]["param"], "tool_choice");
+    }
+}
+
+#[tokio::test]
+async fn items_of_a_conversation_have_images() {
+    let api = TestApi::new().await;
+    let image = json!({"type": "input_image", "image_url": PIXEL});
+    let item = json!({"role": "user", "content": [{"type": "input_text", "text": "Look."}, image]});
+    let made = api.post("/v1/conversations", json!({"items": [item]})).await.json();
+    let place = format!("/v1/conversations/{}/items", made["id"].as_str().unwrap());
+    let added = api.post(&place, json!({"items": [item]})).await.json();
+    assert_eq!(added["data"][0]["content"][1]["type"], "input_image", "{added}");
+
+    let many = json!({"items": [{"role": "user", "content": vec![image.clone(); 20]}, {"role": "user", "content": "hi"}]});
+    assert_eq!(api.post(&place, many).await.status, 200, "equal images are one");
+    let pixel = |nth: u8| {
+        format!(
+            "data:image/gif;base64,{}",
+            ["R0lGODlh", "AQ", "AB"].concat().replace("AQ", &format!("A{}", char::from(b'A' + nth)))
+        )
+    };
+    let others: Vec<Value> =
+        (0..12).map(|nth| json!({"type": "input_image", "image_url": pixel(nth)})).collect();
+    let full = api.post(&place, json!({"items": [{"role": "user", "content": others}]})).await;
+    assert!(full.openai_error(400, "invalid").contains("32 images"), "{full:?}");
+
+    let body = json!({"model": "turnfold/probe", "conversation": made["id"], "input": "echo seen"});
+    let reply = answered(&api, RESPONSES, &[], body).await;
+    let input = input_of(&api, &reply).await;
+    let sha256 = input[0]["attachments"][0]["sha256"].as_str().unwrap();
+    let thread = reply.headers["x-turnfold-thread"].to_str().unwrap();
+    let content = api.get(&format!("/v1/threads/{thread}/attachments/{sha256}")).await;
+    assert_eq!((content.status.as_u16(), &content.body[..6]), (200, &b"GIF89a"[..]), "{content:?}");
+}

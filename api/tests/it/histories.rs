@@ -2,6 +2,8 @@
 
 use axum::http::header;
 use serde_json::{Value, json};
+use store::{Conditions, Differs, DryRun, ThreadScan};
+use threads::StrategyRegistry;
 
 use crate::{
     approval_strategy::Approval,
@@ -131,6 +133,19 @@ async fn an_earlier_point_is_continued_in_a_fork() {
         assert_eq!(same == thread, client.request["messages"][2]["content"] == "echo two", "{before}");
         assert!([&thread, &fork].contains(&&same));
     }
+}
+
+#[tokio::test]
+async fn a_thread_is_found_after_its_rows_were_lost() {
+    let api = TestApi::new().await;
+    let mut client = Client::of("probe");
+    let (_, thread) = client.say(&api, ASK).await;
+    store::testing::corrupt_read_models(&api.backends.store).await.unwrap();
+    let all = ThreadScan::of(Conditions::default(), 1);
+    let strategies = StrategyRegistry::new(strategies::all());
+    let rebuilt = threads::rebuild(&api.backends.store, &strategies, &all, DryRun::No).await.unwrap();
+    assert_eq!(rebuilt.found.get(&Differs::TurnMissing), Some(&1), "{rebuilt:?}");
+    assert_eq!(client.say(&api, "green").await, ("Done: answered \"green\".".to_owned(), thread));
 }
 
 #[tokio::test]

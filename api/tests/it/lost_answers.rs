@@ -30,7 +30,7 @@ async fn turns(api: &TestApi) -> Vec<Value> {
 
 /// Waits until the loss of an answer is kept: a repetition joins the turn.
 async fn disconnected(api: &TestApi, path: &str, body: &Value) -> String {
-    let asked = tokio::time::timeout(Duration::from_millis(50), api.post(path, body.clone())).await;
+    let asked = tokio::time::timeout(Duration::from_millis(250), api.post(path, body.clone())).await;
     assert!(asked.is_err(), "{asked:?}");
     tokio::time::sleep(Duration::from_millis(100)).await;
     turns(api).await[0]["id"].as_str().unwrap().to_owned()

@@ -176,7 +176,8 @@ impl TestApi {
         let at = clock::rfc3339(turn.created_at);
         let event =
             log.thread().accept_message(turn.id, &turn.author, &at, turn.policy, turn.messages).unwrap();
-        let event = log.thread().asking_for(event.sent_by(turn.caller), turn.reply_options);
+        let event = event.sent_by(turn.caller).with_history(turn.history_hash);
+        let event = log.thread().asking_for(event, turn.reply_options);
         log.push(event).unwrap();
         log.flush(&self.backends).await.unwrap();
         true

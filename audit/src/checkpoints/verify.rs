@@ -190,6 +190,7 @@ async fn read_models(
             | Differs::TurnEnded
             | Differs::TurnError
             | Differs::TurnOutcome
+            | Differs::TurnHistory
             | Differs::TurnOpen
             | Differs::NeverStarted => {
                 report.found += count;

@@ -16,6 +16,7 @@ golden! {
     "v1/index_builder__an_entry_is_held.jsonl",
     "v1/index_builder__the_index_is_down.jsonl",
     "v1/planner__a_call_is_sent_again_once_after_a_read_back.jsonl",
+    "v1/planner__a_conversation_without_an_id.jsonl",
     "v1/planner__a_long_result_is_shortened_and_read_on.jsonl",
     "v1/planner__a_provider_caches_the_prompt.jsonl",
     "v1/planner__a_read_back_fails_and_is_retried.jsonl",

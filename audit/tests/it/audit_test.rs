@@ -84,6 +84,7 @@ impl AuditTest {
             forgotten_models: Vec::new(),
             reply_options: None,
             toolbox: None,
+            history_hash: None,
         };
         script.push(started.into());
         let probe = strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();

@@ -4,6 +4,7 @@
 
 mod actors;
 mod analysis;
+mod answers_after_kill;
 mod attachments;
 mod audit;
 mod backup;

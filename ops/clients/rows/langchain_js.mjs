@@ -3,12 +3,20 @@ import { MemorySaver } from "@langchain/langgraph";
 import { ChatOpenAI } from "@langchain/openai";
 import { createAgent, tool } from "langchain";
 import { z } from "zod";
-import { BASE, KEY, MODEL, PLAIN, RAIN, TYPED, joined, row, weather } from "../cells.mjs";
+import { ASK, BASE, BOOK, KEY, MODEL, PLAIN, RAIN, TYPED, joined, row, weather } from "../cells.mjs";
 
 const chat = (model) => new ChatOpenAI({ model, apiKey: KEY, configuration: { baseURL: BASE }, maxRetries: 0 });
 const Place = z.object({ city: z.string(), population: z.number().int() });
 const offered = tool(weather, { name: "weather", description: "Rain that fell.", schema: z.object({ city: z.string() }) });
 const user = (content) => ({ messages: [{ role: "user", content }] });
+
+// The history is the framework's.
+async function talk([model, first, answer]) {
+  const agent = createAgent({ model: chat(model), tools: [], checkpointer: new MemorySaver() });
+  const thread = { configurable: { thread_id: "js" } };
+  await agent.invoke(user(first), thread);
+  return (await agent.invoke(user(answer), thread)).messages.at(-1).text;
+}
 
 async function* texts(stream) {
   for await (const piece of stream) yield piece.text;
@@ -33,10 +41,6 @@ await row("langchain js createAgent", {
   },
   tools: async () => (await createAgent({ model: chat(MODEL), tools: [offered] }).invoke(user(RAIN))).messages.at(-1).text,
   typed: async () => (await createAgent({ model: chat(MODEL), tools: [], responseFormat: Place }).invoke(user(TYPED))).structuredResponse,
-  memory: async () => {
-    const agent = createAgent({ model: chat("turnfold/probe"), tools: [], checkpointer: new MemorySaver() });
-    const thread = { configurable: { thread_id: "js" } };
-    await agent.invoke(user("ask Which colour? | red | green"), thread);
-    return (await agent.invoke(user("green"), thread)).messages.at(-1).text;
-  },
+  memory: () => talk(ASK),
+  approval: () => talk(BOOK),
 });

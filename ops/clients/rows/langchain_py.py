@@ -1,6 +1,6 @@
 # packages: langchain-openai==1.7.4 langgraph==1.2.24 langchain==1.5.2
 import pydantic
-from cells import BASE, KEY, MODEL, PLAIN, RAIN, TYPED, joined, row, weather
+from cells import ASK, BASE, BOOK, KEY, MODEL, PLAIN, RAIN, TYPED, joined, row, weather
 from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -22,12 +22,12 @@ def tools(model):
     return bound.invoke([("user", RAIN), first, result]).text
 
 
-def memory(**settings):
-    model = ChatOpenAI(model="turnfold/probe", base_url=BASE, api_key=KEY, **settings)
+def talk(name, first, answer, **settings):
+    model = ChatOpenAI(model=name, base_url=BASE, api_key=KEY, **settings)
     agent = create_agent(model, [], checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "1"}}
-    agent.invoke({"messages": [("user", "ask Which colour? | red | green")]}, thread)
-    return agent.invoke({"messages": [("user", "green")]}, thread)["messages"][-1].text
+    agent.invoke({"messages": [("user", first)]}, thread)
+    return agent.invoke({"messages": [("user", answer)]}, thread)["messages"][-1].text
 
 
 for name, settings in [("langchain-openai py", {}), ("langchain-openai py, use_responses_api", {"use_responses_api": True})]:
@@ -38,7 +38,8 @@ for name, settings in [("langchain-openai py", {}), ("langchain-openai py, use_r
         stream=lambda: joined(chunk.text for chunk in model.stream(PLAIN)),
         tools=lambda: tools(model),
         typed=lambda: model.with_structured_output(Place).invoke(TYPED),
-        memory=lambda: memory(**settings),
+        memory=lambda: talk(*ASK, **settings),
+        approval=lambda: talk(*BOOK, **settings),
     )
 
 

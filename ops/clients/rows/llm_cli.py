@@ -5,10 +5,10 @@ import subprocess
 import sys
 import tempfile
 
-from cells import BASE, MODEL, PLAIN, RAIN, TYPED, row
+from cells import ASK, BASE, BOOK, MODEL, PLAIN, RAIN, TYPED, row
 
 home = tempfile.mkdtemp()
-models = [(MODEL, "supports_tools: true\n  supports_schema: true"), ("turnfold/probe", "can_stream: true")]
+models = [(MODEL, "supports_tools: true\n  supports_schema: true"), *((name, "can_stream: true") for name in (ASK[0], BOOK[0]))]
 pathlib.Path(home, "extra-openai-models.yaml").write_text(
     "".join(f"- model_id: t-{name}\n  model_name: {name}\n  api_base: {BASE}\n  {more}\n" for name, more in models)
 )
@@ -23,9 +23,9 @@ def llm(*args):
     return done.stdout
 
 
-def memory():
-    llm("-m", "t-turnfold/probe", "ask Which colour? | red | green")
-    return llm("-c", "green")
+def talk(model, first, answer):
+    llm("-m", f"t-{model}", first)
+    return llm("-c", answer)
 
 
 row(
@@ -34,5 +34,6 @@ row(
     stream=lambda: llm("-m", f"t-{MODEL}", PLAIN),
     tools=lambda: llm("-m", f"t-{MODEL}", "--functions", f"{home}/tool.py", RAIN),
     typed=lambda: llm("-m", f"t-{MODEL}", "--schema", "city str, population int", TYPED),
-    memory=memory,
+    memory=lambda: talk(*ASK),
+    approval=lambda: talk(*BOOK),
 )

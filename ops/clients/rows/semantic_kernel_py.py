@@ -1,7 +1,7 @@
 # packages: semantic-kernel==1.45.0
 import openai
 import pydantic
-from cells import BASE, KEY, MODEL, PLAIN, RAIN, TYPED, joined, row, weather
+from cells import ASK, BASE, BOOK, KEY, MODEL, PLAIN, RAIN, TYPED, joined, row, weather
 from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.connectors.ai.open_ai import OpenAIChatCompletion, OpenAIChatPromptExecutionSettings
 from semantic_kernel.contents import ChatHistory
@@ -47,11 +47,19 @@ async def typed():
     return str(await service().get_chat_message_content(history(TYPED), settings))
 
 
+async def talk(model, first, answer):
+    talk, agent = history(first), service(model)
+    talk.add_message(await agent.get_chat_message_content(talk, OpenAIChatPromptExecutionSettings()))
+    talk.add_user_message(answer)
+    return str(await agent.get_chat_message_content(talk, OpenAIChatPromptExecutionSettings()))
+
+
 async def memory():
-    talk, probe = history("ask Which colour? | red | green"), service("turnfold/probe")
-    talk.add_message(await probe.get_chat_message_content(talk, OpenAIChatPromptExecutionSettings()))
-    talk.add_user_message("green")
-    return str(await probe.get_chat_message_content(talk, OpenAIChatPromptExecutionSettings()))
+    return await talk(*ASK)
 
 
-row("semantic-kernel", plain=plain, stream=stream, tools=tools, typed=typed, memory=memory)
+async def approval():
+    return await talk(*BOOK)
+
+
+row("semantic-kernel", plain=plain, stream=stream, tools=tools, typed=typed, memory=memory, approval=approval)

@@ -114,6 +114,9 @@ pub struct TurnStarted {
     /// toolboxes of a thread are those of its turns that carry `tools`, counted from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolbox: Option<usize>,
+    /// Hash of the conversation that the client sent whole, by which its next request finds the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_hash: Option<String>,
 }
 
 /// Relation of a message to its thread.
@@ -357,6 +360,9 @@ pub struct InputProvided {
     /// Authenticated sender of the request that caused the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<CallerId>,
+    /// Hash of the conversation that the client sent whole, by which its next request finds the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_hash: Option<String>,
 }
 
 /// Messages were summarised, because they do not fit into the context window of a model.

@@ -304,6 +304,17 @@ impl Event {
         self
     }
 
+    /// Sets the hash of the conversation that the client sent whole, if the event starts a turn.
+    #[must_use]
+    pub fn with_history(mut self, hash: Option<String>) -> Self {
+        if let Event::TurnStarted(TurnStarted { history_hash, .. })
+        | Event::InputProvided(InputProvided { history_hash, .. }) = &mut self
+        {
+            *history_hash = hash;
+        }
+        self
+    }
+
     /// Returns true for decisions of the code, which replay compares with the decisions of the current code.
     pub fn is_decision(&self) -> bool {
         match self {

@@ -426,9 +426,10 @@ impl<S: Strategy> Progress<S> {
                 .map_or("", |message| &message.content);
             let response = input.elicitation.read(words).map_err(MessageRejected::InvalidAnswer)?;
             let (slot, name) = (input.slot, input.name.to_owned());
-            return Ok(
-                InputProvided { slot, name, response, actor: actor.to_owned(), turn, caller: None }.into()
-            );
+            let actor = actor.to_owned();
+            let provided =
+                InputProvided { slot, name, response, actor, turn, caller: None, history_hash: None };
+            return Ok(provided.into());
         }
         let open = open_calls(&self.thread.messages);
         let is_open = |id: &str| open.iter().any(|call| call.id == id);
@@ -448,7 +449,7 @@ impl<S: Strategy> Progress<S> {
         }
         let (actor, time) = (actor.to_owned(), time.to_owned());
         let forgotten_models = Vec::new();
-        let (caller, reply_options, toolbox) = (None, None, None);
+        let (caller, reply_options, toolbox, history_hash) = (None, None, None, None);
         let started = TurnStarted {
             turn,
             actor,
@@ -459,6 +460,7 @@ impl<S: Strategy> Progress<S> {
             forgotten_models,
             reply_options,
             toolbox,
+            history_hash,
         };
         Ok(started.into())
     }

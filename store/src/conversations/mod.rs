@@ -17,7 +17,7 @@ use self::table::Column;
 use crate::{
     Error, Store,
     log::{
-        ThreadId, Transaction,
+        AttachmentContent, ThreadId, Transaction, attachments,
         ids::{corrupt, plain},
         statement, unsigned,
     },
@@ -61,12 +61,18 @@ fn items_text(id: ThreadId, items: &[Message]) -> Result<String, Error> {
 }
 
 impl Store {
-    /// Keeps a new conversation. Returns false, and keeps nothing, if its tenant has `most` conversations that no turn has begun.
+    /// Keeps a new conversation, with the contents of its items' images and files. Returns false, and keeps nothing, if its tenant has
+    /// `most` conversations that no turn has begun.
     ///
     /// # Errors
     ///
     /// [`Error`] if the write fails.
-    pub async fn keep_conversation(&self, new: &Conversation, most: u64) -> Result<bool, Error> {
+    pub async fn keep_conversation(
+        &self,
+        new: &Conversation,
+        contents: Vec<AttachmentContent>,
+        most: u64,
+    ) -> Result<bool, Error> {
         const COUNT: &str = "SELECT count(*) AS n FROM conversations WHERE tenant = $1 AND NOT EXISTS \
             (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id)";
         let pool = &self.database.pool;
@@ -82,9 +88,7 @@ impl Store {
             items: items_text(new.id, &new.items)?,
             created_at: new.created_at,
         };
-        table::Entity::insert_many([row.into_active_model()])
-            .exec_without_returning(&self.database.writer)
-            .await?;
+        self.database.transact(move |tx| insert(tx, row, contents).boxed()).await?;
         Ok(true)
     }
 
@@ -117,7 +121,8 @@ impl Store {
         Ok(0 < updated.rows_affected)
     }
 
-    /// Adds messages that the next turn begins with. Returns false, and adds nothing, if they would have more than `most` bytes.
+    /// Adds messages that the next turn begins with, and the contents of their images and files. Returns false, and adds nothing, if
+    /// the messages would have more than `most` bytes.
     ///
     /// # Errors
     ///
@@ -126,9 +131,10 @@ impl Store {
         &self,
         id: ThreadId,
         items: Vec<Message>,
+        contents: Vec<AttachmentContent>,
         most: usize,
     ) -> Result<bool, Error> {
-        self.database.transact(move |tx| add_items(tx, id, items, most).boxed()).await
+        self.database.transact(move |tx| add_items(tx, id, items, contents, most).boxed()).await
     }
 
     /// Deletes a conversation, and not its thread. Returns false if it does not exist.
@@ -137,18 +143,39 @@ impl Store {
     ///
     /// [`Error`] if the write fails.
     pub async fn delete_conversation(&self, id: ThreadId) -> Result<bool, Error> {
-        let deleted = table::Entity::delete_by_id(id).exec(&self.database.writer).await?;
-        Ok(0 < deleted.rows_affected)
+        self.database.transact(move |tx| delete(tx, id).boxed()).await
     }
 }
 
-async fn add_items(tx: &Transaction, id: ThreadId, items: Vec<Message>, most: usize) -> Result<bool, Error> {
+async fn insert(tx: &Transaction, row: table::Model, contents: Vec<AttachmentContent>) -> Result<(), Error> {
+    let id = row.thread_id;
+    table::Entity::insert_many([row.into_active_model()]).exec_without_returning(tx).await?;
+    attachments::rows::insert(tx, id, &contents).await
+}
+
+/// Deletes a conversation, with the contents of its items unless its thread has them.
+async fn delete(tx: &Transaction, id: ThreadId) -> Result<bool, Error> {
+    let deleted = table::Entity::delete_by_id(id).exec(tx).await?;
+    let sql = "DELETE FROM attachments WHERE thread_id = $1 AND NOT EXISTS \
+               (SELECT 1 FROM threads WHERE threads.id = attachments.thread_id)";
+    tx.execute_raw(statement(tx, sql, [id.into()])).await?;
+    Ok(0 < deleted.rows_affected)
+}
+
+async fn add_items(
+    tx: &Transaction,
+    id: ThreadId,
+    items: Vec<Message>,
+    contents: Vec<AttachmentContent>,
+    most: usize,
+) -> Result<bool, Error> {
     let mut all = locked_items(tx, id).await?.ok_or(Error::UnknownThread(id))?;
     all.extend(items);
     let text = items_text(id, &all)?;
     if most < text.len() {
         return Ok(false);
     }
+    attachments::rows::insert(tx, id, &contents).await?;
     write_items(tx, id, text).await?;
     Ok(true)
 }

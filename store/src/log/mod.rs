@@ -8,6 +8,7 @@
 
 mod append;
 pub(crate) mod attachments;
+mod awaited_answers;
 pub(crate) mod batch;
 pub(crate) mod caller_column;
 pub(crate) mod cancel_requests;
@@ -81,6 +82,7 @@ pub(crate) use pool::Transaction;
 pub(crate) use submit::{BETWEEN, key_of};
 
 pub use attachments::AttachmentContent;
+pub use awaited_answers::{ANSWER_BEAT, AwaitedAnswer};
 pub use cancel_requests::CancelRequest;
 pub use connection_settings::ConnectionSettings;
 pub use deaths::DeadWorker;
@@ -91,6 +93,7 @@ pub use fork::Fork;
 pub use head::Head;
 pub use ids::{DryRun, ThreadId, TurnId, plain};
 pub use import::{NewLog, NewThread};
+pub use lost_answers::LostAnswer;
 pub use multi_reader::Reader;
 pub use next_turn::Queued;
 pub use pending_turns::{PendingCount, PendingFilter, PendingTurn, WaitReason};

@@ -45,6 +45,8 @@ pub enum Differs {
     TurnError,
     /// The turn's row has a different outcome or cause.
     TurnOutcome,
+    /// The turn's row lacks the hash of the conversation that is in the log, or has another one.
+    TurnHistory,
     /// `open_turns` contradicts the turn's row about whether the turn has ended.
     TurnOpen,
     /// The turn's row says that it started, but the log does not. Not repaired.
@@ -73,6 +75,7 @@ impl Differs {
             | Differs::TurnEnded
             | Differs::TurnError
             | Differs::TurnOutcome
+            | Differs::TurnHistory
             | Differs::TurnOpen => true,
             Differs::NeverStarted | Differs::NoLog | Differs::Unfolded | Differs::Moving => false,
         }
@@ -93,6 +96,7 @@ impl Differs {
             Differs::TurnEnded => "row of the turn has another end than the log",
             Differs::TurnError => "row of the turn has another error than the log",
             Differs::TurnOutcome => "row of the turn has another outcome or cause than the log",
+            Differs::TurnHistory => "row of the turn has another hash of the conversation than the log",
             Differs::TurnOpen => "open_turns contradicts the row of the turn",
             Differs::NeverStarted => "row says that the turn started, but the log does not (left as it is)",
             Differs::NoLog => "thread has a row and no log (left as it is)",

@@ -211,6 +211,12 @@ fn compare_turn(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(D
         let (row, log) = (told(row.outcome.as_deref(), &row.cause), told(outcome, &cause));
         find(Differs::TurnOutcome, format!("its row says {row}, its log {log}"));
     }
+    // Older versions kept the hash in the row alone.
+    if turn.history_hash.is_some() && row.history_hash != turn.history_hash {
+        let hash = |hash: &Option<String>| hash.clone().unwrap_or_else(|| "none".to_owned());
+        let (row, log) = (hash(&row.history_hash), hash(&turn.history_hash));
+        find(Differs::TurnHistory, format!("its row says {row}, its log {log}"));
+    }
 }
 
 /// Returns the outcome of a turn and its cause, as in its row.
@@ -260,6 +266,7 @@ pub(crate) async fn write_turn(
         outcome: Set(outcome.map(str::to_owned)),
         cause: Set(cause),
         updated_at: Set(turn.updated_at),
+        history_hash: turn.history_hash.clone().map_or(NotSet, |hash| Set(Some(hash))),
         ..Default::default()
     };
     if known.is_some() {

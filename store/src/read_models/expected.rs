@@ -47,6 +47,8 @@ pub struct ExpectedTurn {
     pub author: String,
     /// Sender of the messages, as the key proves it.
     pub caller: Option<CallerId>,
+    /// Hash of the conversation of the turn, if the log has it.
+    pub history_hash: Option<String>,
     /// Time of the submission, in microseconds since the Unix epoch.
     pub created_at: i64,
     /// Time of the last change, in microseconds since the Unix epoch.

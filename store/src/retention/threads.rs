@@ -135,13 +135,8 @@ impl Store {
             told(all);
         }
         if which.strategy.is_none() && dry_run == DryRun::No {
-            let writer = &self.database.writer;
-            let its_thread = looked_up(writer, "threads.id", "conversations.thread_id");
-            let sql = format!(
-                "DELETE FROM conversations WHERE created_at < $1 AND NOT EXISTS \
-                 (SELECT 1 FROM threads WHERE {its_thread})"
-            );
-            writer.execute_raw(statement(writer, &sql, [which.before.into()])).await?;
+            let before = which.before;
+            self.database.transact(move |tx| delete_unused_conversations(tx, before).boxed()).await?;
         }
         match which.strategy {
             None => self.prune_bulk(which, dry_run, all, told).await,
@@ -164,6 +159,21 @@ impl Store {
         info!(by, %thread, turns = deleted.turns, events = deleted.events, "deleted thread");
         Ok(Some(deleted))
     }
+}
+
+/// Deletes conversations without a thread, with the contents of their items.
+async fn delete_unused_conversations(tx: &Transaction, before: i64) -> Result<(), Error> {
+    let its_thread = looked_up(tx, "threads.id", "conversations.thread_id");
+    let unused = format!("created_at < $1 AND NOT EXISTS (SELECT 1 FROM threads WHERE {its_thread})");
+    for sql in [
+        format!(
+            "DELETE FROM attachments WHERE thread_id IN (SELECT thread_id FROM conversations WHERE {unused})"
+        ),
+        format!("DELETE FROM conversations WHERE {unused}"),
+    ] {
+        tx.execute_raw(statement(tx, &sql, [before.into()])).await?;
+    }
+    Ok(())
 }
 
 /// Returns the next threads that are old enough. Some of them may have to stay.

@@ -40,7 +40,7 @@ pub async fn corrupt_read_models(store: &Store) -> Result<(), Error> {
     let heard = turns::Entity::find().all(db).await?.into_iter().filter(|turn| turn.started_seq.is_some());
     for (nth, row) in heard.enumerate() {
         let mut wrong = row.clone().into_active_model();
-        match nth % 6 {
+        match nth % 7 {
             0 => {
                 row.delete(db).await?;
             }
@@ -61,6 +61,10 @@ pub async fn corrupt_read_models(store: &Store) -> Result<(), Error> {
             }
             3 => {
                 wrong.ended_seq = Set(Some(row.ended_seq.unwrap_or_default() + 1));
+                wrong.update(db).await?;
+            }
+            5 => {
+                wrong.history_hash = Set(None);
                 wrong.update(db).await?;
             }
             _ => {

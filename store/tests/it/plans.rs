@@ -226,6 +226,7 @@ async fn run_turn(store: &Store, thread: ThreadId) {
         caller: None,
         forgotten_models: Vec::new(),
         toolbox: None,
+        history_hash: None,
         reply_options: None,
     };
     let decided = shared::Decided {

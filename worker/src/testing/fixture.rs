@@ -151,12 +151,15 @@ async fn submit_all(backends: &Backends, recording: &[Event]) -> ThreadId {
                 messages.pop();
             }
             let reply_options = toolboxes.options_of(started).map(Box::new);
-            let new = NewTurn { policy, reply_options, ..NewTurn::of(opening, messages, "test".to_owned()) };
+            let history_hash = started.history_hash.clone();
+            let new = NewTurn::of(opening, messages, "test".to_owned());
+            let new = NewTurn { policy, reply_options, history_hash, ..new };
             thread = Some(submit(backends, new).await);
         } else if let Event::InputProvided(provided) = event {
             let answer = vec![Message::user(answer(&provided.response))];
             let new = NewTurn::of(opening, answer, "test".to_owned());
-            submit(backends, NewTurn { policy: Policy::Answer, ..new }).await;
+            let history_hash = provided.history_hash.clone();
+            submit(backends, NewTurn { policy: Policy::Answer, history_hash, ..new }).await;
         } else if let Some(thread) = thread.filter(|_| from_outside) {
             let mut log = open(backends, thread).await;
             log.push(event.clone()).expect("the log takes the recorded event");

@@ -6,8 +6,11 @@ use async_trait::async_trait;
 use queue::{Depth, Lane, Schedule};
 use shared::TurnStatus;
 use shared::{DynThread, Event, Fault, FaultKind, Message, Policy, Response};
-use store::testing::tamper::execute_with;
-use store::{Error, NewTurn, Opening, ThreadId, Turn, TurnFilter, TurnId};
+use store::{
+    Error, NewTurn, Opening, Stored, ThreadId, Turn, TurnFilter, TurnId,
+    integrity::hash_chain,
+    testing::tamper::{self, execute_with},
+};
 use threads::{Backends, StrategyRegistry};
 use tokio::{
     sync::{Barrier, Notify},
@@ -142,6 +145,27 @@ async fn a_thread_of_another_version_is_left_to_its_workers() {
     stop.drain();
     old.await.unwrap();
     new.await.unwrap();
+}
+
+/// A newer worker wrote a field that this one does not know.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_with_fields_of_another_version_is_left_to_its_workers() {
+    let backends = backends().await;
+    let turn = start_turn(&backends, Opening::New(opened("probe")), "echo one").await;
+    let head = backends.store.head(turn.thread).await.unwrap();
+    let (kind, payload) = ("cancelled".to_owned(), r#"{"newer":1}"#.to_owned());
+    let hash = hash_chain::link(&head.hash, head.seq, 7, &kind, &payload);
+    let event = Stored { seq: head.seq, at: 7, kind, codec: "json".to_owned(), payload, hash };
+    tamper::insert_event(&backends.store, turn.thread, &event).await.unwrap();
+    let stop = Shutdown::default();
+    let worker = start_worker(steps(&backends, Arc::<EchoWorld>::default()), &stop);
+    until("the worker leaves the thread", async || {
+        format!("{:?}", backends.queue.list(10).await.unwrap()).contains("unknown field")
+    })
+    .await;
+    assert_eq!(backends.store.turn(turn.id).await.unwrap().unwrap().status, TurnStatus::Queued);
+    stop.drain();
+    worker.await.unwrap();
 }
 
 /// A thread parked in the middle of a turn starts no other turn, and a new job does not revive it.

@@ -76,12 +76,13 @@ async fn real_postgres_open_turns_are_rebuilt() {
 async fn runs_and_rebuilds(url: &str) {
     let store = Store::connect(url).await.unwrap();
     store.migrate().await.unwrap();
+    let mut hashes = Vec::new();
     for graph in strategies::all() {
         // Only a sample of each strategy. Other tests run all of them.
         for path in fixtures(graph).into_iter().step_by(if is_long() { 3 } else { 15 }) {
             let is_over = AtomicBool::new(false);
             let run = async {
-                run_to_its_end(&store, graph, &path).await;
+                hashes.extend(run_to_its_end(&store, graph, &path).await);
                 is_over.store(true, Ordering::SeqCst);
             };
             tokio::join!(run, rebuilds_nothing(&store, &is_over));
@@ -93,10 +94,11 @@ async fn runs_and_rebuilds(url: &str) {
         "the rows of every run match its log"
     );
 
-    let before = rows(&store).await;
+    let before = (rows(&store).await, turns_of(&store, &hashes).await);
+    assert_eq!(before.1.len(), hashes.len(), "every turn is found by its conversation");
     corrupt_read_models(&store).await.unwrap();
     let dry_run = rebuild(&store, &everything(), DryRun::Yes).await;
-    assert_ne!(rows(&store).await, before, "a dry run writes nothing");
+    assert_ne!(rows(&store).await, before.0, "a dry run writes nothing");
     let found = rebuild(&store, &everything(), DryRun::No).await;
     assert_eq!(found, dry_run);
     for differs in [
@@ -110,11 +112,12 @@ async fn runs_and_rebuilds(url: &str) {
         Differs::TurnEnded,
         Differs::TurnError,
         Differs::TurnOutcome,
+        Differs::TurnHistory,
     ] {
         assert!(found.found.contains_key(&differs), "{differs:?} is not among {:?}", found.found);
     }
     assert!(found.found.keys().all(|differs| differs.is_mendable()), "{found:?}");
-    assert_eq!(rows(&store).await, before);
+    assert_eq!((rows(&store).await, turns_of(&store, &hashes).await), before);
     assert_eq!(
         rebuild(&store, &everything(), DryRun::No).await.found,
         BTreeMap::new(),
@@ -126,11 +129,29 @@ async fn runs_and_rebuilds(url: &str) {
     assert!(verified.findings.is_empty(), "no event was touched: {verified:?}");
 }
 
-async fn run_to_its_end(store: &Store, graph: &'static dyn Graph, path: &Path) {
-    let (backends, script) = (with_new_queue(store), read(path));
+/// Runs a fixture whose client sends the whole conversation with each turn. Returns the hashes of the conversations.
+async fn run_to_its_end(store: &Store, graph: &'static dyn Graph, path: &Path) -> Vec<String> {
+    let (backends, mut script) = (with_new_queue(store), read(path));
+    let mut hashes = Vec::new();
+    for event in &mut script {
+        let hash = event.turn_started().map(|_| clock::new_id().to_string());
+        hashes.extend(hash.clone());
+        *event = event.clone().with_history(hash);
+    }
     let world = Arc::new(RecordedWorld::new(graph, &script).unwrap());
     let run = timeout(Duration::from_secs(60), run_fixture(&backends, graph, &script, world)).await;
     assert!(run.is_ok(), "{} does not come to its end", path.display());
+    hashes
+}
+
+/// Returns the turns that are found by their conversations.
+async fn turns_of(store: &Store, hashes: &[String]) -> BTreeMap<String, TurnId> {
+    let mut found = BTreeMap::new();
+    for hash in hashes {
+        let turns = store.turns_of_history(hash, 2).await.unwrap();
+        found.extend(turns.into_iter().map(|turn| (hash.clone(), turn)));
+    }
+    found
 }
 
 /// Rebuilds the rows of the threads that run, again and again, until it is over: none of them is wrong.

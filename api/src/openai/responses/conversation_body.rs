@@ -9,8 +9,9 @@ use crate::{
     server::{
         extract::deserialize,
         problem::{ApiError, Kind},
+        state::AppState,
     },
-    turns::content::Messages,
+    turns::content::{ATTACHMENTS_MAX, Messages},
 };
 
 /// Maximum number of items of a request.
@@ -56,27 +57,47 @@ pub(super) fn metadata_of(body: &Map<String, Value>) -> Result<Map<String, Value
 }
 
 /// Converts the items of a body to messages of the log.
-pub(super) fn items_of(body: &Map<String, Value>) -> Result<Vec<LogMessage>, ApiError> {
-    let Some(items) = body.get("items").filter(|items| !items.is_null()) else { return Ok(Vec::new()) };
+pub(super) fn items_of(body: &Map<String, Value>) -> Result<Messages, ApiError> {
+    let Some(items) = body.get("items").filter(|items| !items.is_null()) else {
+        return Ok(Messages::default());
+    };
     let list = items.as_array().filter(|items| items.len() <= ITEMS_MAX).ok_or_else(|| {
         Kind::Invalid
             .because(format!("items: it must be a list of at most {ITEMS_MAX} items"))
             .with_param("items")
     })?;
     if list.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Messages::default());
     }
     let input = Map::from_iter([("input".to_owned(), items.clone())]);
     let in_items = |param: &str| param.strip_prefix("input").map(|rest| format!("items{rest}"));
     let chat = ChatMessages::of(&input, &[].into()).map_err(|error| error.rename_param(in_items))?;
     let of_chat = |param: &str| chat.place_of(param).and_then(|place| in_items(&place));
-    let Messages { messages, attachments } =
-        conversation::messages_of(&chat.messages).map_err(|error| error.rename_param(of_chat))?;
-    match attachments.is_empty() {
-        true => Ok(messages),
-        false => Err(Kind::Unsupported
-            .because("items: images and files are not supported")
-            .hint("send them in the input of a response")
+    conversation::messages_of(&chat.messages).map_err(|error| error.rename_param(of_chat))
+}
+
+/// Checks that the images and files of items fit: in number with those that wait already, in size into what the tenant may store.
+pub(super) async fn check_room(
+    app: &AppState,
+    tenant: &str,
+    waiting: &[LogMessage],
+    new: &Messages,
+) -> Result<(), ApiError> {
+    if new.attachments.is_empty() {
+        return Ok(());
+    }
+    let waiting: usize = waiting.iter().map(|message| message.attachments.len()).sum();
+    if ATTACHMENTS_MAX < waiting + new.attachments.len() {
+        let detail =
+            format!("items: at most {ATTACHMENTS_MAX} images and files can wait for the next response");
+        return Err(Kind::Invalid.because(detail).hint("create a response first").with_param("items"));
+    }
+    let bytes: usize = new.attachments.iter().map(|attachment| attachment.content.len()).sum();
+    match app.storage_left(tenant).await? {
+        Some(left) if left < bytes as u64 => Err(Kind::StorageFull
+            .because(format!("items: their images and files have {bytes} bytes, and {left} are left"))
+            .hint("an operator can raise max_stored_bytes of the tenant, or delete old threads and files")
             .with_param("items")),
+        Some(_) | None => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::{
     conversation::{ConversationObject, Found, name_of},
-    conversation_body::{check_fields, items_of, metadata_of},
+    conversation_body::{check_fields, check_room, items_of, metadata_of},
     input_items::{ConversationItem, ItemParams},
 };
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
         tenant_rules::Submitter,
     },
     threads::retention::delete_thread,
+    turns::content::Messages,
 };
 
 /// Maximum size of the items that wait for a turn, as JSON, in bytes.
@@ -62,8 +63,11 @@ pub(crate) async fn create(
 ) -> Result<Json<ConversationObject>, ApiError> {
     let body = body.unwrap_or_default();
     check_fields(&body, &["metadata", "items"])?;
-    let new = Conversation::new(Submitter::from(&principal).tenant, metadata_of(&body)?, items_of(&body)?);
-    if !app.backends.store.keep_conversation(&new, UNUSED_MAX).await? {
+    let (items, tenant) = (items_of(&body)?, Submitter::from(&principal).tenant);
+    check_room(&app, tenant, &[], &items).await?;
+    let Messages { messages, attachments } = items;
+    let new = Conversation::new(tenant, metadata_of(&body)?, messages);
+    if !app.backends.store.keep_conversation(&new, attachments, UNUSED_MAX).await? {
         let detail = format!("there are {UNUSED_MAX} conversations already that no response has begun");
         return Err(Kind::StorageFull.because(detail).hint("delete some, or use them"));
     }
@@ -189,8 +193,12 @@ pub(crate) async fn add_items(
     let found = Found::of(&app, &principal, &name).await?;
     check_fields(&body, &["items"])?;
     let items = items_of(&body)?;
-    let added = found.items_of(&items).len();
-    if !app.backends.store.add_conversation_items(found.id, items, ITEMS_BYTES_MAX).await? {
+    if let Some(kept) = &found.kept {
+        check_room(&app, &kept.tenant, &kept.items, &items).await?;
+    }
+    let Messages { messages, attachments } = items;
+    let added = found.items_of(&messages).len();
+    if !app.backends.store.add_conversation_items(found.id, messages, attachments, ITEMS_BYTES_MAX).await? {
         let detail = format!("items: more than {ITEMS_BYTES_MAX} bytes would wait for the next response");
         return Err(Kind::Invalid.because(detail).hint("create a response first").with_param("items"));
     }

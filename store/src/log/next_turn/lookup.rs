@@ -38,6 +38,8 @@ pub struct Queued {
     pub answers_seq: Option<u64>,
     /// Time of submission, in microseconds since the Unix epoch.
     pub created_at: i64,
+    /// Hash of the whole conversation that ends with the messages, if the client sent it.
+    pub history_hash: Option<String>,
 }
 
 /// The columns of a turn that are needed to start it.
@@ -53,11 +55,12 @@ pub(crate) struct Row {
     caller: Option<String>,
     answers_seq: Option<i64>,
     created_at: i64,
+    history_hash: Option<String>,
 }
 
 /// The same columns as SQL, of a table named `turns`.
 const COLUMNS: &str = "turns.id, turns.thread_id, turns.priority, turns.policy, turns.input, turns.author, \
-                       turns.caller, turns.answers_seq, turns.created_at, turns.reply_options";
+                       turns.caller, turns.answers_seq, turns.created_at, turns.reply_options, turns.history_hash";
 
 impl TryFrom<&Row> for Queued {
     type Error = Error;
@@ -78,6 +81,7 @@ impl TryFrom<&Row> for Queued {
             caller: caller_of(row.caller.as_deref()).map_err(|error| unread("its caller", &error))?,
             answers_seq: row.answers_seq.map(unsigned).transpose()?,
             created_at: row.created_at,
+            history_hash: row.history_hash.clone(),
         })
     }
 }

@@ -101,6 +101,7 @@ fn turn_started(turn: &Turn) -> Event {
         forgotten_models: Vec::new(),
         reply_options: None,
         toolbox: None,
+        history_hash: None,
     }
     .into()
 }

@@ -6,10 +6,10 @@ use shared::{DEFAULT_TENANT, Event, Policy};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::{keyed, log_of, new_turn, of_tenant};
+use super::{keyed, log_of, new_turn, of_tenant, tamper};
 use queue::{Priority, clock};
 use shared::{ThreadStatus, TurnStatus};
-use store::{Error, Idempotency, NewTurn, Opening, Store, Submitted};
+use store::{AwaitedAnswer, Error, Idempotency, LostAnswer, NewTurn, Opening, Store, Submitted, TurnId};
 
 /// Number of concurrent submissions with one key.
 const RACERS: usize = 8;
@@ -210,18 +210,61 @@ pub(super) async fn is_joined_once_after_a_lost_answer(store: &Store) -> Result<
     let key = Uuid::now_v7().to_string();
     let began = clock::now();
     let turn = store.submit(new_turn("echo hi")).await?.into_turn();
-    assert_eq!(store.take_lost_answer(&key, began).await?, None);
+    assert_eq!(store.take_lost_answer(&key, began).await?, LostAnswer::None);
     store.lose_answer(turn.id, &key).await?;
-    assert_eq!(store.take_lost_answer(&key, clock::now() + 60_000_000).await?, None, "it was lost long ago");
-    assert_eq!(store.take_lost_answer("another", began).await?, None);
-    let takes = (0..RACERS).map(|_| store.take_lost_answer(&key, began));
-    let taken = futures::future::try_join_all(takes).await?;
-    assert_eq!(taken.into_iter().flatten().map(|taken| taken.id).collect::<Vec<_>>(), [turn.id]);
+    let late = store.take_lost_answer(&key, clock::now() + 60_000_000).await?;
+    assert_eq!(late, LostAnswer::None, "it was lost long ago");
+    assert_eq!(store.take_lost_answer("another", began).await?, LostAnswer::None);
+    assert_eq!(takers(store, &key, began).await?, [turn.id]);
+    Ok(())
+}
+
+/// Returns the turns that concurrent repetitions of a request take.
+async fn takers(store: &Store, key: &str, since: i64) -> Result<Vec<TurnId>, Error> {
+    let takes = (0..RACERS).map(|_| store.take_lost_answer(key, since));
+    let taken = futures::future::try_join_all(takes).await?.into_iter();
+    Ok(taken
+        .filter_map(|taken| if let LostAnswer::Taken(turn) = taken { Some(turn.id) } else { None })
+        .collect())
+}
+
+pub(super) async fn is_joined_once_after_its_process_was_killed(store: &Store) -> Result<(), Error> {
+    let (key, began, process) = (Uuid::now_v7().to_string(), clock::now(), Uuid::now_v7());
+    let turns = [
+        store.submit(new_turn("echo one")).await?.into_turn().id,
+        store.submit(new_turn("echo two")).await?.into_turn().id,
+    ];
+    let awaited = |turn| AwaitedAnswer { turn, key: key.clone(), since: clock::now() };
+    store.write_awaited_answers(process, turns.map(awaited).to_vec(), Vec::new()).await?;
+    assert_eq!(store.take_lost_answer(&key, began).await?, LostAnswer::None, "the process runs");
+    store.write_awaited_answers(process, vec![awaited(turns[1])], vec![turns[0]]).await?;
+
+    let last_seen = async |before: i64| {
+        let sql = "UPDATE answer_waiters SET seen_at = $1 WHERE id = $2";
+        tamper::execute_with(store, sql, [(clock::now() - before).into(), process.into()]).await
+    };
+    last_seen(1_000_000).await?;
+    assert_eq!(store.take_lost_answer(&key, began - 9_000_000).await?, LostAnswer::Unclear, "it may be late");
+    last_seen(3_000_000).await?;
+    assert_eq!(store.take_lost_answer("another", began - 9_000_000).await?, LostAnswer::None);
+    assert_eq!(takers(store, &key, began - 9_000_000).await?, [turns[1]], "the other answer has arrived");
+
+    store.write_awaited_answers(process, vec![awaited(turns[0])], Vec::new()).await?;
+    last_seen(1_000_000_000).await?;
+    assert_eq!(store.take_lost_answer(&key, began).await?, LostAnswer::None, "it was killed long ago");
+    store.write_awaited_answers(Uuid::now_v7(), vec![awaited(turns[1])], Vec::new()).await?;
+    last_seen(3_000_000).await?;
+    assert!(takers(store, &key, began - 9_000_000).await?.is_empty(), "what it left is deleted");
+    store.write_awaited_answers(process, vec![awaited(turns[0])], Vec::new()).await?;
+    store.end_awaiting(process).await?;
+    last_seen(3_000_000).await?;
+    assert!(takers(store, &key, began - 9_000_000).await?.is_empty(), "it ended");
     Ok(())
 }
 
 on_databases! {
     is_joined_once_after_a_lost_answer,
+    is_joined_once_after_its_process_was_killed,
     is_found_by_its_history,
     opens_a_thread_or_finds_one,
     knows_its_key,

@@ -239,7 +239,18 @@ fn queued(turn: &Turn) -> Queued {
     let Turn { id, priority, policy, answers_seq, created_at, .. } = *turn;
     let (messages, author, caller) = (turn.messages.clone(), turn.author.clone(), turn.caller.clone());
     let reply_options = turn.reply_options.clone();
-    Queued { id, priority, policy, messages, reply_options, author, caller, answers_seq, created_at }
+    Queued {
+        id,
+        priority,
+        policy,
+        messages,
+        reply_options,
+        author,
+        caller,
+        answers_seq,
+        created_at,
+        history_hash: None,
+    }
 }
 
 /// The connection of one process to the log: slow, and it may break before or after a write.
