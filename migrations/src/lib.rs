@@ -38,6 +38,7 @@ mod m20261129_000022_lost_answers;
 mod m20261129_000023_count_writers;
 mod m20261129_000024_schedules;
 mod m20261129_000025_webhook_filters;
+mod m20261129_000026_learned_models;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -123,6 +124,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_000023_count_writers::Migration),
             Box::new(m20261129_000024_schedules::Migration),
             Box::new(m20261129_000025_webhook_filters::Migration),
+            Box::new(m20261129_000026_learned_models::Migration),
         ]
     }
 }

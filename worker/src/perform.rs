@@ -259,7 +259,11 @@ impl<L: Log> StepRunner<L> {
                 Some(permit) => permit.hold_during(request).await,
                 None => request.await,
             };
-            (due.slot, self.conclude(log, &due, priority, sent, outcome).await)
+            let concluded = self.conclude(log, &due, priority, sent, outcome).await;
+            if let Ok(event) = &concluded {
+                self.admission.learned_limits.note(id, &due.request, event);
+            }
+            (due.slot, concluded)
         };
         let mut writes: BTreeSet<usize> = admitted
             .iter()

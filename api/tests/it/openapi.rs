@@ -39,6 +39,8 @@ const ROUTES: [&str; 95] = [
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
     "get /v1/keys",
+    "get /v1/learned_models",
+    "get /v1/learned_models/{name}",
     "get /v1/mcp/servers",
     "get /v1/mcp/servers/{name}",
     "get /v1/models",

@@ -34,6 +34,7 @@ fn routes() -> Vec<Route> {
                 operator_only: ["/metrics", "/v1/workers", "/v1/embeddings"].contains(&path.as_str())
                     || path.starts_with("/v1/mcp/")
                     || path.starts_with("/v1/forgotten_models")
+                    || path.starts_with("/v1/learned_models")
                     || path == "/v1/audit/checkpoints",
             });
         }
