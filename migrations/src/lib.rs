@@ -39,6 +39,7 @@ mod m20261129_000023_count_writers;
 mod m20261129_000024_schedules;
 mod m20261129_000025_webhook_filters;
 mod m20261129_000026_learned_models;
+mod m20261129_000027_key_multitask;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -125,6 +126,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_000024_schedules::Migration),
             Box::new(m20261129_000025_webhook_filters::Migration),
             Box::new(m20261129_000026_learned_models::Migration),
+            Box::new(m20261129_000027_key_multitask::Migration),
         ]
     }
 }

@@ -97,7 +97,7 @@ async fn sqlite_counts_what_a_killed_engine_counted() {
 }
 
 /// Starts an engine over the file `t.db` in this folder.
-async fn start(folder: &Path) -> (Process, String) {
+pub(crate) async fn start(folder: &Path) -> (Process, String) {
     let listen = format!("127.0.0.1:{}", free_port());
     let mut command = turnfold(folder);
     let args = ["dev", "--listen", &listen, "--set", "store.url=sqlite:t.db"];
