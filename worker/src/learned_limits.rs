@@ -25,27 +25,25 @@ impl LearnedLimits {
     /// Notes what the outcome of a request teaches. A trial teaches once its model has answered.
     pub(crate) fn note(&self, thread: ThreadId, request: &Request, event: &Event) {
         let Request::Chat { model, .. } = request else { return };
-        match event {
-            Event::AttemptFailed(failed) if failed.is_too_large() => {
-                let limits = &mut *self.lock();
-                let learned = limits_of(model, failed);
-                let assumed = (thread, model.clone());
-                if !failed.is_trial {
-                    limits.learn(learned);
-                } else if limits.assumed.len() < MAX || limits.assumed.contains_key(&assumed) {
-                    limits.assumed.insert(assumed, learned);
-                }
+        if let Event::Answered(_) = event {
+            let limits = &mut *self.lock();
+            // Nearly always empty: no key is built for an answer.
+            if !limits.assumed.is_empty()
+                && let Some(learned) = limits.assumed.remove(&(thread, model.clone()))
+            {
+                limits.learn(learned);
             }
-            Event::Answered(_) => {
-                let limits = &mut *self.lock();
-                // Nearly always empty: no key is built for an answer.
-                if !limits.assumed.is_empty()
-                    && let Some(learned) = limits.assumed.remove(&(thread, model.clone()))
-                {
-                    limits.learn(learned);
-                }
-            }
-            _ => (),
+        }
+        let Event::AttemptFailed(failed) = event else { return };
+        if !failed.is_too_large() {
+            return;
+        }
+        let limits = &mut *self.lock();
+        let (learned, assumed) = (limits_of(model, failed), (thread, model.clone()));
+        if !failed.is_trial {
+            limits.learn(learned);
+        } else if limits.assumed.len() < MAX || limits.assumed.contains_key(&assumed) {
+            limits.assumed.insert(assumed, learned);
         }
     }
 

@@ -309,7 +309,8 @@ impl<L: Log> StepRunner<L> {
             }
             if left > 0 && !results.last.is_empty() {
                 if let Err(error) = log.store_landed(head, &self.parts, &results.last).await {
-                    if let Error::Stale { .. } = error {
+                    let is_cancelled = self.obey_cancel_of(id, &error).await?;
+                    if is_cancelled || matches!(error, Error::Stale { .. }) {
                         Box::pin(self.settle_doubts(*head, results.last, writes, arriving, wake)).await;
                     }
                     return Err(error);

@@ -121,7 +121,10 @@ impl Learned {
             let learned = list.entry(model.clone()).or_default();
             (learned.simplified_tools, learned.omitted_tools) = forms.names();
         }
-        let named = |(model, learned)| LearnedModel { model: format!("{provider}/{model}"), ..learned };
+        let named = |(model, learned): (String, LearnedModel)| LearnedModel {
+            model: format!("{provider}/{model}"),
+            ..learned
+        };
         list.into_iter().map(named).collect()
     }
 

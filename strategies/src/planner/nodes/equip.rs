@@ -31,16 +31,17 @@ impl<S: Planning> Node<S> for Equip {
                 lost.push(Fact::Settled { task: nth, progress: task.progress.clone() });
             }
         }
-        let settled = |to: NodeName| lost.iter().cloned().fold(Transition::to(to), Transition::learn);
+        let settled = |next: Transition<S>| lost.iter().cloned().fold(next, Transition::learn);
         if plan.in_work().iter().any(|task| tasks[*task].progress.is_open()) {
-            return settled(NodeName::Orchestrate);
+            return settled(Transition::to(NodeName::Orchestrate));
         }
         let to = planner::Plan::next(&tasks, 0, S::side_by_side(thread));
         if !to.is_empty() {
-            return settled(S::begins()).learn(Fact::Advanced { since: thread.messages.len(), to });
+            return settled(Transition::to(S::begins()))
+                .learn(Fact::Advanced { since: thread.messages.len(), to });
         }
         if !plan.beside.is_empty() {
-            return settled(NodeName::Respond).learn(over());
+            return settled(Transition::to(NodeName::Respond)).learn(over());
         }
         let reason = failures.into_values().next().unwrap_or_default();
         Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Failed { reason }))

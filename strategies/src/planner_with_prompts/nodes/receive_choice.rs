@@ -69,7 +69,7 @@ impl Node<PlannerWithPrompts> for ReceiveChoice {
         let answer = thread.user_message().trim();
         let chosen = match chosen(thread, answer) {
             Choice::Unclear => reading.map_or(Choice::Unclear, |reading| read(thread, &reading)),
-            clear => clear,
+            clear @ (Choice::Option(_) | Choice::None) => clear,
         };
         match chosen {
             Choice::Option(nth) => {

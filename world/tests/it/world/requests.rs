@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::{FaultKind, Message, Oversize, Request, ToolCall};
-use world::{Dialect, LiveWorld, OpenAi, Provider};
+use world::{Dialect, LiveWorld, OpenAi, Provider, World as _};
 
 use super::{
     Stage, again, chat, due,

@@ -196,7 +196,7 @@ fn misbehaves() {
                 continue;
             }
             ("tools/call", "stderr_about_two") => {
-                eprintln!("the secret of another tenant");
+                complain("the secret of another tenant\n");
                 let error = json!({ "code": -32603, "message": "Internal error" });
                 for id in [&unanswered[0], id] {
                     say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
@@ -258,7 +258,9 @@ fn called(misbehaviour: &str, id: &Value) {
         return child::say_raw(&result(content));
     }
     if misbehaviour.contains("stderr") {
-        eprint!("Traceback (most recent call last):\nKeyError: 'id' of {misbehaviour}\n  at main\n");
+        complain(&format!(
+            "Traceback (most recent call last):\nKeyError: 'id' of {misbehaviour}\n  at main\n"
+        ));
     }
     let line = match misbehaviour {
         "stderr_and_internal_error" => error(json!({ "code": -32603, "message": "Internal error" })),
@@ -266,7 +268,7 @@ fn called(misbehaviour: &str, id: &Value) {
         "stderr_and_no_text" => result(json!({ "isError": true, "content": [] })),
         "stderr_and_words" => error(json!({ "code": -32602, "message": "no such room" })),
         "stderr_and_long_line" => {
-            eprintln!("{}", "ä".repeat(5_000));
+            complain(&"ä".repeat(5_000));
             error(json!({ "code": -32602, "message": "Error" }))
         }
         "stderr_and_death" => std::process::abort(),
@@ -327,6 +329,11 @@ fn called(misbehaviour: &str, id: &Value) {
         _ => fine(),
     };
     child::say_raw(&line);
+}
+
+/// Writes to the standard error.
+fn complain(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
 fn say_bytes(bytes: &[u8]) {
