@@ -1,4 +1,4 @@
-//! What was learned about models.
+//! Knowledge about models, learned from the answers of their endpoints.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! What a worker learned about models, as JSON. Workers of an older version leave it empty.
+//! Column for the knowledge of a worker about models, as JSON. Workers of an older version leave it empty.
 
 use sea_orm_migration::prelude::*;
 

@@ -57,7 +57,10 @@ impl<L: Log> StepRunner<L> {
     /// Settles doubts with the answers that could not be stored in `log`, because it is out of date.
     pub(crate) async fn settle_doubts_of(&self, log: &ThreadLog) {
         let is_outcome = |event: &&Event| {
-            matches!(event, Event::Answered(_) | Event::AttemptFailed(_) | Event::TaskStarted(_))
+            matches!(
+                event,
+                Event::Answered(_) | Event::AttemptFailed(_) | Event::InDoubt(_) | Event::TaskStarted(_)
+            )
         };
         let answers: Vec<Event> = log.unwritten().iter().take_while(is_outcome).cloned().collect();
         let none = stream::empty::<Vec<Sent>>();
@@ -112,7 +115,12 @@ impl<L: Log> StepRunner<L> {
         let is_busy = status == RunStatus::Busy && !log.thread().is_only_reading_back();
         let is_idle = status == RunStatus::Idle;
         let events = if late.of_cancelled { late.endings(&log) } else { late.answers.clone() };
-        if events.is_empty() || is_busy || late.of_cancelled && !is_idle {
+        if is_busy || late.of_cancelled && !is_idle {
+            return Ok(());
+        }
+        if events.is_empty() {
+            // Nothing of them ends a call.
+            late.answers.clear();
             return Ok(());
         }
         // An outcome that leaves the doubt cannot be folded.

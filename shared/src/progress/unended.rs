@@ -90,6 +90,9 @@ impl WriteEnded {
             let ending = if *in_doubt { WriteEnding::Unknown } else { WriteEnding::NotMade };
             return Some(Self::new(attempted, ending, error));
         }
+        if let Event::InDoubt(in_doubt) = outcome {
+            return Some(Self::unknown(attempted, &in_doubt.reason));
+        }
         if let Event::InputRequired(_) = outcome {
             return Some(Self::new(attempted, WriteEnding::NotMade, "the tool asked for input"));
         }

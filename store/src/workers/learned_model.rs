@@ -1,4 +1,4 @@
-//! What a worker learned about a model from the answers of its endpoint.
+//! Knowledge of a worker about a model, learned from the answers of its endpoint.
 
 use serde::{Deserialize, Serialize};
 
