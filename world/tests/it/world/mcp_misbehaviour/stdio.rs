@@ -80,13 +80,13 @@ fn rows() -> Vec<Row> {
             "stderr_and_internal_error",
             InDoubt("Internal error; its last output: KeyError: 'id' of [TURNFOLD_TEST_MISBEHAVING]"),
         ),
-        read("stderr_and_internal_error", Error("Internal error; its last output: KeyError: 'id'")),
+        read("stderr_and_internal_error_of_a_read", Error("Internal error; its last output: KeyError: 'id'")),
         write(
             "stderr_and_empty_error",
             InDoubt("an error without a message; its last output: KeyError: 'id'"),
         ),
         write("stderr_and_no_text", InDoubt("an error without a message; its last output: KeyError: 'id'")),
-        read("stderr_and_no_text", Error("[its last output: KeyError: 'id'")),
+        read("stderr_and_no_text_of_a_read", Error("[its last output: KeyError: 'id'")),
         write("stderr_and_death", InDoubt("it closed the connection; its last output: KeyError: 'id'")),
         Row {
             bound: Duration::from_secs(60),
@@ -263,9 +263,9 @@ fn called(misbehaviour: &str, id: &Value) {
         ));
     }
     let line = match misbehaviour {
-        "stderr_and_internal_error" => error(json!({ "code": -32603, "message": "Internal error" })),
+        "stderr_and_internal_error" | "stderr_and_internal_error_of_a_read" => error(json!({ "code": -32603, "message": "Internal error" })),
         "stderr_and_empty_error" => error(json!({ "code": -32603, "message": "" })),
-        "stderr_and_no_text" => result(json!({ "isError": true, "content": [] })),
+        "stderr_and_no_text" | "stderr_and_no_text_of_a_read" => result(json!({ "isError": true, "content": [] })),
         "stderr_and_words" => error(json!({ "code": -32602, "message": "no such room" })),
         "stderr_and_long_line" => {
             complain(&"ä".repeat(5_000));
