@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use shared::MultitaskStrategy;
 use utoipa::ToSchema;
 
 /// Permission of a key. Each route needs exactly one.
@@ -83,6 +84,10 @@ pub struct NewKey {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 316_224_000)]
     pub expires_in_seconds: Option<u64>,
+    /// Treatment of a turn of the key while another one of its thread is running, in doubt or queued, if the turn names none.
+    /// Default: that of the tenant, or else that of the strategy, or else `enqueue`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multitask_strategy: Option<MultitaskStrategy>,
 }
 
 /// Request to replace a key by a new one.
@@ -119,6 +124,8 @@ pub struct Key {
     pub revoked_at: Option<String>,
     /// Time of the last use (RFC 3339), up to a minute late; null if the key was never used.
     pub last_used_at: Option<String>,
+    /// Treatment of its turns on a busy thread, if they name none; null if the key sets none.
+    pub multitask_strategy: Option<MultitaskStrategy>,
     /// The key itself: `tf_…_…`. Returned only when the key is created or rotated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -152,4 +159,6 @@ pub struct Caller {
     /// End of validity of the key (RFC 3339); none if it does not expire.
     #[schema(example = "2026-11-21T22:57:00.000000Z")]
     pub expires_at: Option<String>,
+    /// Treatment of its turns on a busy thread, if they name none; null if the key sets none.
+    pub multitask_strategy: Option<MultitaskStrategy>,
 }

@@ -23,6 +23,7 @@ mod hold;
 mod inbox;
 mod interrupt_kind;
 mod key;
+mod learned_model;
 mod list;
 mod mcp;
 mod message;
@@ -60,6 +61,7 @@ pub use inbox::{
 };
 pub use interrupt_kind::InterruptKindSchema;
 pub use key::{Caller, Key, KeyStatus, NewKey, RotateKey, Scope, UnknownScope};
+pub use learned_model::LearnedModel;
 pub use list::{OpenAiList, Page};
 pub use mcp::{
     ApproveTools, McpPin, McpPrompt, McpResource, McpServer, McpServerSummary, McpState, McpTool, PinState,

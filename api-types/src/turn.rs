@@ -67,8 +67,8 @@ pub struct NewTurn {
     /// question was asked never answers it.
     #[serde(default)]
     pub policy: Policy,
-    /// Treatment of the turn while another one of the thread is running, in doubt or queued. Default: that of the tenant, or
-    /// else that of the strategy, or else `enqueue`. A turn that starts later can only be enqueued. A message that says nothing
+    /// Treatment of the turn while another one of the thread is running, in doubt or queued. Default: that of the key, or else
+    /// that of the tenant, or else that of the strategy, or else `enqueue`. A turn that starts later can only be enqueued. A message that says nothing
     /// but stop always interrupts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multitask_strategy: Option<MultitaskStrategy>,

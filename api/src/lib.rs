@@ -19,6 +19,7 @@ mod files;
 mod forgotten_models;
 mod inbox;
 mod keys;
+mod learned_models;
 mod logs;
 mod mcp;
 mod mcp_servers;

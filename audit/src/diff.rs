@@ -213,6 +213,7 @@ fn steps(log: &[Event]) -> Vec<String> {
                 | Event::InputProvided(_)
                 | Event::Summarised(_)
                 | Event::Retried(_)
+                | Event::WriteEnded(_)
                 | Event::Cancelled(_) => (),
             }
             let slot = event.slot().map(|slot| format!("[{slot}]"));

@@ -58,7 +58,11 @@ impl Explainer {
             }
             Event::Attempted(_) => self.begun = true,
             Event::Decided(decided) => self.decision = Some(self.decided(decided)),
-            Event::Opened(_) | Event::Failed(_) | Event::Retried(_) | Event::Forked(_) => (),
+            Event::Opened(_)
+            | Event::Failed(_)
+            | Event::Retried(_)
+            | Event::WriteEnded(_)
+            | Event::Forked(_) => (),
         }
         self.thread.apply(event)
     }

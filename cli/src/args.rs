@@ -353,6 +353,18 @@ pub(crate) enum Model {
         #[arg(value_name = "PROVIDER/MODEL")]
         model: String,
     },
+    /// List what was learned about models: windows, refused parameters and schemas, through the API
+    ///
+    /// Shows what the workers that run learned from refusals; a worker reports every ten seconds. Rates of throttles stand in
+    /// `turnfold queue ls`.
+    #[command(name = "list", visible_alias = "ls")]
+    List,
+    /// Show what was learned about one model
+    Show {
+        /// Model, as provider/model
+        #[arg(value_name = "PROVIDER/MODEL")]
+        model: String,
+    },
     /// Forget what was learned about a model: context window, refused parameters and schemas, number of images, rate
     ///
     /// Use it after the endpoint behind the name has changed. All workers forget at once. A thread forgets when its next turn

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
+        path: "/assets/index-DBZKfPO2.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "65947d37e33eafea7a6f891402ed3942",
+        content: include_bytes!("assets/index-DBZKfPO2.js"),
+        brotli: include_bytes!("assets/index-DBZKfPO2.js.br"),
+    },
+    Asset {
         path: "/assets/index-DVMvQahQ.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
         hash: "56de74976d0263759372f4fc8483f14a",
         content: include_bytes!("assets/index-DVMvQahQ.css"),
         brotli: include_bytes!("assets/index-DVMvQahQ.css.br"),
-    },
-    Asset {
-        path: "/assets/index-DtjbN8yr.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "fd4ee560b7c7cf17cc5a60014e232e7c",
-        content: include_bytes!("assets/index-DtjbN8yr.js"),
-        brotli: include_bytes!("assets/index-DtjbN8yr.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "4c77f198fd86af33654fefa586f89ace",
+        hash: "8eeb1418e97d49bb4f8a5b523e66659b",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -806,10 +806,52 @@ export interface paths {
         put?: never;
         /**
          * Rotate a key
-         * @description Creates a key with the same tenant, name, scopes and lifetime, and returns it with its secret. The old key expires after
+         * @description Creates a key with the same tenant, name, scopes, settings and lifetime, and returns it with its secret. The old key expires after
          *     `overlap_seconds`.
          */
         post: operations["rotate_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/learned_models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what was learned about models
+         * @description Returns what the workers that run learned from refusals, sorted by model: windows, refused parts of requests, schemas of
+         *     tools. A worker reports every ten seconds, and forgets what an endpoint refused when it ends; a thread keeps its window in its
+         *     log. Requires an operator.
+         */
+        get: operations["list_learned_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/learned_models/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show what was learned about a model
+         * @description As the list, of one model. Requires an operator.
+         */
+        get: operations["get_learned_model"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2174,6 +2216,7 @@ export interface components {
              * @example tf_0123456789abcdef
              */
             key?: string | null;
+            multitask_strategy?: components["schemas"]["MultitaskStrategy"] | null;
             /** @description Scopes of the key. All of them if the API requires no key. */
             scopes: components["schemas"]["Scope"][];
             /** @description Name of the key, or subject of the token; none if it has no name. */
@@ -3271,6 +3314,7 @@ export interface components {
             key?: string | null;
             /** @description Time of the last use (RFC 3339), up to a minute late; null if the key was never used. */
             last_used_at?: string | null;
+            multitask_strategy?: components["schemas"]["MultitaskStrategy"] | null;
             /** @description Name for people; may be empty. */
             name: string;
             /** @description Time of the revocation (RFC 3339). */
@@ -3287,6 +3331,34 @@ export interface components {
          * @enum {string}
          */
         KeyStatus: "valid" | "expired" | "revoked";
+        /** @description What running workers learned about a model from the answers of its endpoint. */
+        LearnedModel: {
+            /**
+             * Format: int64
+             * @description Smallest number of images and files in one request, learned like `context_tokens`.
+             */
+            attachments_max?: number | null;
+            /**
+             * Format: int64
+             * @description Smallest context window in tokens that a refusal taught a thread of these workers; null if none did.
+             */
+            context_tokens?: number | null;
+            /**
+             * @description Model, as `provider/model`.
+             * @example openai/gpt-4o
+             */
+            model: string;
+            /** @description Tools whose simplified schema was refused too. They are not offered. */
+            omitted_tools: string[];
+            /** @description Parts of requests that the endpoint refused. They are left out, or sent in another form. */
+            refused: string[];
+            /** @description Tools whose schema was refused, and that are offered with a simplified one. */
+            simplified_tools: string[];
+            /** @description Form of structured output that is used in place of the first one: `tool` or `json`; null if the first one works. */
+            structured_output?: string | null;
+            /** @description Names of the workers that learned it, sorted. */
+            workers: string[];
+        };
         /**
          * @description One event of a thread's log.
          * @example {
@@ -3589,6 +3661,7 @@ export interface components {
              *     Default: the expiry of the creating key, or never.
              */
             expires_in_seconds?: number | null;
+            multitask_strategy?: components["schemas"]["MultitaskStrategy"] | null;
             /** @description Name for people, at most 100 characters. Default: empty. */
             name?: string;
             /** @description Scopes of the key; at least one, and none that the creating key lacks. */
@@ -3936,6 +4009,13 @@ export interface components {
         Page_Key: {
             /** @description The items of this page. */
             data: components["schemas"]["Key"][];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
+        };
+        /** @description One page of a list. */
+        Page_LearnedModel: {
+            /** @description The items of this page. */
+            data: components["schemas"]["LearnedModel"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
@@ -8579,6 +8659,133 @@ export interface operations {
             };
             /** @description The request is invalid; `detail` names the field. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_learned_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The models about which something was learned. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_LearnedModel"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `operate`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_learned_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Model, as `provider/model`. Write the slash as `%2F`.
+                 * @example openai/gpt-4o
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was learned about the model. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LearnedModel"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `operate`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Nothing was learned about the model. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -189,3 +189,60 @@ test("forms of tools and calls in doubt send what the API expects", options, asy
   ]);
   await page.close();
 });
+
+test("doubts about one tool are settled together, after one of them was opened", options, async () => {
+  const doubt = (nth, tool) => ({
+    thread_id: `01a21ba7-6fc7-77b2-8520-ad902420619${nth}`,
+    turn_id: null,
+    seq: 10 + nth,
+    slot: nth,
+    server: "helpdesk",
+    tool,
+    strategy: "planner",
+    kind: "in_doubt",
+    asked_at: new Date().toISOString(),
+    question: `Did call ${nth} of ${tool} happen?`,
+    options: ["happened", "did not", "skip"],
+    interrupt: {
+      action_request: { action: `helpdesk.${tool}`, args: { nth } },
+      config: { allow_accept: true, allow_edit: false, allow_respond: true, allow_ignore: true },
+      description: "",
+    },
+  });
+  const items = [doubt(1, "create_ticket"), doubt(2, "close_ticket"), doubt(3, "create_ticket")];
+  const page = await Page.open(browser, engine);
+  const sent = [];
+  await page.tab.route(/\/v1\/inbox(\?|$)/, (route) => route.fulfill({ json: { data: items, has_more: false } }));
+  await page.tab.route(/\/v1\/inbox\/settle/, (route) => {
+    sent.push(route.request().postDataJSON());
+    const refused = sent.length > 1 ? [{ ...named(3), type: "stale", detail: "another question is open" }] : [];
+    return route.fulfill({ json: { settled: 2 - refused.length, refused } });
+  });
+  const named = (nth) => ({ thread_id: items[nth - 1].thread_id, slot: nth });
+  const refs = [1, 3].map((nth) => ({ ...named(nth), seq: 10 + nth }));
+  await page.view("inbox", "Did call 1 of create_ticket happen?");
+  const boxes = page.tab.getByRole("checkbox");
+  assert.ok(await boxes.first().isDisabled(), "nobody looked at a call of this tool");
+  await page.tab.locator("main [data-row]").first().click();
+  assert.ok(await boxes.nth(2).isEnabled());
+  assert.ok(await boxes.nth(1).isDisabled(), "a call of another tool");
+  await page.button("Select all 2 doubts about helpdesk.create_ticket").click();
+  await page.sees("2 questions selected");
+  assert.deepEqual(await page.faults("inbox-doubts"), []);
+  await page.button("None of 2 happened").click();
+  await page.sees("2 calls settled");
+  await page.button("Select all 2 doubts about helpdesk.create_ticket").click();
+  await page.tab.getByLabel("Result of the calls, if you know it").fill("ticket 7");
+  await page.button("All 2 happened").click();
+  await page.sees("1 settled, 1 refused: another question is open");
+  await page.tab.locator("main [data-row]").nth(1).click();
+  await boxes.nth(0).check();
+  await boxes.nth(1).check();
+  assert.ok(await page.button("None of 2 happened").isDisabled(), "calls of two tools have two outcomes");
+  const request = { server: "helpdesk", tool: "create_ticket", doubts: refs };
+  assert.deepEqual(sent, [
+    { ...request, verdict: "did_not_happen" },
+    { ...request, verdict: { happened: { result: "ticket 7" } } },
+  ]);
+  await page.close();
+});

@@ -73,6 +73,33 @@ test("the lines of one cause run again", options, async () => {
   await page.close();
 });
 
+test("a batch, the overview and the API group failures by the same causes", options, async () => {
+  const fail = (nth) => ({ strategy: "probe", input: `fail order ${nth} of "ACME ${nth}" is gone` });
+  const batch = await engine.batch([fail(17), fail(18), fail(19)]);
+  await until(async () => (await engine.api("GET", `/v1/batches/${batch}`)).status === "completed");
+  const { data } = await engine.api("GET", "/v1/turns/causes");
+  const [group] = data.filter((it) => it.cause.includes("is gone"));
+  assert.equal(group.turns, 3, JSON.stringify(data));
+  assert.ok(!/1[789]/.test(group.cause), group.cause);
+  await until(async () =>
+    (await engine.api("GET", "/v1/stats?range=hour")).causes.some((it) => it.cause === group.cause && it.turns === 3),
+  );
+  const page = await Page.open(browser, engine);
+  await page.view(`batches/${batch}`, "Failures by cause");
+  const row = page.tab.getByRole("row").filter({ hasText: group.cause });
+  assert.equal(await row.count(), 1);
+  assert.equal(await row.getByRole("cell").first().textContent(), "3");
+  const copied = await row.getByRole("button", { name: "Copy command" }).getAttribute("title");
+  assert.ok(copied.includes("--cause"), copied);
+  await page.view("?range=hour", "What fails?");
+  const line = page.tab.getByRole("link").filter({ hasText: group.cause });
+  assert.equal((await line.locator("strong").textContent()).trim(), "3");
+  await line.click();
+  await page.sees("order 18");
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
 test("the slider shows the state at any event, and what the event changed", options, async () => {
   const { data } = await engine.api("GET", `/v1/turns?limit=1&where=${encodeURIComponent("strategy = planner")}`);
   const thread = data[0].thread_id;

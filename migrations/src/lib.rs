@@ -39,6 +39,8 @@ mod m20261129_000023_count_writers;
 mod m20261129_000024_schedules;
 mod m20261129_000025_webhook_filters;
 mod m20261129_000026_awaited_answers;
+mod m20261129_000027_learned_models;
+mod m20261129_000028_key_multitask;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -125,6 +127,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_000024_schedules::Migration),
             Box::new(m20261129_000025_webhook_filters::Migration),
             Box::new(m20261129_000026_awaited_answers::Migration),
+            Box::new(m20261129_000027_learned_models::Migration),
+            Box::new(m20261129_000028_key_multitask::Migration),
         ]
     }
 }

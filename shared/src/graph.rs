@@ -17,7 +17,9 @@ use crate::{
     message::{Message, Role, Tool},
     node_config::{self, EngineConfig, NodeConfig},
     outcome::Outcome,
-    progress::{Attempt, InvalidLog, MessageRejected, Next, OpenTask, Progress, RunStatus, name},
+    progress::{
+        Attempt, InvalidLog, MessageRejected, Next, OpenTask, Progress, RunStatus, UnendedWrite, name,
+    },
     reply_options::{ReplyOption, ReplyOptions},
     request::{Fault, Request, Response},
     status::Policy,
@@ -193,6 +195,10 @@ pub trait DynThread: Send + Sync {
     fn unresolved_writes(&self) -> Vec<usize>;
     /// Returns the last attempt of the request at `slot`, if it may change the outside world.
     fn last_attempt(&self, slot: usize) -> Option<Attempt>;
+    /// Returns the calls of cancelled turns of which no end is known.
+    fn unended_writes(&self) -> Vec<UnendedWrite>;
+    /// Returns true if the thread is idle, and its last turn was cancelled.
+    fn is_cancelled(&self) -> bool;
     /// Returns true if the thread does nothing but read requests in doubt back.
     fn is_only_reading_back(&self) -> bool;
     /// Returns the tasks of servers whose results are not needed any more.
@@ -412,6 +418,14 @@ impl<S: Strategy> DynThread for Progress<S> {
                 Vec::new()
             }
         }
+    }
+
+    fn unended_writes(&self) -> Vec<UnendedWrite> {
+        self.unended_writes()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled()
     }
 
     fn node(&self) -> Option<String> {

@@ -71,7 +71,7 @@ pub use event::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
     Event, FORMAT, Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind,
     Opened, Reading, Reconciled, Retried, Shape, Summarised, TaskStarted, TurnKind, TurnStarted, Unreadable,
-    Upcast, Verdict,
+    Upcast, Verdict, WriteEnded, WriteEnding,
 };
 pub use graph::{DynThread, Graph, NodeInfo, Topology, Walked, map};
 pub use json_schema::argument_mismatch;
@@ -89,7 +89,8 @@ pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use pending::{BlockReason, BlockedBy, PendingCause};
 pub use progress::{
     ATTEMPTS_MAX, Attempt, EMPTY_REPLY, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask,
-    PendingRequest, Progress, RunStatus, SKIPPED, STRAY_CALLS, SUMMARISE_NODE, SUMMARISE_PROMPT, says_stop,
+    PendingRequest, Progress, RunStatus, SKIPPED, STRAY_CALLS, SUMMARISE_NODE, SUMMARISE_PROMPT,
+    UnendedWrite, says_stop,
 };
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use read_back::{AFTER_SECONDS_MAX, ReadArgument, ReadBack};

@@ -81,4 +81,4 @@ pub use stats::{
 #[cfg(feature = "milvus")]
 pub use vector_index::MilvusIndex;
 pub use vector_index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
-pub use workers::WorkerRecord;
+pub use workers::{LearnedModel, WorkerRecord};

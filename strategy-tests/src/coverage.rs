@@ -146,6 +146,7 @@ impl Seen {
             | Event::InputProvided(_)
             | Event::Summarised(_)
             | Event::Retried(_)
+            | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_) => None,
         };
@@ -196,6 +197,7 @@ fn trouble(event: &Event) -> Option<&'static str> {
         | Event::InputProvided(_)
         | Event::Summarised(_)
         | Event::Retried(_)
+        | Event::WriteEnded(_)
         | Event::Forked(_) => None,
     }
 }

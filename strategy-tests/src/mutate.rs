@@ -155,6 +155,7 @@ fn used_answers(log: &[Event]) -> Vec<usize> {
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Failed(_)
+            | Event::WriteEnded(_)
             | Event::Forked(_)
             | Event::Retried(_) => {}
         }

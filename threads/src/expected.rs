@@ -57,7 +57,7 @@ pub(crate) fn expected_rows(
         if let Some(turn) = stored.event.turn_started() {
             expected.turns.insert(turn, started(stored));
         }
-        let now = status(&*thread, Some(&stored.event));
+        let now = status(&*thread);
         // A fork retries failed work but leaves an idle thread unchanged, and does not record whether its last turn was
         // cancelled.
         let rests = is_fork && now.thread == ThreadStatus::Idle;

@@ -1,6 +1,6 @@
 //! Status of a thread and of its turn, as its folded log says.
 
-use shared::{DynThread, Event, InterruptKind, RunStatus};
+use shared::{DynThread, InterruptKind, RunStatus};
 use shared::{ThreadStatus, TurnStatus};
 use store::TurnUpdate;
 
@@ -16,17 +16,15 @@ impl Status {
     pub(crate) const START: Self = Self { thread: ThreadStatus::Idle, turn: None };
 }
 
-/// Returns the read-model status of a thread whose last event is `last`.
-pub(crate) fn status(thread: &dyn DynThread, last: Option<&Event>) -> Status {
+/// Returns the read-model status of a thread.
+pub(crate) fn status(thread: &dyn DynThread) -> Status {
     let (status, turn, error) = match thread.status() {
         RunStatus::Busy => (ThreadStatus::Busy, TurnStatus::Running, None),
         RunStatus::Waiting(_) => (ThreadStatus::Interrupted, TurnStatus::Interrupted, None),
         RunStatus::Failed { node, reason } => {
             (ThreadStatus::Error, TurnStatus::Failed, Some(format!("{node}: {reason}")))
         }
-        RunStatus::Idle if matches!(last, Some(Event::Cancelled(_))) => {
-            (ThreadStatus::Idle, TurnStatus::Cancelled, None)
-        }
+        RunStatus::Idle if thread.is_cancelled() => (ThreadStatus::Idle, TurnStatus::Cancelled, None),
         RunStatus::Idle => (ThreadStatus::Idle, TurnStatus::Completed, None),
     };
     let outcome = (turn == TurnStatus::Completed).then(|| thread.outcome().clone());

@@ -69,12 +69,12 @@ impl ThreadLog {
         Ok(this)
     }
 
-    /// Opens a log that was folded elsewhere up to `head`, and whose last event is `last`.
+    /// Opens a log that was folded elsewhere up to `head`.
     ///
     /// Delays, sizes and limits are counted from here, so this is for the API, which appends events of people. A worker opens
     /// the log with [`Self::open`].
-    pub fn folded_to(head: Head, thread: Box<dyn DynThread>, last: &Event) -> Self {
-        let read_model = status(&*thread, Some(last));
+    pub fn folded_to(head: Head, thread: Box<dyn DynThread>) -> Self {
+        let read_model = status(&*thread);
         Self::at(head, thread, read_model)
     }
 
@@ -115,9 +115,9 @@ impl ThreadLog {
             let _ = self.fold(&event.event)?;
             self.record_delay(&event.event, event.at, now);
         }
-        if let Some(last) = recorded.last() {
+        if !recorded.is_empty() {
             self.head = head;
-            self.read_model = status(&*self.thread, Some(&last.event));
+            self.read_model = status(&*self.thread);
         }
         Ok(())
     }
@@ -254,7 +254,7 @@ impl ThreadLog {
         if self.unwritten.is_empty() {
             return Ok(());
         }
-        let now = status(&*self.thread, self.unwritten.last());
+        let now = status(&*self.thread);
         let update =
             (now != self.read_model).then(|| ReadModelUpdate { status: now.thread, turn: now.turn.clone() });
         let appended_at = parts.store.now();

@@ -10,6 +10,7 @@ use tracing::warn;
 
 use crate::{
     forgotten_models::ForgottenModels,
+    learned_limits::LearnedLimits,
     limit_warnings::LimitWarnings,
     pauses::Pauses,
     retry_policy::RetryPolicies,
@@ -27,6 +28,8 @@ pub struct RequestAdmission {
     pub(crate) pauses: Pauses,
     /// Models about which everything learned is forgotten.
     pub(crate) forgotten_models: ForgottenModels,
+    /// Limits of models that threads of this worker learned.
+    pub(crate) learned_limits: LearnedLimits,
     /// Retry policies of providers and MCP servers.
     pub(crate) retries: RetryPolicies,
     /// Limits of running turns.
@@ -44,6 +47,7 @@ impl RequestAdmission {
             timeout,
             pauses: Pauses::default(),
             forgotten_models: ForgottenModels::default(),
+            learned_limits: LearnedLimits::default(),
             retries: RetryPolicies::default(),
             running,
             limit_warnings: LimitWarnings::default(),

@@ -142,6 +142,11 @@ impl<L: Log> JobExecutor<L> {
                 }
                 self.steps.settle_doubts_of(log).await;
             }
+            match (self.steps.obey_cancel_of(job.thread, &err).await, &log) {
+                (Ok(true), Some(log)) => self.steps.settle_doubts_of(log).await,
+                (Ok(_), _) => {}
+                (Err(error), _) => return self.settle(job, Err(error)).await,
+            }
             Err(err)
         };
         self.settle(job, outcome).await

@@ -15,6 +15,8 @@ use threads::Log;
 use tracing::{info, warn};
 use world::World;
 
+use crate::learned_limits::LearnedLimits;
+
 /// Times at which models were forgotten, in microseconds since the Unix epoch. `None` until they were read.
 #[derive(Default)]
 pub(crate) struct ForgottenModels(Mutex<Option<BTreeMap<String, i64>>>);
@@ -23,7 +25,13 @@ impl ForgottenModels {
     /// Reads the requests of operators, and forgets what this worker learned before them. The learned rate of a throttled model
     /// is forgotten with it, for all workers, unless this is the first reading: those requests were obeyed before this worker
     /// started.
-    pub(crate) async fn refresh<L: Log>(&self, store: &L, world: &dyn World, limits: &dyn RateLimiter) {
+    pub(crate) async fn refresh<L: Log>(
+        &self,
+        store: &L,
+        world: &dyn World,
+        limits: &dyn RateLimiter,
+        learned: &LearnedLimits,
+    ) {
         let requests = match store.forgotten_models().await {
             Ok(requests) => requests,
             Err(error) => {
@@ -34,6 +42,7 @@ impl ForgottenModels {
         let (models, is_first) = self.update(requests);
         for model in models {
             world.forget_model(&model);
+            learned.forget(&model);
             if is_first {
                 continue;
             }

@@ -15,6 +15,7 @@ mod executor;
 mod forgotten_models;
 mod in_flight;
 mod late_answers;
+mod learned_limits;
 mod limit_warnings;
 mod ownership;
 mod patience;

@@ -259,7 +259,11 @@ impl<L: Log> StepRunner<L> {
                 Some(permit) => permit.hold_during(request).await,
                 None => request.await,
             };
-            (due.slot, self.conclude(log, &due, priority, sent, outcome).await)
+            let concluded = self.conclude(log, &due, priority, sent, outcome).await;
+            if let Ok(event) = &concluded {
+                self.admission.learned_limits.note(id, &due.request, event);
+            }
+            (due.slot, concluded)
         };
         let mut writes: BTreeSet<usize> = admitted
             .iter()
@@ -305,7 +309,8 @@ impl<L: Log> StepRunner<L> {
             }
             if left > 0 && !results.last.is_empty() {
                 if let Err(error) = log.store_landed(head, &self.parts, &results.last).await {
-                    if let Error::Stale { .. } = error {
+                    let is_cancelled = self.obey_cancel_of(id, &error).await?;
+                    if is_cancelled || matches!(error, Error::Stale { .. }) {
                         Box::pin(self.settle_doubts(*head, results.last, writes, arriving, wake)).await;
                     }
                     return Err(error);

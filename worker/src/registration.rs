@@ -40,6 +40,7 @@ impl<L: Log> Registration<L> {
             slots: u64::try_from(slots).unwrap_or(u64::MAX),
             in_flight: 0,
             steps_per_second: None,
+            learned_models: Vec::new(),
             started_at: now,
             seen_at: now,
         };
@@ -56,7 +57,9 @@ impl<L: Log> Registration<L> {
             let JobExecutor { steps, in_flight, .. } = &*self.executor;
             let in_flight = u64::try_from(in_flight.len()).unwrap_or(u64::MAX);
             let seen_at = steps.parts.store.now();
-            let record = WorkerRecord { in_flight, steps_per_second, seen_at, ..self.record.clone() };
+            let learned_models = steps.admission.learned_limits.with(steps.world.learned_models());
+            let reported = WorkerRecord { in_flight, steps_per_second, seen_at, ..self.record.clone() };
+            let record = WorkerRecord { learned_models, ..reported };
             if let Err(error) = steps.parts.store.record_worker(&record).await {
                 debug!(%error, "cannot report that this worker runs, retrying in 10 s");
             }

@@ -74,7 +74,9 @@ impl<L: Log> StepRunner<L> {
             Ok(done)
         };
         let outcome = outcome.await;
-        if let Err(Error::Stale { .. }) = outcome {
+        if let Err(error) = &outcome
+            && (matches!(error, Error::Stale { .. }) || self.obey_cancel_of(thread, error).await?)
+        {
             self.settle_doubts_of(&log).await;
         }
         self.resolve_error(thread, outcome).await
@@ -104,10 +106,8 @@ impl<L: Log> StepRunner<L> {
                 );
                 Ok(StepOutcome::Idle)
             }
-            Err(Error::CancelRequested { .. }) => {
-                if let Some(request) = self.parts.store.cancel_request(thread).await? {
-                    threads::obey_cancel_request(&self.parts, &self.strategies, &request).await?;
-                }
+            Err(error @ Error::CancelRequested { .. }) => {
+                self.obey_cancel_of(thread, &error).await?;
                 Ok(StepOutcome::Continue)
             }
             Err(
@@ -124,6 +124,19 @@ impl<L: Log> StepRunner<L> {
             }
             other => other,
         }
+    }
+
+    /// Cancels the turn of a thread if this error of an append demands it. Returns false for other errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`threads::obey_cancel_request`].
+    pub(crate) async fn obey_cancel_of(&self, thread: ThreadId, error: &Error) -> Result<bool, Error> {
+        let Error::CancelRequested { .. } = error else { return Ok(false) };
+        if let Some(request) = self.parts.store.cancel_request(thread).await? {
+            threads::obey_cancel_request(&self.parts, &self.strategies, &request).await?;
+        }
+        Ok(true)
     }
 
     /// Starts a queued turn if the thread is idle, then executes at most one node. `priority` is that of the turn.

@@ -21,6 +21,7 @@ use tracing::{Instrument, debug, field::Empty, info, info_span, warn};
 
 use crate::{
     Shutdown,
+    admission::RequestAdmission,
     executor::JobExecutor,
     in_flight::{Admitted, InFlight},
     registration::Registration,
@@ -294,7 +295,8 @@ async fn refresh_pauses<L: Log>(executor: Arc<JobExecutor<L>>, period: Duration)
 async fn read_requests<L: Log>(steps: &StepRunner<L>) {
     let StepRunner { parts, world, admission, .. } = steps;
     admission.pauses.refresh(parts).await;
-    admission.forgotten_models.refresh(&parts.store, &**world, &*admission.limits).await;
+    let RequestAdmission { forgotten_models, limits, learned_limits, .. } = admission;
+    forgotten_models.refresh(&parts.store, &**world, &**limits, learned_limits).await;
 }
 
 /// Learns every second which models and MCP servers refuse requests of other workers. A healthy one costs nothing else.

@@ -117,6 +117,10 @@ impl World for LiveWorld {
         self.models.forget(model);
     }
 
+    fn learned_models(&self) -> Vec<store::LearnedModel> {
+        self.models.learned()
+    }
+
     fn demands(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Vec<Demand> {
         let mut demands = self.rate_limits.demands(&ask.due.request, thread.tenant());
         if let Request::CallTool { server, .. } = &ask.due.request

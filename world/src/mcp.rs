@@ -15,6 +15,7 @@ mod failure;
 mod handshake;
 mod http;
 mod idle;
+mod last_output;
 mod lists;
 mod notices;
 mod notifications;

@@ -39,6 +39,7 @@ use shared::{
     Accepts, AttachmentKind, ClientTool, DynThread, Fault, Message, ModelParameters, PendingRequest, Request,
     Response, ResponseFormat, Role, Tool, ToolUse, Usage, WebSearch,
 };
+use store::LearnedModel;
 
 pub use self::{
     check::{CapabilityCheck, CapabilityVerdict, ModelCheck},
@@ -184,6 +185,16 @@ impl Models {
         if let Ok((Source::Endpoint(endpoint), _, model)) = self.source(model) {
             endpoint.forget(model);
         }
+    }
+
+    /// Returns what was learned about models, sorted by name.
+    pub(super) fn learned(&self) -> Vec<LearnedModel> {
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        let of = |(provider, source): (&String, &Source)| match source {
+            Source::Endpoint(endpoint) => endpoint.learned(provider),
+            Source::Script(_) | Source::Unavailable(_) => Vec::new(),
+        };
+        sources.iter().flat_map(of).collect()
     }
 
     /// Requests a model's next message. It is offered those of the servers' tools that `is_offered` permits.

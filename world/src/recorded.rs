@@ -217,6 +217,7 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)
+        | Event::WriteEnded(_)
         | Event::Cancelled(_)
         | Event::Forked(_) => None,
     }

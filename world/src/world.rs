@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use queue::rate_limits::{Demand, Subject};
 use shared::{DynThread, Fault, OpenTask, PendingRequest, Request, Response, Usage};
+use store::LearnedModel;
 use uuid::Uuid;
 
 use crate::rate_limits;
@@ -25,6 +26,11 @@ pub trait World: Send + Sync {
 
     /// Forgets what was learned from the answers of a model's endpoint.
     fn forget_model(&self, _model: &str) {}
+
+    /// Returns what was learned from the answers of the models' endpoints, sorted by model.
+    fn learned_models(&self) -> Vec<LearnedModel> {
+        Vec::new()
+    }
 
     /// Estimates what a request takes of each limited resource, so that it can be reserved before the request is sent.
     /// Empty for a world without limits.

@@ -78,6 +78,7 @@ pub(crate) async fn create(
         expires_at,
         revoked_at: None,
         last_used_at: None,
+        multitask_strategy: new.multitask_strategy,
     };
     if !app.backends.store.add_key(&key).await? {
         return Err(too_many());
@@ -102,6 +103,7 @@ pub(crate) async fn caller(principal: Principal) -> Json<api_types::Caller> {
         tenant: principal.only().map(str::to_owned),
         scopes: caller.scopes.iter().copied().collect(),
         expires_at: caller.expires_at.map(clock::rfc3339),
+        multitask_strategy: caller.multitask_strategy,
     })
 }
 
@@ -168,7 +170,7 @@ pub(crate) async fn revoke(
 
 /// Rotate a key
 ///
-/// Creates a key with the same tenant, name, scopes and lifetime, and returns it with its secret. The old key expires after
+/// Creates a key with the same tenant, name, scopes, settings and lifetime, and returns it with its secret. The old key expires after
 /// `overlap_seconds`.
 #[utoipa::path(
     post, path = "/v1/keys/{id}/rotate", tag = "keys", operation_id = "rotate_key", request_body = RotateKey,

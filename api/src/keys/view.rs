@@ -22,6 +22,7 @@ pub(super) fn key(row: Key, now: i64) -> api_types::Key {
         expires_at: row.expires_at.map(rfc3339),
         revoked_at: row.revoked_at.map(rfc3339),
         last_used_at: row.last_used_at.map(rfc3339),
+        multitask_strategy: row.multitask_strategy,
         key: None,
     }
 }

@@ -70,7 +70,7 @@ impl Folded {
 
     /// Reports whether the fold ends with a cancelled turn.
     pub(crate) fn ends_cancelled(&self) -> bool {
-        self.last.as_ref().is_some_and(|last| matches!(last.event, Event::Cancelled(_)))
+        self.thread.is_cancelled()
     }
 
     /// Returns a request of the node that asked last.
@@ -195,6 +195,7 @@ fn update_in_doubt(slots: &mut BTreeSet<usize>, event: &Event) {
         | Event::Summarised(_)
         | Event::Failed(_)
         | Event::Retried(_)
+        | Event::WriteEnded(_)
         | Event::Forked(_) => (),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
-use shared::{Event, Graph};
+use shared::{Event, Graph, TurnStatus};
 use store::{Recorded, ThreadId, Turn, TurnId};
 use threads::ThreadLog;
 
@@ -18,6 +18,9 @@ const CHECKPOINTS: u64 = 16;
 /// Least number of events between two of them.
 const CHECKPOINT_EVENTS: u64 = 500;
 
+/// Events after a cancellation in which the ends of its calls are looked for.
+const WRITES_MAX: u64 = 50;
+
 impl Folded {
     /// Folds a log up to event `at`, or completely.
     pub(crate) async fn load(app: &AppState, id: ThreadId, at: Option<u64>) -> Result<Arc<Self>, ApiError> {
@@ -29,8 +32,7 @@ impl Folded {
     pub(crate) async fn open(app: &AppState, id: ThreadId) -> Result<ThreadLog, ApiError> {
         let head = app.backends.store.head(id).await?;
         let folded = Self::load(app, id, head.seq.checked_sub(1)).await?;
-        let last = folded.last().ok_or(store::Error::UnknownThread(id))?;
-        Ok(ThreadLog::folded_to(head, folded.thread.clone(), &last.event))
+        Ok(ThreadLog::folded_to(head, folded.thread.clone()))
     }
 
     /// Folds a log up to event `until`, and calls `seen` after each event beyond `from`. Begins at the nearest fold that was
@@ -106,12 +108,25 @@ pub(crate) async fn turn_results(
         if let Some(turn) = started.get(&folded.seq()) {
             first_message.insert(*turn, folded.thread.messages().len());
         }
-        if let Some(turn) = ended.get(&folded.seq()) {
-            let first = first_message.get(&turn.id).copied().unwrap_or_default();
-            results.insert(turn.id, folded.result(first, course.clone()));
+        // Calls that were under way at a cancellation end after their turn.
+        let of_ended =
+            || matches!(folded.last()?.event, Event::WriteEnded(_)).then(|| folded.thread.turn()).flatten();
+        let turn = ended.get(&folded.seq()).map(|turn| turn.id);
+        let turn = turn.or_else(|| of_ended().filter(|turn| results.contains_key(turn)));
+        if let Some(turn) = turn {
+            let first = first_message.get(&turn).copied().unwrap_or_default();
+            let known = results.get(&turn).map(|result: &TurnResult| result.course.clone());
+            results.insert(turn, folded.result(first, known.unwrap_or_else(|| course.clone())));
         }
     };
-    let folded = Folded::walk(app, id, before, *last, seen).await?;
+    let until = match turns
+        .iter()
+        .any(|turn| turn.status == TurnStatus::Cancelled && turn.ended_seq == Some(*last))
+    {
+        true => up_to(app, id, None).await?.min(*last + WRITES_MAX),
+        false => *last,
+    };
+    let folded = Folded::walk(app, id, before, until, seen).await?;
     Ok(Some((folded.thread.strategy(), results)))
 }
 

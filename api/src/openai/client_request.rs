@@ -217,7 +217,7 @@ impl ClientRequest {
         let by = self.author(by);
         let policy = policy_for(app, principal, &row, policy)?;
         let asked = self.extension.multitask_strategy;
-        let multitask = multitask_for(app, asked, &row.tenant, &row.strategy, false)?;
+        let multitask = multitask_for(app, principal, asked, &row, false)?;
         self.messages.keep_only(new);
         Ok(store::NewTurn { policy, multitask, ..self.turn(Opening::Existing(row.id), by) })
     }
@@ -260,7 +260,7 @@ impl ClientRequest {
         let by = self.author(by);
         let policy = policy_for(app, principal, &row, Policy::Auto)?;
         let asked = self.extension.multitask_strategy;
-        let multitask = multitask_for(app, asked, &row.tenant, &row.strategy, false)?;
+        let multitask = multitask_for(app, principal, asked, &row, false)?;
         Ok(store::NewTurn { policy, multitask, ..self.turn(Opening::Existing(id), by) })
     }
 

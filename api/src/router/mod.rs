@@ -40,7 +40,7 @@ use crate::{
     forgotten_models,
     inbox::{routes as inbox, settle},
     keys::routes as keys,
-    mcp, mcp_servers,
+    learned_models, mcp, mcp_servers,
     openai::{
         chat, embeddings,
         error::to_openai_error,
@@ -159,6 +159,8 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Operate, routes!(pauses::get, pauses::put, pauses::delete))
         .needs(Operate, routes!(forgotten_models::list))
         .needs(Admin, routes!(forgotten_models::put))
+        .needs(Operate, routes!(learned_models::list))
+        .needs(Operate, routes!(learned_models::get))
         .needs(Operate, routes!(webhooks::add))
         .needs(Read, routes!(webhooks::list))
         .needs(Operate, routes!(webhooks::remove))

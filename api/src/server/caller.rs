@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use api_types::Scope;
-use shared::CallerId;
+use shared::{CallerId, MultitaskStrategy};
 
 /// Scopes of a key of `[tenants.NAME]`.
 const OF_TENANT: [Scope; 4] = [Scope::Submit, Scope::Read, Scope::Answer, Scope::Operate];
@@ -20,18 +20,23 @@ pub(crate) struct Caller {
     pub(crate) scopes: BTreeSet<Scope>,
     /// End of validity of the key, in microseconds since the Unix epoch.
     pub(crate) expires_at: Option<i64>,
+    /// Treatment of its turns on a busy thread, if they name none.
+    pub(crate) multitask_strategy: Option<MultitaskStrategy>,
 }
 
 impl Caller {
     /// An operator with all scopes; without a key if the API requires none.
     pub(crate) fn operator(key: Option<Arc<str>>) -> Self {
-        Self { key, subject: None, tenant: None, scopes: BTreeSet::from(Scope::ALL), expires_at: None }
+        Self::of(key, None, BTreeSet::from(Scope::ALL))
     }
 
     /// The owner of a key of `[tenants.NAME]`.
     pub(crate) fn of_tenant(key: Arc<str>, tenant: Arc<str>) -> Self {
-        let scopes = BTreeSet::from(OF_TENANT);
-        Self { key: Some(key), subject: None, tenant: Some(tenant), scopes, expires_at: None }
+        Self::of(Some(key), Some(tenant), BTreeSet::from(OF_TENANT))
+    }
+
+    fn of(key: Option<Arc<str>>, tenant: Option<Arc<str>>, scopes: BTreeSet<Scope>) -> Self {
+        Self { key, subject: None, tenant, scopes, expires_at: None, multitask_strategy: None }
     }
 
     /// Returns the identity of the caller, for the log; none if there was no key.

@@ -221,6 +221,7 @@ impl Issued {
             // A newer version may have stored a scope that this one does not know.
             scopes: key.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
             expires_at: key.expires_at,
+            multitask_strategy: key.multitask_strategy,
         };
         let last_used_at = AtomicI64::new(key.last_used_at.unwrap_or_default());
         Self { key, caller: Arc::new(caller), last_used_at }
@@ -251,6 +252,7 @@ mod tests {
             expires_at: None,
             revoked_at: None,
             last_used_at: None,
+            multitask_strategy: None,
         };
         assert!(store.add_key(&key).await.unwrap());
         let long = Duration::from_secs(3600);

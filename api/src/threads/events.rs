@@ -302,6 +302,7 @@ impl Follower {
             | shared::Event::InputRequired(_)
             | shared::Event::InputProvided(_)
             | shared::Event::Retried(_)
+            | shared::Event::WriteEnded(_)
             | shared::Event::Forked(_) => return,
         };
         if !is_whole && !self.answer.text().is_empty() {

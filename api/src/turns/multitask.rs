@@ -7,21 +7,22 @@ use super::cancel_retry::obey;
 use crate::{
     logs::folded::Folded,
     server::{
+        principal::Principal,
         problem::{ApiError, Kind},
         state::AppState,
     },
 };
 
-/// Returns what applies to a turn: what the request says, or else what the tenant's keys are set to, or else the strategy.
+/// Returns what applies to a turn: what the request says, or else its key, or else the tenant, or else the strategy.
 ///
 /// # Errors
 ///
 /// [`Kind::Invalid`] if the request displaces a turn, or rejects its own, at a time that it does not know.
 pub(crate) fn multitask_for(
     app: &AppState,
+    principal: &Principal,
     asked: Option<MultitaskStrategy>,
-    tenant: &str,
-    strategy: &str,
+    thread: &Thread,
     is_later: bool,
 ) -> Result<MultitaskStrategy, ApiError> {
     match asked {
@@ -34,8 +35,10 @@ pub(crate) fn multitask_for(
         Some(asked) => Ok(asked),
         None if is_later => Ok(MultitaskStrategy::Enqueue),
         None => {
-            let of_strategy = || app.multitask.get(strategy).copied();
-            Ok(app.tenant_rules.of(tenant).multitask_strategy.or_else(of_strategy).unwrap_or_default())
+            let of_key = principal.caller().multitask_strategy;
+            let of_tenant = || app.tenant_rules.of(&thread.tenant).multitask_strategy;
+            let of_strategy = || app.multitask.get(&thread.strategy).copied();
+            Ok(of_key.or_else(of_tenant).or_else(of_strategy).unwrap_or_default())
         }
     }
 }

@@ -118,7 +118,7 @@ pub(crate) async fn checked(
             reply_options = options_of(app, &thread.strategy, demands)?;
             policy = policy_for(app, principal, &thread, policy)?;
             let (asked, is_later) = (new.multitask_strategy, due_at.is_some());
-            multitask = multitask_for(app, asked, &thread.tenant, &thread.strategy, is_later)?;
+            multitask = multitask_for(app, principal, asked, &thread, is_later)?;
             Opening::Existing(thread.id)
         }
         (Some(_), Some(_)) | (None, None) => {

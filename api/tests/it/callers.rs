@@ -43,6 +43,7 @@ fn caller(event: &Event) -> Option<(&str, Option<&CallerId>)> {
         | Event::InputRequired(_)
         | Event::Summarised(_)
         | Event::Decided(_)
+        | Event::WriteEnded(_)
         | Event::Failed(_) => return None,
     };
     Some((actor, caller.as_ref()))

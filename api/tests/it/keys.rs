@@ -99,7 +99,8 @@ async fn a_key_of_any_scope_may_ask_what_it_may_do() {
             .await;
     let asked = ask(&api, Some(secret(&made)), "GET", "/v1/caller", &Value::Null).await.json();
     let expected = json!({
-        "key": made["id"], "subject": "x", "tenant": "acme", "scopes": ["answer"], "expires_at": made["expires_at"]
+        "key": made["id"], "subject": "x", "tenant": "acme", "scopes": ["answer"], "expires_at": made["expires_at"],
+        "multitask_strategy": null
     });
     assert_eq!(asked, expected);
     let operator = ask(&api, Some("operator-key"), "GET", "/v1/caller", &Value::Null).await.json();

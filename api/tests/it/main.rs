@@ -11,6 +11,7 @@ mod browsers;
 mod busy_turns;
 mod callers;
 mod cancel_retry;
+mod cancelled_writes;
 mod client_tools;
 mod config;
 mod connections;

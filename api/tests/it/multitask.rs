@@ -7,7 +7,10 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use shared::{Event, MultitaskStrategy, RunStatus};
 
-use crate::test_api::{TestApi, id_of, key_ring, thread_of};
+use crate::{
+    keys::{ask, create, secret},
+    test_api::{TestApi, id_of, key_ring, thread_of},
+};
 
 /// A turn that is running, after its first write.
 async fn writing(api: &TestApi) -> Value {
@@ -116,6 +119,46 @@ async fn the_request_wins_over_the_tenant_and_the_tenant_over_the_strategy() {
         let chat = api.post_with("/v1/chat/completions", &SHOP, chat).await;
         assert_eq!(chat.status, StatusCode::CONFLICT, "{chat:?}");
     }
+}
+
+#[tokio::test]
+async fn the_key_wins_over_the_tenant_and_the_request_over_the_key() {
+    let api = TestApi::with(|config| {
+        config.keys = key_ring(&["operator-key"], &[("shop", &["shop"])]);
+        let rule =
+            TenantRule { multitask_strategy: Some(MultitaskStrategy::Enqueue), ..TenantRule::default() };
+        config.tenant_rules.named = BTreeMap::from([("shop".to_owned(), rule)]);
+    })
+    .await;
+    let body = json!({"scopes": ["submit", "read"], "multitask_strategy": "reject"});
+    let made = create(&api, Some("shop"), body).await;
+    let key = Some(secret(&made));
+    assert_eq!(made["multitask_strategy"], "reject");
+    assert_eq!(
+        ask(&api, key, "GET", "/v1/caller", &Value::Null).await.json()["multitask_strategy"],
+        "reject"
+    );
+    let listed = ask(&api, Some("operator-key"), "GET", "/v1/keys", &Value::Null).await.json();
+    assert_eq!(listed["data"][0]["multitask_strategy"], "reject");
+    let turn = json!({"strategy": "probe", "input": "echo"});
+    let turn = ask(&api, key, "POST", "/v1/turns", &turn).await.json();
+    let status = async |key, asked: Option<&str>| {
+        let mut body = json!({"thread_id": thread_of(&turn), "input": "echo else"});
+        if let Some(asked) = asked {
+            body["multitask_strategy"] = json!(asked);
+        }
+        ask(&api, key, "POST", "/v1/turns", &body).await.status
+    };
+    assert_eq!(status(key, None).await, StatusCode::CONFLICT);
+    assert_eq!(status(key, Some("enqueue")).await, StatusCode::ACCEPTED);
+    assert_eq!(status(Some("shop"), None).await, StatusCode::ACCEPTED, "another key of the tenant");
+    let path = format!("/v1/keys/{}/rotate", id_of(&made));
+    let next = ask(&api, Some("operator-key"), "POST", &path, &json!({})).await.json();
+    assert_eq!(next["multitask_strategy"], "reject", "a successor keeps it");
+    let wrong = json!({"scopes": ["read"], "multitask_strategy": "resume"});
+    let wrong = ask(&api, Some("operator-key"), "POST", "/v1/keys", &wrong).await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(wrong.json()["detail"].as_str().unwrap().contains("multitask_strategy"), "{wrong:?}");
 }
 
 #[tokio::test]

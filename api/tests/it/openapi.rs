@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 95] = [
+const ROUTES: [&str; 97] = [
     "delete /v1/conversations/{id}",
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
@@ -39,6 +39,8 @@ const ROUTES: [&str; 95] = [
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
     "get /v1/keys",
+    "get /v1/learned_models",
+    "get /v1/learned_models/{name}",
     "get /v1/mcp/servers",
     "get /v1/mcp/servers/{name}",
     "get /v1/models",

@@ -34,6 +34,7 @@ fn routes() -> Vec<Route> {
                 operator_only: ["/metrics", "/v1/workers", "/v1/embeddings"].contains(&path.as_str())
                     || path.starts_with("/v1/mcp/")
                     || path.starts_with("/v1/forgotten_models")
+                    || path.starts_with("/v1/learned_models")
                     || path == "/v1/audit/checkpoints",
             });
         }
@@ -205,7 +206,7 @@ async fn keys(api: &TestApi, tenant: &str, expires: Option<u64>) -> Vec<(Scope, 
 async fn every_route_admits_the_keys_that_it_should() {
     let api = api_with_keys().await;
     let (ids, unknown, routes) = (create_one_of_each(&api).await, Ids::unknown(), routes());
-    assert_eq!(routes.len(), 91);
+    assert_eq!(routes.len(), 93);
     let (own, other) = (keys(&api, "acme", None).await, keys(&api, "bell", None).await);
     let (revoked, expired) = (keys(&api, "acme", None).await, keys(&api, "acme", Some(1)).await);
     for (_, key) in &revoked {

@@ -3,7 +3,7 @@
 use axum::{body::Body, http::Request};
 use queue::clock;
 use serde_json::json;
-use store::WorkerRecord;
+use store::{LearnedModel, WorkerRecord};
 use uuid::Uuid;
 
 use crate::test_api::TestApi;
@@ -20,6 +20,7 @@ fn worker(name: &str, seconds_ago: i64) -> WorkerRecord {
         slots: 4,
         in_flight: 2,
         steps_per_second: (seconds_ago < 30).then_some(7.5),
+        learned_models: Vec::new(),
         started_at: now,
         seen_at: now - seconds_ago * 1_000_000,
     }
@@ -39,6 +40,38 @@ async fn a_worker_is_missing_after_30_seconds_without_a_report() {
     assert_eq!((&rows[0]["slots"], &rows[0]["in_flight"]), (&json!(4), &json!(2)));
     assert_eq!((&rows[0]["steps_per_second"], &rows[1]["steps_per_second"]), (&json!(7.5), &json!(null)));
     assert_eq!(rows[0]["strategies"], json!({"probe": 1}));
+}
+
+#[tokio::test]
+async fn what_workers_learned_about_models_is_listed_by_model() {
+    let api = TestApi::new().await;
+    let learned = |model: &str, context_tokens, refused: &[&str]| LearnedModel {
+        model: model.to_owned(),
+        context_tokens,
+        refused: refused.iter().map(|part| (*part).to_owned()).collect(),
+        ..LearnedModel::default()
+    };
+    for (name, seconds_ago, models) in [
+        ("w1", 1, vec![learned("a/x", Some(9_000), &["stream_options"])]),
+        ("w2", 1, vec![learned("a/x", Some(8_192), &["strict"]), learned("a/b/c", None, &["strict"])]),
+        ("dead", 31, vec![learned("a/x", Some(1), &[]), learned("a/y", Some(1), &[])]),
+    ] {
+        let worker = WorkerRecord { learned_models: models, ..worker(name, seconds_ago) };
+        api.backends.store.record_worker(&worker).await.unwrap();
+    }
+    let both = json!({
+        "model": "a/x", "context_tokens": 8_192, "attachments_max": null, "structured_output": null,
+        "refused": ["stream_options", "strict"], "simplified_tools": [], "omitted_tools": [],
+        "workers": ["w1", "w2"],
+    });
+    let listed = api.get("/v1/learned_models").await.json();
+    assert_eq!(listed["data"][0]["model"], "a/b/c");
+    assert_eq!(listed["data"][1], both);
+    assert_eq!(listed["data"].as_array().unwrap().len(), 2, "the dead worker counts no more");
+    assert_eq!(api.get("/v1/learned_models/a%2Fx").await.json(), both);
+    assert_eq!(api.get("/v1/learned_models/a%2Fb%2Fc").await.json(), listed["data"][0]);
+    let detail = api.get("/v1/learned_models/a%2Fy").await.problem(404, "model-not-found");
+    assert!(detail.contains("has learned anything about model \"a/y\""), "{detail}");
 }
 
 #[tokio::test]

@@ -162,6 +162,8 @@ impl<'a> Tracer<'a> {
             Event::Attempted(attempted) => self.start_attempt(attempted.slot, at),
             // The attempt lasts until the task has ended.
             Event::TaskStarted(_) => {}
+            // The turn and its spans have ended.
+            Event::WriteEnded(_) => {}
             Event::Answered(answered) => {
                 self.attempt(answered.slot, seq, at, answered.usage.as_ref(), Some(&answered.response), None);
             }

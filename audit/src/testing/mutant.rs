@@ -6,7 +6,7 @@ use serde_json::Value;
 use shared::{
     Attempt, DynThread, Event, Fault, Goto, Graph, InvalidLog, Message, MessageRejected, Next, NodeInfo,
     OpenTask, Policy, ProposedCall, ReplyOption, ReplyOptions, Request, Response, RunStatus, ServerScope,
-    Tool, Toolboxes, Topology, Usage, UsageTotal,
+    Tool, Toolboxes, Topology, UnendedWrite, Usage, UsageTotal,
 };
 use uuid::Uuid;
 
@@ -153,6 +153,12 @@ impl DynThread for Thread {
     }
     fn last_attempt(&self, slot: usize) -> Option<Attempt> {
         self.0.last_attempt(slot)
+    }
+    fn unended_writes(&self) -> Vec<UnendedWrite> {
+        self.0.unended_writes()
+    }
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
     }
     fn is_only_reading_back(&self) -> bool {
         self.0.is_only_reading_back()

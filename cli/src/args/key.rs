@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api_types::Scope;
 use clap::Subcommand;
+use shared::MultitaskStrategy;
 
 use super::duration;
 
@@ -17,6 +18,9 @@ pub(crate) enum Key {
         /// Time until the key expires, such as 90d [default: never]
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         expires: Option<Duration>,
+        /// Treatment of turns of the key on a busy thread that name none [default: that of the tenant or strategy]
+        #[arg(long, value_name = "NAME", value_parser = super::multitask_strategy())]
+        multitask_strategy: Option<MultitaskStrategy>,
         /// Name of the key, for people
         #[arg(long, value_name = "TEXT", default_value = "")]
         name: String,
@@ -33,7 +37,7 @@ pub(crate) enum Key {
         /// Id of the key
         id: String,
     },
-    /// Replace a key with a new one of the same tenant, name, scopes and lifetime, and print the new one
+    /// Replace a key with a new one of the same tenant, name, scopes, settings and lifetime, and print the new one
     Rotate {
         /// Id of the key
         id: String,

@@ -2,6 +2,7 @@
 
 use api_types::{NewKey, RotateKey};
 use reqwest::Method;
+use shared::MultitaskStrategy;
 
 use super::Context;
 use crate::{args::Key, client::path, exit::Exit, output};
@@ -9,8 +10,9 @@ use crate::{args::Key, client::path, exit::Exit, output};
 pub(crate) async fn run(ctx: Context, command: Key) -> anyhow::Result<Exit> {
     let client = ctx.client()?;
     match command {
-        Key::Create { scopes, expires, name } => {
-            let new = NewKey { name, scopes, expires_in_seconds: expires.map(|lifetime| lifetime.as_secs()) };
+        Key::Create { scopes, expires, multitask_strategy, name } => {
+            let expires_in_seconds = expires.map(|lifetime| lifetime.as_secs());
+            let new = NewKey { name, scopes, expires_in_seconds, multitask_strategy };
             show_secret(&ctx, "created", &client.post("/v1/keys", &new).await?)?;
         }
         Key::List { limit } => {
@@ -18,7 +20,17 @@ pub(crate) async fn run(ctx: Context, command: Key) -> anyhow::Result<Exit> {
             output::many(ctx.format, &all, || match all.is_empty() {
                 true => "no keys; create one with: turnfold key create --scope read".to_owned(),
                 false => output::table(
-                    &["key", "name", "tenant", "scopes", "status", "created", "expires", "last used"],
+                    &[
+                        "key",
+                        "name",
+                        "tenant",
+                        "scopes",
+                        "status",
+                        "created",
+                        "expires",
+                        "last used",
+                        "busy thread",
+                    ],
                     all.iter().map(row),
                 ),
             })?;
@@ -69,6 +81,7 @@ fn row(key: &api_types::Key) -> Vec<String> {
         key.created_at.clone(),
         key.expires_at.clone().unwrap_or_else(|| "never".to_owned()),
         key.last_used_at.clone().unwrap_or_else(|| "never".to_owned()),
+        key.multitask_strategy.map_or("-", MultitaskStrategy::as_str).to_owned(),
     ]
 }
 

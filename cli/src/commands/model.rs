@@ -1,6 +1,6 @@
 //! `turnfold model`: the models of the configured providers.
 
-use api_types::ForgottenModel;
+use api_types::{ForgottenModel, LearnedModel, Page};
 use reqwest::Method;
 use serde_json::{Value, json};
 use world::{CapabilityCheck, CapabilityVerdict, ModelCheck};
@@ -16,6 +16,8 @@ use crate::{
 pub(crate) async fn run(ctx: &Context, command: Model) -> anyhow::Result<Exit> {
     match command {
         Model::Check { model } => check(ctx, &model).await,
+        Model::List => list(ctx).await,
+        Model::Show { model } => show(ctx, &model).await,
         Model::Forget { model } => forget(ctx, &model).await,
     }
 }
@@ -31,6 +33,61 @@ async fn forget(ctx: &Context, model: &str) -> anyhow::Result<Exit> {
         )
     })?;
     Ok(Exit::Ok)
+}
+
+async fn list(ctx: &Context) -> anyhow::Result<Exit> {
+    let models = ctx.client_for_all()?.get::<Page<LearnedModel>>("/v1/learned_models").await?.data;
+    output::many(ctx.format, &models, || {
+        if models.is_empty() {
+            return "no running worker has learned anything about a model".to_owned();
+        }
+        let head =
+            ["model", "window", "attachments", "structured output", "refused", "simplified", "left out"];
+        output::table(&head, models.iter().map(row))
+    })?;
+    Ok(Exit::Ok)
+}
+
+fn row(model: &LearnedModel) -> Vec<String> {
+    let tools = |tools: &[String]| {
+        if tools.is_empty() { "-".to_owned() } else { output::counted(tools.len(), "tool") }
+    };
+    vec![
+        model.model.clone(),
+        or_dash(model.context_tokens),
+        or_dash(model.attachments_max),
+        or_dash(model.structured_output.as_deref()),
+        joined(&model.refused),
+        tools(&model.simplified_tools),
+        tools(&model.omitted_tools),
+    ]
+}
+
+async fn show(ctx: &Context, model: &str) -> anyhow::Result<Exit> {
+    let path = client::path(&["learned_models", model])?;
+    let learned: LearnedModel = ctx.client_for_all()?.get(&path).await?;
+    output::one(ctx.format, &learned, || {
+        let rows = [
+            ("model", learned.model.clone()),
+            ("context window, tokens", or_dash(learned.context_tokens)),
+            ("images and files", or_dash(learned.attachments_max)),
+            ("structured output", or_dash(learned.structured_output.as_deref())),
+            ("refused", joined(&learned.refused)),
+            ("simplified tools", joined(&learned.simplified_tools)),
+            ("tools left out", joined(&learned.omitted_tools)),
+            ("learned by", joined(&learned.workers)),
+        ];
+        rows.map(|(name, value)| format!("{name}: {value}")).join("\n")
+    })?;
+    Ok(Exit::Ok)
+}
+
+fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn joined(items: &[String]) -> String {
+    if items.is_empty() { "-".to_owned() } else { items.join(", ") }
 }
 
 async fn check(ctx: &Context, model: &str) -> anyhow::Result<Exit> {

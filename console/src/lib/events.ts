@@ -94,6 +94,8 @@ export function summaryOf(event: LogEvent): Summary {
     case "retried":
     case "cancelled":
       return line(it.actor ? `by ${it.actor}` : "");
+    case "write_ended":
+      return line(`after event ${it.attempted}: ${spaced(it.ending)}`, it.text ? [quoted(it.text)] : []);
     case "forked":
       return line(
         `after event ${it.seq} of ${it.thread}`,

@@ -57,7 +57,7 @@ function add(turn: TurnSpan, event: LogEvent, at: number): void {
   const it = body(event);
   const last = turn.visits.at(-1);
   const isOpen = last !== undefined && !last.next && !last.isFailed;
-  if (event.kind === "opened" || event.kind === "forked" || event.kind === "cancelled" || (!last && !it.node)) {
+  if (["opened", "forked", "cancelled", "write_ended"].includes(event.kind) || (!last && !it.node)) {
     turn.other.push(event);
     return;
   }

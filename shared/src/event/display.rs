@@ -8,7 +8,7 @@ use std::fmt::{self, Formatter};
 
 use super::{
     AttemptFailed, DEFAULT_TENANT, Decided, Event, Forked, Goto, InputProvided, InputRequired, Interrupt,
-    Opened, Reading, Reconciled, TurnKind, TurnStarted, Verdict,
+    Opened, Reading, Reconciled, TurnKind, TurnStarted, Verdict, WriteEnded, WriteEnding,
 };
 use crate::{
     elicitation::InputResponse,
@@ -91,6 +91,7 @@ impl fmt::Display for Event {
             }
             Event::Cancelled(cancelled) if cancelled.rolled_back => write!(f, "on request · rolled back"),
             Event::Cancelled(_) => write!(f, "on request"),
+            Event::WriteEnded(ended) => fmt_write_ended(ended, f),
             Event::Forked(forked) => fmt_forked(forked, f),
         }
     }
@@ -109,6 +110,17 @@ fn fmt_opened(opened: &Opened, f: &mut Formatter<'_>) -> fmt::Result {
         .servers
         .iter()
         .try_for_each(|(name, description)| line(f, format_args!("server {name}: {description}")))
+}
+
+fn fmt_write_ended(ended: &WriteEnded, f: &mut Formatter<'_>) -> fmt::Result {
+    let ending = match ended.ending {
+        WriteEnding::Made => "made",
+        WriteEnding::Failed => "made, with an error",
+        WriteEnding::NotMade => "not made",
+        WriteEnding::Unknown => "not known",
+    };
+    write!(f, "after event {} · {ending}", ended.attempted)?;
+    if ended.text.is_empty() { Ok(()) } else { write!(f, ": {}", quoted(&ended.text, f.alternate())) }
 }
 
 fn fmt_reconciled(reconciled: &Reconciled, f: &mut Formatter<'_>) -> fmt::Result {

@@ -531,6 +531,33 @@ pub struct Cancelled {
     pub rolled_back: bool,
 }
 
+/// A call that may change something was under way when its turn was cancelled, and has ended. The cancellation is not undone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteEnded {
+    /// Number of the last `attempted` event of the call.
+    pub attempted: u64,
+    /// Ending of the call.
+    pub ending: WriteEnding,
+    /// Result or error of the call, at most 4,000 characters.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// Ending of a call whose turn was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteEnding {
+    /// The call was made.
+    Made,
+    /// The call was made, and its result is an error.
+    Failed,
+    /// The call was not made.
+    NotMade,
+    /// No answer came in time, or it was lost. The call may have been made, or still be made.
+    Unknown,
+}
+
 /// The events before this one were copied from another thread, and the log continues on its own from here.
 ///
 /// Copied answers are kept and not requested again. A request without an answer is issued anew. A write that was under

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use kinds::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
     Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened, Reading,
-    Reconciled, Retried, Summarised, TaskStarted, TurnKind, TurnStarted, Verdict,
+    Reconciled, Retried, Summarised, TaskStarted, TurnKind, TurnStarted, Verdict, WriteEnded, WriteEnding,
 };
 
 pub use upcast::{Shape, Upcast};
@@ -110,6 +110,7 @@ macro_rules! events {
             | Event::Summarised(_)
             | Event::Failed(_)
             | Event::Retried(_)
+            | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_) => &[],
         };
@@ -182,6 +183,8 @@ events! {
     "retried" Retried,
     /// A turn was cancelled.
     "cancelled" Cancelled,
+    /// A call that was under way at the cancellation of its turn has ended.
+    "write_ended" WriteEnded,
     /// The log was copied from another thread up to here.
     "forked" Forked,
 }
@@ -233,6 +236,7 @@ impl Event {
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Retried(_)
+            | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_) => true,
             Event::Asked(_)
@@ -263,6 +267,7 @@ impl Event {
             | Event::Decided(_)
             | Event::Failed(_)
             | Event::Retried(_)
+            | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_) => None,
         }
@@ -299,6 +304,7 @@ impl Event {
             | Event::InputRequired(_)
             | Event::Summarised(_)
             | Event::Decided(_)
+            | Event::WriteEnded(_)
             | Event::Failed(_) => {}
         }
         self
@@ -331,6 +337,7 @@ impl Event {
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Retried(_)
+            | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_) => false,
         }

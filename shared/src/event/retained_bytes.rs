@@ -55,6 +55,7 @@ impl Event {
             | Event::Summarised(_)
             | Event::Failed(_)
             | Event::Retried(_)
+            | Event::WriteEnded(_)
             | Event::Cancelled(_) => 0,
         }
     }

@@ -65,6 +65,7 @@ impl<S: Strategy> Progress<S> {
                 | Phase::AwaitingResponses(..)
                 | Phase::Failed(..) => {
                     self.abandon_tasks();
+                    self.leave_writes();
                     if cancelled.rolled_back {
                         self.rewind();
                     }
@@ -93,6 +94,7 @@ impl<S: Strategy> Progress<S> {
                 self.thread.turn.from = self.thread.messages.len();
                 self.mark_turn_start();
             }
+            Event::WriteEnded(ended) => return Ok(self.fold_write_ended(ended)),
             Event::Forked(forked) if 0 < self.seq => self.fold_forked(forked)?,
             Event::Opened(_) | Event::Forked(_) => return Ok(false),
         }
@@ -102,6 +104,9 @@ impl<S: Strategy> Progress<S> {
     /// A request without any history is issued again, because its content may have changed.
     fn fold_forked(&mut self, forked: &Forked) -> Result<(), InvalidLog> {
         let state = self.state_after(&forked.facts)?;
+        // Calls of cancelled turns end in the source thread.
+        self.unended.clear();
+        self.is_cancelled = false;
         // The tasks belong to the source thread.
         if let Phase::AwaitingResponses(_, _, slots) | Phase::Failed(_, _, slots, _) = &mut self.at {
             slots.iter_mut().for_each(|slot| slot.task = None);

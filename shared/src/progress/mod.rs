@@ -12,6 +12,7 @@ mod rollback;
 mod slot;
 mod status;
 mod stop;
+mod unended;
 mod unoffered;
 mod window;
 
@@ -23,7 +24,6 @@ use std::{
 use serde_json::Value;
 use uuid::Uuid;
 
-pub use self::slot::OpenTask;
 pub use self::{
     empty_reply::EMPTY_REPLY,
     fit::{SUMMARISE_NODE, SUMMARISE_PROMPT},
@@ -37,8 +37,10 @@ use self::{
     rollback::TurnStart,
     slot::{Slot, SlotState},
     stop::Writes,
+    unended::Unended,
     window::Window,
 };
+pub use self::{slot::OpenTask, unended::UnendedWrite};
 
 use crate::{
     client_tools::{ClientTool, ToolChoice, open_calls},
@@ -135,6 +137,8 @@ pub struct Progress<S: Strategy> {
     written_since_approval: Option<BTreeSet<String>>,
     /// Calls of the current request that may have changed something.
     writes: Writes,
+    /// Calls of cancelled turns of which no end is known.
+    unended: Unended,
     /// True if the last turn was cancelled.
     is_cancelled: bool,
     /// Toolboxes of the client.
@@ -237,6 +241,7 @@ impl<S: Strategy> Clone for Progress<S> {
             abandoned_tasks: self.abandoned_tasks.clone(),
             written_since_approval: self.written_since_approval.clone(),
             writes: self.writes.clone(),
+            unended: self.unended.clone(),
             is_cancelled: self.is_cancelled,
             toolboxes: self.toolboxes.clone(),
             turn_start: self.turn_start.clone(),
@@ -257,6 +262,7 @@ impl<S: Strategy> Progress<S> {
             abandoned_tasks: Vec::new(),
             written_since_approval: None,
             writes: Writes::new(),
+            unended: Unended::new(),
             is_cancelled: false,
             toolboxes: Toolboxes::default(),
             turn_start: None,
@@ -287,6 +293,11 @@ impl<S: Strategy> Progress<S> {
         let Phase::AwaitingResponses(_, _, slots) = &self.at else { return false };
         let mut moving = slots.iter().filter(|slot| slot.can_move()).peekable();
         moving.peek().is_some() && moving.all(Slot::is_reading_back)
+    }
+
+    /// Returns true if the thread is idle, and its last turn was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled
     }
 
     /// Returns the current turn, or the last one.

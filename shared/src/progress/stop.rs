@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use super::{Phase, Progress, slot::Slot};
 use crate::{
     answer::Answer,
-    event::{Answered, Event, Verdict},
+    event::{Answered, Event, Verdict, WriteEnding},
     language::Language,
     message::{Message, Role, ToolOutput},
     request::{Request, Response},
@@ -31,6 +31,29 @@ pub(super) type Writes = BTreeMap<(usize, usize), Call>;
 pub(super) struct Call {
     text: String,
     fate: Fate,
+    /// Number of the last `attempted` event.
+    attempted: usize,
+    /// True if a person or a read-back decided what became of it.
+    is_decided: bool,
+}
+
+impl Call {
+    pub(super) fn attempted(&self) -> usize {
+        self.attempted
+    }
+
+    /// Returns true if nothing is known of the call, and its worker may still hear of it.
+    pub(super) fn is_open(&self) -> bool {
+        self.fate == Fate::Unknown && !self.is_decided
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn end(&mut self, ending: WriteEnding) {
+        self.fate = ending.into();
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -67,6 +90,17 @@ impl Fate {
     }
 }
 
+impl From<WriteEnding> for Fate {
+    fn from(ending: WriteEnding) -> Self {
+        match ending {
+            WriteEnding::Made => Fate::Done,
+            WriteEnding::Failed => Fate::Failed,
+            WriteEnding::NotMade => Fate::NotMade,
+            WriteEnding::Unknown => Fate::Unknown,
+        }
+    }
+}
+
 /// Returns whether messages to a busy thread stop it: their last one, of a person, says nothing but stop.
 pub fn says_stop(messages: &[Message]) -> bool {
     let last = messages.last().filter(|message| message.role == Role::User);
@@ -80,6 +114,10 @@ impl<S: Strategy> Progress<S> {
         let (Some(nth), Some(fate)) = (event.slot(), Fate::after(event)) else { return };
         if let Some(known) = self.writes.get_mut(&(*asked, nth)) {
             known.fate = fate;
+            known.is_decided = matches!(event, Event::Reconciled(_));
+            if let Event::Attempted(_) = event {
+                known.attempted = self.seq;
+            }
             return;
         }
         // Only calls that may change something are attempted.
@@ -87,7 +125,8 @@ impl<S: Strategy> Progress<S> {
             (event, slots.get(nth))
         {
             let text = visible_start(&format!("{server}.{} {}", call.name, call.arguments), CALL_MAX);
-            self.writes.insert((*asked, nth), Call { text, fate });
+            let attempted = self.seq;
+            self.writes.insert((*asked, nth), Call { text, fate, attempted, is_decided: false });
         }
     }
 
@@ -185,8 +224,9 @@ pub(super) fn list(text: &mut String, writes: &Writes, texts: &ReportTexts) {
 #[test]
 fn a_report_leaves_no_call_out_unsaid() {
     let of = |fates: &[Fate]| {
-        let call =
-            |(nth, fate): (usize, &Fate)| ((0, nth), Call { text: format!("call {nth}"), fate: *fate });
+        let call = |(nth, fate): (usize, &Fate)| {
+            ((0, nth), Call { text: format!("call {nth}"), fate: *fate, attempted: nth, is_decided: false })
+        };
         let (mut text, writes) = (String::new(), fates.iter().enumerate().map(call).collect());
         list(&mut text, &writes, &ReportTexts::of(Language::English));
         assert_eq!(text.is_empty(), !may_have_changed(&writes));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use shared::{
-    Answered, Attempt, AttemptFailed, DynThread, Event, InputRequired, Next, Reconciled, Response, RunStatus,
-    TaskStarted, ToolOutput, Verdict,
+    Answered, Attempt, AttemptFailed, Cancelled, DynThread, Event, InputRequired, Next, Policy, Reconciled,
+    Response, RunStatus, TaskStarted, ToolOutput, Verdict, WriteEnded,
 };
 
 /// Returns a thread that asks a person about its call, and the number of the attempt.
@@ -105,4 +105,36 @@ fn a_late_answer_does_not_change_the_decision_of_a_person() {
         thread.apply(&event).unwrap();
     }
     assert_eq!(thread.last_attempt(0), Some(Attempt { seq: second, is_in_doubt: true }));
+}
+
+fn ended(attempted: usize, ending: &str) -> Event {
+    let json = serde_json::json!({"attempted": attempted, "ending": ending, "text": "cancelled e1"});
+    serde_json::from_value::<WriteEnded>(json).unwrap().into()
+}
+
+#[test]
+fn a_call_of_a_cancelled_turn_ends_once_and_in_an_idle_thread() {
+    let (mut thread, attempted) = in_doubt();
+    thread.apply(&ended(attempted, "made")).unwrap_err();
+    thread.apply(&Cancelled { actor: String::new(), caller: None, rolled_back: false }.into()).unwrap();
+    assert!(thread.is_cancelled());
+    thread.apply(&ended(attempted + 1, "made")).unwrap_err();
+    thread.apply(&ended(attempted, "unknown")).unwrap();
+    thread.apply(&ended(attempted, "unknown")).unwrap_err();
+    let next = |thread: &dyn DynThread, text: &str| {
+        let messages = vec![shared::Message::user(text)];
+        thread.accept_message(uuid::Uuid::nil(), "", "2026-12-03T09:00:00Z", Policy::Auto, messages).unwrap()
+    };
+    let mut busy = thread.clone();
+    busy.apply(&next(&*busy, "Cancel e2")).unwrap();
+    busy.apply(&ended(attempted, "made")).unwrap_err();
+    let report = |thread: &dyn DynThread| {
+        let Event::TurnStarted(started) = next(thread, "stop") else { panic!("it starts a turn") };
+        started.messages.last().unwrap().content.clone()
+    };
+    assert!(report(&*thread).contains("Not known whether it happened, or still happens:\n- calendar.cancel"));
+    thread.apply(&ended(attempted, "made")).unwrap();
+    assert_eq!(thread.unended_writes(), []);
+    assert!(report(&*thread).contains("Done before that:\n- calendar.cancel"), "{}", report(&*thread));
+    thread.apply(&ended(attempted, "failed")).unwrap_err();
 }

@@ -17,6 +17,7 @@ use sea_orm::{
     PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _,
     sea_query::SimpleExpr,
 };
+use shared::MultitaskStrategy;
 
 use self::table::Column;
 use crate::{
@@ -51,6 +52,8 @@ pub struct Key {
     pub revoked_at: Option<i64>,
     /// Time of the last use, in microseconds since the Unix epoch; up to a minute late.
     pub last_used_at: Option<i64>,
+    /// Treatment of a turn that the key submits to a busy thread, if the turn names none.
+    pub multitask_strategy: Option<MultitaskStrategy>,
 }
 
 impl Key {
@@ -176,19 +179,18 @@ async fn add(tx: &Transaction, new: Key) -> Result<bool, Error> {
         return Ok(false);
     }
     delete_ended(tx, own).await?;
-    let Key { id, hash, tenant, name, scopes, created_by, created_at, expires_at, revoked_at, last_used_at } =
-        new;
     let row = table::Model {
-        id,
-        hash,
-        tenant,
-        name: plain(&name),
-        scopes: scopes.join(" "),
-        created_by: plain(&created_by),
-        created_at,
-        expires_at,
-        revoked_at,
-        last_used_at,
+        id: new.id,
+        hash: new.hash,
+        tenant: new.tenant,
+        name: plain(&new.name),
+        scopes: new.scopes.join(" "),
+        created_by: plain(&new.created_by),
+        created_at: new.created_at,
+        expires_at: new.expires_at,
+        revoked_at: new.revoked_at,
+        last_used_at: new.last_used_at,
+        multitask_strategy: new.multitask_strategy.map(|strategy| strategy.as_str().to_owned()),
     };
     table::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
     Ok(true)
@@ -215,19 +217,19 @@ async fn delete_ended(tx: &Transaction, own: SimpleExpr) -> Result<(), Error> {
 
 impl From<table::Model> for Key {
     fn from(row: table::Model) -> Self {
-        let table::Model {
-            id,
-            hash,
-            tenant,
-            name,
-            scopes,
-            created_by,
-            created_at,
-            expires_at,
-            revoked_at,
-            last_used_at,
-        } = row;
-        let scopes = scopes.split_whitespace().map(str::to_owned).collect();
-        Self { id, hash, tenant, name, scopes, created_by, created_at, expires_at, revoked_at, last_used_at }
+        Self {
+            id: row.id,
+            hash: row.hash,
+            tenant: row.tenant,
+            name: row.name,
+            scopes: row.scopes.split_whitespace().map(str::to_owned).collect(),
+            created_by: row.created_by,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            revoked_at: row.revoked_at,
+            last_used_at: row.last_used_at,
+            // A newer version may have stored a strategy that this one does not know.
+            multitask_strategy: row.multitask_strategy.and_then(|name| name.parse().ok()),
+        }
     }
 }

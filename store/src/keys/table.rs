@@ -20,6 +20,8 @@ pub(crate) struct Model {
     pub expires_at: Option<i64>,
     pub revoked_at: Option<i64>,
     pub last_used_at: Option<i64>,
+    #[sea_orm(column_type = "Text", nullable)]
+    pub multitask_strategy: Option<String>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

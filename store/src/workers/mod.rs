@@ -2,6 +2,7 @@
 //!
 //! Nothing depends on these rows: leases alone decide which worker has a job.
 
+mod learned_model;
 pub(crate) mod table;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -13,6 +14,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
+pub use self::learned_model::LearnedModel;
 use self::table::Column;
 use crate::{
     Error, Store,
@@ -27,6 +29,9 @@ const MISSING_AFTER: Duration = Duration::from_secs(30);
 
 /// Maximum workers that are listed.
 const LISTED_MAX: u64 = 1_000;
+
+/// Maximum bytes of what a worker has learned about models.
+const LEARNED_BYTES_MAX: usize = 1 << 20;
 
 /// A worker, as it last reported.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +54,8 @@ pub struct WorkerRecord {
     pub in_flight: u64,
     /// Steps a second between its last two reports; `None` before the second report.
     pub steps_per_second: Option<f64>,
+    /// What the worker has learned about models.
+    pub learned_models: Vec<LearnedModel>,
     /// Start of the worker, in microseconds since the Unix epoch.
     pub started_at: i64,
     /// Time of the report, in microseconds since the Unix epoch.
@@ -69,7 +76,7 @@ impl Store {
     ///
     /// [`Error`] if the write fails.
     pub async fn record_worker(&self, worker: &WorkerRecord) -> Result<(), Error> {
-        let changed = [Column::InFlight, Column::StepsPerSecond, Column::SeenAt];
+        let changed = [Column::InFlight, Column::StepsPerSecond, Column::LearnedModels, Column::SeenAt];
         let reported = OnConflict::column(Column::Id).update_columns(changed).to_owned();
         table::Entity::insert_many([row(worker).into_active_model()])
             .on_conflict(reported)
@@ -119,9 +126,16 @@ fn row(worker: &WorkerRecord) -> table::Model {
         slots: signed(worker.slots),
         in_flight: signed(worker.in_flight),
         steps_per_second: worker.steps_per_second,
+        learned_models: learned_models(&worker.learned_models),
         started_at: worker.started_at,
         seen_at: worker.seen_at,
     }
+}
+
+/// Returns the models as JSON; `None` if there are none, or they are too many for a row.
+fn learned_models(models: &[LearnedModel]) -> Option<String> {
+    let text = serde_json::json!(models).to_string();
+    (!models.is_empty() && text.len() <= LEARNED_BYTES_MAX).then(|| plain(&text))
 }
 
 fn worker(row: table::Model) -> Result<WorkerRecord, Error> {
@@ -137,6 +151,11 @@ fn worker(row: table::Model) -> Result<WorkerRecord, Error> {
         slots: unsigned(row.slots)?,
         in_flight: unsigned(row.in_flight)?,
         steps_per_second: row.steps_per_second,
+        // Nothing depends on it, so what another version wrote is left out.
+        learned_models: row
+            .learned_models
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default(),
         started_at: row.started_at,
         seen_at: row.seen_at,
     })

@@ -19,6 +19,8 @@ pub(crate) struct Model {
     pub slots: i64,
     pub in_flight: i64,
     pub steps_per_second: Option<f64>,
+    #[sea_orm(column_type = "Text", nullable)]
+    pub learned_models: Option<String>,
     pub started_at: i64,
     pub seen_at: i64,
 }

@@ -143,6 +143,7 @@ impl Strategy for PlannerWithPrompts {
     const PROMPTS: &'static [&'static str] = &[
         include_str!("prompts/advice.md"),
         include_str!("prompts/rate_prompts.md"),
+        include_str!("prompts/read_choice.md"),
         include_str!("prompts/receive_argument.md"),
         include_str!("../planner/prompts/assess.md"),
         include_str!("../planner/prompts/orchestrate.md"),

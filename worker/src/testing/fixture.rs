@@ -178,6 +178,7 @@ fn is_from_outside(event: &Event) -> bool {
         Event::TurnStarted(_)
             | Event::InputProvided(_)
             | Event::Retried(_)
+            | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Reconciled(Reconciled { read_back: None, .. })
     )

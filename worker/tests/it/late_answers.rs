@@ -11,9 +11,10 @@ use std::{
 
 use async_trait::async_trait;
 use shared::{
-    DynThread, Event, Fault, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput, Verdict,
+    Cancelled, DynThread, Event, Fault, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput,
+    TurnStatus, Verdict,
 };
-use store::ThreadId;
+use store::{CancelRequest, ThreadId};
 use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::{
     sync::{Notify, oneshot},
@@ -62,6 +63,14 @@ struct Stopped {
 impl Stopped {
     /// Runs a thread up to its call, and lets another worker take it over.
     async fn taken_over() -> Self {
+        let this = Self::calling().await;
+        assert_eq!(this.other_worker().await, StepOutcome::Idle);
+        this.asks_a_person().await;
+        this
+    }
+
+    /// Runs a thread up to its call.
+    async fn calling() -> Self {
         let graph = strategies::find("retriever").unwrap();
         let path = fixtures(graph).into_iter().find(|path| path.ends_with("write_in_doubt.jsonl")).unwrap();
         let script: Vec<Event> = read(&path).into_iter().filter_map(answered_at_once).collect();
@@ -79,9 +88,22 @@ impl Stopped {
         let job = tokio::spawn(async move { run(&worker, thread, &waking).await });
         let this = Self { backends, world, thread, job, wake };
         this.world.begun.notified().await;
-        assert_eq!(this.other_worker().await, StepOutcome::Idle);
-        this.asks_a_person().await;
         this
+    }
+
+    /// Cancels the turn, as the API does.
+    async fn cancel(&self) {
+        let mut log = self.log().await;
+        log.push(Cancelled { actor: "person".to_owned(), caller: None, rolled_back: false }.into()).unwrap();
+        log.flush(&self.backends).await.unwrap();
+    }
+
+    /// Returns the kinds of the events since the call, and the last message.
+    async fn since_the_call(&self) -> (Vec<String>, String) {
+        let (_, rows) = self.backends.store.load(self.thread).await.unwrap();
+        let called = rows.iter().position(|row| matches!(row.event, Event::Attempted(_))).unwrap();
+        let kinds = rows[called + 1..].iter().map(|row| row.event.kind().to_owned()).collect();
+        (kinds, self.log().await.thread().messages().last().unwrap().content.clone())
     }
 
     /// Runs the thread's jobs on another worker until it has nothing to do.
@@ -230,6 +252,83 @@ async fn a_refusal_that_arrives_late_lets_the_call_be_made() {
     let (kinds, reply) = stopped.since_the_question().await;
     assert_eq!(kinds[..4], ["attempt_failed", "attempted", "answered", "decided"]);
     assert_eq!(reply.as_deref(), Some("e1 is cancelled."));
+}
+
+/// Whether the worker learns of the cancellation before the answer, after it, or by the append of the answer.
+#[tokio::test]
+async fn the_end_of_a_call_whose_turn_was_cancelled_is_recorded() {
+    type Late = fn() -> Outcome;
+    let outcomes: [(Late, &str); 3] = [
+        (
+            cancelled,
+            "A call of the cancelled turn was made after all:\n- calendar.cancel {\"event_id\":\"e1\"}: cancelled e1",
+        ),
+        (
+            || Err(Fault::transient("the server was busy and did nothing")),
+            "A call of the cancelled turn was not made:\n- calendar.cancel {\"event_id\":\"e1\"}: the server was busy and did nothing",
+        ),
+        (
+            || Err(Fault::in_doubt("the connection was lost")),
+            "It is not known how a call of the cancelled turn ended. It may have been made, or still be made:\n- calendar.cancel {\"event_id\":\"e1\"}: the connection was lost",
+        ),
+    ];
+    for (outcome, message) in outcomes {
+        for how in ["woken", "not woken", "requested"] {
+            let mut stopped = Stopped::calling().await;
+            if how == "requested" {
+                let turn = stopped.log().await.thread().turn().unwrap();
+                let (thread, actor) = (stopped.thread, "person".to_owned());
+                let request = CancelRequest { thread, turn, actor, caller: None, rolled_back: false };
+                stopped.backends.store.request_cancel(&request).await.unwrap();
+            } else {
+                stopped.cancel().await;
+            }
+            if how == "woken" {
+                stopped.wake.notify_one();
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                assert!(!stopped.job.is_finished(), "it waits for the answer");
+            }
+            stopped.answer(outcome());
+            stopped.ends().await;
+            let (kinds, last) = stopped.since_the_call().await;
+            assert_eq!(
+                (kinds, last.as_str()),
+                (vec!["cancelled".to_owned(), "write_ended".to_owned()], message),
+                "{how}"
+            );
+            let turn = stopped.log().await.thread().turn().unwrap();
+            let row = stopped.backends.store.turn(turn).await.unwrap().unwrap();
+            assert_eq!(row.status, TurnStatus::Cancelled, "its end does not change the turn");
+            assert_eq!(stopped.other_worker().await, StepOutcome::Idle);
+            assert_eq!(stopped.world.calls.load(Ordering::SeqCst), 1, "the call was made once");
+        }
+    }
+}
+
+/// The next turn waits for the server no longer than for ten seconds.
+#[tokio::test]
+async fn a_call_that_is_not_answered_after_the_cancellation_is_given_up() {
+    let mut stopped = Stopped::calling().await;
+    stopped.cancel().await;
+    stopped.wake.notify_one();
+    stopped.ends().await;
+    let (kinds, last) = stopped.since_the_call().await;
+    assert_eq!(kinds, ["cancelled", "write_ended"]);
+    assert!(last.ends_with("no answer came within 10 s of the cancellation"), "{last}");
+    assert!(stopped.log().await.thread().unended_writes()[0].is_given_up);
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_is_unknown_after_a_crash_and_nothing_is_repeated() {
+    let stopped = Stopped::calling().await;
+    stopped.cancel().await;
+    stopped.job.abort();
+    assert_eq!(stopped.other_worker().await, StepOutcome::Idle);
+    let (kinds, last) = stopped.since_the_call().await;
+    assert_eq!(kinds, ["cancelled"]);
+    assert_eq!(last, "it is unknown whether this call took effect: the turn was cancelled");
+    assert!(!stopped.log().await.thread().unended_writes()[0].is_given_up);
+    assert_eq!(stopped.world.calls.load(Ordering::SeqCst), 1);
 }
 
 /// The worker still does not know the outcome, so the question stays.

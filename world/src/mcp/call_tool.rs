@@ -13,9 +13,15 @@ use shared::{
 };
 
 use super::{
-    ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers, connection::Connection, convert, doubt, elicitation,
-    failure::Failure, resources::read_request, sessions::InUse, single_flight::SingleFlight, tasks,
-    tool_filter,
+    ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers,
+    connection::{Answer, Connection},
+    convert, doubt, elicitation,
+    failure::Failure,
+    last_output::with_line,
+    resources::read_request,
+    sessions::InUse,
+    single_flight::SingleFlight,
+    tasks, tool_filter,
 };
 use crate::world::{Outcome, RequestContext};
 
@@ -71,14 +77,17 @@ impl Servers {
         {
             sent = self.ask_anew(&to, call, ask, supplied).await;
         }
-        let (result, connection) = match sent {
+        let (Answer { mut result, last_output }, connection) = match sent {
             Ok(answered) => answered,
             Err(failure) => return outcome(name, &call.name, failure, ask.due.safety),
         };
         if ask.due.safety == Safety::Write
             && let Some(why) = doubt::of_result(&result)
         {
-            return Err(in_doubt(name, &call.name, &why));
+            return Err(in_doubt(name, &call.name, &with_line(&why, last_output.as_deref())));
+        }
+        if let (ServerResult::CallToolResult(failed), Some(line)) = (&mut result, last_output) {
+            failed.content.push(ContentBlock::text(format!("[its last output: {line}]")));
         }
         if let ServerResult::CreateTaskResult(created) = &result {
             connection.task_began(&created.task.task_id);
@@ -95,21 +104,21 @@ impl Servers {
         call: &ToolCall,
         ask: &RequestContext<'_>,
         supplied: &InputResponses,
-    ) -> Result<(ServerResult, Arc<Connection>), Failure> {
+    ) -> Result<(Answer, Arc<Connection>), Failure> {
         let first = self.send(to, request(call, ask, None)).await?;
-        let ServerResult::InputRequiredResult(required) = &first.0 else { return Ok(first) };
+        let ServerResult::InputRequiredResult(required) = &first.0.result else { return Ok(first) };
         match elicitation::same_questions(required, supplied) {
             Some(supplied) => self.send(to, request(call, ask, Some(&supplied))).await,
             None => Ok(first),
         }
     }
 
-    /// Sends a request, and once more if it is known that it was not sent. Returns the result and the connection.
+    /// Sends a request, and once more if it is known that it was not sent. Returns the answer and the connection.
     async fn send(
         &self,
         to: &Destination<'_>,
         request: ClientRequest,
-    ) -> Result<(ServerResult, Arc<Connection>), Failure> {
+    ) -> Result<(Answer, Arc<Connection>), Failure> {
         let Destination { name, pool, slot, timeout, may_repeat } = *to;
         let mut last_failure = Failure::Unsent("it closed the connection".to_owned());
         for attempt in 1..=ATTEMPTS {
@@ -122,8 +131,8 @@ impl Servers {
                 }
                 continue;
             }
-            match connection.request_within(timeout, &pool.server, request.clone()).await {
-                Ok(result) => return Ok((result, connection)),
+            match connection.answer_within(timeout, &pool.server, request.clone()).await {
+                Ok(answer) => return Ok((answer, connection)),
                 Err(failure) => {
                     pool.drop_if_lost(slot, &connection, &failure).await;
                     let is_last = attempt == ATTEMPTS || !failure.is_for_new_connection(may_repeat);
@@ -220,8 +229,9 @@ fn outcome(name: &str, tool: &str, failure: Failure, safety: Safety) -> Outcome 
             let error = format!("the connection to MCP server {name} was lost during {tool}: {why}");
             Err(Fault::new(error, FaultKind::InDoubt { retry_after_ms }))
         }
-        Failure::Silent(time) => {
-            Err(Fault::in_doubt(format!("MCP server {name} did not answer {tool} within {time:?}")))
+        Failure::Silent { time, last_output } => {
+            let error = format!("MCP server {name} did not answer {tool} within {time:?}");
+            Err(Fault::in_doubt(with_line(&error, last_output.as_deref())))
         }
         Failure::Unsent(_) | Failure::Status { .. } | Failure::Fault(_) => Err(failure.of_query(name)),
     }

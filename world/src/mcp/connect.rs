@@ -29,6 +29,7 @@ use super::{
     failure::{connect_error, connect_http_error, unreachable},
     handshake::{self, Protocol},
     http::{HttpClient, HttpError},
+    last_output::{LastOutput, with_last_output},
     notifications::NotificationHandler,
     stdio::{ChildConfig, ChildTransport, INHERITED_ENV},
 };
@@ -49,9 +50,6 @@ pub(super) struct Connector {
     /// Shared by all servers of the process.
     starts: Arc<Semaphore>,
 }
-
-/// An open connection.
-type Running = RunningService<RoleClient, NotificationHandler>;
 
 /// Reason why a connection was not opened.
 enum Refusal {
@@ -87,12 +85,12 @@ impl Connector {
             Transport::Http { .. } => reach(name, server, known).await,
         };
         // A server that was replaced by another version is asked again.
-        *self.known() = opened.as_ref().ok().map(|parts| parts.2);
+        *self.known() = opened.as_ref().ok().map(|parts| parts.protocol);
         match opened {
-            Ok((running, http, _)) => {
+            Ok(Opened { running, http, output, .. }) => {
                 *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 tracing::debug!(server = name, "connected to MCP server");
-                Ok(Connection::new(name, running, http))
+                Ok(Connection::new(name, running, http, output))
             }
             Err(Refusal::Fault(fault)) => Err(fault),
             Err(Refusal::Closed(why)) if self.ended_so_before(&why) => {
@@ -144,8 +142,14 @@ async fn start_unknown(name: &str, server: &Server) -> Result<Opened, Refusal> {
     }
 }
 
-/// A connection, the client of a server over HTTP, and the server's protocol.
-type Opened = (Running, Option<HttpClient>, Protocol);
+/// An open connection.
+struct Opened {
+    running: RunningService<RoleClient, NotificationHandler>,
+    /// The client of a server over HTTP.
+    http: Option<HttpClient>,
+    protocol: Protocol,
+    output: LastOutput,
+}
 
 async fn start_once(
     name: &str,
@@ -170,7 +174,8 @@ async fn start_once(
                 .await
                 .map_err(|_| Refusal::Closed(CLOSED.to_owned()))?,
         };
-        Ok((serve(name, handler, child, protocol).await?, None, protocol))
+        let running = serve(name, handler, child, protocol).await?;
+        Ok(Opened { running, http: None, protocol, output: LastOutput::of(stderr.clone()) })
     };
     let refusal = match tokio::time::timeout(timeout, connecting).await {
         Ok(Ok(opened)) => return Ok(opened),
@@ -211,7 +216,7 @@ fn not_startable_fault(name: &str, why: &str) -> Fault {
 
 fn with_last_lines(refusal: Refusal, last_lines: &str) -> Refusal {
     let add = |why: String| {
-        if last_lines.is_empty() { why } else { format!("{why}; its last output: {last_lines}") }
+        if last_lines.is_empty() { why } else { with_last_output(&why, last_lines) }
     };
     match refusal {
         Refusal::Cause(why) => Refusal::Cause(add(why)),
@@ -246,7 +251,8 @@ async fn reach(name: &str, server: &Server, known: Option<Protocol>) -> Result<O
                 }
             }
         };
-        Ok((serve(name, handler, client.clone().transport(config), protocol).await?, Some(client), protocol))
+        let running = serve(name, handler, client.clone().transport(config), protocol).await?;
+        Ok(Opened { running, http: Some(client), protocol, output: LastOutput::default() })
     };
     match tokio::time::timeout(timeout, connecting).await {
         Ok(opened) => opened,
@@ -283,7 +289,7 @@ async fn serve<T, E, A>(
     handler: NotificationHandler,
     transport: T,
     protocol: Protocol,
-) -> Result<Running, Refusal>
+) -> Result<RunningService<RoleClient, NotificationHandler>, Refusal>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,

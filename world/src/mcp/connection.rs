@@ -16,8 +16,13 @@ use tokio::{sync::Mutex, task::AbortHandle, time::Instant};
 use uuid::Uuid;
 
 use super::{
-    Server, ServerInfo, elicitation, failure::Failure, http::HttpClient, notifications::NotificationHandler,
-    pending_request::PendingMcpRequest, resources::Resource,
+    Server, ServerInfo, doubt, elicitation,
+    failure::Failure,
+    http::HttpClient,
+    last_output::{LastOutput, is_wordless},
+    notifications::NotificationHandler,
+    pending_request::PendingMcpRequest,
+    resources::Resource,
 };
 use crate::text::error_chain;
 
@@ -42,6 +47,7 @@ pub(super) struct Connection {
     pub(super) resources: Mutex<Option<(Vec<Resource>, Instant)>>,
     subscriber: Option<AbortHandle>,
     activity: std::sync::Mutex<Activity>,
+    output: LastOutput,
 }
 
 /// Use of a connection.
@@ -49,6 +55,13 @@ struct Activity {
     used: Instant,
     /// Open tasks of the server, by the time at which each began.
     tasks: BTreeMap<String, Instant>,
+}
+
+/// The answer to a request.
+pub(super) struct Answer {
+    pub(super) result: ServerResult,
+    /// The server's last output, if the result is a failure that does not tell its cause.
+    pub(super) last_output: Option<String>,
 }
 
 /// The tools of the last list.
@@ -66,6 +79,7 @@ impl Connection {
         name: &str,
         running: RunningService<RoleClient, NotificationHandler>,
         http: Option<HttpClient>,
+        output: LastOutput,
     ) -> Self {
         let (listed, resources) = (Mutex::default(), Mutex::default());
         let mut this = Self {
@@ -77,6 +91,7 @@ impl Connection {
             resources,
             subscriber: None,
             activity: std::sync::Mutex::new(Activity { used: Instant::now(), tasks: BTreeMap::new() }),
+            output,
         };
         if this.is_stateless() && this.announces_changes() {
             let subscription =
@@ -172,6 +187,40 @@ impl Connection {
     /// Sends a request and waits for its response. Each progress notification restarts the timeout. Dropping the future
     /// cancels the request at the server.
     pub(super) async fn request_within(
+        &self,
+        timeout: Duration,
+        server: &Server,
+        request: ClientRequest,
+    ) -> Result<ServerResult, Failure> {
+        Ok(self.answer_within(timeout, server, request).await?.result)
+    }
+
+    /// As [`request_within`](Self::request_within), with what the server wrote beside an error that does not tell its cause.
+    pub(super) async fn answer_within(
+        &self,
+        timeout: Duration,
+        server: &Server,
+        request: ClientRequest,
+    ) -> Result<Answer, Failure> {
+        let span = self.output.begin();
+        let last_line = || span.last_line(|text| server.transport.redact(text));
+        match self.exchange(timeout, server, request).await {
+            Ok(result) => {
+                let is_wordless = doubt::text_of_failure(&result).is_some_and(|text| is_wordless(&text));
+                let last_output = if is_wordless { last_line().await } else { None };
+                Ok(Answer { result, last_output })
+            }
+            Err(failure) => Err(match failure.is_wordless() {
+                true => match last_line().await {
+                    Some(line) => failure.with_last_output(line),
+                    None => failure,
+                },
+                false => failure,
+            }),
+        }
+    }
+
+    async fn exchange(
         &self,
         timeout: Duration,
         server: &Server,

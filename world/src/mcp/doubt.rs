@@ -10,6 +10,9 @@ use rmcp::model::{ContentBlock, ServerResult};
 /// Maximum characters of a text that is looked at: the message of a bridge is short, a tool's own may quote anything.
 const MAX_CHARS: usize = 500;
 
+/// The message of an error that has none.
+pub(super) const WITHOUT_MESSAGE: &str = "an error without a message";
+
 /// Parts of the messages with which bridges and SDKs report that the other side is gone or silent.
 const SIGNS: [&str; 18] = [
     "broken pipe",
@@ -43,6 +46,15 @@ const OF_OUTPUT: [&str; 5] = [
 
 /// Returns the text of a failed result that does not say whether the call was made.
 pub(super) fn of_result(result: &ServerResult) -> Option<String> {
+    let text = text_of_failure(result)?;
+    if text.trim().is_empty() {
+        return Some(WITHOUT_MESSAGE.to_owned());
+    }
+    is_of_connection(&text).then_some(text)
+}
+
+/// Returns the text of a failed result that has nothing else.
+pub(super) fn text_of_failure(result: &ServerResult) -> Option<String> {
     let ServerResult::CallToolResult(result) = result else { return None };
     if result.is_error != Some(true) || result.structured_content.is_some() {
         return None;
@@ -52,13 +64,13 @@ pub(super) fn of_result(result: &ServerResult) -> Option<String> {
         let ContentBlock::Text(text) = block else { return None };
         texts.push(text.text.trim());
     }
-    let text = texts.join(" ");
-    if text.trim().is_empty() {
-        return Some("an error without a message".to_owned());
-    }
-    let lower = text.to_ascii_lowercase();
-    let is_doubt = text.chars().count() <= MAX_CHARS && SIGNS.iter().any(|sign| lower.contains(sign));
-    is_doubt.then_some(text)
+    Some(texts.join(" "))
+}
+
+/// Returns true if a message says that a connection closed, or the other side is silent.
+pub(super) fn is_of_connection(message: &str) -> bool {
+    let lower = message.to_ascii_lowercase();
+    message.chars().count() <= MAX_CHARS && SIGNS.iter().any(|sign| lower.contains(sign))
 }
 
 /// Returns true if a message says that the output of a tool does not fit its schema: the tool has run.

@@ -10,7 +10,12 @@ use rmcp::{
 };
 use shared::Fault;
 
-use super::{doubt, http::HttpError, wire::Unreadable};
+use super::{
+    doubt,
+    http::HttpError,
+    last_output::{self, with_last_output, with_line},
+    wire::Unreadable,
+};
 use crate::text::error_chain;
 
 /// Codes of errors that a server reports before it carries a request out: parse error, no such method, invalid parameters, no
@@ -52,8 +57,13 @@ pub(super) enum Failure {
         /// Delay before a retry that the server asked for, in milliseconds.
         retry_after_ms: Option<u64>,
     },
-    /// The server may have received the request, and did not respond for this long.
-    Silent(Duration),
+    /// The server may have received the request, and did not respond.
+    Silent {
+        /// Time without a response.
+        time: Duration,
+        /// The server's last output, if known.
+        last_output: Option<String>,
+    },
 }
 
 impl Failure {
@@ -65,7 +75,7 @@ impl Failure {
                 None => Self::of_error(error.code, redact(&error.message)),
             },
             ServiceError::TransportSend(error) => Self::of_send_error(&error, redact),
-            ServiceError::Timeout { timeout } => Failure::Silent(timeout),
+            ServiceError::Timeout { timeout } => Failure::Silent { time: timeout, last_output: None },
             ServiceError::TransportClosed => Self::lost("it closed the connection".to_owned()),
             error @ (ServiceError::UnexpectedResponse
             | ServiceError::SubscriptionLagged { .. }
@@ -77,6 +87,7 @@ impl Failure {
 
     /// Decides what an error of JSON-RPC says about a request.
     fn of_error(code: ErrorCode, message: String) -> Self {
+        let message = if message.trim().is_empty() { doubt::WITHOUT_MESSAGE.to_owned() } else { message };
         // SDKs check the output of a tool after it has run, and report a misfit as an invalid request or invalid parameters.
         match NOT_MADE.contains(&code.0) {
             _ if doubt::is_of_output(&message) => {
@@ -126,7 +137,7 @@ impl Failure {
             | Failure::Unreadable(_)
             | Failure::Fault(_)
             | Failure::Lost { .. }
-            | Failure::Silent(_) => false,
+            | Failure::Silent { .. } => false,
         }
     }
 
@@ -139,7 +150,29 @@ impl Failure {
             | Failure::Unclear(_)
             | Failure::Unreadable(_)
             | Failure::Fault(_)
-            | Failure::Silent(_) => false,
+            | Failure::Silent { .. } => false,
+        }
+    }
+
+    /// Returns true if the failure does not tell its cause, which the server may have written elsewhere.
+    pub(super) fn is_wordless(&self) -> bool {
+        match self {
+            Failure::Unsent(_) | Failure::Lost { .. } | Failure::Silent { .. } => true,
+            Failure::Refused(message) | Failure::Unclear(message) => last_output::is_wordless(message),
+            Failure::Status { .. } | Failure::Unreadable(_) | Failure::Fault(_) => false,
+        }
+    }
+
+    /// Adds the server's last output.
+    pub(super) fn with_last_output(self, line: String) -> Self {
+        let add = |error: String| with_last_output(&error, &line);
+        match self {
+            Failure::Unsent(why) => Failure::Unsent(add(why)),
+            Failure::Lost { why, retry_after_ms } => Failure::Lost { why: add(why), retry_after_ms },
+            Failure::Refused(message) => Failure::Refused(add(message)),
+            Failure::Unclear(message) => Failure::Unclear(add(message)),
+            Failure::Silent { time, .. } => Failure::Silent { time, last_output: Some(line) },
+            failure @ (Failure::Status { .. } | Failure::Unreadable(_) | Failure::Fault(_)) => failure,
         }
     }
 
@@ -169,8 +202,9 @@ impl Failure {
             Failure::Unreadable(reply) => {
                 Fault::transient(format!("MCP server {name} answered, but its answer {}", reply.why))
             }
-            Failure::Silent(time) => {
-                Fault::unanswered(format!("MCP server {name} did not respond within {time:?}"))
+            Failure::Silent { time, last_output } => {
+                let error = format!("MCP server {name} did not respond within {time:?}");
+                Fault::unanswered(with_line(&error, last_output.as_deref()))
             }
             Failure::Status { status, message, .. } => {
                 Fault::transient(format!("MCP server {name}: {}", status_text(status, &message)))

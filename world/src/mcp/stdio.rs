@@ -74,11 +74,12 @@ impl ChildTransport {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = ProcessGroup::spawn(command)?;
         let child = process.child();
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             return Err(std::io::Error::other("its standard input or output is not available"));
         };
-        let stderr = child.stderr.take();
-        let tail = stderr.map(|stderr| StderrTail::start(name, stderr, redact)).unwrap_or_default();
+        let tail = StderrTail::start(name, stderr, redact);
         let (input, lines) = mpsc::channel(QUEUE);
         let (sender, messages) = mpsc::channel(QUEUE);
         tokio::spawn(write_lines(stdin, lines));

@@ -8,6 +8,7 @@ use reqwest::{
 };
 use serde_json::Value;
 use shared::{Fault, Reply, Usage};
+use store::LearnedModel;
 
 use super::{
     OpenAi, Prices, Prompt, Structured,
@@ -310,6 +311,11 @@ impl Endpoint {
     /// Returns what is known of a model's endpoint.
     pub(super) fn known(&self, model: &str) -> Known {
         self.learned.of(model)
+    }
+
+    /// Returns what was learned about the models of the provider.
+    pub(super) fn learned(&self, provider: &str) -> Vec<LearnedModel> {
+        self.learned.list(provider)
     }
 
     /// Forgets what was learned about a model.

@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use store::LearnedModel;
+
 use super::{
     dialect::{DialectRow, Features, TokenLimit},
     http_error::HttpError,
@@ -102,6 +104,28 @@ impl Learned {
         if models.len() < MAX_MODELS || models.contains_key(model) {
             models.entry(model.to_owned()).or_default().learn(forms);
         }
+    }
+
+    /// Returns what was learned, for people, sorted by model.
+    pub(super) fn list(&self, provider: &str) -> Vec<LearnedModel> {
+        let mut list: BTreeMap<String, LearnedModel> = BTreeMap::new();
+        for (model, known) in &*self.lock() {
+            let mode = (known.mode != self.initial.mode).then(|| known.mode.name().to_owned());
+            let refused = refused(self.initial.features, known.features);
+            if mode.is_some() || !refused.is_empty() {
+                let learned = list.entry(model.clone()).or_default();
+                (learned.structured_output, learned.refused) = (mode, refused);
+            }
+        }
+        for (model, forms) in &*self.lock_tools() {
+            let learned = list.entry(model.clone()).or_default();
+            (learned.simplified_tools, learned.omitted_tools) = forms.names();
+        }
+        let named = |(model, learned): (String, LearnedModel)| LearnedModel {
+            model: format!("{provider}/{model}"),
+            ..learned
+        };
+        list.into_iter().map(named).collect()
     }
 
     /// Returns the number of times that a model was forgotten.
@@ -224,6 +248,27 @@ const PARTS: [Part; 12] = [
         leave_out: |form| form.messages.order = MessageOrder::Alternating,
     },
 ];
+
+/// Returns the parts of a request that differ from the dialect's form, for people.
+fn refused(initial: Features, known: Features) -> Vec<String> {
+    let (before, now) = (initial.messages, known.messages);
+    let limit = initial.token_limit.name();
+    let parts = [
+        (initial.streams != known.streams, "stream"),
+        (initial.streams_formats != known.streams_formats, "stream with response_format"),
+        (initial.stream_options != known.stream_options, "stream_options"),
+        (initial.parallel_tool_calls != known.parallel_tool_calls, "parallel_tool_calls"),
+        (initial.strict_tools != known.strict_tools, "strict"),
+        (initial.token_limit != known.token_limit, limit),
+        (before.order != now.order, "messages in any order"),
+        (before.parallel_calls != now.parallel_calls, "several calls in one message"),
+        (before.short_call_ids != now.short_call_ids, "ids of calls that do not have 9 characters"),
+        (before.declares_called_tools != now.declares_called_tools, "calls without declared tools"),
+        (before.signs_calls != now.signs_calls, "calls without a signature"),
+        (before.null_content != now.null_content, "null content beside calls"),
+    ];
+    parts.into_iter().filter(|(differs, _)| *differs).map(|(_, part)| part.to_owned()).collect()
+}
 
 /// Words by which a refusal complains about the order of messages, in lower case.
 const ORDER_WORDS: [&str; 16] = [

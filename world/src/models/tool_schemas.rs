@@ -139,6 +139,21 @@ impl ToolForms {
         self.0.is_empty()
     }
 
+    /// Returns the names of the tools that are offered with a simplified schema, and of those that are not offered.
+    pub(super) fn names(&self) -> (Vec<String>, Vec<String>) {
+        let of = |wanted: ToolForm| {
+            let mut names: Vec<String> = self
+                .0
+                .iter()
+                .filter(|(_, form)| **form == wanted)
+                .map(|((name, _), _)| name.clone())
+                .collect();
+            names.dedup();
+            names
+        };
+        (of(ToolForm::Simplified), of(ToolForm::LeftOut))
+    }
+
     fn of(&self, tool: &Tool) -> Option<ToolForm> {
         if self.0.is_empty() { None } else { self.0.get(&key(tool)).copied() }
     }

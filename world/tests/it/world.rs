@@ -47,8 +47,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use shared::{
     Attempt, DynThread, Event, Fault, FaultKind, InvalidLog, Message, MessageRejected, Next, OpenTask,
-    PendingRequest, Policy, ReplyOptions, Request, Response, RunStatus, Safety, Tool, Toolboxes, Usage,
-    UsageTotal, WebSearch,
+    PendingRequest, Policy, ReplyOptions, Request, Response, RunStatus, Safety, Tool, Toolboxes,
+    UnendedWrite, Usage, UsageTotal, WebSearch,
 };
 use store::MemoryIndex;
 use uuid::Uuid;
@@ -158,6 +158,12 @@ impl DynThread for Stage {
     }
     fn last_attempt(&self, _: usize) -> Option<Attempt> {
         None
+    }
+    fn unended_writes(&self) -> Vec<UnendedWrite> {
+        Vec::new()
+    }
+    fn is_cancelled(&self) -> bool {
+        false
     }
     fn is_only_reading_back(&self) -> bool {
         false

@@ -117,6 +117,7 @@ impl Tokens {
             tenant: Some(tenant.into()),
             scopes: claims.others.get(&self.config.scope_claim).map(scopes).unwrap_or_default(),
             expires_at: Some(expires_at),
+            multitask_strategy: None,
         })
     }
 }

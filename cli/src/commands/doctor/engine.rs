@@ -120,6 +120,7 @@ mod tests {
             slots: 1,
             in_flight: 0,
             steps_per_second: None,
+            learned_models: Vec::new(),
             started_at: 0,
             seen_at,
         };

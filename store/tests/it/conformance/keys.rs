@@ -1,7 +1,7 @@
 //! API keys are found by id until they end, and a turn keeps the caller who submitted it.
 
 use queue::clock;
-use shared::CallerId;
+use shared::{CallerId, MultitaskStrategy};
 use store::{Error, Key, MOST_KEYS, NewTurn, Store};
 
 use super::{new_turn, tamper};
@@ -18,6 +18,7 @@ fn key(id: &str, tenant: Option<&str>, created_at: i64) -> Key {
         expires_at: None,
         revoked_at: None,
         last_used_at: None,
+        multitask_strategy: Some(MultitaskStrategy::Rollback),
     }
 }
 

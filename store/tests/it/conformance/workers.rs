@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use queue::clock;
-use store::{Error, Store, WorkerRecord};
+use store::{Error, LearnedModel, Store, WorkerRecord};
 use uuid::Uuid;
 
 const DAY: i64 = 24 * 3600 * 1_000_000;
@@ -19,6 +19,7 @@ fn worker(name: &str, seen_at: i64) -> WorkerRecord {
         slots: 4,
         in_flight: 0,
         steps_per_second: None,
+        learned_models: Vec::new(),
         started_at: seen_at,
         seen_at,
     }
@@ -30,7 +31,10 @@ pub(super) async fn are_listed_as_they_last_reported(store: &Store) -> Result<()
     store.record_worker(&first).await?;
     store.record_worker(&second).await?;
     assert_eq!(store.workers().await?, [second.clone(), first.clone()], "sorted by name");
+    let window =
+        LearnedModel { model: "a/b".to_owned(), context_tokens: Some(8_192), ..LearnedModel::default() };
     let later = WorkerRecord { in_flight: 3, steps_per_second: Some(12.5), seen_at: now + 10, ..first };
+    let later = WorkerRecord { learned_models: vec![window], ..later };
     store.record_worker(&later).await?;
     assert_eq!(store.workers().await?, [second.clone(), later.clone()], "the last report replaces the first");
     store.remove_worker(later.id).await?;

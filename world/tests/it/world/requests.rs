@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::{FaultKind, Message, Oversize, Request, ToolCall};
-use world::{Dialect, LiveWorld, OpenAi, Provider};
+use world::{Dialect, LiveWorld, OpenAi, Provider, World as _};
 
 use super::{
     Stage, again, chat, due,
@@ -118,6 +118,11 @@ async fn refusals_are_remembered_for_each_model() {
     let sent: Vec<bool> =
         endpoint.received().iter().map(|(_, body)| body.get("stream_options").is_some()).collect();
     assert_eq!(sent, [true, false, true, false]);
+    let learned: Vec<_> = world.learned_models().into_iter().map(|it| (it.model, it.refused)).collect();
+    let refused = vec!["stream_options".to_owned()];
+    assert_eq!(learned, [("local/one".to_owned(), refused)], "the other model took everything");
+    world.forget_model("local/one");
+    assert_eq!(world.learned_models(), []);
 }
 
 /// A refusal in the middle of a stream cannot be followed by another reply: the person has read the first words.

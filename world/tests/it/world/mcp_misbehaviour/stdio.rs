@@ -6,9 +6,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use shared::{Response, Safety, ToolOutput};
 use world::Server;
 
-use super::{Error, InDoubt, Row, Text, check_all, child, read, write};
+use super::{Error, InDoubt, Row, Text, calling, check_all, child, read, write};
 
 /// Environment variable that makes this program run as the server.
 const AS_SERVER: &str = "TURNFOLD_TEST_MISBEHAVING";
@@ -74,6 +75,23 @@ fn rows() -> Vec<Row> {
         write("tool_without_schema", Text("fine")),
         write("cursor_stands_still", Text("fine")),
         write("cursor_without_end", Text("fine")),
+        // Errors without words of their own, beside what the server wrote to its standard error.
+        write(
+            "stderr_and_internal_error",
+            InDoubt("Internal error; its last output: KeyError: 'id' of [TURNFOLD_TEST_MISBEHAVING]"),
+        ),
+        read("stderr_and_internal_error_of_a_read", Error("Internal error; its last output: KeyError: 'id'")),
+        write(
+            "stderr_and_empty_error",
+            InDoubt("an error without a message; its last output: KeyError: 'id'"),
+        ),
+        write("stderr_and_no_text", InDoubt("an error without a message; its last output: KeyError: 'id'")),
+        read("stderr_and_no_text_of_a_read", Error("[its last output: KeyError: 'id'")),
+        write("stderr_and_death", InDoubt("it closed the connection; its last output: KeyError: 'id'")),
+        Row {
+            bound: Duration::from_secs(60),
+            ..write("never_answers_with_stderr", InDoubt("within 2s; its last output: KeyError: 'id'"))
+        },
         // Silence and loss.
         write("dies", InDoubt("was lost during dies: it closed the connection")),
         Row {
@@ -125,12 +143,42 @@ async fn a_malformed_tool_costs_that_tool_and_a_list_without_end_ends() {
     }
 }
 
+#[tokio::test]
+async fn the_last_output_is_bounded_and_stands_only_beside_an_error_without_words() {
+    for (misbehaviour, message) in [
+        ("stderr_and_words", "no such room".to_owned()),
+        ("stderr_and_long_line", format!("Error; its last output: {}…", "ä".repeat(300))),
+    ] {
+        let world = super::live([], super::servers([("desk", server(misbehaviour))]));
+        let called =
+            super::perform(&world, &super::Stage::default(), &calling("desk", "fine", Safety::Write)).await;
+        let Ok((Response::Output(ToolOutput::Error(error)), _)) = called.0 else { panic!("{:?}", called.0) };
+        assert_eq!(error, message, "{misbehaviour}");
+        world.close().await;
+    }
+}
+
+/// Two tenants may share a server: a line that was written during both of their requests may be about either.
+#[tokio::test]
+async fn the_last_output_during_two_requests_is_told_to_neither() {
+    let world = super::live([], super::servers([("desk", server("stderr_about_two"))]));
+    let (stage, read) = (super::Stage::default(), calling("desk", "fine", Safety::Read));
+    let (one, two) =
+        futures::join!(super::perform(&world, &stage, &read), super::perform(&world, &stage, &read));
+    for (outcome, _) in [one, two] {
+        let Ok((Response::Output(ToolOutput::Error(error)), _)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(error, "Internal error");
+    }
+    world.close().await;
+}
+
 /// The server that other tests start. It returns at once unless [`AS_SERVER`] is set.
 #[test]
 fn misbehaves() {
     let Ok(misbehaviour) = std::env::var(AS_SERVER) else { return };
     // The test harness has already printed part of a line.
     child::say_raw("");
+    let mut unanswered = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let Some(id) = request.get("id") else { continue };
@@ -143,6 +191,18 @@ fn misbehaves() {
             }
             ("initialize", _) => child::initialized(params).unwrap(),
             ("tools/list", _) => page(&misbehaviour, &params["cursor"]),
+            ("tools/call", "stderr_about_two") if unanswered.is_empty() => {
+                unanswered.push(id.clone());
+                continue;
+            }
+            ("tools/call", "stderr_about_two") => {
+                complain("the secret of another tenant\n");
+                let error = json!({ "code": -32603, "message": "Internal error" });
+                for id in [&unanswered[0], id] {
+                    say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+                }
+                continue;
+            }
             ("tools/call", _) => {
                 called(&misbehaviour, id);
                 continue;
@@ -197,7 +257,21 @@ fn called(misbehaviour: &str, id: &Value) {
         content["isError"] = true.into();
         return child::say_raw(&result(content));
     }
+    if misbehaviour.contains("stderr") {
+        complain(&format!(
+            "Traceback (most recent call last):\nKeyError: 'id' of {misbehaviour}\n  at main\n"
+        ));
+    }
     let line = match misbehaviour {
+        "stderr_and_internal_error" | "stderr_and_internal_error_of_a_read" => error(json!({ "code": -32603, "message": "Internal error" })),
+        "stderr_and_empty_error" => error(json!({ "code": -32603, "message": "" })),
+        "stderr_and_no_text" | "stderr_and_no_text_of_a_read" => result(json!({ "isError": true, "content": [] })),
+        "stderr_and_words" => error(json!({ "code": -32602, "message": "no such room" })),
+        "stderr_and_long_line" => {
+            complain(&"ä".repeat(5_000));
+            error(json!({ "code": -32602, "message": "Error" }))
+        }
+        "stderr_and_death" => std::process::abort(),
         "refusal_without_id" => {
             json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32700, "message": "cannot parse that" } }).to_string()
         }
@@ -248,13 +322,18 @@ fn called(misbehaviour: &str, id: &Value) {
         "result_without_content" => result(json!({})),
         "result_is_null" => result(Value::Null),
         "dies" => std::process::abort(),
-        "never_answers" => return,
+        "never_answers" | "never_answers_with_stderr" => return,
         "never_reads" => loop {
             std::thread::park();
         },
         _ => fine(),
     };
     child::say_raw(&line);
+}
+
+/// Writes to the standard error.
+fn complain(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
 fn say_bytes(bytes: &[u8]) {
