@@ -8,7 +8,7 @@
 //! ## Why a cancelled turn waits for its writes
 //!
 //! A write that was sent cannot be called back. The next turn of the thread must know what was done. Its server has a moment to
-//! answer; then it is told that the call is cancelled, and the end is recorded as not known.
+//! answer; then it receives a cancellation, and the log says no more than that the write may have happened.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,9 +37,6 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Maximum time that the thread of a cancelled turn waits for the answers to its writes.
 const CANCELLED_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Recorded of a write that is not waited for any longer.
-const NO_ANSWER: &str = "no answer came within 10 s of the cancellation";
-
 /// Answers of a worker whose log is out of date.
 struct LateAnswers {
     /// End of the log as this worker knows it. The attempts that are answered began before it.
@@ -49,8 +46,6 @@ struct LateAnswers {
     in_flight: BTreeSet<usize>,
     /// True if the turn of the calls was cancelled meanwhile.
     of_cancelled: bool,
-    /// True if the calls that are not answered yet are not waited for any longer.
-    is_given_up: bool,
 }
 
 impl<L: Log> StepRunner<L> {
@@ -77,12 +72,12 @@ impl<L: Log> StepRunner<L> {
         mut arriving: impl Stream<Item = Vec<Sent>> + Unpin,
         wake: &Notify,
     ) {
-        let mut late = LateAnswers { head, answers, in_flight, of_cancelled: false, is_given_up: false };
+        let mut late = LateAnswers { head, answers, in_flight, of_cancelled: false };
         let given_up = Instant::now() + CANCELLED_PATIENCE;
         let mut deadline = Instant::now() + PATIENCE;
         loop {
             if late.of_cancelled && given_up < Instant::now() {
-                late.is_given_up = true;
+                late.in_flight.clear();
             }
             if let Err(error) = self.try_settle(&mut late).await {
                 warn!(%error, "cannot store an answer that arrived late, retrying in 1 s");
@@ -130,9 +125,6 @@ impl<L: Log> StepRunner<L> {
             other => other?,
         }
         late.answers.clear();
-        if late.is_given_up {
-            late.in_flight.clear();
-        }
         if 0 < settled && !late.of_cancelled {
             info!(thread = %log.id(), settled, "answers arrived late and settled doubts");
             let lane = self.parts.store.lane(log.id()).await?.unwrap_or_default();
@@ -176,16 +168,13 @@ impl LateAnswers {
         own.map(|write| (write.slot, write)).collect()
     }
 
-    /// Returns the events of calls that have ended, and of those that are not waited for any longer.
+    /// Returns the events of calls that have ended.
     fn endings(&self, log: &ThreadLog) -> Vec<Event> {
         let unended = self.unended(log);
         let ended = self.answers.iter().filter_map(|answer| {
             let write = unended.get(&answer.slot()?)?;
             WriteEnded::of(write.attempted, answer)
         });
-        let given_up = self.in_flight.iter().filter(|_| self.is_given_up);
-        let unknown =
-            given_up.filter_map(|slot| Some(WriteEnded::unknown(unended.get(slot)?.attempted, NO_ANSWER)));
-        ended.chain(unknown).map(Event::from).collect()
+        ended.map(Event::from).collect()
     }
 }

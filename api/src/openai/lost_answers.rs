@@ -70,7 +70,7 @@ impl RequestId {
         let deadline = Instant::now() + CLEAR_WITHIN;
         loop {
             match app.backends.store.take_lost_answer(key, since).await? {
-                LostAnswer::Taken(turn) => return Ok(Some((self.awaits(app, turn.id), turn))),
+                LostAnswer::Taken(turn) => return Ok(Some((self.awaits(app, turn.id), *turn))),
                 LostAnswer::Unclear if Instant::now() < deadline => sleep(RECHECKED_EVERY).await,
                 LostAnswer::Unclear | LostAnswer::None => return Ok(None),
             }

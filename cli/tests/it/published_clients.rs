@@ -69,6 +69,9 @@ fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/clients")
 }
 
+/// Cells of each row: plain, stream, tools, typed, memory and approval.
+const CELLS: usize = 6;
+
 /// `turnfold dev` with a model that answers each request in the one way that fits it.
 struct Engine {
     _model: Process,
@@ -83,7 +86,10 @@ impl Engine {
         let (model, listen) = (free_port(), format!("127.0.0.1:{}", free_port()));
         let config = format!(
             "[providers.scripted]\nbase_url = \"http://127.0.0.1:{model}/v1\"\ndialect = \"openai\"\n\
-             [strategies.chat]\nmodel = \"scripted/gpt-4o-mini\"\n"
+             [strategies.chat]\nmodel = \"scripted/gpt-4o-mini\"\n\
+             [strategies.action_plan]\nmodel = \"scripted/gpt-4o-mini\"\n\
+             [commands.book]\ndescription = \"Books a table in a restaurant.\"\n\
+             url = \"http://127.0.0.1:{model}/book\"\n"
         );
         fs::write(folder.path().join("turnfold.toml"), config).unwrap();
         let mut endpoint = Command::new("python3");
@@ -126,6 +132,6 @@ impl Engine {
             rows.insert(name);
             assert_eq!(expected[name][kind].as_str().unwrap_or("-"), says, "{cell}");
         }
-        assert_eq!(cells.len(), 5 * rows.len(), "{row} ended early: {output:?}");
+        assert_eq!(cells.len(), CELLS * rows.len(), "{row} ended early: {output:?}");
     }
 }

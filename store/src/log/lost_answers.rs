@@ -28,8 +28,8 @@ const LOST: &str = "SELECT id AS turn, CAST(NULL AS UUID) AS waiter, position AS
 pub enum LostAnswer {
     /// No answer to this request was lost.
     None,
-    /// The turn of a lost answer, which nobody else receives.
-    Taken(Turn),
+    /// The turn of a lost answer, which no other request receives.
+    Taken(Box<Turn>),
     /// A process that sends an answer to this request has missed a beat. In two seconds, it is clear whether it was killed.
     Unclear,
 }
@@ -82,7 +82,7 @@ impl Store {
             };
             // The thread may have been deleted since then.
             if is_taken && let Some(turn) = self.turn(found.turn).await? {
-                return Ok(LostAnswer::Taken(turn));
+                return Ok(LostAnswer::Taken(Box::new(turn)));
             }
         }
         Ok(outcome)

@@ -313,9 +313,8 @@ async fn a_call_that_is_not_answered_after_the_cancellation_is_given_up() {
     stopped.wake.notify_one();
     stopped.ends().await;
     let (kinds, last) = stopped.since_the_call().await;
-    assert_eq!(kinds, ["cancelled", "write_ended"]);
-    assert!(last.ends_with("no answer came within 10 s of the cancellation"), "{last}");
-    assert!(stopped.log().await.thread().unended_writes()[0].is_given_up);
+    assert_eq!(kinds, ["cancelled"]);
+    assert_eq!(last, "it is unknown whether this call took effect: the turn was cancelled");
 }
 
 #[tokio::test]

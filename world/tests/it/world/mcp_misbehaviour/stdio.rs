@@ -83,7 +83,9 @@ fn rows() -> Vec<Row> {
         read("stderr_and_internal_error_of_a_read", Error("Internal error; its last output: KeyError: 'id'")),
         write(
             "stderr_and_empty_error",
-            InDoubt("an error without a message; its last output: KeyError: 'id'"),
+            InDoubt(
+                r#"an error without a message: {"code":-32603,"message":""}; its last output: KeyError: 'id'"#,
+            ),
         ),
         write("stderr_and_no_text", InDoubt("an error without a message; its last output: KeyError: 'id'")),
         read("stderr_and_no_text_of_a_read", Error("[its last output: KeyError: 'id'")),
