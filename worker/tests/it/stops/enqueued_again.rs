@@ -49,15 +49,16 @@ async fn the_successor_of_a_job_that_was_enqueued_again_reads_the_log() {
 /// While a slot is free no other thread waits, so a long turn needs no second claim. With one job at a time, each node has its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_goes_through_the_queue_again_only_where_it_must() {
-    for (max_jobs_in_place, one_claim) in [(16, true), (1, false)] {
+    // The first sweep of the worker may enqueue the thread too.
+    for (max_jobs_in_place, expected) in [(16, 1..=4), (1, 121..=130)] {
         let mut workers = two_workers(Duration::from_secs(60)).await;
         workers.config.max_jobs_in_place = max_jobs_in_place;
         let queue = workers.record_claims(Acknowledge::AtOnce);
         let worker = workers.start(0);
-        let thread = workers.start_turn(None, &format!("{}echo end", "call 1; ".repeat(20))).await;
+        let thread = workers.start_turn(None, &format!("{}echo end", "call 1; ".repeat(60))).await;
         workers.until_ends(thread, 1).await;
         workers.drain([worker]).await;
         let claims = queue.claimed().len();
-        assert_eq!(claims == 1, one_claim, "{claims} claims with {max_jobs_in_place} jobs in place");
+        assert!(expected.contains(&claims), "{claims} claims with {max_jobs_in_place} jobs in place");
     }
 }
