@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What running workers learned about a model from the answers of its endpoint.
+/// Knowledge of the running workers about a model, learned from the answers of its endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LearnedModel {
     /// Model, as `provider/model`.

@@ -205,11 +205,6 @@ impl<L: Log> JobExecutor<L> {
             log.rewrite(&self.steps.parts).await?;
             self.store_rejects_writes.store(false, Ordering::Relaxed);
         }
-        // Its API or its worker died before the turn was cancelled. An append would say so, but only after the requests.
-        let is_running = log.thread().status() == RunStatus::Busy;
-        if is_running && self.steps.parts.store.cancel_request(job.thread).await?.is_some() {
-            return Err(store::Error::CancelRequested { thread: job.thread });
-        }
         // After a death, each step is acknowledged, so that only deaths within one step add up.
         let max_jobs_in_place = if job.deaths.is_some() { 1 } else { self.max_jobs_in_place };
         let mut jobs = 0;

@@ -29,6 +29,11 @@ impl<L: Log> StepRunner<L> {
     /// dead: it would send the request again, pay twice, and mark a write in flight as in doubt. The job of a dead
     /// worker is no proof either: while its lease ran out, another worker may have claimed the thread through another
     /// job. Only a successor's job is proof, as long as the log still ends where that job was enqueued.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CancelRequested`] if the turn is to be cancelled and the process that would have done it is gone. An append would say
+    /// so too, but only after the requests of the turn were sent again.
     pub(crate) async fn check_ownership(
         &self,
         log: &ThreadLog,
@@ -44,6 +49,9 @@ impl<L: Log> StepRunner<L> {
             return Ok(Some(StepOutcome::Idle));
         }
         match self.parts.queue.has_other_holder(job).await {
+            Ok(false) if self.parts.store.cancel_request(job.thread).await?.is_some() => {
+                Err(Error::CancelRequested { thread: job.thread })
+            }
             Ok(false) => Ok(None),
             Ok(true) => {
                 debug!("another worker runs the thread");

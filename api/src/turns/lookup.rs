@@ -143,6 +143,7 @@ pub(crate) async fn show_all(app: &AppState, turns: Vec<store::Turn>) -> Result<
     let reads = by_thread.into_iter().map(|(thread, turns)| async move {
         Ok::<_, ApiError>((thread, read_thread(app, thread, &turns).await?))
     });
+    // Collected, because the compiler cannot prove that a stream over the closure is `Send`.
     let reads = stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(LOGS_AT_ONCE);
     let mut threads: BTreeMap<_, _> = reads.try_collect().await?;
     Ok(turns.into_iter().map(|turn| response(turn, &mut threads)).collect())

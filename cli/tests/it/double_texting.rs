@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
     counts_after_kill::start,
@@ -66,7 +66,7 @@ fn displacing(first: &Value, policy: &str) -> Value {
 }
 
 /// Submits the new turn again, as its client does, and checks that it ran once, in the place of the first one.
-async fn is_displaced(url: &str, first: &Value, key: &str, policy: &str) {
+async fn is_displaced(url: &str, Case { key, policy, first, .. }: &Case) {
     let new = submit(url, key, &displacing(first, policy)).await.unwrap();
     let status = async |turn: &Value| {
         get(url, &format!("/v1/turns/{}", turn["id"].as_str().unwrap())).await["status"].clone()
@@ -79,10 +79,40 @@ async fn is_displaced(url: &str, first: &Value, key: &str, policy: &str) {
     let cancelled = of("cancelled");
     assert_eq!(cancelled.len(), 1, "{key}: {log:?}");
     let is_rolled_back = cancelled[0]["event"]["rolled_back"] == true;
-    assert_eq!(is_rolled_back, policy == "rollback", "{cancelled:?}");
+    assert_eq!(is_rolled_back, *policy == "rollback", "{cancelled:?}");
     let thread = get(url, &format!("/v1/threads/{}", first["thread_id"].as_str().unwrap())).await;
     let remains = thread["messages"].to_string().contains("wait 600");
-    assert_eq!(remains, policy == "interrupt", "{key}: {thread}");
+    assert_eq!(remains, *policy == "interrupt", "{key}: {thread}");
+}
+
+/// A turn that displaces another one, and the time at which a process is killed meanwhile.
+struct Case {
+    key: String,
+    policy: &'static str,
+    killed_after: Duration,
+    first: Value,
+}
+
+impl Case {
+    /// Submits the new turn, and returns when it is time to kill.
+    async fn submit(&self, url: &str) -> JoinHandle<Option<Value>> {
+        let (url, key, body) = (url.to_owned(), self.key.clone(), displacing(&self.first, self.policy));
+        let submitting = tokio::spawn(async move { submit(&url, &key, &body).await });
+        sleep(self.killed_after).await;
+        submitting
+    }
+}
+
+/// Returns the policies with the times of the kills, numbered.
+fn cases() -> impl Iterator<Item = (usize, &'static str, Duration)> {
+    let all = POLICIES.into_iter().flat_map(|policy| KILLS_MS.map(|after| (policy, after)));
+    all.enumerate().map(|(nth, (policy, after))| (nth, policy, Duration::from_millis(after)))
+}
+
+/// Starts the turn of a case that is displaced.
+async fn case(url: &str, (nth, policy, killed_after): (usize, &'static str, Duration)) -> Case {
+    let first = running(url, &format!("first-{nth}")).await;
+    Case { key: format!("new-{nth}"), policy, killed_after, first }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,21 +120,14 @@ async fn real_engine_displaces_a_turn_whatever_process_is_killed() {
     let mut engine = Engine::start("").await;
     let url = engine.url.clone();
     let mut worker: Process = engine.worker("w0");
-    for (nth, (policy, after)) in
-        POLICIES.iter().flat_map(|it| KILLS_MS.map(|after| (*it, after))).enumerate()
-    {
-        let first = running(&url, &format!("first-{nth}")).await;
-        let (key, body) = (format!("new-{nth}"), displacing(&first, policy));
-        let submitting = tokio::spawn({
-            let (url, key) = (url.clone(), key.clone());
-            async move { submit(&url, &key, &body).await }
-        });
-        sleep(Duration::from_millis(after)).await;
+    for numbered in cases() {
+        let case = case(&url, numbered).await;
+        let submitting = case.submit(&url).await;
         worker.end();
         engine.kill_api().await;
         drop(submitting.await.unwrap());
-        worker = engine.worker(&format!("w{}", nth + 1));
-        is_displaced(&url, &first, &key, policy).await;
+        worker = engine.worker(&format!("w{}", numbered.0 + 1));
+        is_displaced(&url, &case).await;
     }
 }
 
@@ -113,19 +136,12 @@ async fn sqlite_displaces_a_turn_although_the_engine_is_killed() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let (mut dev, mut url) = start(folder.path()).await;
-    for (nth, (policy, after)) in
-        POLICIES.iter().flat_map(|it| KILLS_MS.map(|after| (*it, after))).enumerate()
-    {
-        let first = running(&url, &format!("first-{nth}")).await;
-        let (key, body) = (format!("new-{nth}"), displacing(&first, policy));
-        let submitting = tokio::spawn({
-            let (url, key) = (url.clone(), key.clone());
-            async move { submit(&url, &key, &body).await }
-        });
-        sleep(Duration::from_millis(after)).await;
+    for numbered in cases() {
+        let case = case(&url, numbered).await;
+        let submitting = case.submit(&url).await;
         dev.end();
         drop(submitting.await.unwrap());
         (dev, url) = start(folder.path()).await;
-        is_displaced(&url, &first, &key, policy).await;
+        is_displaced(&url, &case).await;
     }
 }

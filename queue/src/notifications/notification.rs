@@ -86,7 +86,7 @@ pub trait Notifications: Send + Sync {
     async fn subscribe(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError>;
 
     /// Subscribes to the ends of the turns of a thread: to [`Notification::Appended`] with `turn_over`. Of several, only the last
-    /// is certain to be delivered. Costs no message to Redis.
+    /// is certain to be delivered. Needs no channel of its own.
     ///
     /// # Errors
     ///

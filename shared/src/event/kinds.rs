@@ -554,7 +554,7 @@ pub enum WriteEnding {
     Failed,
     /// The call was not made.
     NotMade,
-    /// No answer came in time, or it was lost. The call may have been made, or still be made.
+    /// The answer was lost. The call may have been made, or still be made.
     Unknown,
 }
 

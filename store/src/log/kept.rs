@@ -23,7 +23,10 @@ use sea_orm::{
         query::Query,
     },
 };
-use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
 use super::{
     driver::{failed, query},
@@ -77,10 +80,11 @@ impl Kept {
         self.pool.num_idle() + self.locked().len()
     }
 
-    /// Lends a connection; waits while all are in use.
+    /// Lends a connection. Waits for one as long as the pool does, while all are in use.
     pub(crate) async fn take(&self) -> Result<Lent, sqlx::Error> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|_| sqlx::Error::PoolClosed)?;
+        let permit = Arc::clone(&self.permits).acquire_owned();
+        let permit = timeout(self.pool.options().get_acquire_timeout(), permit).await;
+        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
         while let Some(mut idle) = self.pop() {
             let is_trusted = idle.used.elapsed() < TRUSTED_FOR && idle.since.elapsed() < KEPT_FOR;
             if !is_trusted {

@@ -13,7 +13,8 @@
 //!
 //! With the statistics of a large database, PostgreSQL reads all turns for every page to find the threads without a queued one.
 //! The pages therefore come from the threads alone. The second statement looks up the turns of each, on the connections for
-//! frequent statements, which leave the planner no other way.
+//! frequent statements, which leave the planner no other way. Only their short timeout does not apply: a page may have millions of
+//! events.
 
 use futures::FutureExt as _;
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Value};
@@ -118,7 +119,7 @@ impl Store {
         let mut all = Pruned::default();
         let mut after = ThreadId::nil();
         loop {
-            let page = candidates(&self.database.hot, which, after).await?;
+            let page = self.candidates(which, after).await?;
             let Some(last) = page.last() else { break };
             after = *last;
             let pruned = if dry_run == DryRun::Yes {
@@ -142,6 +143,23 @@ impl Store {
             None => self.prune_bulk(which, dry_run, all, told).await,
             Some(_) => Ok(all),
         }
+    }
+
+    /// Returns the next threads that are old enough. Some of them may have to stay.
+    async fn candidates(&self, which: &Prune, after: ThreadId) -> Result<Vec<ThreadId>, Error> {
+        if self.database.postgres().is_none() {
+            // A transaction would keep other writers waiting.
+            return candidates(&self.database.pool, which, after, SQLITE_THREADS).await;
+        }
+        let which = which.clone();
+        let page = self.database.transact_hot(move |tx| {
+            async move {
+                take_time(tx).await?;
+                candidates(tx, &which, after, THREADS).await
+            }
+            .boxed()
+        });
+        page.await
     }
 
     /// Deletes one thread with its turns and events, whatever its age. Returns what was deleted, or `None` if the thread does
@@ -176,13 +194,20 @@ async fn delete_unused_conversations(tx: &Transaction, before: i64) -> Result<()
     Ok(())
 }
 
-/// Returns the next threads that are old enough. Some of them may have to stay.
+/// Lets the statements of a transaction take as long as those of the ordinary connections.
+async fn take_time(tx: &Transaction) -> Result<(), Error> {
+    if tx.get_database_backend() == DbBackend::Postgres {
+        tx.execute_unprepared("SET LOCAL statement_timeout = '10min'").await?;
+    }
+    Ok(())
+}
+
 async fn candidates(
     db: &impl ConnectionTrait,
     which: &Prune,
     after: ThreadId,
+    limit: u64,
 ) -> Result<Vec<ThreadId>, Error> {
-    let limit = if db.get_database_backend() == DbBackend::Postgres { THREADS } else { SQLITE_THREADS };
     let sql = format!(
         "SELECT threads.id FROM threads WHERE {IS_OLD} AND threads.id > $3 ORDER BY threads.id LIMIT {limit}"
     );
@@ -196,6 +221,7 @@ async fn going(db: &impl ConnectionTrait, which: &Prune, page: &[ThreadId]) -> R
 }
 
 async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<Pruned, Error> {
+    take_time(tx).await?;
     if tx.get_database_backend() == DbBackend::Postgres {
         // Locked in a fixed order, so that concurrent prunes cannot deadlock.
         let sql = format!("SELECT id FROM threads WHERE {} ORDER BY id FOR UPDATE", among(tx, "id", 1));

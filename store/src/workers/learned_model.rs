@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What was learned about one model. Absent and empty where nothing was.
+/// Knowledge about one model. Parts about which nothing was learned are absent or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnedModel {
     /// Model, as `provider/model`.

@@ -54,7 +54,7 @@ pub struct WorkerRecord {
     pub in_flight: u64,
     /// Steps a second between its last two reports; `None` before the second report.
     pub steps_per_second: Option<f64>,
-    /// What the worker has learned about models.
+    /// Knowledge of the worker about models.
     pub learned_models: Vec<LearnedModel>,
     /// Start of the worker, in microseconds since the Unix epoch.
     pub started_at: i64,

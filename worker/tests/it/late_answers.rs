@@ -254,7 +254,7 @@ async fn a_refusal_that_arrives_late_lets_the_call_be_made() {
     assert_eq!(reply.as_deref(), Some("e1 is cancelled."));
 }
 
-/// Whether the worker learns of the cancellation before the answer, after it, or by the append of the answer.
+/// The end is the same if the worker learns of the cancellation before the answer, after it, or by the append of the answer.
 #[tokio::test]
 async fn the_end_of_a_call_whose_turn_was_cancelled_is_recorded() {
     type Late = fn() -> Outcome;

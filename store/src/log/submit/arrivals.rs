@@ -7,7 +7,7 @@ use crate::{
     log::{
         database::Database,
         submit::{
-            insert::insert_all,
+            insert::{insert_all, lost},
             new_turn::{NewTurn, Submitted},
         },
     },
@@ -66,6 +66,5 @@ async fn arrive(database: &Database, new: Vec<NewTurn>) -> Vec<Result<Submitted,
 
 /// Queues one turn.
 pub(crate) async fn write_one(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
-    let outcome = insert_all(database, vec![new]).await?.pop();
-    outcome.unwrap_or_else(|| Err(Error::Database("a turn was neither inserted nor found".to_owned())))
+    insert_all(database, vec![new]).await?.pop().ok_or_else(lost)?
 }

@@ -91,6 +91,7 @@ async fn insert_many(tx: &Transaction, new: Vec<NewTurn>) -> Result<Outcomes, Er
     Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| Err(lost()))).collect())
 }
 
+/// Returns the outcome of a submission: a new turn with its position, or the earlier one that it repeats.
 fn outcome_of(
     entry: Entry,
     positions: &BTreeMap<TurnId, i64>,
@@ -102,7 +103,7 @@ fn outcome_of(
     }
 }
 
-fn lost() -> Error {
+pub(super) fn lost() -> Error {
     Error::Database("a turn was neither inserted nor found".to_owned())
 }
 

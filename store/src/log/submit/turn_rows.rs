@@ -148,6 +148,11 @@ fn positions(queued: Vec<QueryResult>) -> Result<BTreeMap<TurnId, i64>, Error> {
     queued.into_iter().map(|row| Ok((row.try_get("", "id")?, row.try_get("", "position")?))).collect()
 }
 
+/// Returns the event with which the thread of a turn begins.
+fn first_event(entry: &Entry, opened: Opened, now: i64) -> Result<Batch, Error> {
+    Batch::new(&Head::start(entry.turn.thread), &[opened.into()], now)
+}
+
 /// Queues the turns with new keys in order, creates their threads, and returns their positions.
 ///
 /// `IS TRUE` keeps the planner from a join: the hot connections have only nested loops, which would compare every row with
@@ -173,10 +178,8 @@ pub(super) async fn queue_and_open(
     if opened.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let first = |(entry, opened): &(Entry, Opened)| {
-        Batch::new(&Head::start(entry.turn.thread), &[opened.clone().into()], now)
-    };
-    let batches = opened.iter().map(first).collect::<Result<Vec<_>, _>>()?;
+    let batches = opened.iter().map(|(entry, opened)| first_event(entry, opened.clone(), now));
+    let batches = batches.collect::<Result<Vec<_>, _>>()?;
     let events: Vec<_> = batches.iter().flat_map(Batch::numbered).collect();
     let rows = turn_rows(opened.iter().map(|(entry, _)| entry))?;
     let more = [
@@ -244,9 +247,7 @@ pub(super) async fn open_all(
         text("tenant", &entries, |(entry, _)| entry.turn.tenant.clone()),
     ];
     tx.execute_raw(STATEMENT.with(tx, [ThreadStatus::Idle.as_str().into(), now.into()], columns)).await?;
-    let first = |(entry, opened): (&Entry, Opened)| {
-        Batch::new(&Head::start(entry.turn.thread), &[opened.into()], now)
-    };
-    let batches = entries.into_iter().map(first).collect::<Result<Vec<_>, _>>()?;
+    let batches = entries.into_iter().map(|(entry, opened)| first_event(entry, opened, now));
+    let batches = batches.collect::<Result<Vec<_>, _>>()?;
     insert_events(tx, &batches.iter().collect::<Vec<_>>()).await
 }
