@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt, stream::BoxStream};
+use futures::{FutureExt as _, StreamExt, stream::BoxStream};
 use queue::notifications::{
     Delta, MAX_LAG, MemoryNotifications, Notification, Notifications, RedisNotifications,
 };
@@ -134,7 +134,10 @@ async fn a_waiter_for_ends_receives_nothing_else(backend: &Backend) {
     let [here, there] = backend.connect().await;
     let (thread, other) = (Uuid::now_v7(), Uuid::now_v7());
     let mut waiter = there.subscribe_to_ends(thread).await.expect("subscribe");
+    let mut follower = subscribe(&*there, thread).await;
     here.publish(thread, appended(1)).await;
+    assert_eq!(receive(&mut follower).await, appended(1));
+    assert_eq!(waiter.next().now_or_never(), None, "growth wakes no waiter");
     here.publish(other, ended(2)).await;
     here.publish(thread, ended(3)).await;
     assert_eq!(receive(&mut waiter).await, ended(3));
