@@ -3331,7 +3331,7 @@ export interface components {
          * @enum {string}
          */
         KeyStatus: "valid" | "expired" | "revoked";
-        /** @description What running workers learned about a model from the answers of its endpoint. */
+        /** @description Knowledge of the running workers about a model, learned from the answers of its endpoint. */
         LearnedModel: {
             /**
              * Format: int64
