@@ -29,6 +29,8 @@ pub struct Job {
     /// Seq at which the thread's log ended when the job was enqueued, if known. A worker that has the thread folded up to
     /// there need not read the log.
     pub head: Option<u64>,
+    /// What the enqueuing process knows of the thread at `head`, so that the worker need not read it.
+    pub note: Option<String>,
     /// Lane in which the job waited and its successor will wait.
     pub lane: Lane,
     /// Consumers that held the job before, if it was taken over.
@@ -59,6 +61,13 @@ pub enum Schedule {
     Now,
     /// At once, for a thread whose log ends at this seq.
     NowAtSeq(u64),
+    /// At once, for a thread whose log ends at this seq, with a note for its worker. The successor of the job has none.
+    NowWith {
+        /// Seq of the next event.
+        seq: u64,
+        /// The note, of any text.
+        note: String,
+    },
     /// After this delay.
     After(Duration),
     /// After this delay, because something blocks the thread.
@@ -74,7 +83,7 @@ impl Schedule {
     /// The delay in milliseconds, rounded up so that no job is early; `None` for a job that is available at once.
     pub(crate) fn delay_ms(&self) -> Option<u64> {
         match self {
-            Self::Now | Self::NowAtSeq(_) => None,
+            Self::Now | Self::NowAtSeq(_) | Self::NowWith { .. } => None,
             Self::After(delay) | Self::Blocked { after: delay, .. } if delay.is_zero() => None,
             Self::After(delay) | Self::Blocked { after: delay, .. } => {
                 let micros = (*delay).min(MAX_DELAY).as_micros();
@@ -87,15 +96,22 @@ impl Schedule {
     #[must_use]
     pub fn without_seq(self) -> Self {
         match self {
-            Self::NowAtSeq(_) => Self::Now,
+            Self::NowAtSeq(_) | Self::NowWith { .. } => Self::Now,
             Self::Now | Self::After(_) | Self::Blocked { .. } => self,
         }
     }
 
     pub(crate) fn seq(&self) -> Option<u64> {
         match self {
-            Self::NowAtSeq(seq) => Some(*seq),
+            Self::NowAtSeq(seq) | Self::NowWith { seq, .. } => Some(*seq),
             Self::Now | Self::After(_) | Self::Blocked { .. } => None,
+        }
+    }
+
+    pub(crate) fn note(&self) -> Option<&str> {
+        match self {
+            Self::NowWith { note, .. } => Some(note),
+            Self::Now | Self::NowAtSeq(_) | Self::After(_) | Self::Blocked { .. } => None,
         }
     }
 
@@ -103,7 +119,7 @@ impl Schedule {
     pub(crate) fn reason(&self) -> Option<BlockReason> {
         match self {
             Self::Blocked { reason, .. } => Some(reason.truncated(MAX_REASON_BYTES)),
-            Self::Now | Self::NowAtSeq(_) | Self::After(_) => None,
+            Self::Now | Self::NowAtSeq(_) | Self::NowWith { .. } | Self::After(_) => None,
         }
     }
 }

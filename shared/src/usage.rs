@@ -61,7 +61,7 @@ impl Usage {
 }
 
 /// Sum of the usage of several responses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageTotal {
     /// Tokens read by models.
     pub input_tokens: u64,

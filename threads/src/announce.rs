@@ -6,7 +6,7 @@ use shared::{DynThread, Event};
 use store::{Counted, EndedTurn, Head, ModelResponse, ReadModelUpdate, ThreadId, TurnUpdate};
 use tracing::{info, warn};
 
-use crate::{backends::Backends, log::Log, status::is_in_doubt};
+use crate::{backends::Backends, log::Log, status::is_in_doubt, turn_end::RunningTurn};
 
 /// Events that were appended to a thread.
 pub(crate) struct Appended<'a> {
@@ -21,12 +21,14 @@ pub(crate) struct Appended<'a> {
     pub(crate) last: Option<&'a Event>,
     /// Responses of models among them.
     pub(crate) responses: Vec<ModelResponse>,
+    /// The turn that may have ended, if its log was read.
+    pub(crate) running: Option<&'a RunningTurn>,
 }
 
 impl Appended<'_> {
     /// Counts the append, and reports the turn that it ended. Returns what followers of the thread are to be told.
     pub(crate) fn announce<L: Log>(self, parts: &Backends<L>) -> Notification {
-        let Self { at, head, thread, update, last, responses } = self;
+        let Self { at, head, thread, update, last, responses, running } = self;
         if let Some(update) = update {
             report(head.thread, update, last);
         }
@@ -40,7 +42,9 @@ impl Appended<'_> {
             parts.store.turn_ended(EndedTurn { thread: head.thread, turn: turn.turn });
             metrics().turns.ended(tenant, strategy, turn.outcome().unwrap_or(turn.status.as_str()));
         }
-        Notification::Appended { seq: head.seq, turn_over: ended.is_some() }
+        let end = ended.zip(running).zip(last);
+        let end = end.and_then(|((turn, running), last)| running.end(turn, &head, thread, last));
+        Notification::Appended { seq: head.seq, turn_over: ended.is_some(), end }
     }
 }
 

@@ -67,9 +67,10 @@ async fn append_cancelled<L: Log>(
     let update = ReadModelUpdate { status: ThreadStatus::Idle, turn: Some(turn) };
     let event = Cancelled { actor: actor.clone(), caller: caller.clone(), rolled_back: *rolled_back }.into();
     let at = parts.store.now();
-    let head = parts.store.append(log.head(), std::slice::from_ref(&event), Some(&update)).await?;
-    let (last, update) = (Some(&event), Some(&update));
-    let appended = Appended { at, head, thread: log.thread(), update, last, responses: Vec::new() };
+    let head = parts.store.append(log.head(), std::slice::from_ref(&event), at, Some(&update)).await?;
+    let (last, update, thread_state) = (Some(&event), Some(&update), log.thread());
+    let appended =
+        Appended { at, head, thread: thread_state, update, last, responses: Vec::new(), running: None };
     let notification = appended.announce(parts);
     parts.notifications.publish(*thread, notification).await;
     Ok(())

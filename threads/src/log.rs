@@ -24,11 +24,12 @@ pub trait Log: Clone + Send + Sync + 'static {
     /// Loads the events after `head`, as [`Store::load_since`] does.
     fn load_since(&self, head: &Head) -> impl Future<Output = Result<(Head, Vec<Recorded>), Error>> + Send;
 
-    /// Appends events, as [`Store::append`] does.
+    /// Appends events at this time, as [`Store::append_at`] does.
     fn append(
         &self,
         head: &Head,
         events: &[shared::Event],
+        at: i64,
         update: Option<&ReadModelUpdate>,
     ) -> impl Future<Output = Result<Head, Error>> + Send;
 
@@ -156,9 +157,10 @@ impl Log for Store {
         &self,
         head: &Head,
         events: &[shared::Event],
+        at: i64,
         update: Option<&ReadModelUpdate>,
     ) -> Result<Head, Error> {
-        Store::append(self, head, events, update).await
+        self.append_at(head, events, at, update).await
     }
 
     async fn update_read_model(&self, head: &Head, update: &ReadModelUpdate) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::try_join_all;
 use queue::clock;
 use store::{Difference, Differs, DryRun, Error, Head, Intervals, Store, Tally, ThreadId, ThreadScan};
 
@@ -9,6 +10,9 @@ use crate::{expected::expected_rows, registry::StrategyRegistry};
 
 /// Maximum number of differences kept; all are counted.
 const KEPT: usize = 100;
+
+/// Threads that are folded and compared together.
+const AT_ONCE: usize = 32;
 
 /// Number of attempts for a thread that changes while it is compared.
 const TRIES: usize = 3;
@@ -71,16 +75,23 @@ pub async fn rebuild(
         async move {
             let (mut rebuilt, mut counts) = (Rebuilt::default(), Intervals::default());
             let now = clock::now();
-            for thread in range.threads {
-                match rebuild_one(&store, &strategies, thread, dry_run).await {
-                    Err(Error::UnknownThread(_)) if !alone => continue,
-                    outcome => {
-                        let (differences, tally) = outcome?;
-                        rebuilt.find(differences);
-                        counts.add(&tally, now);
+            for threads in range.threads.chunks(AT_ONCE) {
+                let mut agreeing = agreeing(&store, &strategies, threads).await?;
+                for thread in threads {
+                    let rebuilt_one = match agreeing.remove(thread) {
+                        Some(tally) => Ok((Vec::new(), tally)),
+                        None => rebuild_one(&store, &strategies, *thread, dry_run).await,
+                    };
+                    match rebuilt_one {
+                        Err(Error::UnknownThread(_)) if !alone => continue,
+                        outcome => {
+                            let (differences, tally) = outcome?;
+                            rebuilt.find(differences);
+                            counts.add(&tally, now);
+                        }
                     }
+                    rebuilt.threads += 1;
                 }
-                rebuilt.threads += 1;
             }
             Ok((rebuilt, counts))
         }
@@ -96,6 +107,25 @@ pub async fn rebuild(
     Ok(rebuilt)
 }
 
+/// Folds the logs of these threads, and returns what is counted of those whose rows agree with them. The store reads all together.
+async fn agreeing(
+    store: &Store,
+    strategies: &StrategyRegistry,
+    threads: &[ThreadId],
+) -> Result<BTreeMap<ThreadId, Tally>, Error> {
+    let fold = async |thread: &ThreadId| match store.load_since(&Head::start(*thread)).await {
+        Ok((head, recorded)) => Ok(expected_rows(strategies, head, &recorded).ok()),
+        Err(error @ Error::Unavailable(_)) => Err(error),
+        Err(_) => Ok(None),
+    };
+    let folded = try_join_all(threads.iter().map(fold)).await?.into_iter().flatten();
+    let (expected, tallies): (Vec<_>, Vec<_>) = folded.unzip();
+    let agreeing = store.agreeing(&expected).await?;
+    let tallies = expected.iter().map(|expected| expected.head.thread).zip(tallies);
+    Ok(tallies.filter(|(thread, _)| agreeing.contains(thread)).collect())
+}
+
+/// Compares the rows of one thread while it is locked, and repairs them unless this is a dry run.
 async fn rebuild_one(
     store: &Store,
     strategies: &StrategyRegistry,
@@ -123,9 +153,6 @@ async fn rebuild_one(
             ) => return left(Differs::Unfolded, error.to_string()),
             Err(error) => return Err(error),
         };
-        if store.differences(&expected).await?.is_empty() {
-            return Ok((Vec::new(), tally));
-        }
         match store.put_right(expected, dry_run).await {
             Err(Error::Stale { .. }) => {}
             outcome => return Ok((outcome?, tally)),

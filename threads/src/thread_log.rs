@@ -6,16 +6,18 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use shared::{DynThread, Event, InDoubt, Reconciled};
-use store::{Error, Head, ModelResponse, ReadModelUpdate, Recorded, ThreadId};
+use store::{Error, Head, ModelResponse, Queued, ReadModelUpdate, Recorded, ThreadId};
 use tracing::debug;
 
 use crate::{
     announce::Appended,
     asked_models::AskedModels,
     backends::Backends,
+    job_note::JobNote,
     log::Log,
     registry::{StrategyRegistry, begin},
     status::{Status, status},
+    turn_end::RunningTurn,
 };
 
 /// The log of one thread, open for writing.
@@ -32,6 +34,10 @@ pub struct ThreadLog {
     asked: AskedModels,
     /// Responses of models that are folded but not yet counted.
     responses: Vec<ModelResponse>,
+    /// The turn that runs.
+    running: RunningTurn,
+    /// The turn that starts next, if it is known.
+    queued: Option<Queued>,
     /// Status in the read model.
     read_model: Status,
     /// The delay before the last failed attempt is repeated.
@@ -69,6 +75,21 @@ impl ThreadLog {
         Ok(this)
     }
 
+    /// Opens the log of a new thread from the note of its job; `None` if the log must be read.
+    pub fn noted(strategies: &StrategyRegistry, id: ThreadId, note: &str, now: i64) -> Option<Self> {
+        let (head, opened, queued) = JobNote::parse(id, note)?;
+        let thread = begin(strategies, id, Some(&opened.event)).ok()?;
+        let mut this = Self::at(Head::start(id), thread, Status::START);
+        this.apply_stored(head, &[opened], now).ok()?;
+        this.queued = Some(queued);
+        Some(this)
+    }
+
+    /// Returns the turn that the thread starts next, if the note of its job names it. The caller must start it, or read again.
+    pub fn take_queued(&mut self) -> Option<Queued> {
+        self.queued.take()
+    }
+
     /// Opens a log that was folded elsewhere up to `head`.
     ///
     /// Delays, sizes and limits are counted from here, so this is for the API, which appends events of people. A worker opens
@@ -87,6 +108,8 @@ impl ThreadLog {
             unwritten: Vec::new(),
             asked: AskedModels::default(),
             responses: Vec::new(),
+            running: RunningTurn::default(),
+            queued: None,
             read_model,
             wait: None,
             waiting: BTreeMap::new(),
@@ -100,6 +123,7 @@ impl ThreadLog {
     ///
     /// As [`Self::open`]; this log must then be dropped.
     pub async fn refresh<L: Log>(&mut self, parts: &Backends<L>) -> Result<(), Error> {
+        self.queued = None;
         let (head, recorded) = parts.store.load_since(&self.head).await?;
         self.apply_stored(head, &recorded, parts.store.now())
     }
@@ -113,6 +137,7 @@ impl ThreadLog {
             }
             // The process that appended the event has counted its response.
             let _ = self.fold(&event.event)?;
+            self.running.stored(event.at, &event.event);
             self.record_delay(&event.event, event.at, now);
         }
         if !recorded.is_empty() {
@@ -137,6 +162,7 @@ impl ThreadLog {
             self.set_off = self.thread.seq();
         }
         self.thread.apply(event).map_err(stuck)?;
+        self.running.folded(event, &*self.thread);
         Ok(self.asked.read(event))
     }
 
@@ -258,9 +284,10 @@ impl ThreadLog {
         let update =
             (now != self.read_model).then(|| ReadModelUpdate { status: now.thread, turn: now.turn.clone() });
         let appended_at = parts.store.now();
-        self.head = parts.store.append(&self.head, &self.unwritten, update.as_ref()).await?;
+        self.head = parts.store.append(&self.head, &self.unwritten, appended_at, update.as_ref()).await?;
         debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
         let at = parts.store.now();
+        self.unwritten.iter().for_each(|event| self.running.stored(appended_at, event));
         let appended = Appended {
             at: appended_at,
             head: self.head,
@@ -268,6 +295,7 @@ impl ThreadLog {
             update: update.as_ref(),
             last: self.unwritten.last(),
             responses: std::mem::take(&mut self.responses),
+            running: Some(&self.running),
         };
         let notification = appended.announce(parts);
         for event in std::mem::take(&mut self.unwritten) {
@@ -301,10 +329,12 @@ impl ThreadLog {
         landed: &[Event],
     ) -> Result<(), Error> {
         let at = parts.store.now();
-        *head = parts.store.append(head, landed, None).await?;
+        *head = parts.store.append(head, landed, at, None).await?;
         let responses = landed.iter().filter_map(|event| self.asked.response(event)).collect();
         let (head, thread) = (*head, &*self.thread);
-        let notification = Appended { at, head, thread, update: None, last: None, responses }.announce(parts);
+        let (update, last, running) = (None, None, None);
+        let notification =
+            Appended { at, head, thread, update, last, responses, running }.announce(parts);
         parts.notifications.publish(head.thread, notification).await;
         Ok(())
     }
@@ -319,6 +349,7 @@ impl ThreadLog {
         for event in landed {
             // Its response was counted when it was stored.
             let _ = self.fold(event)?;
+            self.running.stored(at, event);
             self.record_delay(event, at, at);
         }
         self.head = head;

@@ -26,7 +26,7 @@ use tracing::{error, warn};
 use crate::{
     in_flight::InFlight,
     shutdown::Shutdown,
-    step::{StepOutcome, StepRunner},
+    step::{StepOutcome, StepRunner, record_turn},
     suspects::Suspects,
     thread_cache::ThreadCache,
     turn_limits::TurnLimits,
@@ -199,6 +199,9 @@ impl<L: Log> JobExecutor<L> {
         if let Some(outcome) = self.steps.check_ownership(log, job).await? {
             // The log is not cached: another worker wrote last, so the next job must read it again.
             return Ok((outcome, None));
+        }
+        if log.thread().status() == RunStatus::Busy {
+            record_turn(log);
         }
         // An idle thread needs no probe: its next step begins with a write.
         if self.store_rejects_writes.load(Ordering::Relaxed) && log.thread().status() == RunStatus::Busy {

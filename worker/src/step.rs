@@ -5,7 +5,7 @@ use std::{cmp::Ordering, sync::Arc, time::Duration};
 use metrics::metrics;
 use queue::{BlockReason, Priority, clock, rate_limits::MAX_PAUSE};
 use shared::{Event, MessageRejected, Next, PauseKind, Policy, RunStatus};
-use store::{Error, Store, ThreadId};
+use store::{Error, Queued, Store, ThreadId};
 use threads::{Backends, Log, StrategyRegistry, ThreadLog};
 use tokio::sync::Notify;
 use tracing::{Span, debug, info, warn};
@@ -198,7 +198,7 @@ impl<L: Log> StepRunner<L> {
 
     /// Starts the next queued turn. Returns the outcome of the job if none can start.
     pub(crate) async fn start_turn(&self, log: &mut ThreadLog) -> Result<Option<StepOutcome>, Error> {
-        while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
+        while let Some(turn) = self.next_turn(log).await? {
             let head = log.head();
             let mut policy = turn.policy;
             match turn.answers_seq.map(|seq| seq.cmp(&head.seq)) {
@@ -225,6 +225,7 @@ impl<L: Log> StepRunner<L> {
                     let event = event.sent_by(turn.caller).with_history(turn.history_hash);
                     let event = log.thread().asking_for(event, turn.reply_options);
                     log.push(event)?;
+                    record_turn(log);
                     debug!(turn = %turn.id, "turn started");
                     return Ok(None);
                 }
@@ -243,6 +244,14 @@ impl<L: Log> StepRunner<L> {
             }
         }
         Ok(Some(StepOutcome::Idle))
+    }
+
+    /// Returns the turn that the thread starts next.
+    async fn next_turn(&self, log: &mut ThreadLog) -> Result<Option<Queued>, Error> {
+        match log.take_queued() {
+            Some(turn) => Ok(Some(turn)),
+            None => self.parts.store.next_queued(log.id()).await,
+        }
     }
 
     /// Tells servers which tasks are not needed any more. No turn waits for their replies.
@@ -288,7 +297,14 @@ fn record_position(log: &ThreadLog) {
     if let Some(node) = log.thread().node() {
         span.record("node", node);
     }
-    if let Some(turn) = log.thread().turn() {
+}
+
+/// Names the running turn in the messages of the current job.
+pub(crate) fn record_turn(log: &ThreadLog) {
+    let span = Span::current();
+    if !span.is_disabled()
+        && let Some(turn) = log.thread().turn()
+    {
         span.record("turn", turn.to_string());
     }
 }

@@ -40,7 +40,13 @@ impl ThreadCache {
                 log.refresh(&steps.parts).await?;
                 Ok(log)
             }
-            None => steps.open(job.thread).await,
+            None => {
+                let noted = |note| ThreadLog::noted(&steps.strategies, job.thread, note, steps.parts.store.now());
+                match job.note.as_deref().and_then(noted) {
+                    Some(log) => Ok(log),
+                    None => steps.open(job.thread).await,
+                }
+            }
         }
     }
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use api_types::{BudgetExceeded, Interrupt, Message, Output, Usage};
-use shared::{
-    Asked, CallerId, DynThread, Event, Forked, Graph, Request, RunStatus, TurnKind, UsageTotal, open_calls,
-};
+use api_types::Interrupt;
+use shared::{Asked, CallerId, DynThread, Event, Forked, Graph, Request, RunStatus, TurnKind};
 use store::Recorded;
+use threads::{Course, TurnResult};
 
 use crate::server::problem::{ApiError, Kind};
 
@@ -98,72 +97,18 @@ impl Folded {
     }
 
     /// Returns the result of a turn that ended with the last event. `first_message` is the turn's first message.
-    pub(super) fn result(&self, first_message: usize, course: Course) -> TurnResult {
-        let thread = &*self.thread;
-        let messages = thread.messages().iter().skip(first_message).map(Message::from).collect();
-        let budget_exceeded = match self.last.as_ref().map(|last| &last.event) {
-            Some(Event::Decided(decided)) => decided.budget_exceeded.map(BudgetExceeded::from),
-            Some(_) | None => None,
-        };
-        TurnResult {
-            output: Some(Output {
-                messages,
-                reply: thread.reply().map(str::to_owned),
-                tool_calls: client_calls(thread),
-            }),
-            interrupt: interrupt(thread, &self.in_doubt),
-            usage: Some(Usage::from(thread.turn_usage())),
-            budget_exceeded,
-            thread_usage: *thread.usage(),
-            course,
-        }
+    pub(super) fn result(&self, first_message: usize, course: Course) -> EndedTurn {
+        let last = self.last.as_ref().map(|last| &last.event);
+        let result = TurnResult::of(&*self.thread, first_message, last, course);
+        EndedTurn { result, interrupt: interrupt(&*self.thread, &self.in_doubt) }
     }
 }
 
-/// Result of a turn.
-#[derive(Default)]
-pub(crate) struct TurnResult {
-    pub(crate) output: Option<Output>,
+/// A turn that is over, as its log says.
+pub(crate) struct EndedTurn {
+    pub(crate) result: TurnResult,
+    /// Question that it left open.
     pub(crate) interrupt: Option<Interrupt>,
-    pub(crate) usage: Option<Usage>,
-    pub(crate) budget_exceeded: Option<BudgetExceeded>,
-    /// Usage of all turns of the thread up to the end of this turn.
-    pub(crate) thread_usage: UsageTotal,
-    pub(crate) course: Course,
-}
-
-/// Course of a turn: its times, and the model that answered last.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Course {
-    /// Start in microseconds since the Unix epoch.
-    pub(crate) started_at: Option<i64>,
-    /// End in microseconds since the Unix epoch.
-    pub(crate) ended_at: Option<i64>,
-    /// Model that answered last, as its endpoint names it.
-    pub(crate) model: Option<String>,
-}
-
-impl Course {
-    /// Adds an event of the turn. Its first one begins a new course.
-    pub(super) fn add(&mut self, Recorded { at, event, .. }: &Recorded) {
-        if event.turn_started().is_some() {
-            *self = Self { started_at: Some(*at), ..Self::default() };
-        }
-        if let Event::Answered(answered) = event
-            && let Some(usage) = answered.usage.as_ref().filter(|usage| !usage.model.is_empty())
-        {
-            self.model = Some(usage.model.clone());
-        }
-        self.ended_at = Some(*at);
-    }
-}
-
-/// Returns the calls of the client's tools that wait for their results.
-fn client_calls(thread: &dyn DynThread) -> Vec<api_types::ToolCall> {
-    match thread.status() {
-        RunStatus::Idle => open_calls(thread.messages()).into_iter().map(api_types::ToolCall::from).collect(),
-        RunStatus::Waiting(_) | RunStatus::Busy | RunStatus::Failed { .. } => Vec::new(),
-    }
 }
 
 /// Returns the open question of a thread.

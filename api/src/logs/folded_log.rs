@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
 use shared::{Event, Graph, TurnStatus};
 use store::{Recorded, ThreadId, Turn, TurnId};
-use threads::ThreadLog;
+use threads::{Course, ThreadLog};
 
-use super::folded::{Course, Folded, TurnResult};
+use super::folded::{EndedTurn, Folded};
 use crate::server::{
     problem::{ApiError, Kind},
     state::AppState,
@@ -92,7 +92,7 @@ pub(crate) async fn turn_results(
     app: &AppState,
     id: ThreadId,
     turns: &[&Turn],
-) -> Result<Option<(&'static str, BTreeMap<TurnId, TurnResult>)>, ApiError> {
+) -> Result<Option<(&'static str, BTreeMap<TurnId, EndedTurn>)>, ApiError> {
     let ended: BTreeMap<u64, &Turn> =
         turns.iter().filter_map(|turn| Some((turn.ended_seq?, *turn))).collect();
     let started: BTreeMap<u64, TurnId> =
@@ -104,7 +104,7 @@ pub(crate) async fn turn_results(
     let (mut first_message, mut results) = (BTreeMap::new(), BTreeMap::new());
     let mut course = Course::default();
     let seen = |folded: &Folded| {
-        folded.last().inspect(|last| course.add(last));
+        folded.last().inspect(|last| course.add(last.at, &last.event));
         if let Some(turn) = started.get(&folded.seq()) {
             first_message.insert(*turn, folded.thread.messages().len());
         }
@@ -115,7 +115,7 @@ pub(crate) async fn turn_results(
         let turn = turn.or_else(|| of_ended().filter(|turn| results.contains_key(turn)));
         if let Some(turn) = turn {
             let first = first_message.get(&turn).copied().unwrap_or_default();
-            let known = results.get(&turn).map(|result: &TurnResult| result.course.clone());
+            let known = results.get(&turn).map(|known: &EndedTurn| known.result.course.clone());
             results.insert(turn, folded.result(first, known.unwrap_or_else(|| course.clone())));
         }
     };

@@ -15,7 +15,7 @@ use crate::{
     },
     turns::{
         client_calls::client_id,
-        lookup::{show, wait_until_ended},
+        lookup::show_within,
     },
 };
 
@@ -162,8 +162,8 @@ pub(super) async fn ended(
     model: String,
 ) -> Result<ChatCompletion, ApiError> {
     let created_at = turn.created_at;
-    let turn = wait_until_ended(app, turn, Some(app.chat_wait)).await?;
-    Ok(completion(&show(app, turn).await?, created_at)?.with_model(model))
+    let (_, turn) = show_within(app, turn, Some(app.chat_wait)).await?;
+    Ok(completion(&turn, created_at)?.with_model(model))
 }
 
 /// Returns the answer of a turn: its reply, or its question with the options.

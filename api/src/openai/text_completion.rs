@@ -31,7 +31,7 @@ use crate::{
         state::SharedState,
     },
     turns::{
-        lookup::{show, wait_until_ended},
+        lookup::show_within,
         submit::hash_of,
     },
 };
@@ -212,8 +212,8 @@ pub(crate) async fn create(
         }
         (ResponseMode::Whole | ResponseMode::Streamed { .. }, _) => {
             let ended = async {
-                let row = wait_until_ended(&app, turn.clone(), Some(app.chat_wait)).await?;
-                let completion = TextCompletion::of(&show(&app, row).await?, turn.created_at)?;
+                let (_, shown) = show_within(&app, turn.clone(), Some(app.chat_wait)).await?;
+                let completion = TextCompletion::of(&shown, turn.created_at)?;
                 Ok(Json(completion.with_model(model)))
             };
             let ended = ended.await.map_err(|error| RetryKey::retry_elsewhere(&app, error));

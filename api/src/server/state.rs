@@ -236,7 +236,7 @@ impl AppState {
     pub(crate) async fn notify_followers(&self, thread: ThreadId) {
         match self.backends.store.head(thread).await {
             Ok(head) => {
-                let appended = Notification::Appended { seq: head.seq, turn_over: true };
+                let appended = Notification::Appended { seq: head.seq, turn_over: true, end: None };
                 self.backends.notifications.publish(thread, appended).await
             }
             Err(error) => warn!(%thread, %error, "cannot notify followers; they will poll"),

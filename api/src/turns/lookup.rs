@@ -2,18 +2,19 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use api_types::{Message, Turn};
+use api_types::{BudgetExceeded, Message, Output, ToolCall, Turn, Usage};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use queue::clock::rfc3339;
+use queue::{Notification, clock::rfc3339};
 use serde::Deserialize;
 use shared::UsageTotal;
 use store::{ThreadId, TurnId};
+use threads::{Course, TurnEnd, TurnResult};
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
 use crate::{
     logs::{
-        folded::{Course, Folded, TurnResult},
+        folded::{EndedTurn, Folded},
         folded_log::turn_results,
         subscription::{Signal, Subscription},
     },
@@ -29,6 +30,9 @@ const WAIT_MAX: u64 = 60;
 
 /// Interval at which a waiting request rereads its turn. A queued turn may be rejected or cancelled without an event.
 pub(crate) const RECHECK: Duration = Duration::from_secs(2);
+
+/// Time after which a waiting request first looks whether its turn ended before it listened.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
 
 /// Maximum number of logs that one list of turns reads at the same time.
 const LOGS_AT_ONCE: usize = 64;
@@ -68,24 +72,48 @@ pub(crate) async fn load(app: &AppState, id: TurnId) -> Result<store::Turn, ApiE
     turn.ok_or_else(|| store::Error::UnknownTurn(id).into())
 }
 
-/// Returns the row of a turn once it has ended, `wait` has passed, or the API shuts down.
-pub(crate) async fn wait_until_ended(
+/// Returns the row of a turn and its response once it has ended, `wait` has passed, or the API shuts down.
+pub(crate) async fn show_within(
     app: &AppState,
     turn: store::Turn,
     wait: Option<Duration>,
-) -> Result<store::Turn, ApiError> {
-    let Some(wait) = wait.filter(|_| !turn.status.is_over()) else { return Ok(turn) };
+) -> Result<(store::Turn, Turn), ApiError> {
+    let (row, announced) = match wait.filter(|_| !turn.status.is_over()) {
+        Some(wait) => wait_until_ended(app, turn, wait).await?,
+        None => (turn, None),
+    };
+    let Some(TurnEnd { strategy, result, .. }) = announced else {
+        return Ok((row.clone(), show(app, row).await?));
+    };
+    let results = BTreeMap::from([(row.id, EndedTurn { result, interrupt: None })]);
+    let mut threads = BTreeMap::from([(row.thread, ThreadResults { strategy, results, unreadable: None })]);
+    Ok((row.clone(), response(row, &mut threads)))
+}
+
+/// Returns the row of a turn once it has ended, `wait` has passed, or the API shuts down, with its end if that was announced.
+async fn wait_until_ended(
+    app: &AppState,
+    turn: store::Turn,
+    wait: Duration,
+) -> Result<(store::Turn, Option<TurnEnd>), ApiError> {
     let deadline = Instant::now() + wait;
     let mut subscription = Subscription::listen_to_ends(app, turn.thread, RECHECK).await;
+    let mut until = deadline.min(Instant::now() + FIRST_LOOK);
     loop {
-        // The turn is read after subscribing, so no change is missed in between.
-        let turn = load(app, turn.id).await?;
-        if turn.status.is_over() {
-            return Ok(turn);
-        }
-        match tokio::time::timeout_at(deadline, subscription.next()).await {
+        match tokio::time::timeout_at(until, subscription.next()).await {
+            Ok(Signal::Notification(Notification::Appended { end: Some(end), .. }))
+                if let Some(end) = TurnEnd::of(turn.id, &end) =>
+            {
+                return Ok((end.row(turn), Some(end)));
+            }
             Ok(Signal::Notification(_) | Signal::Recheck) => (),
-            Ok(Signal::Shutdown) | Err(_) => return load(app, turn.id).await,
+            Ok(Signal::Shutdown) => return Ok((load(app, turn.id).await?, None)),
+            Err(_) if until == deadline => return Ok((load(app, turn.id).await?, None)),
+            Err(_) => until = deadline,
+        }
+        let row = load(app, turn.id).await?;
+        if row.status.is_over() {
+            return Ok((row, None));
         }
     }
 }
@@ -108,14 +136,14 @@ pub(crate) struct Ended {
 pub(crate) async fn show_ended(app: &AppState, turn: store::Turn) -> Result<Ended, ApiError> {
     let thread = read_thread(app, turn.thread, &[&turn]).await?;
     let usage = match thread.results.get(&turn.id) {
-        Some(outcome) => Some(outcome.thread_usage),
+        Some(ended) => Some(ended.result.thread_usage),
         // The turn never started, or its log cannot be read.
         None => match thread_usage(app, turn.thread).await {
             Err(error) if error.kind == Kind::Damaged => None,
             usage => Some(usage?),
         },
     };
-    let course = thread.results.get(&turn.id).map(|outcome| outcome.course.clone()).unwrap_or_default();
+    let course = thread.results.get(&turn.id).map(|ended| ended.result.course.clone()).unwrap_or_default();
     let mut threads = BTreeMap::from([(turn.thread, thread)]);
     Ok(Ended { shown: response(turn, &mut threads), usage, course })
 }
@@ -128,7 +156,7 @@ pub(crate) async fn thread_usage(app: &AppState, thread: ThreadId) -> Result<Usa
 /// Part of a thread that the responses of its turns need.
 struct ThreadResults {
     strategy: String,
-    results: BTreeMap<TurnId, TurnResult>,
+    results: BTreeMap<TurnId, EndedTurn>,
     /// Reason why the log cannot be read.
     unreadable: Option<String>,
 }
@@ -171,13 +199,13 @@ async fn read_thread(
 
 fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadResults>) -> Turn {
     let thread = threads.get_mut(&turn.thread);
-    let (strategy, outcome, unreadable) = match thread {
+    let (strategy, ended, unreadable) = match thread {
         Some(thread) => {
-            let outcome = thread.results.remove(&turn.id).unwrap_or_default();
-            (thread.strategy.clone(), outcome, thread.unreadable.clone())
+            (thread.strategy.clone(), thread.results.remove(&turn.id), thread.unreadable.clone())
         }
-        None => (String::new(), TurnResult::default(), None),
+        None => (String::new(), None, None),
     };
+    let (result, interrupt) = ended.map(|ended| (ended.result, ended.interrupt)).unzip();
     Turn {
         id: turn.id,
         thread_id: turn.thread,
@@ -186,10 +214,10 @@ fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadResults>) 
         status: turn.status,
         priority: turn.priority,
         input: turn.messages.iter().map(Message::from).collect(),
-        output: outcome.output,
-        interrupt: outcome.interrupt,
-        usage: outcome.usage,
-        budget_exceeded: outcome.budget_exceeded,
+        usage: result.as_ref().map(|result| Usage::from(&result.usage)),
+        budget_exceeded: result.as_ref().and_then(|result| result.budget_exceeded).map(BudgetExceeded::from),
+        output: result.map(output),
+        interrupt: interrupt.flatten(),
         error: turn.error.or(unreadable),
         outcome: turn.outcome,
         cause: turn.cause,
@@ -200,5 +228,13 @@ fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadResults>) 
         updated_at: rfc3339(turn.updated_at),
         started_seq: turn.started_seq,
         ended_seq: turn.ended_seq,
+    }
+}
+
+fn output(TurnResult { messages, reply, client_calls, .. }: TurnResult) -> Output {
+    Output {
+        messages: messages.iter().map(Message::from).collect(),
+        reply,
+        tool_calls: client_calls.iter().map(ToolCall::from).collect(),
     }
 }

@@ -8,7 +8,7 @@ use store::{Conditions, Order, TurnFilter};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::lookup::{WaitParams, find, show, show_all, wait_until_ended};
+use super::lookup::{WaitParams, find, show_all, show_within};
 use crate::server::{
     extract::{Path, Query},
     pagination::{limit, page},
@@ -114,6 +114,6 @@ pub(crate) async fn get(
     Query(params): Query<WaitParams>,
 ) -> Result<Json<Turn>, ApiError> {
     let wait = params.check()?;
-    let turn = wait_until_ended(&app, find(&app, &principal, id).await?, wait).await?;
-    Ok(Json(show(&app, turn).await?))
+    let (_, turn) = show_within(&app, find(&app, &principal, id).await?, wait).await?;
+    Ok(Json(turn))
 }

@@ -15,11 +15,12 @@ use sha2::{Digest, Sha256};
 use shared::ThreadStatus;
 use shared::{Message, MultitaskStrategy, Opened, Policy, Priority, Role};
 use store::{Idempotency, Opening, Submitted, ThreadId};
+use threads::JobNote;
 
 use super::{
     client_calls::check_results,
     content::Messages,
-    lookup::{WaitParams, show, wait_until_ended},
+    lookup::{WaitParams, show_within},
     multitask::{displace, multitask_for, prepare},
     opening::{Overrides, continued, opened},
     reply_options::{demands, options_of},
@@ -181,14 +182,16 @@ pub(crate) async fn enqueue_and_respond(
     turn: store::NewTurn,
     wait: Option<Duration>,
 ) -> Result<Response, ApiError> {
-    let (turn, known) = enqueue(app, turn).await?;
+    let (turn, known) = enqueue(app, turn, wait.is_some()).await?;
     if known { respond_replayed(app, turn, wait).await } else { respond(app, turn, wait).await }
 }
 
-/// Queues a turn and enqueues its thread. Returns the turn, and whether it was submitted before.
+/// Queues a turn and enqueues its thread. Returns the turn, and whether it was submitted before. If its client waits, which bounds
+/// how many there are, the job of a new thread has a note.
 pub(crate) async fn enqueue(
     app: &AppState,
     mut turn: store::NewTurn,
+    is_awaited: bool,
 ) -> Result<(store::Turn, bool), ApiError> {
     let parent = turn.trace_parent.take();
     let (tenant, existing) = match &turn.thread {
@@ -211,6 +214,10 @@ pub(crate) async fn enqueue(
         turn.priority = Priority::High;
     }
     let displaces = matches!(turn.multitask, MultitaskStrategy::Interrupt | MultitaskStrategy::Rollback);
+    let noted = match &turn.thread {
+        Opening::New(opened) if is_awaited && turn.conversation.is_none() => Some((opened.clone(), turn.history_hash.clone())),
+        Opening::New(_) | Opening::Existing(_) | Opening::Asking(..) => None,
+    };
     let submitted = app.backends.store.submit(turn).await?;
     let (known, is_next) = match &submitted {
         Submitted::New(_) => (false, true),
@@ -231,7 +238,12 @@ pub(crate) async fn enqueue(
     // A turn that is due much later is left to the sweeper. A delayed job would hide from the sweeper, for all that time,
     // that the job of another turn of the same thread was lost.
     if is_next && early <= MAX_PAUSE {
-        let when = if early.is_zero() { Schedule::Now } else { Schedule::After(early) };
+        let note = noted.and_then(|(opened, history)| JobNote::of(opened, &turn, history));
+        let when = match (early.is_zero(), note) {
+            (true, Some((seq, note))) => Schedule::NowWith { seq, note },
+            (true, None) => Schedule::Now,
+            (false, _) => Schedule::After(early),
+        };
         app.enqueue_in(turn.thread, &Lane::new(&turn.tenant, turn.priority), when).await;
     }
     Ok((turn, known))
@@ -275,9 +287,8 @@ pub(crate) async fn respond(
     turn: store::Turn,
     wait: Option<Duration>,
 ) -> Result<Response, ApiError> {
-    let turn = wait_until_ended(app, turn, wait).await?;
+    let (_, turn) = show_within(app, turn, wait).await?;
     let status = if turn.status.is_over() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    let turn = show(app, turn).await?;
     let location = format!("/v1/turns/{}", turn.id);
     let mut response = (status, Json(turn)).into_response();
     if let Ok(location) = HeaderValue::from_str(&location) {

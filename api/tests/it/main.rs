@@ -55,5 +55,6 @@ mod trace_parents;
 mod turns;
 mod two_writes;
 mod views;
+mod waits;
 mod webhooks;
 mod workers;

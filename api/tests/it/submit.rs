@@ -198,38 +198,6 @@ async fn invalid_headers_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_waiting_request_returns_when_the_turn_has_ended() {
-    let api = TestApi::new().await;
-    let submit = api.post("/v1/turns?wait=60", json!({"strategy": "probe", "input": "echo hi"}));
-    let work = async {
-        let thread = loop {
-            match api.backends.store.runnable_after(None, 1).await.unwrap().first() {
-                Some(turn) => break turn.thread,
-                None => tokio::task::yield_now().await,
-            }
-        };
-        api.run_until_idle(thread).await;
-    };
-    let (reply, ()) =
-        tokio::time::timeout(std::time::Duration::from_secs(20), async { tokio::join!(submit, work) })
-            .await
-            .expect("the response waits for a notification");
-    assert_eq!(reply.status, StatusCode::OK);
-    assert_eq!(reply.json()["status"], "completed");
-    assert_eq!(reply.json()["output"]["reply"], "Done: hi.");
-}
-
-#[tokio::test]
-async fn a_request_waits_no_longer_than_requested() {
-    let api = TestApi::new().await;
-    let reply = api.post("/v1/turns?wait=1", json!({"strategy": "probe", "input": "echo hi"})).await;
-    assert_eq!(reply.status, StatusCode::ACCEPTED);
-    assert_eq!(reply.json()["status"], "queued");
-    let reply = api.post("/v1/turns?wait=61", json!({"strategy": "probe", "input": "echo hi"})).await;
-    assert!(reply.problem(400, "malformed").contains("60"));
-}
-
-#[tokio::test]
 async fn a_failed_enqueue_is_not_an_error() {
     let api = TestApi::with(|config| config.parts.queue = Arc::new(UnavailableQueue)).await;
     let turn = api.submit("echo hi").await;

@@ -30,11 +30,12 @@ pub(super) struct Jobs {
     due_times: BTreeSet<(Instant, Uuid)>,
 }
 
-/// The thread of a job, and the seq at which its log ended if known.
-#[derive(Clone, Copy, Debug)]
+/// The thread of a job, and what is known of its log.
+#[derive(Clone, Debug)]
 struct Target {
     thread: Uuid,
     head: Option<u64>,
+    note: Option<String>,
 }
 
 /// A job under a lease.
@@ -84,7 +85,8 @@ impl Jobs {
 
     pub(super) fn enqueue(&mut self, thread: Uuid, lane: &Lane, schedule: &Schedule) {
         let Some(delay) = schedule.delay_ms() else {
-            return self.add_waiting(lane, Target { thread, head: schedule.seq() });
+            let note = schedule.note().map(str::to_owned);
+            return self.add_waiting(lane, Target { thread, head: schedule.seq(), note });
         };
         let due = Instant::now() + Duration::from_millis(delay);
         let delayed = Delayed { due, lane: lane.clone(), reason: schedule.reason() };
@@ -109,7 +111,7 @@ impl Jobs {
         while let Some((due, thread)) = self.due_times.first().copied().filter(|(due, _)| *due <= now) {
             self.due_times.remove(&(due, thread));
             if let Some(delayed) = self.delayed.remove(&thread) {
-                self.add_waiting(&delayed.lane, Target { thread, head: None });
+                self.add_waiting(&delayed.lane, Target { thread, head: None, note: None });
             }
         }
         let mut jobs = Vec::new();
@@ -122,8 +124,8 @@ impl Jobs {
                 },
             };
             let expires_at = now + lease;
-            let Target { thread, head } = target;
-            let job = Job { thread, token: token.to_string(), head, lane, deaths };
+            let Target { thread, head, note } = target.clone();
+            let job = Job { thread, token: token.to_string(), head, note, lane, deaths };
             let (lane, consumer, deaths) = (job.lane.clone(), Arc::clone(consumer), job.deaths.clone());
             self.leased.insert(token, Leased { target, lane, consumer, renewed_at: now, expires_at, deaths });
             self.lease_ends.insert((expires_at, token));

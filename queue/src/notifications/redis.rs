@@ -2,7 +2,7 @@
 //!
 //! | channel | messages, in JSON |
 //! |---|---|
-//! | `turnfold:PREFIX:v1:appended` | the logs that grew, with the seq of their next event, and whether a turn is over: `[["<thread>", <seq>, <bool>], …]` |
+//! | `turnfold:PREFIX:v1:appended` | the logs that grew, with the seq of their next event, whether a turn is over, and with what: `[["<thread>", <seq>, <bool>, <text>], …]` |
 //! | `turnfold:PREFIX:v1:thread:ID` | every other [`Notification`] of the thread |
 //!
 //! Redis stores none of it.
@@ -33,7 +33,7 @@ use uuid::Uuid;
 use super::{
     notification::{Notification, Notifications},
     registry::{Interest, Registry, Subject},
-    subscriber::{self, Channels},
+    subscriber::{self, Channels, GrownLog},
 };
 use crate::{
     error::QueueError,
@@ -132,13 +132,13 @@ async fn publish_batches(
             () = growth.due() => {}
         }
         let mut messages = Messages { channels: &channels, commands: redis::pipe() };
-        let mut ended: Vec<(Uuid, u64, bool)> = Vec::new();
+        let mut ended: Vec<GrownLog> = Vec::new();
         for (thread, notification) in batch.drain(..) {
             match notification {
-                Notification::Appended { seq, turn_over: false } => growth.add(thread, seq),
-                Notification::Appended { seq, turn_over: true } => {
+                Notification::Appended { seq, turn_over: false, .. } => growth.add(thread, seq),
+                Notification::Appended { seq, turn_over: true, end } => {
                     growth.logs.remove(&thread);
-                    ended.push((thread, seq, true));
+                    ended.push((thread, seq, true, end));
                 }
                 Notification::Changed { .. }
                 | Notification::FollowerJoined { .. }
@@ -177,7 +177,7 @@ struct Messages<'a> {
 }
 
 impl Messages<'_> {
-    fn appended(&mut self, logs: Vec<(Uuid, u64, bool)>) {
+    fn appended(&mut self, logs: Vec<GrownLog>) {
         if !logs.is_empty() {
             self.publish(&self.channels.appended, serde_json::to_string(&logs));
         }
@@ -216,8 +216,8 @@ impl Growth {
         self.since.is_some_and(|since| GROWTH_INTERVAL <= since.elapsed())
     }
 
-    fn take(&mut self) -> Vec<(Uuid, u64, bool)> {
+    fn take(&mut self) -> Vec<GrownLog> {
         self.since = None;
-        std::mem::take(&mut self.logs).into_iter().map(|(thread, seq)| (thread, seq, false)).collect()
+        std::mem::take(&mut self.logs).into_iter().map(|(thread, seq)| (thread, seq, false, None)).collect()
     }
 }

@@ -23,6 +23,9 @@ use crate::redis::{
     server::{RESPONSE_TIMEOUT, RedisServer},
 };
 
+/// A log that grew: its thread, the seq of its next event, whether a turn is over, and with what.
+pub(super) type GrownLog = (Uuid, u64, bool, Option<String>);
+
 /// The channels of one deployment.
 pub struct Channels {
     /// Channel on which all log growth is published.
@@ -150,10 +153,10 @@ fn follows_threads(subscribed: &BTreeSet<Subject>) -> bool {
 
 fn deliver(registry: &Registry, channels: &Channels, message: &Msg) {
     if message.get_channel_name() == channels.appended {
-        return match serde_json::from_slice::<Vec<(Uuid, u64, bool)>>(message.get_payload_bytes()) {
+        return match serde_json::from_slice::<Vec<GrownLog>>(message.get_payload_bytes()) {
             Ok(appended) => {
-                let deliver = |(thread, seq, turn_over)| {
-                    registry.deliver(thread, &Notification::Appended { seq, turn_over });
+                let deliver = |(thread, seq, turn_over, end)| {
+                    registry.deliver(thread, &Notification::Appended { seq, turn_over, end });
                 };
                 appended.into_iter().for_each(deliver);
             }

@@ -29,7 +29,10 @@ pub(super) fn encode(thread: Uuid, schedule: &Schedule) -> (u64, String) {
             let reason = schedule.reason().map(|reason| reason.to_string()).unwrap_or_default();
             (delay, format!("{thread} {reason}"))
         }
-        (None, Some(seq)) => (0, format!("{thread} {seq}")),
+        (None, Some(seq)) => match schedule.note() {
+            Some(note) => (0, format!("{thread} {seq} {note}")),
+            None => (0, format!("{thread} {seq}")),
+        },
         (None, None) => (0, thread.to_string()),
     }
 }
@@ -46,10 +49,11 @@ pub(super) struct Entry {
 impl Entry {
     /// Decodes the job; `None` if the text names no thread.
     pub(super) fn job(&self) -> Option<Job> {
-        let mut words = self.text.split(' ');
+        let mut words = self.text.splitn(4, ' ');
         let (lane, thread) = (words.next()?.parse().unwrap_or_default(), words.next()?.parse().ok()?);
         let head = words.next().and_then(|word| word.parse().ok());
-        Some(Job { thread, token: self.token.clone(), head, lane, deaths: self.deaths.clone() })
+        let note = words.next().map(str::to_owned);
+        Some(Job { thread, token: self.token.clone(), head, note, lane, deaths: self.deaths.clone() })
     }
 }
 

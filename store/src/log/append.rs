@@ -32,7 +32,22 @@ use crate::{
 };
 
 impl Store {
-    /// Appends all `events` or none, and returns the new head. The read model changes in the same transaction.
+    /// Appends all `events` or none now, as [`Store::append_at`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::append_at`].
+    pub async fn append(
+        &self,
+        head: &Head,
+        events: &[Event],
+        update: Option<&ReadModelUpdate>,
+    ) -> Result<Head, Error> {
+        self.append_at(head, events, clock::now(), update).await
+    }
+
+    /// Appends all `events` or none, and returns the new head. The read model changes in the same transaction. `at` is the time
+    /// of the events and of the changed rows, in microseconds since the Unix epoch.
     ///
     /// An append that has begun completes even if the caller stops waiting.
     ///
@@ -46,13 +61,14 @@ impl Store {
     /// [`Error::UnknownThread`] if there is an `update` and the thread was deleted; [`Error::Unavailable`] if the
     /// database was unreachable for 20 s.
     #[tracing::instrument(level = "debug", skip_all, fields(thread = %head.thread, seq = head.seq))]
-    pub async fn append(
+    pub async fn append_at(
         &self,
         head: &Head,
         events: &[Event],
+        at: i64,
         update: Option<&ReadModelUpdate>,
     ) -> Result<Head, Error> {
-        let batch = Batch::new(head, events, clock::now())?;
+        let batch = Batch::new(head, events, at)?;
         let end = batch.end;
         if batch.is_empty() {
             return Ok(end);
@@ -98,7 +114,7 @@ async fn write_update(
     notices: Vec<Notice>,
 ) -> Result<(), Error> {
     lock_thread(tx, &head).await?;
-    write_read_model(tx, &head, &head, None, &update).await?;
+    write_read_model(tx, [&head, &head], clock::now(), None, &update).await?;
     match &update.turn {
         Some(turn) => announce_turn(tx, head.thread, turn, &notices).await,
         None => Ok(()),

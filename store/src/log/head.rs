@@ -1,6 +1,12 @@
 //! The head of a log.
 
-use crate::{integrity::hash_chain, log::ids::ThreadId};
+use shared::Event;
+
+use crate::{
+    Error,
+    integrity::hash_chain,
+    log::{batch::Batch, ids::ThreadId},
+};
 
 /// The head of a log: the number of its next event, and the hash that this event is chained to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,5 +23,14 @@ impl Head {
     /// Returns the head of an empty log.
     pub fn start(thread: ThreadId) -> Self {
         Self { thread, seq: 0, hash: hash_chain::START }
+    }
+
+    /// Returns the head after these events, recorded `at` this time in microseconds since the Unix epoch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] or [`Error::ContentRejected`] if they could not be appended.
+    pub fn after(&self, events: &[Event], at: i64) -> Result<Self, Error> {
+        Ok(Batch::new(self, events, at)?.end)
     }
 }

@@ -23,7 +23,6 @@
 //! The connection is sea-orm's. But sea-orm boxes every element of an array and collects them into a vector again,
 //! which was a seventh of the cost of a step; the driver below it takes vectors of borrowed text.
 
-use queue::clock;
 use sea_orm::sqlx::{self, Arguments as _, postgres::PgArguments};
 
 use crate::{
@@ -50,13 +49,13 @@ pub(crate) const INSERT: &str = insert!();
 const INSERT_AND_UPDATE: &str = concat!(
     "WITH appended AS (",
     insert!(),
-    "), updated_threads AS (UPDATE threads SET status = it.status, updated_at = $7 \
-     FROM unnest($8::uuid[], $9::text[]) AS it (id, status) WHERE threads.id = ANY (ARRAY[it.id]) RETURNING 1), \
+    "), updated_threads AS (UPDATE threads SET status = it.status, updated_at = it.at \
+     FROM unnest($7::bigint[], $8::uuid[], $9::text[]) AS it (at, id, status) WHERE threads.id = ANY (ARRAY[it.id]) RETURNING 1), \
      updated_turns AS (UPDATE turns SET status = it.status, error = it.error, cause = it.cause, outcome = it.outcome, \
      ended_seq = it.ended_seq, \
-     started_seq = coalesce(it.started_seq, turns.started_seq), updated_at = $7 \
-     FROM unnest($10::uuid[], $11::uuid[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $18::text[], $19::text[]) \
-     AS it (id, thread_id, status, error, ended_seq, started_seq, cause, outcome) \
+     started_seq = coalesce(it.started_seq, turns.started_seq), updated_at = it.at \
+     FROM unnest($10::uuid[], $11::uuid[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $18::text[], $19::text[], \
+     $20::bigint[]) AS it (id, thread_id, status, error, ended_seq, started_seq, cause, outcome, at) \
      WHERE turns.id = ANY (ARRAY[it.id]) AND turns.thread_id IS NOT DISTINCT FROM it.thread_id \
      AND (it.started_seq IS NULL OR turns.status = 'queued') RETURNING 1) \
      SELECT 1 / CASE WHEN (SELECT count(*) FROM updated_threads) = $16 AND (SELECT count(*) FROM updated_turns) = $17 \
@@ -96,7 +95,7 @@ pub(crate) async fn write(pool: &Pool, steps: &[(usize, Step)]) -> Result<(), Er
         .bind(&rows.hashes);
     if !updates.threads.is_empty() {
         query = query
-            .bind(clock::now())
+            .bind(&updates.thread_ats)
             .bind(&updates.threads)
             .bind(&updates.thread_statuses)
             .bind(&updates.turns)
@@ -108,7 +107,8 @@ pub(crate) async fn write(pool: &Pool, steps: &[(usize, Step)]) -> Result<(), Er
             .bind(count(&updates.threads))
             .bind(count(&updates.turns))
             .bind(&updates.causes)
-            .bind(&updates.outcomes);
+            .bind(&updates.outcomes)
+            .bind(&updates.turn_ats);
     }
     match pool.execute(query).await {
         Ok(()) => Ok(()),
@@ -159,8 +159,10 @@ impl<'a> Events<'a> {
 #[derive(Default)]
 struct Updates {
     threads: Vec<uuid::Uuid>,
+    thread_ats: Vec<i64>,
     thread_statuses: Vec<&'static str>,
     turns: Vec<uuid::Uuid>,
+    turn_ats: Vec<i64>,
     turn_threads: Vec<uuid::Uuid>,
     statuses: Vec<&'static str>,
     errors: Vec<Option<String>>,
@@ -175,9 +177,11 @@ impl Updates {
         let Some(update) = &step.update else { return };
         let thread = step.batch.from.thread;
         self.threads.push(thread);
+        self.thread_ats.push(step.batch.at);
         self.thread_statuses.push(update.status.as_str());
         if let Some(turn) = &update.turn {
             self.turns.push(turn.turn);
+            self.turn_ats.push(step.batch.at);
             self.turn_threads.push(thread);
             self.statuses.push(turn.status.as_str());
             self.errors.push(turn.error.as_deref().map(plain));

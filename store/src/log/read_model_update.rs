@@ -31,7 +31,7 @@ pub struct TurnUpdate {
 
 impl TurnUpdate {
     /// Returns the cause by which turns are counted.
-    pub(crate) fn cause(&self) -> Option<String> {
+    pub fn cause(&self) -> Option<String> {
         cause(self.error.as_deref(), self.outcome.as_ref())
     }
 

@@ -12,7 +12,6 @@
 //! no row: so there are few different texts, and a connection prepares each once. Passing the rows as JSON costs
 //! more.
 
-use queue::clock;
 use sea_orm::sqlx::{
     self, Arguments as _, AssertSqlSafe, SqlitePool, error::ErrorKind, sqlite::SqliteArguments,
 };
@@ -100,16 +99,15 @@ fn reject_if_to_be_cancelled(text: &mut Text, steps: &[(usize, Step)]) -> Result
 /// all turns were too.
 fn update_read_models(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
     let threads: Vec<_> =
-        steps.iter().filter_map(|(_, step)| Some((step.batch.from.thread, step.update.as_ref()?))).collect();
+        steps.iter().filter_map(|(_, step)| Some((&step.batch, step.update.as_ref()?))).collect();
     if threads.is_empty() {
         return Ok(());
     }
-    let now = clock::now();
-    text.push("; UPDATE OR ROLLBACK threads SET status = column2, updated_at = ").value(now)?;
-    text.push(" FROM ");
-    text.rows(&threads, 2, |values, (thread, update)| {
-        values.add(*thread)?;
-        values.add(update.status.as_str())
+    text.push("; UPDATE OR ROLLBACK threads SET status = column2, updated_at = column3 FROM ");
+    text.rows(&threads, 3, |values, (batch, update)| {
+        values.add(batch.from.thread)?;
+        values.add(update.status.as_str())?;
+        values.add(batch.at)
     })?;
     text.push(" WHERE threads.id = column1");
     let mut updated = threads.len();
@@ -118,11 +116,9 @@ fn update_read_models(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Er
     if !turns.is_empty() {
         text.push(
             "; UPDATE OR ROLLBACK turns SET status = column3, error = column4, cause = column5, ended_seq = column6, \
-             started_seq = coalesce(column7, turns.started_seq), outcome = column8, updated_at = ",
+             started_seq = coalesce(column7, turns.started_seq), outcome = column8, updated_at = column9 FROM ",
         );
-        text.value(now)?;
-        text.push(" FROM ");
-        text.rows(&turns, 8, |values, (step, turn)| {
+        text.rows(&turns, 9, |values, (step, turn)| {
             values.add(turn.turn)?;
             values.add(step.batch.from.thread)?;
             values.add(turn.status.as_str())?;
@@ -130,7 +126,8 @@ fn update_read_models(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Er
             values.add(turn.cause())?;
             values.add(step.ended())?;
             values.add(step.started.map(signed))?;
-            values.add(turn.outcome())
+            values.add(turn.outcome())?;
+            values.add(step.batch.at)
         })?;
         text.push(
             " WHERE turns.id = column1 AND turns.thread_id = column2 \

@@ -1,6 +1,5 @@
 //! Writing a single step in a transaction, with the exact reason if it is rejected.
 
-use queue::clock;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use shared::TurnStatus;
 
@@ -26,19 +25,20 @@ pub(crate) async fn write_one(
     update: &ReadModelUpdate,
 ) -> Result<(), Error> {
     insert_events(tx, &[batch]).await?;
-    write_read_model(tx, &batch.from, &batch.end, started, update).await
+    write_read_model(tx, [&batch.from, &batch.end], batch.at, started, update).await
 }
 
+/// Changes the rows at the time `at` for events between these heads.
 pub(crate) async fn write_read_model(
     tx: &Transaction,
-    from: &Head,
-    end: &Head,
+    [from, end]: [&Head; 2],
+    at: i64,
     started: Option<u64>,
     update: &ReadModelUpdate,
 ) -> Result<(), Error> {
     let row = threads::ActiveModel {
         status: Set(update.status.to_string()),
-        updated_at: Set(clock::now()),
+        updated_at: Set(at),
         ..Default::default()
     };
     let of_thread = threads::Entity::update_many().set(row).filter(threads::Column::Id.eq(from.thread));
@@ -46,7 +46,7 @@ pub(crate) async fn write_read_model(
         return Err(Error::UnknownThread(from.thread));
     }
     match &update.turn {
-        Some(turn) => write_turn(tx, from, end, started, turn).await,
+        Some(turn) => write_turn(tx, [from, end], at, started, turn).await,
         None => Ok(()),
     }
 }
@@ -60,8 +60,8 @@ pub(crate) async fn lock_thread(tx: &Transaction, head: &Head) -> Result<(), Err
 
 async fn write_turn(
     tx: &Transaction,
-    from: &Head,
-    end: &Head,
+    [from, end]: [&Head; 2],
+    at: i64,
     started: Option<u64>,
     update: &TurnUpdate,
 ) -> Result<(), Error> {
@@ -72,7 +72,7 @@ async fn write_turn(
         outcome: Set(update.outcome().map(str::to_owned)),
         cause: Set(update.cause()),
         ended_seq: Set(last.filter(|_| update.status.is_over())),
-        updated_at: Set(clock::now()),
+        updated_at: Set(at),
         ..Default::default()
     };
     let mut row_filter = turns::Entity::update_many()

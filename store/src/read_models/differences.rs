@@ -26,6 +26,7 @@ use crate::{
 };
 
 /// Read model rows of one thread.
+#[derive(Default)]
 struct Rows {
     thread: Option<threads::Model>,
     turns: BTreeMap<TurnId, turns::Model>,
@@ -34,13 +35,22 @@ struct Rows {
 }
 
 impl Store {
-    /// Returns the differences between the rows and the log.
+    /// Returns those of these threads whose rows are as expected. Reads the rows of all threads together.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn differences(&self, expected: &ExpectedThread) -> Result<Vec<Difference>, Error> {
-        Ok(compare(expected, &rows(&self.database.pool, expected.head.thread).await?))
+    pub async fn agreeing<'a>(
+        &self,
+        expected: impl IntoIterator<Item = &'a ExpectedThread>,
+    ) -> Result<BTreeSet<ThreadId>, Error> {
+        let expected: BTreeMap<_, _> = expected.into_iter().map(|it| (it.head.thread, it)).collect();
+        let ids: Vec<ThreadId> = expected.keys().copied().collect();
+        let rows = rows(&self.database.pool, &ids).await?;
+        let agrees = |(id, rows): (ThreadId, Rows)| {
+            expected.get(&id).is_some_and(|expected| compare(expected, &rows).is_empty()).then_some(id)
+        };
+        Ok(rows.into_iter().filter_map(agrees).collect())
     }
 
     /// Compares the rows with the log while the thread is locked at the expected head, and repairs them unless this is a
@@ -64,7 +74,8 @@ async fn put_right(
     dry_run: DryRun,
 ) -> Result<Vec<Difference>, Error> {
     lock_thread(tx, &expected.head).await?;
-    let rows = rows(tx, expected.head.thread).await?;
+    let rows = rows(tx, &[expected.head.thread]).await?;
+    let rows = rows.into_values().next().unwrap_or_default();
     let differences = compare(&expected, &rows);
     if dry_run == DryRun::Yes {
         return Ok(differences);
@@ -99,30 +110,38 @@ async fn tell_open_turns(tx: &Transaction, thread: ThreadId) -> Result<(), Error
     Ok(())
 }
 
-/// Returns the turns whose entry in `open_turns` contradicts their row. A waiting turn without an entry would never
+/// Returns the turns of these threads whose entry in `open_turns` contradicts their row, with their thread and status. A waiting turn without an entry would never
 /// start. This is a single statement, because turns are submitted concurrently. In SQLite `open_turns` is a view, and
 /// therefore always correct.
-async fn untold(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Vec<(TurnId, String)>, Error> {
+async fn untold(
+    db: &impl ConnectionTrait,
+    threads: &[ThreadId],
+) -> Result<Vec<(ThreadId, TurnId, String)>, Error> {
     if db.get_database_backend() != DbBackend::Postgres {
         return Ok(Vec::new());
     }
-    let sql = "SELECT id, status FROM turns WHERE thread_id = $1 AND (status IN ('queued', 'running')) <> EXISTS \
+    let sql = "SELECT thread_id, id, status FROM turns WHERE thread_id = ANY ($1::uuid[]) \
+               AND (status IN ('queued', 'running')) <> EXISTS \
                (SELECT 1 FROM open_turns AS open WHERE open.thread_id = turns.thread_id \
                AND open.priority = turns.priority AND open.position = turns.position)";
-    let found = db.query_all_raw(statement(db, sql, [thread.into()])).await?;
-    Ok(found
-        .iter()
-        .map(|row| row.try_get_many("", &["id".to_owned(), "status".to_owned()]))
-        .collect::<Result<_, _>>()?)
+    let found = db.query_all_raw(statement(db, sql, [threads.to_vec().into()])).await?;
+    let columns = ["thread_id", "id", "status"].map(str::to_owned);
+    Ok(found.iter().map(|row| row.try_get_many("", &columns)).collect::<Result<_, _>>()?)
 }
 
-async fn rows(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Rows, Error> {
-    let turns = turns::Entity::find().filter(turns::Column::ThreadId.eq(thread)).all(db).await?;
-    Ok(Rows {
-        thread: threads::Entity::find_by_id(thread).one(db).await?,
-        turns: turns.into_iter().map(|turn| (turn.id, turn)).collect(),
-        untold: untold(db, thread).await?,
-    })
+async fn rows(db: &impl ConnectionTrait, ids: &[ThreadId]) -> Result<BTreeMap<ThreadId, Rows>, Error> {
+    let mut all: BTreeMap<ThreadId, Rows> = ids.iter().map(|id| (*id, Rows::default())).collect();
+    for row in threads::Entity::find().filter(threads::Column::Id.is_in(ids.to_vec())).all(db).await? {
+        all.entry(row.id).or_default().thread = Some(row);
+    }
+    let turns = turns::Entity::find().filter(turns::Column::ThreadId.is_in(ids.to_vec())).all(db).await?;
+    for row in turns {
+        all.entry(row.thread_id).or_default().turns.insert(row.id, row);
+    }
+    for (thread, turn, status) in untold(db, ids).await? {
+        all.entry(thread).or_default().untold.push((turn, status));
+    }
+    Ok(all)
 }
 
 fn compare(expected: &ExpectedThread, rows: &Rows) -> Vec<Difference> {

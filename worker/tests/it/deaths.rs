@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, Schedule};
 use shared::TurnStatus;
 use shared::{DynThread, Event, Message, Response, Retried};
-use store::{Opening, Store, ThreadId, Turn};
+use store::{CancelRequest, Opening, Store, ThreadId, Turn};
 use threads::{Backends, StrategyRegistry, ThreadLog};
+use tokio::sync::Notify;
 use worker::{
     Shutdown, TurnLimits, Worker, WorkerConfig,
     testing::{self, CONFIG, EchoWorld, opened, steps, turn_over},
@@ -225,4 +226,25 @@ async fn the_memory_of_a_thread_is_limited() {
     let failed = site.run_turn(&turn, TurnLimits { bytes: 2 << 20, ..TurnLimits::default() }).await;
     let error = failed.error.unwrap();
     assert!(error.contains("and may have 2 (worker.max_thread_mib)"), "{error}");
+}
+
+/// The worker of a turn died, and so did the API that was about to cancel it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_is_to_be_cancelled_repeats_no_request_of_a_dead_worker() {
+    let site = Site::new().await;
+    let turn = site.submit(None, "echo hi").await;
+    let world = Arc::<EchoWorld>::default();
+    let gate = world.gate.write().await;
+    let (dying, thread) = (steps(&site.backends("dying"), world.clone(), "dying"), turn.thread);
+    let job = tokio::spawn(async move { dying.run_job(thread, &Notify::new()).await });
+    world.until_begun(1).await;
+    job.abort();
+    drop(gate);
+    let (turn_id, actor) = (turn.id, "Ada".to_owned());
+    let request = CancelRequest { thread, turn: turn_id, actor, caller: None, rolled_back: false };
+    site.store.request_cancel(&request).await.unwrap();
+
+    site.enqueue(thread).await;
+    let over = site.run_turn_in(&turn, TurnLimits::default(), world.clone()).await;
+    assert_eq!((over.status, world.begun()), (TurnStatus::Cancelled, 1));
 }

@@ -95,9 +95,10 @@ impl Log for DeadlyLog {
         &self,
         head: &Head,
         events: &[Event],
+        at: i64,
         update: Option<&ReadModelUpdate>,
     ) -> Result<Head, Error> {
-        let head = self.store.append(head, events, update).await?;
+        let head = self.store.append_at(head, events, at, update).await?;
         let nth = self.plan.appends.fetch_add(1, Ordering::SeqCst) + 1;
         self.plan.survives(Death::AfterAppend(nth)).await;
         Ok(head)

@@ -12,6 +12,7 @@ mod forked;
 mod killed;
 mod late_answers;
 mod limits;
+mod noted;
 mod pauses;
 mod read_back;
 mod rebuilt;

@@ -42,7 +42,7 @@ use crate::{
     turns::{
         cancel_retry::cancel_turn,
         client_calls::client_id,
-        lookup::{find, load, show, show_ended, wait_until_ended},
+        lookup::{find, load, show, show_ended, show_within},
         submit::hash_of,
     },
 };
@@ -180,8 +180,8 @@ async fn shown(app: &AppState, row: store::Turn, request: Echo) -> Result<Respon
 
 /// Returns the response of a turn once it has ended.
 async fn ended(app: &AppState, turn: store::Turn, request: Echo) -> Result<ResponseObject, ApiError> {
-    let row = wait_until_ended(app, turn, Some(app.chat_wait)).await?;
-    ResponseObject::ended(&show(app, row.clone()).await?, &row, request)
+    let (row, shown) = show_within(app, turn, Some(app.chat_wait)).await?;
+    ResponseObject::ended(&shown, &row, request)
 }
 
 /// Returns a response whose request is not at hand, and the parameters of that request.

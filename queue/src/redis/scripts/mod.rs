@@ -3,8 +3,8 @@
 //! Every script receives the same [keys](super::keys::Keys); the keys of the lanes are built from the last one. Times are
 //! Redis' own, so the clocks of workers do not matter.
 //!
-//! A lane is written `PRIORITY:TENANT`, a waiting job `thread` or `thread seq`, and a stream entry `lane thread` or
-//! `lane thread seq`.
+//! A lane is written `PRIORITY:TENANT`, a waiting job `thread`, `thread seq` or `thread seq note`, and a stream entry
+//! `lane job`.
 
 mod functions;
 

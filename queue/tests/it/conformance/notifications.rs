@@ -157,9 +157,9 @@ async fn receive(subscriber: &mut BoxStream<'static, Notification>) -> Notificat
 }
 
 fn ended(seq: u64) -> Notification {
-    Notification::Appended { seq, turn_over: true }
+    Notification::Appended { seq, turn_over: true, end: None }
 }
 
 fn appended(seq: u64) -> Notification {
-    Notification::Appended { seq, turn_over: false }
+    Notification::Appended { seq, turn_over: false, end: None }
 }

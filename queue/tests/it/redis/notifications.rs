@@ -22,14 +22,14 @@ async fn real_redis_serves_all_subscribers_over_one_connection() {
     assert_eq!(subscriber_connections(&redis).await, 1);
     assert_eq!(subscribed(&redis, &threads).await, 40);
     for thread in &threads {
-        here.publish(*thread, Notification::Appended { seq: 7, turn_over: false }).await;
+        here.publish(*thread, Notification::Appended { seq: 7, turn_over: false, end: None }).await;
     }
     let received =
         join_all(subscribers.iter_mut().map(|subscriber| timeout(TIMEOUT, subscriber.next()))).await;
     assert!(
         received
             .into_iter()
-            .all(|received| received.unwrap() == Some(Notification::Appended { seq: 7, turn_over: false }))
+            .all(|received| received.unwrap() == Some(Notification::Appended { seq: 7, turn_over: false, end: None }))
     );
     subscribers.truncate(40);
     assert_eq!(subscribed(&redis, &threads).await, 40, "each thread still has a subscriber");
@@ -49,7 +49,7 @@ async fn real_redis_killed_and_started_again_delivers_notifications_again() {
     redis.kill();
     let began = Instant::now();
     for seq in 0..10_000 {
-        here.publish(thread, Notification::Appended { seq, turn_over: false }).await;
+        here.publish(thread, Notification::Appended { seq, turn_over: false, end: None }).await;
     }
     assert!(began.elapsed() < Duration::from_secs(1), "publishing does not wait for an unreachable Redis");
     redis.restart();
@@ -57,7 +57,7 @@ async fn real_redis_killed_and_started_again_delivers_notifications_again() {
     let mut received = false;
     while !received {
         assert!(began.elapsed() < TIMEOUT, "the old subscriber receives again");
-        here.publish(thread, Notification::Appended { seq: 1, turn_over: false }).await;
+        here.publish(thread, Notification::Appended { seq: 1, turn_over: false, end: None }).await;
         received = timeout(Duration::from_millis(50), subscriber.next())
             .await
             .is_ok_and(|received| received.is_some());

@@ -48,7 +48,7 @@ async fn real_redis_sentinel_leads_to_the_primary_that_takes_over() {
     }
     let began = Instant::now();
     loop {
-        notifications.publish(followed, Notification::Appended { seq: 7, turn_over: false }).await;
+        notifications.publish(followed, Notification::Appended { seq: 7, turn_over: false, end: None }).await;
         match tokio::time::timeout(Duration::from_millis(200), received.next()).await {
             Ok(Some(_)) => break,
             Ok(None) => received = notifications.subscribe(followed).await.unwrap(),

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use queue::{Batcher, Priority, WhenAlone, clock};
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Statement};
+use serde::{Deserialize, Serialize};
 use shared::{CallerId, Message, Policy, ReplyOptions};
 
 use crate::{
@@ -18,7 +19,8 @@ use crate::{
 };
 
 /// A queued turn that can start.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Queued {
     /// Id of the turn.
     pub id: TurnId,

@@ -197,9 +197,14 @@ impl SimLog {
         Ok(())
     }
 
-    fn append(&self, head: &Head, events: &[Event], update: Option<&ReadModelUpdate>) -> Result<Head, Error> {
+    fn append(
+        &self,
+        head: &Head,
+        events: &[Event],
+        at: i64,
+        update: Option<&ReadModelUpdate>,
+    ) -> Result<Head, Error> {
         let stale = Error::Stale { thread: head.thread, seq: head.seq };
-        let now = self.now();
         let mut tables = self.tables();
         let Tables { threads, turns, .. } = &mut *tables;
         let rows = threads.get_mut(&head.thread).ok_or(Error::UnknownThread(head.thread))?;
@@ -209,7 +214,7 @@ impl SimLog {
             }
             // A store without the unique key would keep both.
             let end = rows.head(head.thread);
-            return Ok(rows.add(&end, now, events));
+            return Ok(rows.add(&end, at, events));
         }
         let turn = update.and_then(|update| update.turn.as_ref());
         let starts = |event: &Event| matches!(event, Event::TurnStarted(TurnStarted { turn: id, .. }) if turn.is_some_and(|update| update.turn == *id));
@@ -225,7 +230,7 @@ impl SimLog {
         if let Some(update) = update {
             rows.status = update.status;
         }
-        Ok(rows.add(head, now, events))
+        Ok(rows.add(head, at, events))
     }
 }
 
@@ -313,10 +318,11 @@ impl Log for LogConnection {
         &self,
         head: &Head,
         events: &[Event],
+        at: i64,
         update: Option<&ReadModelUpdate>,
     ) -> Result<Head, Error> {
         self.send("append").await?;
-        let outcome = self.log.append(head, events, update);
+        let outcome = self.log.append(head, events, at, update);
         let kinds: Vec<String> = events.iter().map(|event| event.kind().to_owned()).collect();
         let kept = if outcome.is_ok() { "kept" } else { "stale" };
         let line =
@@ -333,7 +339,7 @@ impl Log for LogConnection {
 
     async fn update_read_model(&self, head: &Head, update: &ReadModelUpdate) -> Result<(), Error> {
         self.send("mend").await?;
-        self.log.append(head, &[], Some(update)).map(drop)
+        self.log.append(head, &[], self.now(), Some(update)).map(drop)
     }
 
     async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {

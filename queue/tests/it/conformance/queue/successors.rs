@@ -12,6 +12,7 @@ use super::{Backend, ack, assert_empty, claim_one, depth, enqueue};
 crate::conformance::checks! {
     an_acknowledged_job_can_have_a_successor,
     a_job_carries_the_head_of_its_log,
+    a_job_carries_its_note_and_its_successor_none,
     concurrent_acks_each_have_their_own_successor,
     a_job_acknowledged_twice_at_once_has_one_successor,
 }
@@ -47,6 +48,23 @@ async fn a_job_carries_the_head_of_its_log(backend: &Backend) {
     ack(queue, &second, Some(Schedule::Now)).await;
     let third = claim_one(queue).await;
     assert_eq!((third.thread, third.head), (thread, None));
+    ack(queue, &third, None).await;
+    assert_empty(queue).await;
+}
+
+async fn a_job_carries_its_note_and_its_successor_none(backend: &Backend) {
+    let queue = &*backend.ada().await;
+    let (thread, note) = (Uuid::now_v7(), r#"{"text": "spaces, \"quotes\" and ü\n"}"#.to_owned());
+    enqueue(queue, thread, Schedule::NowWith { seq: 1, note: note.clone() }).await;
+    let first = claim_one(queue).await;
+    assert_eq!((first.thread, first.head, first.note.as_ref()), (thread, Some(1), Some(&note)));
+    ack(queue, &first, Some(Schedule::NowAtSeq(2))).await;
+    let second = claim_one(queue).await;
+    assert_eq!((second.thread, second.head, second.note.as_ref()), (thread, Some(2), None));
+    ack(queue, &second, Some(Schedule::NowWith { seq: 3, note: note.clone() })).await;
+    assert_eq!(queue.list(10).await.unwrap()[0].thread, thread);
+    let third = claim_one(queue).await;
+    assert_eq!((third.head, third.note.as_ref()), (Some(3), Some(&note)));
     ack(queue, &third, None).await;
     assert_empty(queue).await;
 }
