@@ -266,3 +266,18 @@ impl ConnectionTrait for KeptTransaction {
         rows.map(|rows| rows.into_iter().map(QueryResult::from).collect()).map_err(failed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sea_orm::sqlx::postgres::PgPoolOptions;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn waits_for_a_connection_no_longer_than_the_pool() {
+        let pool = PgPoolOptions::new().acquire_timeout(Duration::from_millis(20));
+        let pool = pool.connect_lazy("postgres://nobody@127.0.0.1:1/none").expect("no connection is made");
+        let waited = timeout(Duration::from_secs(10), Kept::new(pool, 0).take()).await;
+        assert!(matches!(waited, Ok(Err(sqlx::Error::PoolTimedOut))), "{waited:?}");
+    }
+}

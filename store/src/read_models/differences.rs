@@ -132,11 +132,13 @@ async fn untold(
 async fn rows(db: &impl ConnectionTrait, ids: &[ThreadId]) -> Result<BTreeMap<ThreadId, Rows>, Error> {
     let mut all: BTreeMap<ThreadId, Rows> = ids.iter().map(|id| (*id, Rows::default())).collect();
     for row in threads::Entity::find().filter(threads::Column::Id.is_in(ids.to_vec())).all(db).await? {
-        all.entry(row.id).or_default().thread = Some(row);
+        let rows = all.entry(row.id).or_default();
+        rows.thread = Some(row);
     }
     let turns = turns::Entity::find().filter(turns::Column::ThreadId.is_in(ids.to_vec())).all(db).await?;
     for row in turns {
-        all.entry(row.thread_id).or_default().turns.insert(row.id, row);
+        let rows = all.entry(row.thread_id).or_default();
+        rows.turns.insert(row.id, row);
     }
     for (thread, turn, status) in untold(db, ids).await? {
         all.entry(thread).or_default().untold.push((turn, status));

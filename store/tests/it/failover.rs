@@ -1,5 +1,4 @@
-//! PostgreSQL servers that cannot be written to: a demoted primary, ended connections, a locked table, and a database with an
-//! unsuitable encoding.
+//! PostgreSQL servers that cannot be written to: a demoted primary, ended connections, and a database with an unsuitable encoding.
 
 use std::time::{Duration, Instant};
 
@@ -92,27 +91,6 @@ async fn real_connections_that_the_server_ended_are_not_used_again() {
     for _ in 0..8 {
         store.submit(new_turn()).await.unwrap();
     }
-}
-
-/// While statements wait for the lock of another session, the next ones wait for a connection, and not for ever.
-#[tokio::test(flavor = "multi_thread")]
-async fn real_statement_does_not_wait_for_a_connection_for_ever() {
-    let postgres = Postgres::start();
-    let store = Store::connect(&postgres.url()).await.unwrap();
-    store.migrate().await.unwrap();
-    let locked = Duration::from_secs(8);
-    let locks = format!("BEGIN; LOCK TABLE threads; SELECT pg_sleep({})", locked.as_secs());
-    let began = Instant::now();
-    let submitted = std::thread::scope(|scope| {
-        scope.spawn(|| postgres.query(&locks));
-        std::thread::sleep(Duration::from_millis(500));
-        let all = futures::future::join_all((0..8).map(async |_| {
-            let submitted = store.submit(new_turn()).await;
-            submitted.is_err_and(|error| matches!(error, Error::Unavailable(_))) && began.elapsed() < locked
-        }));
-        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(all))
-    });
-    assert!(submitted.contains(&true), "every statement waited until the lock was given up");
 }
 
 #[tokio::test(flavor = "multi_thread")]
