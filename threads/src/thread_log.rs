@@ -333,8 +333,7 @@ impl ThreadLog {
         let responses = landed.iter().filter_map(|event| self.asked.response(event)).collect();
         let (head, thread) = (*head, &*self.thread);
         let (update, last, running) = (None, None, None);
-        let notification =
-            Appended { at, head, thread, update, last, responses, running }.announce(parts);
+        let notification = Appended { at, head, thread, update, last, responses, running }.announce(parts);
         parts.notifications.publish(head.thread, notification).await;
         Ok(())
     }

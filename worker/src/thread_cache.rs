@@ -41,7 +41,8 @@ impl ThreadCache {
                 Ok(log)
             }
             None => {
-                let noted = |note| ThreadLog::noted(&steps.strategies, job.thread, note, steps.parts.store.now());
+                let noted =
+                    |note| ThreadLog::noted(&steps.strategies, job.thread, note, steps.parts.store.now());
                 match job.note.as_deref().and_then(noted) {
                     Some(log) => Ok(log),
                     None => steps.open(job.thread).await,

@@ -13,10 +13,7 @@ use crate::{
         problem::{ApiError, Kind},
         state::AppState,
     },
-    turns::{
-        client_calls::client_id,
-        lookup::show_within,
-    },
+    turns::{client_calls::client_id, lookup::show_within},
 };
 
 /// A chat completion, in OpenAI's shape.

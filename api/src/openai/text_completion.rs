@@ -30,10 +30,7 @@ use crate::{
         problem::{ApiError, Kind},
         state::SharedState,
     },
-    turns::{
-        lookup::show_within,
-        submit::hash_of,
-    },
+    turns::{lookup::show_within, submit::hash_of},
 };
 
 /// Parameters that chat completions do not have, with the value that requests nothing.

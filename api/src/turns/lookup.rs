@@ -200,9 +200,7 @@ async fn read_thread(
 fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadResults>) -> Turn {
     let thread = threads.get_mut(&turn.thread);
     let (strategy, ended, unreadable) = match thread {
-        Some(thread) => {
-            (thread.strategy.clone(), thread.results.remove(&turn.id), thread.unreadable.clone())
-        }
+        Some(thread) => (thread.strategy.clone(), thread.results.remove(&turn.id), thread.unreadable.clone()),
         None => (String::new(), None, None),
     };
     let (result, interrupt) = ended.map(|ended| (ended.result, ended.interrupt)).unzip();

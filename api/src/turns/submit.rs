@@ -215,7 +215,9 @@ pub(crate) async fn enqueue(
     }
     let displaces = matches!(turn.multitask, MultitaskStrategy::Interrupt | MultitaskStrategy::Rollback);
     let noted = match &turn.thread {
-        Opening::New(opened) if is_awaited && turn.conversation.is_none() => Some((opened.clone(), turn.history_hash.clone())),
+        Opening::New(opened) if is_awaited && turn.conversation.is_none() => {
+            Some((opened.clone(), turn.history_hash.clone()))
+        }
         Opening::New(_) | Opening::Existing(_) | Opening::Asking(..) => None,
     };
     let submitted = app.backends.store.submit(turn).await?;

@@ -23,7 +23,10 @@ async fn wait(api: &TestApi, body: Value, work: impl AsyncFnOnce(ThreadId)) -> R
         work(thread).await;
     };
     let both = async { tokio::join!(submit, work) };
-    tokio::time::timeout(Duration::from_secs(20), both).await.expect("the response waits for a notification").0
+    tokio::time::timeout(Duration::from_secs(20), both)
+        .await
+        .expect("the response waits for a notification")
+        .0
 }
 
 #[tokio::test]
@@ -51,7 +54,9 @@ async fn a_request_waits_no_longer_than_requested() {
 async fn what_is_announced_is_what_the_log_says() {
     let api = TestApi::new().await;
     let long = format!("echo {}", "long ".repeat(4_000));
-    for input in ["echo hi", "stream one two; call 1; echo a", "ask Which? | red | green", "fail no paper", &long] {
+    for input in
+        ["echo hi", "stream one two; call 1; echo a", "ask Which? | red | green", "fail no paper", &long]
+    {
         let body = json!({"strategy": "probe", "input": input, "metadata": {"a": 1}});
         let first = wait(&api, body, async |thread| api.run_until_idle(thread).await).await.json();
         assert_eq!(api.get(&format!("/v1/turns/{}", id_of(&first))).await.json(), first, "{input}");
@@ -75,7 +80,7 @@ async fn a_response_shows_the_announced_end_of_its_own_turn() {
     let body = json!({"strategy": "probe", "input": "echo never run"});
     let reply = wait(&api, body, async |thread| {
         let turns = api.get(&format!("/v1/turns?thread_id={thread}")).await.json();
-        let own = end.replace(&id_of(&ended), &id_of(&turns["items"][0]));
+        let own = end.replace(&id_of(&ended), &id_of(&turns["data"][0]));
         for end in [end, own] {
             let announced = Notification::Appended { seq: 9, turn_over: true, end: Some(end) };
             notifications.publish(thread, announced).await;

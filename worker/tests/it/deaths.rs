@@ -13,7 +13,7 @@ use store::{CancelRequest, Opening, Store, ThreadId, Turn};
 use threads::{Backends, StrategyRegistry, ThreadLog};
 use tokio::sync::Notify;
 use worker::{
-    Shutdown, TurnLimits, Worker, WorkerConfig,
+    Shutdown, StepOutcome, TurnLimits, Worker, WorkerConfig,
     testing::{self, CONFIG, EchoWorld, opened, steps, turn_over},
 };
 use world::{Outcome, RequestContext, World};
@@ -232,11 +232,15 @@ async fn the_memory_of_a_thread_is_limited() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_is_to_be_cancelled_repeats_no_request_of_a_dead_worker() {
     let site = Site::new().await;
-    let turn = site.submit(None, "echo hi").await;
+    let turn = site.submit(None, "call 1; echo hi").await;
     let world = Arc::<EchoWorld>::default();
     let gate = world.gate.write().await;
     let (dying, thread) = (steps(&site.backends("dying"), world.clone(), "dying"), turn.thread);
-    let job = tokio::spawn(async move { dying.run_job(thread, &Notify::new()).await });
+    let wake = Notify::new();
+    let job =
+        tokio::spawn(
+            async move { while dying.run_job(thread, &wake).await.unwrap() == StepOutcome::Continue {} },
+        );
     world.until_begun(1).await;
     job.abort();
     drop(gate);

@@ -27,9 +27,8 @@ async fn real_redis_serves_all_subscribers_over_one_connection() {
     let received =
         join_all(subscribers.iter_mut().map(|subscriber| timeout(TIMEOUT, subscriber.next()))).await;
     assert!(
-        received
-            .into_iter()
-            .all(|received| received.unwrap() == Some(Notification::Appended { seq: 7, turn_over: false, end: None }))
+        received.into_iter().all(|received| received.unwrap()
+            == Some(Notification::Appended { seq: 7, turn_over: false, end: None }))
     );
     subscribers.truncate(40);
     assert_eq!(subscribed(&redis, &threads).await, 40, "each thread still has a subscriber");

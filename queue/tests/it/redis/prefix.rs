@@ -51,7 +51,9 @@ async fn real_redis_keeps_two_deployments_apart() {
     let (ours, theirs) = (notifications(&production).await, notifications(&staging).await);
     let mut foreign = theirs.subscribe(thread).await.unwrap();
     let mut own = ours.subscribe(thread).await.unwrap();
-    for notification in [Notification::Appended { seq: 1, turn_over: false, end: None }, Notification::PausesChanged] {
+    for notification in
+        [Notification::Appended { seq: 1, turn_over: false, end: None }, Notification::PausesChanged]
+    {
         ours.publish(thread, notification).await;
     }
     let next = async |stream: &mut futures::stream::BoxStream<'static, Notification>| {
