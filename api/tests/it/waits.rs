@@ -81,7 +81,7 @@ async fn a_response_shows_the_announced_end_of_its_own_turn() {
     let reply = wait(&api, body, async |thread| {
         let turns = api.get(&format!("/v1/turns?thread_id={thread}")).await.json();
         let own = end.replace(&id_of(&ended), &id_of(&turns["data"][0]));
-        for end in [end, own] {
+        for end in [end.replace("Done: hi.", "Done: other."), own] {
             let announced = Notification::Appended { seq: 9, turn_over: true, end: Some(end) };
             notifications.publish(thread, announced).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
