@@ -22,7 +22,10 @@ use store::ThreadId;
 use test_servers::{Redis, free_port};
 use tokio::{fs::File, io::AsyncReadExt as _, time::sleep};
 
-use crate::machine::resident_mib;
+use crate::{
+    machine::resident_mib,
+    servers::{Servers, process_of},
+};
 
 /// The name under which this binary behaves as turnfold.
 pub(crate) const TURNFOLD: &str = "turnfold";
@@ -139,6 +142,13 @@ impl Installation {
             redis.restart();
         }
         self.start_all().await
+    }
+
+    /// Process ids of the installation: its own, those of its Redis and of the PostgreSQL of these servers.
+    pub(crate) fn processes(&self, servers: &Servers) -> Result<Vec<u32>> {
+        let redis = self.redis.as_ref().map(process_of).transpose()?;
+        let own = self.processes.iter().map(|(_, process)| process.0.id());
+        Ok(own.chain(redis).chain([servers.processes[0]]).collect())
     }
 
     /// Resident memory of each process in MiB.

@@ -27,7 +27,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 
 use crate::{
-    figures::{Bench, Effort, Figure},
+    figures::{Bench, Effort, Figure, Peer},
     report::Report,
 };
 
@@ -53,6 +53,12 @@ struct Args {
     /// Also write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Also measure the figures `client.N` at this URL, which runs the number of durable steps in the body (ops/restate/run.sh)
+    #[arg(long, value_name = "URL", requires = "peer_processes")]
+    peer: Option<String>,
+    /// Processes whose CPU time is that of `--peer`, with their child processes
+    #[arg(long, value_name = "PID", value_delimiter = ',', requires = "peer")]
+    peer_processes: Vec<u32>,
     /// Run a worker for the figure `memory` (internal)
     #[arg(long, hide = true, num_args = 2, value_names = ["STORE", "QUEUE"])]
     wait_for_ever: Option<Vec<String>>,
@@ -86,7 +92,8 @@ async fn run() -> Result<()> {
         return Ok(io::stdout().write_all(names.as_bytes())?);
     }
     let effort = if args.short { Effort::Short } else { Effort::Full };
-    let report = measure(&chosen, effort, args.items).await?;
+    let peer = args.peer.map(|url| Peer::new(url, args.peer_processes)).transpose()?;
+    let report = measure(&chosen, Bench::new(effort, args.items, peer)?).await?;
     io::stdout().write_all(report.table().as_bytes())?;
     if let Some(file) = &args.json {
         std::fs::write(file, report.json()?)
@@ -108,10 +115,9 @@ fn chosen(words: &[String]) -> Result<Vec<Box<dyn Figure>>> {
     Ok(chosen)
 }
 
-async fn measure(chosen: &[Box<dyn Figure>], effort: Effort, items: Option<u64>) -> Result<Report> {
-    let mut bench = Bench::new(effort, items)?;
+async fn measure(chosen: &[Box<dyn Figure>], mut bench: Bench) -> Result<Report> {
     let processors = std::thread::available_parallelism()?.get();
-    let mut report = Report { effort: effort.pick("short", "full"), processors, figures: Vec::new() };
+    let mut report = Report { effort: bench.effort.pick("short", "full"), processors, figures: Vec::new() };
     for figure in chosen {
         let lines = figure.measure(&mut bench).await;
         let lines = lines.with_context(|| format!("failed to measure {}", figure.name()))?;

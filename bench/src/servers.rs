@@ -58,11 +58,7 @@ impl Servers {
         let redis = test_servers::Redis::start();
         redis.ask("CONFIG SET appendfsync everysec");
         redis.ask("CONFIG SET appendonly yes");
-        let info = redis.ask("INFO server");
-        let number = info.lines().find_map(|line| line.strip_prefix("process_id:")).map(str::trim);
-        let number =
-            number.and_then(|digits| digits.parse().ok()).context("Redis does not name its process")?;
-        let processes = [running.0.id(), number];
+        let processes = [running.0.id(), process_of(&redis)?];
         Ok(Self { running, postgres, redis, processes })
     }
 
@@ -77,6 +73,13 @@ impl Servers {
         let number = rows.first().and_then(|row| row.first()).and_then(|cell| cell.parse().ok());
         number.with_context(|| format!("`{sql}` gave no number but {rows:?}"))
     }
+}
+
+/// Process id of a Redis server.
+pub(crate) fn process_of(redis: &test_servers::Redis) -> Result<u32> {
+    let info = redis.ask("INFO server");
+    let number = info.lines().find_map(|line| line.strip_prefix("process_id:")).map(str::trim);
+    number.and_then(|digits| digits.parse().ok()).context("Redis does not name its process")
 }
 
 impl Drop for Servers {

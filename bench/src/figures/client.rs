@@ -5,9 +5,12 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Bench, Figure};
+use super::{
+    Bench, Figure,
+    peer::{Beside, lap},
+};
 use crate::{
     engine::{Engine, Mode},
     install::Installation,
@@ -41,17 +44,30 @@ impl Figure for Closed {
 
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
         let clients = self.clients;
-        let turns = clients * bench.effort.pick(8, 20).max(400 / clients);
+        // Beside a peer, a lap lasts seconds.
+        let least = if bench.peer.is_some() { 2_000 } else { 400 };
+        let turns = clients * bench.effort.pick(8, 20).max(least / clients);
         let servers = bench.servers().await?;
         let (mut rates, mut floor) = (vec![], vec![]);
         let engine = Engine::postgres(&servers, &bench.database().await?).await?;
         let installation = Installation::start(&bench.database().await?, bench.folder()).await?;
-        installation.closed_loop(clients, clients * 2).await?;
+        let body = json!({"strategy": "probe", "input": input()});
+        let turn = || installation.run_turn(&body);
+        closed_loop(clients, clients * 2, turn).await?;
+        let mut beside = bench.peer.clone().map(|peer| Beside::new(self.name(), clients, peer));
+        if let Some(beside) = &beside {
+            closed_loop(clients, clients * 2, || beside.peer.run_steps(ASKED)).await?;
+        }
+        let processes = installation.processes(&servers)?;
         for _ in 0..bench.effort.rounds() {
             bench.round()?;
-            let began = Instant::now();
-            installation.closed_loop(clients, turns).await?;
-            rates.push((turns * ASKED) as f64 / began.elapsed().as_secs_f64());
+            let ours = lap(&processes, turns * ASKED, closed_loop(clients, turns, turn)).await?;
+            rates.push(ours.rate);
+            if let Some(beside) = &mut beside {
+                let work = closed_loop(clients, turns, || beside.peer.run_steps(ASKED));
+                let theirs = lap(&beside.peer.processes, turns * ASKED, work).await?;
+                beside.add(ours, theirs)?;
+            }
             floor.push(engine.lap(Mode::Asked, clients, turns, ASKED as u32).await?.rate());
         }
         let bound = match clients {
@@ -66,16 +82,18 @@ impl Figure for Closed {
             .note(format!(
                 "turns of {ASKED} nodes that ask, {clients} clients, an API and two workers as processes"
             ));
-        Ok(vec![line])
+        Ok([line].into_iter().chain(beside.into_iter().flat_map(|beside| beside.lines())).collect())
     }
 }
 
-impl Installation {
-    async fn closed_loop(&self, clients: usize, turns: usize) -> Result<()> {
-        let body = json!({"strategy": "probe", "input": input()});
-        let all = futures::stream::iter(0..turns).map(|_| self.run_turn(&body));
-        all.buffer_unordered(clients).try_for_each(async |_: Value| Ok(())).await
-    }
+/// Runs this many turns. Each client starts the next one when its last has ended.
+async fn closed_loop<T, F: Future<Output = Result<T>>>(
+    clients: usize,
+    turns: usize,
+    turn: impl Fn() -> F,
+) -> Result<()> {
+    let all = futures::stream::iter(0..turns).map(|_| turn());
+    all.buffer_unordered(clients).try_for_each(async |_| Ok(())).await
 }
 
 /// One thread whose turns are submitted one after the other.

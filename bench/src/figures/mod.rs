@@ -10,6 +10,7 @@ mod lone;
 mod memory;
 mod naive;
 mod overhead;
+mod peer;
 mod replay;
 mod statements;
 mod steps_postgres;
@@ -32,6 +33,7 @@ use crate::{
 };
 
 pub(crate) use memory::wait_for_ever;
+pub(crate) use peer::Peer;
 
 /// Lines that are measured together because they share rounds.
 #[async_trait]
@@ -113,6 +115,8 @@ pub(crate) struct Bench {
     pub(crate) effort: Effort,
     /// Number of items in a batch, if given on the command line.
     pub(crate) items: Option<u64>,
+    /// Another engine, if given on the command line.
+    peer: Option<Peer>,
     servers: Option<Arc<Servers>>,
     databases: usize,
     folder: TempDir,
@@ -123,11 +127,11 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// Creates the state. Servers start on first use.
-    pub(crate) fn new(effort: Effort, items: Option<u64>) -> Result<Self> {
+    pub(crate) fn new(effort: Effort, items: Option<u64>, peer: Option<Peer>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("turnfold-bench-").tempdir();
         let folder = folder.context("failed to make a temporary folder")?;
         let (disk, foreign) = (Vec::new(), Vec::new());
-        Ok(Self { effort, items, servers: None, databases: 0, folder, disk, foreign, round: None })
+        Ok(Self { effort, items, peer, servers: None, databases: 0, folder, disk, foreign, round: None })
     }
 
     /// The servers, started on first use.
