@@ -96,7 +96,7 @@ impl Beside {
             64 => 4.0,
             _ => 3.8,
         };
-        let target = Target { id: "C3", of: Of::Ratio, bound: Bound::AtLeast(bound) };
+        let target = Target { id: "C4", of: Of::Ratio, bound: Bound::AtLeast(bound) };
         let both = |name: &str, unit, of: fn(&Lap) -> f64| {
             let ours: Vec<f64> = self.ours.iter().map(of).collect();
             let theirs: Vec<f64> = self.theirs.iter().map(of).collect();
