@@ -134,6 +134,10 @@ fn a_dismissal_is_never_the_value_of_a_field() {
     assert_eq!(lever.read("stop"), Ok(accepted(json!({ "lever": "stop" }))), "it is a choice of the form");
     let two = form(json!({ "a": { "type": "string" }, "b": { "type": "string" } }), &["a", "b"]);
     assert_eq!(two.read("cancel it"), Ok(InputResponse::Cancel));
+    let optional = form(json!({ "a": { "type": "string" }, "b": { "type": "string" } }), &[]);
+    for words in ["yes", "no", "done"] {
+        assert!(optional.read(words).is_err(), "{words} says nothing about the fields");
+    }
 }
 
 #[test]

@@ -318,11 +318,21 @@ mod tests {
         let deep = (0..50).fold(json!({}), |schema, _| json!({"properties": {"a": schema}}));
         let mut unnamed = format(json!({}));
         unnamed["response_format"]["json_schema"]["name"] = "a city".into();
+        let described = |length: usize| {
+            let mut described = format(json!({}));
+            described["response_format"]["json_schema"]["description"] = "é".repeat(length).into();
+            described
+        };
         for (options, key) in [
             (json!({}), ""),
             (json!({"response_format": {"type": "json_object"}}), ""),
             (format(json!({"type": "object", "properties": {"unevaluatedItems": {"type": "string"}}})), ""),
             (format(json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}})), ""),
+            (described(DESCRIPTION_MAX), ""),
+            (
+                described(DESCRIPTION_MAX + 1),
+                "response_format.json_schema.description: it has 4097 characters, and may have 4096",
+            ),
             (unnamed, "response_format.json_schema.name: it must have 1 to 64 letters"),
             (format(json!({"type": "array"})), "response_format.json_schema.schema: its type is \"array\""),
             (format(json!([])), "response_format.json_schema.schema: it must be an object"),

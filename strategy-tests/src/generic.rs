@@ -2,9 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::{Edge, Event, Graph, Next, Request, Walked, map, replay, rerun, transcript};
+use shared::{
+    DynThread, Edge, Event, Graph, InvalidLog, Next, NodeInfo, Request, Safety, UsageTotal, Walked, map,
+    replay, rerun, transcript,
+};
 
 use crate::{
+    sent,
     snapshot::Snapshot,
     suite::{Broken, Fixture, Suite},
 };
@@ -25,7 +29,7 @@ impl Suite {
     }
 
     /// Checks a takeover after every event: the new worker must take the same next step, or the next event must be external and
-    /// able to arrive then.
+    /// able to arrive then. A call that may be repeated is repeated, and no person is asked about it.
     ///
     /// # Errors
     ///
@@ -34,10 +38,14 @@ impl Suite {
         for fixture in &self.fixtures {
             let log = self.rerun(fixture)?.log;
             let mut thread = self.graph.begin();
+            let mut asked: &[Request] = &[];
             for (cut, event) in log.iter().enumerate() {
                 let stuck = |error: shared::InvalidLog| fixture.broken(0, error.to_string());
                 let next = thread.next().map_err(stuck)?;
-                if !follows(&next, event) {
+                if let Event::Asked(event) = event {
+                    asked = &event.requests;
+                }
+                if !follows(&next, event) || !may_be_doubted(thread.as_ref(), asked, &next, event) {
                     let why = format!(
                         "after a crash before event {cut}, another worker would not continue with {event}"
                     );
@@ -78,39 +86,65 @@ impl Suite {
         Ok(dashed.map(|(from, to)| format!("{}: {}", self.graph.name(), edge_text(&from, &to))).collect())
     }
 
-    /// Returns in full what models and operators read: of each node its own tools, the schema of the answer and every
-    /// distinct prompt; and of the strategy its purpose, the defaults and the schema of its configuration.
+    /// Returns in full what models and operators read: of each node its own tools, the schema of the answer, every distinct prompt
+    /// and the parts of requests that no event shows; the usage of each fixture that reports tokens; and of the strategy its purpose,
+    /// the defaults and the schema of its configuration.
     ///
     /// # Errors
     ///
     /// [`Broken`] if today's code rejects a fixture.
     pub fn prompts(&self) -> Result<Snapshot, Broken> {
-        let mut read = BTreeMap::<String, BTreeSet<(&str, String)>>::new();
+        let (mut read, mut used) = (BTreeMap::new(), Vec::new());
         for fixture in &self.fixtures {
-            let mut thread = self.graph.begin();
-            for event in self.rerun(fixture)?.log {
-                thread.apply(&event).map_err(|error| fixture.broken(0, error.to_string()))?;
-                let Event::Asked(asked) = event else { continue };
-                let texts = read.entry(asked.node).or_default();
-                texts.extend(thread.tools().iter().map(|tool| (" · tool", json(tool))));
-                texts.extend(thread.schema().iter().map(|schema| (" · answer", json(schema))));
-                for request in asked.requests {
-                    if let Request::Chat { system, .. } = request {
-                        texts.insert(("", system));
-                    }
-                }
+            let usage = self.read_fixture(fixture, &mut read)?;
+            if 0 < usage.tokens() {
+                let usage = serde_json::to_string(&usage).unwrap_or_else(|error| error.to_string());
+                used.push(format!("{}: {usage}", fixture.name));
             }
         }
         let mut all: Vec<String> = read
             .iter()
             .flat_map(|(node, texts)| texts.iter().map(move |(of, text)| format!("── {node}{of}\n{text}\n")))
             .collect();
+        if !used.is_empty() {
+            all.push(format!("── usage\n{}\n", used.join("\n")));
+        }
         let graph = self.graph;
+        let nodes: Vec<String> = graph.nodes().iter().map(node_text).collect();
+        all.push(format!("── nodes\n{}\n", nodes.join("\n")));
         all.push(format!("── about\n{}\n", graph.about()));
         all.push(format!("── configuration · defaults\n{}\n", json(&graph.defaults())));
         all.push(format!("── configuration · schema\n{}\n", json(&graph.config_schema())));
         let contents = all.join("\n");
         Ok(Snapshot { folder: self.folder.clone(), name: "prompts".to_owned(), contents })
+    }
+
+    /// Adds what the models of a fixture read, by node. Returns the usage of its thread.
+    fn read_fixture(
+        &self,
+        fixture: &Fixture,
+        read: &mut BTreeMap<String, BTreeSet<sent::Part>>,
+    ) -> Result<UsageTotal, Broken> {
+        let mut thread = self.graph.begin();
+        let stuck = |error: InvalidLog| fixture.broken(0, error.to_string());
+        for event in self.rerun(fixture)?.log {
+            thread.apply(&event).map_err(stuck)?;
+            if let Some(node) = thread.node() {
+                read.entry(node)
+                    .or_default()
+                    .extend(sent::parts(&fixture.name, thread.as_ref()).map_err(stuck)?);
+            }
+            let Event::Asked(asked) = event else { continue };
+            let texts = read.entry(asked.node).or_default();
+            texts.extend(thread.tools().iter().map(|tool| (" · tool", json(tool))));
+            texts.extend(thread.schema().iter().map(|schema| (" · answer", json(schema))));
+            for request in asked.requests {
+                if let Request::Chat { system, .. } = request {
+                    texts.insert(("", system));
+                }
+            }
+        }
+        Ok(*thread.usage())
     }
 
     fn walked(&self) -> Result<Walked, Broken> {
@@ -126,6 +160,13 @@ impl Suite {
         }
         Ok(walked)
     }
+}
+
+/// Describes what an operator may configure of a node.
+fn node_text(node: &NodeInfo) -> String {
+    let NodeInfo { name, asks_model, prompt, model_key } = node;
+    let model = if *asks_model { format!(" · model as {model_key}") } else { String::new() };
+    format!("{name}{model}{}", if prompt.is_some() { " · prompt" } else { "" })
 }
 
 fn json(value: &impl serde::Serialize) -> String {
@@ -156,6 +197,16 @@ fn follows(next: &Next, event: &Event) -> bool {
             event.is_external() || attempted
         }
     }
+}
+
+/// Returns false if a person would be asked about a call that may be repeated.
+fn may_be_doubted(thread: &dyn DynThread, asked: &[Request], next: &Next, event: &Event) -> bool {
+    let (Next::Append(Event::InDoubt(doubt)), false) = (next, matches!(event, Event::InDoubt(_))) else {
+        return true;
+    };
+    let Some(Request::CallTool { server, call }) = asked.get(doubt.slot) else { return true };
+    let tools = thread.server_tools(server).unwrap_or_default();
+    tools.iter().all(|tool| tool.name != call.name || tool.safety == Safety::Write)
 }
 
 /// The edge that an event takes. The end by a budget belongs to the engine and is on no strategy's map.

@@ -17,7 +17,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `suite`, `generic`, `snapshot` | fixtures of a strategy, the four tests, contents of a `.snap` |
+//! | `suite`, `generic`, `sent`, `snapshot` | fixtures of a strategy, the four tests, parts of requests that no event shows, contents of a `.snap` |
 //! | `secrets`, `redact` | detection of secrets, and logs without them |
 //! | `request_diff` | the first difference between two requests, and the nearest recorded request |
 //! | `reproduce`, `mutate`, `capture` | conditions for a log to be a fixture: today's code reproduces it, and notices a flipped byte |
@@ -33,6 +33,7 @@ mod redact;
 mod reproduce;
 mod request_diff;
 mod secrets;
+mod sent;
 mod set_cover;
 mod snapshot;
 mod suite;
@@ -90,7 +91,7 @@ macro_rules! tests {
         }
 
         /// Every distinct prompt, tool description, schema and default is as accepted, so that an edited one must be
-        /// reviewed.
+        /// reviewed; and so are the parts of requests that no event shows.
         #[test]
         fn prompts() {
             for suite in suites() {

@@ -84,7 +84,7 @@ impl<S: Strategy> Progress<S> {
         let failed = |reason| Failed { node: name(&place), reason, worker: None }.into();
         if let Some(error) = self.window.refused_too_often() {
             return failed(format!(
-                "{error} (refused {ATTEMPTS_MAX} times, each time with fewer tokens); hint: {}",
+                "{error} (refused {ATTEMPTS_MAX} times, each time as a smaller request); hint: {}",
                 self.hint()
             ));
         }

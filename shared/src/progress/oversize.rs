@@ -68,7 +68,7 @@ impl<S: Strategy> Progress<S> {
         sign: Oversize,
     ) -> Option<SmallerLimits> {
         let Request::Chat { model, .. } = request else { return None };
-        let (limits, size) = (&self.window.limits, self.request_size(request));
+        let (limits, size) = (&self.window.limits, self.request_size(place, request));
         let (taken, tried) = (limits.taken(model), limits.tried(model, asked));
         let half = size.attachments / 2;
         let (fewer_attachments, fewer_tokens) = match sign {
@@ -122,24 +122,25 @@ impl<S: Strategy> Progress<S> {
         crate::context::window_for(fixed, super::fit::reply_tokens(request))
     }
 
-    /// Returns the size of a request as far as it costs nothing to compute: schemas and a node's own tools do not count.
-    pub(super) fn request_size(&self, request: &Request) -> RequestSize {
+    /// Returns the size of a request as far as it costs nothing to compute: schemas and a node's own tools do not count. A request for
+    /// a summary is one text, without images and files.
+    pub(super) fn request_size(&self, place: Place<S::NodeName>, request: &Request) -> RequestSize {
         let Request::Chat { system, tool_servers, .. } = request else { return RequestSize::default() };
         let servers: u64 = tool_servers.iter().map(|server| self.window.tools(server)).sum();
         let shown = self.shown(request);
         RequestSize {
             tokens: shown.tokens + system.len() as u64 / BYTES_PER_TOKEN + servers,
-            attachments: shown.attachments,
+            attachments: if let Place::Node(_) = place { shown.attachments } else { 0 },
         }
     }
 
     /// Records the size of a request that its model answered.
     pub(super) fn record_taken(&mut self, nth: usize) {
-        let Phase::AwaitingResponses(Place::Node(_), asked, slots) = &self.at else { return };
+        let Phase::AwaitingResponses(place @ Place::Node(_), asked, slots) = &self.at else { return };
         let Some(request @ Request::Chat { model, .. }) = slots.get(nth).map(|slot| &slot.request) else {
             return;
         };
-        let (asked, size, model) = (*asked, self.request_size(request), model.clone());
+        let (asked, size, model) = (*asked, self.request_size(*place, request), model.clone());
         self.window.limits.take(&model, size, asked);
     }
 }

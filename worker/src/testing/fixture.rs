@@ -8,10 +8,10 @@ use std::{
 };
 
 use queue::{Lane, Schedule};
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::{
-    Answered, Event, Graph, InputResponse, Message, Policy, Reconciled, Response, RunStatus, ToolOutput,
-    Toolboxes, TurnKind, rerun,
+    Answered, Elicitation, Event, Graph, InputProvided, InputResponse, Message, Policy, Reconciled, Response,
+    RunStatus, ToolOutput, Toolboxes, TurnKind, rerun,
 };
 use store::{NewTurn, Opening, ThreadId};
 use threads::{Backends, StrategyRegistry, ThreadLog};
@@ -136,7 +136,7 @@ async fn submit_all(backends: &Backends, recording: &[Event]) -> ThreadId {
     let Some(Event::Opened(opened)) = recording.first() else { panic!("a fixture begins with `opened`") };
     let (mut thread, mut toolboxes) = (None, Toolboxes::default());
     for (seq, event) in recording.iter().enumerate() {
-        let from_outside = is_from_outside(event);
+        let from_outside = is_from_outside(event) || is_late(&recording[..seq], event);
         if let Some(thread) = thread.filter(|_| from_outside) {
             until_seq(backends, thread, seq).await;
         }
@@ -156,7 +156,8 @@ async fn submit_all(backends: &Backends, recording: &[Event]) -> ThreadId {
             let new = NewTurn { policy, reply_options, history_hash, ..new };
             thread = Some(submit(backends, new).await);
         } else if let Event::InputProvided(provided) = event {
-            let answer = vec![Message::user(answer(&provided.response))];
+            let form = form(&recording[..seq], provided);
+            let answer = vec![Message::user(answer(form, &provided.response))];
             let new = NewTurn::of(opening, answer, "test".to_owned());
             let history_hash = provided.history_hash.clone();
             submit(backends, NewTurn { policy: Policy::Answer, history_hash, ..new }).await;
@@ -180,8 +181,16 @@ fn is_from_outside(event: &Event) -> bool {
             | Event::Retried(_)
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
+            | Event::Forked(_)
             | Event::Reconciled(Reconciled { read_back: None, .. })
     )
+}
+
+/// Returns true for the outcome of a call about which a person is asked already.
+fn is_late(log: &[Event], event: &Event) -> bool {
+    let Event::AttemptFailed(failed) = event else { return false };
+    let before = log.iter().rfind(|before| before.slot() == Some(failed.slot));
+    matches!(before, Some(Event::InDoubt(doubt)) if doubt.read_back_after_ms.is_none())
 }
 
 async fn submit(backends: &Backends, new: NewTurn) -> ThreadId {
@@ -190,13 +199,39 @@ async fn submit(backends: &Backends, new: NewTurn) -> ThreadId {
     turn.thread
 }
 
-/// Returns the message with which a person gives this response to a form.
-fn answer(response: &InputResponse) -> String {
+/// Returns the form that an input answers.
+fn form<'a>(log: &'a [Event], provided: &InputProvided) -> Option<&'a Elicitation> {
+    log.iter().rev().find_map(|event| {
+        let Event::InputRequired(required) = event else { return None };
+        required.input_requests.get(&provided.name).filter(|_| required.slot == provided.slot)
+    })
+}
+
+/// Returns the message with which a person gives this response to a form: in words if they can answer it, and as JSON otherwise.
+fn answer(form: Option<&Elicitation>, response: &InputResponse) -> String {
     match response {
         InputResponse::Accept(Value::Null) => "done".to_owned(),
-        InputResponse::Accept(fields) => fields.to_string(),
+        InputResponse::Accept(fields) => {
+            form.and_then(|form| in_words(form, fields)).unwrap_or_else(|| fields.to_string())
+        }
         InputResponse::Decline => "decline".to_owned(),
         InputResponse::Cancel => "cancel".to_owned(),
+    }
+}
+
+/// Returns the words for the only field of a form, or for its only required one.
+fn in_words(form: &Elicitation, fields: &Value) -> Option<String> {
+    let (name, value) = fields.as_object().filter(|fields| fields.len() == 1)?.iter().next()?;
+    let all = form.schema["properties"].as_object()?;
+    (all.len() == 1 || form.schema["required"] == json!([name])).then(|| said(value))
+}
+
+fn said(value: &Value) -> String {
+    match value {
+        Value::Bool(is_true) => if *is_true { "yes" } else { "no" }.to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(said).collect::<Vec<_>>().join(", "),
+        Value::Null | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Known faults of weak models, reproduced from recorded replies: `fixtures/replies/README.md` describes each
 //! recording.
 
-use serde_json::json;
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+use serde_json::{Value, json};
 use shared::{Fault, Message, Reply, Request, Response, ToolCall};
-use world::{OpenAi, Provider, Structured};
+use world::{OpenAi, Price, Prices, Provider, Structured};
 
 use super::{
     Stage, again, chat, due,
@@ -26,7 +28,7 @@ async fn shaped(answer: Answer, structured: Structured) -> Result<Reply, Fault> 
         *shape = Some("PlanReply".to_owned());
     }
     let endpoint = Endpoint::serve([answer]).await;
-    let provider = openai(&endpoint.base_url, std::time::Duration::from_secs(20));
+    let provider = openai(&endpoint.base_url, Duration::from_secs(20));
     let world = live([("local", Provider::OpenAi(OpenAi { structured, ..provider }))], nobody());
     read(perform(&world, &stage, &due(request)).await.0)
 }
@@ -122,4 +124,40 @@ async fn the_forced_answer_may_be_written_as_words() {
         let answer = Answer::Stream([words(&written)].into_iter().chain(end("stop")).collect());
         assert_eq!(shaped(answer, Structured::Tool).await.unwrap().content, "{\"decision\":\"replace\"}");
     }
+}
+
+#[tokio::test]
+async fn every_reply_is_counted_and_paid_as_accepted() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/replies");
+    let accepted = fs::read_to_string(folder.join("bills.json")).unwrap();
+    let accepted: BTreeMap<String, Value> = serde_json::from_str(&accepted).unwrap();
+    let mut bills = BTreeMap::new();
+    for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.extension().is_some_and(|extension| extension == "sse") {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            bills.insert(name, bill(fs::read_to_string(&path).unwrap().leak()).await);
+        }
+    }
+    assert_eq!(bills, accepted, "{}", serde_json::to_string_pretty(&bills).unwrap());
+}
+
+/// Returns the tokens and the cost of a reply.
+async fn bill(bytes: &'static str) -> Value {
+    let price = Price { cached_input: Some(0.3), cache_write: Some(3.75), ..Price::new(3.0, 15.0) };
+    let endpoint = Endpoint::serve([Answer::Bytes(bytes)]).await;
+    let provider = openai(&endpoint.base_url, Duration::from_secs(20));
+    let prices = Prices::from([("smollm2".to_owned(), price)]);
+    let world = live([("local", Provider::OpenAi(OpenAi { prices, ..provider }))], nobody());
+    let due = due(chat("local/smollm2", 0..1));
+    let Ok((_, Some(usage))) = perform(&world, &Stage::hearing(asked()), &due).await.0 else {
+        panic!("a metered reply was expected");
+    };
+    json!({
+        "input": usage.input_tokens,
+        "cached_input": usage.cached_input_tokens,
+        "cache_write": usage.cache_write_tokens,
+        "output": usage.output_tokens,
+        "reasoning": usage.reasoning_tokens,
+        "micro_usd": usage.micro_usd,
+    })
 }
