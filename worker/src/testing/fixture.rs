@@ -181,7 +181,6 @@ fn is_from_outside(event: &Event) -> bool {
             | Event::Retried(_)
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
-            | Event::Forked(_)
             | Event::Reconciled(Reconciled { read_back: None, .. })
     )
 }
