@@ -29,7 +29,7 @@ pub struct Job {
     /// Seq at which the thread's log ended when the job was enqueued, if known. A worker that has the thread folded up to
     /// there need not read the log.
     pub head: Option<u64>,
-    /// What the enqueuing process knows of the thread at `head`, so that the worker need not read it.
+    /// Copy of what the worker would read first of the thread at `head`, by the process that enqueued the job.
     pub note: Option<String>,
     /// Lane in which the job waited and its successor will wait.
     pub lane: Lane,

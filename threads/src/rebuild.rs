@@ -11,7 +11,7 @@ use crate::{expected::expected_rows, registry::StrategyRegistry};
 /// Maximum number of differences kept; all are counted.
 const KEPT: usize = 100;
 
-/// Threads that are folded and compared together.
+/// Number of threads that are folded and compared together, whose logs are then in memory.
 const AT_ONCE: usize = 32;
 
 /// Number of attempts for a thread that changes while it is compared.
@@ -78,18 +78,15 @@ pub async fn rebuild(
             for threads in range.threads.chunks(AT_ONCE) {
                 let mut agreeing = agreeing(&store, &strategies, threads).await?;
                 for thread in threads {
-                    let rebuilt_one = match agreeing.remove(thread) {
-                        Some(tally) => Ok((Vec::new(), tally)),
-                        None => rebuild_one(&store, &strategies, *thread, dry_run).await,
+                    let (differences, tally) = match agreeing.remove(thread) {
+                        Some(tally) => (Vec::new(), tally),
+                        None => match rebuild_one(&store, &strategies, *thread, dry_run).await {
+                            Err(Error::UnknownThread(_)) if !alone => continue,
+                            outcome => outcome?,
+                        },
                     };
-                    match rebuilt_one {
-                        Err(Error::UnknownThread(_)) if !alone => continue,
-                        outcome => {
-                            let (differences, tally) = outcome?;
-                            rebuilt.find(differences);
-                            counts.add(&tally, now);
-                        }
-                    }
+                    rebuilt.find(differences);
+                    counts.add(&tally, now);
                     rebuilt.threads += 1;
                 }
             }

@@ -58,10 +58,16 @@ impl RetryKey {
         }
     }
 
-    /// Submits the turn, or finds the one submitted before. Returns the turn and whether it was found.
-    pub(super) async fn enqueue(&self, app: &AppState, new: NewTurn) -> Result<(Turn, bool), ApiError> {
-        let Self::Request(_, attempt) = self else { return enqueue(app, new, true).await };
-        let (turn, known) = enqueue(app, new.clone(), true).await?;
+    /// Submits the turn, or finds the one submitted before. Returns the turn and whether it was found. `is_awaited` says whether the
+    /// client waits for its end.
+    pub(super) async fn enqueue(
+        &self,
+        app: &AppState,
+        new: NewTurn,
+        is_awaited: bool,
+    ) -> Result<(Turn, bool), ApiError> {
+        let Self::Request(_, attempt) = self else { return enqueue(app, new, is_awaited).await };
+        let (turn, known) = enqueue(app, new.clone(), is_awaited).await?;
         if !known {
             return Ok((turn, false));
         }
@@ -69,12 +75,12 @@ impl RetryKey {
         let ended_for = turn.status.is_over().then(|| clock::now().saturating_sub(turn.updated_at));
         if ended_for.is_some_and(|age| clock::duration_micros(app.chat_wait) <= age) {
             app.backends.store.give_up_key(turn.id).await?;
-            return enqueue(app, new, true).await;
+            return enqueue(app, new, is_awaited).await;
         }
         match attempt {
             Attempt::Retry => Ok((turn, true)),
             // Another client sent the same request and expects a completion of its own.
-            Attempt::First => enqueue(app, NewTurn { idempotency: None, ..new }, true).await,
+            Attempt::First => enqueue(app, NewTurn { idempotency: None, ..new }, is_awaited).await,
         }
     }
 

@@ -198,7 +198,7 @@ pub(crate) async fn create(
     let request_id = RequestId::new(&principal, &by, &request_hash, &retry_key);
     let submit = async {
         let new = request.into_turn(&app, &principal, by, retry_key.idempotency()).await?;
-        retry_key.enqueue(&app, new).await
+        retry_key.enqueue(&app, new, true).await
     };
     let (awaited, turn, known) = request_id.join_or(&app, submit).await?;
     let response = match (mode, permit) {

@@ -31,7 +31,7 @@ const WAIT_MAX: u64 = 60;
 /// Interval at which a waiting request rereads its turn. A queued turn may be rejected or cancelled without an event.
 pub(crate) const RECHECK: Duration = Duration::from_secs(2);
 
-/// Time after which a waiting request first looks whether its turn ended before it listened.
+/// Time after which a waiting request first reads its turn, which may have ended before the request listened.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 
 /// Maximum number of logs that one list of turns reads at the same time.

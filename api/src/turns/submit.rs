@@ -186,8 +186,8 @@ pub(crate) async fn enqueue_and_respond(
     if known { respond_replayed(app, turn, wait).await } else { respond(app, turn, wait).await }
 }
 
-/// Queues a turn and enqueues its thread. Returns the turn, and whether it was submitted before. If its client waits, which bounds
-/// how many there are, the job of a new thread has a note.
+/// Queues a turn and enqueues its thread. Returns the turn, and whether it was submitted before. If its client waits, the job of a
+/// new thread has a note.
 pub(crate) async fn enqueue(
     app: &AppState,
     mut turn: store::NewTurn,

@@ -91,3 +91,24 @@ async fn a_response_shows_the_announced_end_of_its_own_turn() {
     assert_ne!(id_of(&reply), id_of(&ended));
     assert_eq!((&reply["status"], &reply["output"]["reply"]), (&json!("completed"), &json!("Done: hi.")));
 }
+
+/// A note takes memory until its turn starts, so turns that wait for no client must not bring one.
+#[tokio::test]
+async fn only_jobs_of_clients_that_wait_have_notes() {
+    let api = TestApi::with(|config| config.chat_wait = Duration::from_millis(20)).await;
+    let turn = json!({"strategy": "probe", "input": "echo hi"});
+    let chat = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hi"}]});
+    let response = json!({"model": "turnfold/probe", "input": "echo hi"});
+    let in_background = json!({"model": "turnfold/probe", "input": "echo hi", "background": true});
+    for (path, body, has_note) in [
+        ("/v1/turns", turn.clone(), false),
+        ("/v1/turns?wait=1", turn, true),
+        ("/v1/chat/completions", chat, true),
+        ("/v1/responses", response, true),
+        ("/v1/responses", in_background, false),
+    ] {
+        api.post(path, body.clone()).await;
+        let jobs = api.backends.queue.claim(1.into()).await.unwrap();
+        assert_eq!(jobs[0].note.is_some(), has_note, "{path} {body}");
+    }
+}

@@ -37,7 +37,7 @@ impl Peer {
     }
 }
 
-/// What one of the two did in a round.
+/// Result of one of the two engines in a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lap {
     /// Asked nodes per second.

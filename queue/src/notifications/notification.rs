@@ -26,8 +26,8 @@ pub enum Notification {
         seq: u64,
         /// True if a turn is over: it ended, failed or waits for a person. Its row says with what.
         turn_over: bool,
-        /// What the row and the log say about the turn that is over, as JSON, so that those who wait for it need not read
-        /// them. Absent if it is large.
+        /// Result of the turn that is over, in JSON, as its row and its log say it, so that those who wait for it need not
+        /// read them. Absent if it is large.
         end: Option<String>,
     },
     /// Sent to [`ALL_WORKERS`]: the log of this thread was changed from outside, for example by a cancellation. The worker

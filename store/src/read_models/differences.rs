@@ -35,7 +35,7 @@ struct Rows {
 }
 
 impl Store {
-    /// Returns those of these threads whose rows are as expected. Reads the rows of all threads together.
+    /// Returns the threads whose rows are as expected. Reads the rows of all together.
     ///
     /// # Errors
     ///
@@ -44,7 +44,8 @@ impl Store {
         &self,
         expected: impl IntoIterator<Item = &'a ExpectedThread>,
     ) -> Result<BTreeSet<ThreadId>, Error> {
-        let expected: BTreeMap<_, _> = expected.into_iter().map(|it| (it.head.thread, it)).collect();
+        let expected: BTreeMap<_, _> =
+            expected.into_iter().map(|thread| (thread.head.thread, thread)).collect();
         let ids: Vec<ThreadId> = expected.keys().copied().collect();
         let rows = rows(&self.database.pool, &ids).await?;
         let agrees = |(id, rows): (ThreadId, Rows)| {
@@ -110,9 +111,9 @@ async fn tell_open_turns(tx: &Transaction, thread: ThreadId) -> Result<(), Error
     Ok(())
 }
 
-/// Returns the turns of these threads whose entry in `open_turns` contradicts their row, with their thread and status. A waiting turn without an entry would never
-/// start. This is a single statement, because turns are submitted concurrently. In SQLite `open_turns` is a view, and
-/// therefore always correct.
+/// Returns the turns of these threads whose entry in `open_turns` contradicts their row, with their thread and status. A waiting
+/// turn without an entry would never start. This is a single statement, because turns are submitted concurrently. In SQLite
+/// `open_turns` is a view, and therefore always correct.
 async fn untold(
     db: &impl ConnectionTrait,
     threads: &[ThreadId],

@@ -145,7 +145,7 @@ pub(crate) async fn create(
             let begun = conversation.as_ref().map(|found| found.for_turn(Submitter::from(&principal).tenant));
             let begun = begun.transpose().map_err(in_conversation)?.flatten();
             let new = store::NewTurn { conversation: begun, ..new };
-            let (turn, known) = retry_key.enqueue(&app, new).await?;
+            let (turn, known) = retry_key.enqueue(&app, new, !background).await?;
             (request_id.awaits(&app, turn.id), turn, known)
         }
     };
