@@ -73,6 +73,11 @@ impl Spending {
         }
     }
 
+    /// Forgets what was spent before the next event.
+    pub(crate) fn begin_here(&mut self) {
+        self.shares.clear();
+    }
+
     /// Usage by group.
     pub fn shares(&self) -> &BTreeMap<Share, CostTotal> {
         &self.shares

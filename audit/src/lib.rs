@@ -16,6 +16,7 @@ pub mod schema;
 pub mod testing;
 mod transfer;
 mod waits;
+pub mod whatif;
 
 pub use bisect::{Condition, Found, Search};
 pub use cost::{CostTotal, Price, Share, Spending};

@@ -29,6 +29,8 @@ pub struct Report {
     /// Divergent threads, grouped by their first divergence: decisions before requests before prompts, then by
     /// frequency.
     pub clusters: Vec<Cluster>,
+    /// Number of threads that differ in the words of prompts alone, if those do not count as differences.
+    pub reworded: u64,
     /// Number of threads that could not be checked completely.
     pub unchecked: u64,
     /// The first hundred of the threads that could not be checked.
@@ -149,6 +151,8 @@ struct Log {
     replayer: Option<shared::Replayer>,
     /// The first divergence. A reworded prompt is replaced by a later divergence of another kind.
     first: Option<Divergence>,
+    /// True once a reworded prompt was passed over.
+    reworded: bool,
 }
 
 impl Reader for Replayer {
@@ -168,6 +172,8 @@ impl Reader for Replayer {
         };
         match seen {
             Ok(divergence) => {
+                let is_prompt = divergence.as_ref().is_some_and(|divergence| divergence.field.is_prompt());
+                log.reworded |= is_prompt && !self.prompts;
                 let counts = |divergence: &Divergence| !divergence.field.is_prompt() || self.prompts;
                 if log.first.as_ref().is_none_or(|divergence| divergence.field.is_prompt())
                     && let Some(divergence) = divergence.filter(counts)
@@ -203,7 +209,7 @@ impl Replayer {
             );
         }
         self.found.strategies.entry(strategy.clone()).or_default().threads += 1;
-        Log { thread, strategy, replayer: graph.map(shared::Replayer::new), first: None }
+        Log { thread, strategy, replayer: graph.map(shared::Replayer::new), first: None, reworded: false }
     }
 
     fn end(&mut self) {
@@ -211,7 +217,8 @@ impl Replayer {
             Some(Log { thread, strategy, first: Some(divergence), .. }) => {
                 self.found.diverged(strategy, Example { thread, divergence });
             }
-            Some(Log { strategy, replayer: Some(_), .. }) => {
+            Some(Log { strategy, replayer: Some(_), reworded, .. }) => {
+                self.found.reworded += u64::from(reworded);
                 self.found.strategies.entry(strategy).or_default().same += 1;
             }
             Some(Log { .. }) | None => {}
@@ -233,6 +240,7 @@ struct Found {
     events: u64,
     strategies: BTreeMap<String, Share>,
     places: BTreeMap<Place, (u64, Example)>,
+    reworded: u64,
     unchecked: u64,
     not_checked: Vec<NotChecked>,
 }
@@ -246,7 +254,7 @@ impl Found {
     }
 
     fn diverged(&mut self, strategy: String, example: Example) {
-        let place = (anywhere(&example.divergence.field), strategy, example.divergence.node.clone());
+        let place = (example.divergence.field.anywhere(), strategy, example.divergence.node.clone());
         self.add(place, 1, example);
     }
 
@@ -260,6 +268,7 @@ impl Found {
 
     fn and(mut self, other: Self) -> Self {
         self.events += other.events;
+        self.reworded += other.reworded;
         self.unchecked += other.unchecked;
         self.not_checked.extend(other.not_checked);
         self.not_checked.sort();
@@ -292,6 +301,7 @@ impl Found {
             events: self.events,
             diverged: clusters.iter().map(|cluster| cluster.threads).sum(),
             clusters,
+            reworded: self.reworded,
             unchecked: self.unchecked,
             not_checked: self.not_checked,
             strategies: self.strategies,
@@ -304,20 +314,6 @@ fn rank(field: &Field) -> u8 {
         Field::Decision(_) => 0,
         Field::Request(_) => 1,
         Field::Prompt(_) => 2,
-    }
-}
-
-/// The same path without list indexes.
-fn anywhere(field: &Field) -> Field {
-    let star = |part: &str| match part.parse::<usize>() {
-        Ok(_) => "*".to_owned(),
-        Err(_) => part.to_owned(),
-    };
-    let path = field.path().split('.').map(star).collect::<Vec<_>>().join(".");
-    match field {
-        Field::Decision(_) => Field::Decision(path),
-        Field::Request(_) => Field::Request(path),
-        Field::Prompt(_) => Field::Prompt(path),
     }
 }
 

@@ -13,6 +13,7 @@ mod stats;
 mod thread;
 mod turn;
 mod webhook;
+mod whatif;
 mod worker;
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
@@ -37,6 +38,7 @@ pub(crate) use self::{
     thread::{CostBy, DiffView, Fork, Reconcile, Thread},
     turn::{GroupBy, Send, Turn},
     webhook::Webhook,
+    whatif::WhatIf,
     worker::Worker,
 };
 use crate::output::Format;
@@ -182,6 +184,13 @@ pub(crate) enum Command {
     /// the last event of every thread, kept outside the database.
     #[command(subcommand)]
     Audit(Audit),
+    /// Show what recorded threads would do with another threshold, prompt or model, without any call
+    ///
+    /// Replays the logs over their recorded answers, with the keys that --set, --prompt and --model change. Lists where each thread
+    /// would go differently first, and what it spent from there on, as a quote for running it again. A thread is not decided if
+    /// today's code differs from its log without the change. Calls no model and no tool, and writes nothing. Exits with 6 if a
+    /// thread is not decided, or if no thread matched.
+    Whatif(WhatIf),
     /// Export OpenTelemetry traces from the log
     #[command(subcommand)]
     Otel(Otel),

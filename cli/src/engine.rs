@@ -25,7 +25,7 @@ pub(crate) use self::{
     fixture_secrets::fixture_secrets,
     keys::ConfiguredKeys,
     patience::wait_for_servers,
-    world::{entries, experts, http_providers, index, models, price, secrets, servers, world},
+    world::{entries, experts, http_providers, index, models, prices, secrets, servers, world},
 };
 use crate::{
     config::{ApiSettings, OidcSettings, Origins, Settings, TenantSettings},

@@ -30,6 +30,7 @@ mod message;
 mod named_option;
 mod node_config;
 mod outcome;
+mod overlay;
 mod pending;
 mod progress;
 mod read_answer;
@@ -86,6 +87,7 @@ pub use message::{
 pub use named_option::{NamedOption, named_option};
 pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, prompt_hash, unknown_server};
 pub use outcome::{Cause, Outcome, OutcomeKind};
+pub use overlay::overlay;
 pub use pending::{BlockReason, BlockedBy, PendingCause};
 pub use progress::{
     ATTEMPTS_MAX, Attempt, EMPTY_REPLY, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask,

@@ -47,6 +47,21 @@ impl Field {
         path
     }
 
+    /// Returns the same field with `*` in place of list indexes.
+    #[must_use]
+    pub fn anywhere(&self) -> Self {
+        let star = |part: &str| match part.parse::<usize>() {
+            Ok(_) => "*".to_owned(),
+            Err(_) => part.to_owned(),
+        };
+        let path = self.path().split('.').map(star).collect::<Vec<_>>().join(".");
+        match self {
+            Self::Decision(_) => Self::Decision(path),
+            Self::Request(_) => Self::Request(path),
+            Self::Prompt(_) => Self::Prompt(path),
+        }
+    }
+
     /// Returns true if only a system prompt differs.
     pub fn is_prompt(&self) -> bool {
         matches!(self, Field::Prompt(_))

@@ -3,6 +3,7 @@
 use queue::Priority;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use shared::overlay;
 use store::{
     Opening,
     batches::{Batch, CacheKey},
@@ -13,14 +14,11 @@ use super::{
     endpoint::{BatchEndpoint, LineContext},
     envelope::{Envelope, open},
 };
-use crate::{
-    server::{
-        principal::Actor,
-        problem::{ApiError, Kind},
-        state::AppState,
-        tenant_rules::Submitter,
-    },
-    turns::opening::overlay,
+use crate::server::{
+    principal::Actor,
+    problem::{ApiError, Kind},
+    state::AppState,
+    tenant_rules::Submitter,
 };
 
 /// Parser of the lines of one batch.

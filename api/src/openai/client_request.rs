@@ -3,7 +3,7 @@
 use api_types::Priority;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use shared::{Budget, Message, MultitaskStrategy, Opened, Policy, ReplyOptions};
+use shared::{Budget, Message, MultitaskStrategy, Opened, Policy, ReplyOptions, overlay};
 use store::{Idempotency, Opening, ThreadId};
 
 use super::{
@@ -22,7 +22,7 @@ use crate::{
         client_calls::{check_results, results_for, waiting_thread},
         content::Messages,
         multitask::multitask_for,
-        opening::{Overrides, continued, opened, overlay},
+        opening::{Overrides, continued, opened},
         reply_options::check_reply_options,
         submit::{check_attachments, policy_for},
     },

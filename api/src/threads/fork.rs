@@ -11,7 +11,9 @@ use axum::{
 };
 use queue::{Lane, Priority, Schedule};
 use serde_json::{Map, Value, json};
-use shared::{DynThread, EngineConfig, Event, Forked, Graph, Message, Policy, RunStatus, unknown_server};
+use shared::{
+    DynThread, EngineConfig, Event, Forked, Graph, Message, Policy, RunStatus, overlay, unknown_server,
+};
 use store::Idempotency;
 use threads::NewFork;
 use uuid::Uuid;
@@ -34,7 +36,7 @@ use crate::{
         tenant_rules::Submitter,
     },
     turns::{
-        opening::{Change, budget_of, check_change, find_strategy, overlay},
+        opening::{Change, budget_of, check_change, find_strategy},
         prices::check_prices,
         submit::{REPLAYED, hash_of},
     },

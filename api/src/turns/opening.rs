@@ -1,7 +1,7 @@
 //! Opening of threads: the first event, from a request, the operator's configuration and the rule of the tenant.
 
 use serde_json::{Map, Value};
-use shared::{Budget, EngineConfig, FORMAT, Graph, Opened, ServerScope, models_of, unknown_server};
+use shared::{Budget, EngineConfig, FORMAT, Graph, Opened, ServerScope, models_of, overlay, unknown_server};
 use store::{Thread, ThreadId};
 
 use super::{
@@ -241,16 +241,4 @@ fn usable_servers<'a>(
 
 fn invalid_config(why: &str) -> ApiError {
     Kind::Invalid.because(format!("config: {why}"))
-}
-
-/// Merges `over` into `under`: objects field by field, all other values as a whole.
-pub(crate) fn overlay(under: &mut Value, over: Value) {
-    match (under, over) {
-        (Value::Object(under), Value::Object(over)) => {
-            for (key, value) in over {
-                overlay(under.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (under, over) => *under = over,
-    }
 }

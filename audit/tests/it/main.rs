@@ -13,3 +13,4 @@ mod explain;
 mod fixtures;
 mod golden;
 mod replay;
+mod whatif;

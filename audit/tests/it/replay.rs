@@ -94,7 +94,7 @@ fn scan(turns: Conditions) -> ThreadScan {
 }
 
 /// Stores a log unchanged and returns its number of events.
-async fn store_log(store: &Store, mut log: Vec<Event>) -> Result<u64, Error> {
+pub(crate) async fn store_log(store: &Store, mut log: Vec<Event>) -> Result<u64, Error> {
     let events = log.len() as u64;
     let rest = log.split_off(1);
     let Some(Event::Opened(opened)) = log.pop() else { panic!("a log begins with its opening") };

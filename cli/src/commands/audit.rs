@@ -12,6 +12,7 @@ use serde_json::json;
 use super::{
     Context, checkpoint,
     selection::{select_visible, spinner},
+    whatif::refuse_changes,
 };
 use crate::{
     args::{Audit, Selection},
@@ -35,6 +36,7 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
             checkpoint::export(&ctx, &ctx.store().await?, &thread, proof, to).await
         }
         Audit::Replay { selection, prompts, junit, sarif } => {
+            refuse_changes(&ctx.sources)?;
             for (flag, path) in [("--junit", &junit), ("--sarif", &sarif)] {
                 if let Some(path) = path {
                     let message = |err| format!("{flag} {} cannot be written: {err}", path.display());
@@ -102,6 +104,12 @@ fn to_text(report: &Report, seconds: f64) -> String {
             divergence.seq,
             divergence.then,
             divergence.today,
+        );
+    }
+    if 0 < report.reworded {
+        text += &format!(
+            "\n{} of them would be asked in other words; --prompts counts that as a difference",
+            report.reworded
         );
     }
     if 0 < *unchecked {

@@ -32,6 +32,7 @@ mod strategy;
 pub(crate) mod thread;
 mod turn;
 mod webhook;
+mod whatif;
 mod worker;
 
 pub(crate) use self::batch::COLUMNS_HELP;
@@ -138,6 +139,9 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         sources =
             sources.flag("--local", "api.listen", "127.0.0.1:0").flag("--local", "queue.url", "memory:");
     }
+    if let Command::Whatif(asked) = &command {
+        sources = asked.over(sources)?;
+    }
     let config_flags = config_flags(&global);
     let (settings, origins) = Settings::load(sources.clone())?;
     // Deletions are logged like the activity of a server.
@@ -179,6 +183,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Key(key) => key::run(ctx, key).await,
         Command::Thread(thread) => thread::run(ctx, thread).await,
         Command::Audit(audit) => audit::run(ctx, audit).await,
+        Command::Whatif(asked) => whatif::run(ctx, asked.selection).await,
         Command::Otel(otel) => otel::run(ctx, otel).await,
         Command::Fixture(fixture) => fixture::run(ctx, fixture).await,
         Command::Store(store) => maintenance::run(ctx, store).await,

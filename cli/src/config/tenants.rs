@@ -6,7 +6,7 @@ use queue::{MAX_TENANT_LEN, is_valid_tenant};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use shared::{Graph, MultitaskStrategy};
+use shared::{Graph, MultitaskStrategy, overlay};
 
 use super::{
     check_limits::is_priced, error::ConfigError, key::join, origins::Origins, secret::SecretRef,
@@ -152,16 +152,4 @@ pub(super) fn check_tenants(
         }
     }
     Ok(())
-}
-
-/// Merges `over` into `under`: tables key by key, all other values as a whole.
-fn overlay(under: &mut Json, over: Json) {
-    match (under, over) {
-        (Json::Object(under), Json::Object(over)) => {
-            for (key, value) in over {
-                overlay(under.entry(key).or_insert(Json::Null), value);
-            }
-        }
-        (under, over) => *under = over,
-    }
 }

@@ -149,9 +149,22 @@ fn scripted(script: &Path) -> anyhow::Result<Script> {
     Script::read(script).map_err(|err| CliError::with_exit(Exit::Usage, err.to_string()))
 }
 
-pub(crate) fn price(settings: &PriceSettings) -> Price {
+fn price(settings: &PriceSettings) -> Price {
     let PriceSettings { input, output, cached_input, cache_write } = *settings;
     Price { input, output, cached_input, cache_write }
+}
+
+/// Returns the configured prices by `provider/model`.
+pub(crate) fn prices(settings: &Settings) -> BTreeMap<String, Price> {
+    let of = |(provider, settings): (&String, &ProviderSettings)| match settings {
+        ProviderSettings::Http(http) => http
+            .prices
+            .iter()
+            .map(|(name, model_price)| (format!("{provider}/{name}"), price(model_price)))
+            .collect(),
+        ProviderSettings::Script { .. } => Vec::new(),
+    };
+    settings.providers.iter().flat_map(of).collect()
 }
 
 /// The embedding model of the API: that of the index.

@@ -177,3 +177,59 @@ fn tokens_and_cost_are_summed_up_by_every_grouping() {
     let (exit, printed) = run(folder, &["thread", "cost", "--where", "nonsense"]);
     assert!(exit == 2 && printed.as_str().unwrap().contains("operators are"), "{printed}");
 }
+
+#[test]
+fn what_if_tells_which_threads_another_threshold_prompt_or_model_changes() {
+    // Done was said with confidence 0.69, below the threshold of 0.7.
+    let (folder, id) = imported("planner/confidence_at_the_threshold.jsonl");
+    let folder = folder.path();
+    import(folder, "probe/all_words.jsonl");
+    let what_if = |more: &[&str]| run(folder, &[&["whatif"][..], more].concat());
+    let first = |report: &Value| report["clusters"][0].clone();
+
+    let (exit, lower) = what_if(&["--set", "strategies.planner.confidence=0.6"]);
+    assert_eq!(
+        (exit, &lower["threads"], &lower["others"], &lower["changed"]),
+        (0, &json!(1), &json!(1), &json!(1))
+    );
+    let place = first(&lower);
+    assert_eq!(
+        (&place["effect"], &place["node"], &place["field"]),
+        (&json!("route"), &json!("assess"), &json!("to"))
+    );
+    assert_eq!(place["threads"], json!([id]), "{place}");
+    assert!(0 < place["rest"]["model_calls"].as_u64().unwrap(), "{place}");
+
+    // As it was: the thread goes as it went.
+    let (exit, same) = what_if(&["--set", "strategies.planner.confidence=0.7"]);
+    assert_eq!((exit, &same["same"], &same["changed"]), (0, &json!(1), &json!(0)), "{same}");
+
+    fs::write(folder.join("new.md"), "{prompt} Be strict.").unwrap();
+    let (exit, prompt) = what_if(&["--prompt", "planner/assess=@new.md"]);
+    assert_eq!(
+        (exit, &first(&prompt)["effect"], &first(&prompt)["node"]),
+        (0, &json!("prompt"), &json!("assess"))
+    );
+    let (exit, model) = what_if(&["--model", "planner/assess=scripted/other"]);
+    assert_eq!((exit, &first(&model)["effect"]), (0, &json!("request")), "{model}");
+    assert_eq!(first(&model)["example"]["changed"], json!("\"scripted/other\""), "{model}");
+
+    for (flags, hint) in [
+        (&[][..], "no change is given"),
+        (&["--model", "assess=x/y"], "names no node"),
+        (&["--set", "strategies.planner.confidenc=0.6"], "confidence"),
+        (&["--prompt", "planner/asess=short"], "assess"),
+        (&["--prompt", "planner/assess=@missing.md"], "missing.md"),
+        (&["--set", "strategies.planner={}"], "is no single key"),
+    ] {
+        let (exit, printed) = what_if(flags);
+        assert!(exit == 2 && printed.as_str().unwrap().contains(hint), "{flags:?}: {printed}");
+    }
+    // What replays a log as recorded does not pretend to obey.
+    for command in [&["audit", "replay"][..], &["thread", "replay", &id]] {
+        let (exit, printed) =
+            run(folder, &[command, &["--set", "strategies.planner.confidence=0.6"]].concat());
+        assert!(exit == 2 && printed.as_str().unwrap().contains("turnfold whatif"), "{printed}");
+    }
+    assert_eq!(run(folder, &["store", "verify"]).0, 0, "nothing was written");
+}

@@ -18,8 +18,7 @@ use crate::{
         Context,
         selection::{select_visible, spinner},
     },
-    config::{ProviderSettings, Settings},
-    engine::price,
+    engine::prices,
     exit::Exit,
     output::{self, counted},
 };
@@ -184,19 +183,6 @@ fn group(by: CostBy, log: &Log, batch: Option<&str>, share: &Share) -> String {
             format!("{}/{} {prompt}", log.strategy, share.node)
         }
     }
-}
-
-/// Returns the configured prices by `provider/model`.
-fn prices(settings: &Settings) -> BTreeMap<String, Price> {
-    let of = |(provider, settings): (&String, &ProviderSettings)| match settings {
-        ProviderSettings::Http(http) => http
-            .prices
-            .iter()
-            .map(|(name, model_price)| (format!("{provider}/{name}"), price(model_price)))
-            .collect(),
-        ProviderSettings::Script { .. } => Vec::new(),
-    };
-    settings.providers.iter().flat_map(of).collect()
 }
 
 fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {

@@ -25,6 +25,7 @@ pub(crate) use self::show::status_of;
 use super::{
     Context, follow,
     source::{self, Source},
+    whatif::refuse_changes,
 };
 use crate::{
     args::Thread,
@@ -61,6 +62,7 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
             show::state(ctx, &source, id, at).await
         }
         Thread::Replay { id, prompts } => {
+            refuse_changes(&ctx.sources)?;
             let (source, id) = reader(&id).await?;
             replay::run(ctx, &source, id, prompts).await
         }

@@ -1,0 +1,246 @@
+//! The report: threads by the first place at which they would go differently.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, btree_map::Entry},
+};
+
+use serde::Serialize;
+use shared::{Divergence, Field};
+use store::ThreadId;
+
+use crate::cost::{CostTotal, Spending};
+
+/// Maximum number of listed threads that are not decided; all are counted.
+const KEPT: usize = 100;
+
+/// Result of a replay with a changed configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Number of threads replayed.
+    pub threads: u64,
+    /// Number of threads of other strategies, which are not replayed.
+    pub others: u64,
+    /// Number of events read.
+    pub events: u64,
+    /// Number of threads that would go as they went.
+    pub same: u64,
+    /// Number of threads that would go differently.
+    pub changed: u64,
+    /// Threads that would go differently, by their first difference: outcomes and routes first, then by frequency.
+    pub clusters: Vec<Cluster>,
+    /// Number of threads that are not decided.
+    pub undecided: u64,
+    /// The first hundred of them.
+    pub not_decided: Vec<Undecided>,
+    /// What the changed threads spent after their first difference.
+    pub rest: Rest,
+}
+
+/// Threads with the same first difference.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cluster {
+    /// What differs first.
+    pub effect: Effect,
+    /// Strategy of the threads.
+    pub strategy: String,
+    /// Node at which they differ.
+    pub node: String,
+    /// Path of the differing value, with `*` in place of list indexes.
+    pub field: String,
+    /// All threads of the cluster, oldest first.
+    pub threads: Vec<ThreadId>,
+    /// The difference of the oldest of them.
+    pub example: Example,
+    /// What the threads spent after the difference.
+    pub rest: Rest,
+}
+
+/// The difference of one thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Example {
+    /// Number of the event.
+    pub seq: usize,
+    /// Recorded value.
+    pub recorded: String,
+    /// Value with the changed configuration.
+    pub changed: String,
+}
+
+/// What differs first. Ordered by importance, most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// The turn ends with another outcome.
+    Outcome,
+    /// Another node follows, the turn ends, or a person is asked.
+    Route,
+    /// The same node follows, with another state or other messages.
+    Conclusion,
+    /// Another request is sent: to another model, with other parameters, tools or messages.
+    Request,
+    /// A request is sent with another system prompt.
+    Prompt,
+}
+
+/// What was spent on recorded answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Rest {
+    /// Number of answers of models.
+    pub model_calls: u64,
+    /// Number of tool results.
+    pub tool_calls: u64,
+    /// Number of tokens sent.
+    pub input_tokens: u64,
+    /// Number of tokens received.
+    pub output_tokens: u64,
+    /// Cost in US dollars, at the recorded prices or else at today's.
+    pub usd: f64,
+    /// Number of answers of models without a price, which `usd` lacks.
+    pub without_price: u64,
+}
+
+/// A thread that is not decided.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Undecided {
+    /// Id of the thread.
+    pub thread: ThreadId,
+    /// Reason.
+    pub why: String,
+}
+
+impl Effect {
+    fn of(field: &Field) -> Self {
+        match field {
+            Field::Decision(path) if path == "outcome" || path.starts_with("outcome.") => Self::Outcome,
+            Field::Decision(path) if path == "to" || path == "event" => Self::Route,
+            Field::Decision(_) => Self::Conclusion,
+            Field::Request(_) => Self::Request,
+            Field::Prompt(_) => Self::Prompt,
+        }
+    }
+
+    /// Names the effect.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Outcome => "another outcome",
+            Self::Route => "another route",
+            Self::Conclusion => "another conclusion",
+            Self::Request => "another request",
+            Self::Prompt => "another prompt",
+        }
+    }
+}
+
+impl Cluster {
+    /// The place as one word: `planner/assess/to`.
+    pub fn place(&self) -> String {
+        format!("{}/{}/{}", self.strategy, self.node, self.field)
+    }
+}
+
+impl From<&CostTotal> for Rest {
+    fn from(total: &CostTotal) -> Self {
+        Self {
+            model_calls: total.model_calls,
+            tool_calls: total.tool_calls,
+            input_tokens: total.usage.input_tokens,
+            output_tokens: total.usage.output_tokens,
+            usd: shared::usd(total.usage.micro_usd),
+            without_price: total.usage.responses_without_price,
+        }
+    }
+}
+
+/// Place of a difference: effect, strategy, node and field.
+type Place = (Effect, String, String, String);
+
+/// Threads of one place.
+struct Group {
+    threads: Vec<ThreadId>,
+    oldest: (ThreadId, Example),
+    rest: CostTotal,
+}
+
+/// What was found so far.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) threads: u64,
+    pub(super) others: u64,
+    pub(super) events: u64,
+    pub(super) same: u64,
+    places: BTreeMap<Place, Group>,
+    undecided: u64,
+    not_decided: Vec<Undecided>,
+}
+
+impl Found {
+    pub(super) fn undecided(&mut self, thread: ThreadId, why: String) {
+        self.undecided += 1;
+        if self.not_decided.len() < KEPT {
+            self.not_decided.push(Undecided { thread, why });
+        }
+    }
+
+    pub(super) fn changed(&mut self, thread: ThreadId, strategy: String, first: Divergence, rest: &Spending) {
+        let Divergence { seq, node, field, then, today } = first;
+        let place = (Effect::of(&field), strategy, node, field.anywhere().to_string());
+        let mut total = CostTotal::default();
+        rest.shares().values().for_each(|share| total.add(share));
+        let example = Example { seq, recorded: then, changed: today };
+        self.add(place, Group { threads: vec![thread], oldest: (thread, example), rest: total });
+    }
+
+    fn add(&mut self, place: Place, group: Group) {
+        match self.places.entry(place) {
+            Entry::Vacant(entry) => drop(entry.insert(group)),
+            Entry::Occupied(mut entry) => {
+                let all = entry.get_mut();
+                all.threads.extend(group.threads);
+                all.rest.add(&group.rest);
+                if group.oldest.0 < all.oldest.0 {
+                    all.oldest = group.oldest;
+                }
+            }
+        }
+    }
+
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.threads += other.threads;
+        self.others += other.others;
+        self.events += other.events;
+        self.same += other.same;
+        self.undecided += other.undecided;
+        self.not_decided.extend(other.not_decided);
+        self.not_decided.sort();
+        self.not_decided.truncate(KEPT);
+        for (place, group) in other.places {
+            self.add(place, group);
+        }
+        self
+    }
+
+    pub(super) fn report(self) -> Report {
+        let mut all = CostTotal::default();
+        self.places.values().for_each(|group| all.add(&group.rest));
+        let mut clusters: Vec<Cluster> = self.places.into_iter().map(cluster).collect();
+        clusters.sort_by_key(|cluster| (cluster.effect, Reverse(cluster.threads.len())));
+        Report {
+            threads: self.threads,
+            others: self.others,
+            events: self.events,
+            same: self.same,
+            changed: clusters.iter().map(|cluster| cluster.threads.len() as u64).sum(),
+            clusters,
+            undecided: self.undecided,
+            not_decided: self.not_decided,
+            rest: Rest::from(&all),
+        }
+    }
+}
+
+fn cluster(((effect, strategy, node, field), mut group): (Place, Group)) -> Cluster {
+    group.threads.sort();
+    let (_, example) = group.oldest;
+    Cluster { effect, strategy, node, field, threads: group.threads, example, rest: Rest::from(&group.rest) }
+}

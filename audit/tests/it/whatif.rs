@@ -1,0 +1,92 @@
+//! Recorded threads replayed with changed configurations.
+
+use std::{path::Path, sync::Arc};
+
+use audit::{
+    testing::{Corpus, Mutant},
+    whatif::{Changes, Effect, Prices, Report, what_if},
+};
+use serde_json::{Value, json};
+use store::{Conditions, Store, ThreadScan};
+use threads::StrategyRegistry;
+
+use crate::replay::store_log;
+
+const THREADS: u64 = 300;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_logs_are_replayed_with_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_changes(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_postgres_logs_are_replayed_with_changes() {
+    assert_changes(&test_servers::Postgres::shared().url()).await;
+}
+
+async fn assert_changes(url: &str) {
+    let store = Store::connect(url).await.unwrap();
+    store.migrate().await.unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let corpus = Corpus::of(strategies::all(), &fixtures).unwrap();
+    for nth in 0..THREADS {
+        store_log(&store, corpus.log(nth).unwrap()).await.unwrap();
+    }
+    let today = StrategyRegistry::new(strategies::all());
+    let asked = async |today: &StrategyRegistry, key: &[&str], value: Value| {
+        let mut changes = Changes::default();
+        changes.set("planner", key, value);
+        let price: Prices = Arc::new(|_, _| Some(1_000));
+        let scan = ThreadScan::of(Conditions::default(), 2);
+        what_if(&store, today, &scan, &changes, &price).await.unwrap()
+    };
+
+    // A threshold changes decisions: nothing is asked again before the first of them.
+    let strict = asked(&today, &["confidence"], json!(1.0)).await;
+    assert_adds_up(&strict);
+    let route = strict.clusters.iter().find(|cluster| cluster.place() == "planner/assess/to").unwrap();
+    assert_eq!(route.effect, Effect::Route, "{route:?}");
+    assert!(0 < route.rest.model_calls && 0.0 < route.rest.usd, "{route:?}");
+    assert!(strict.clusters.iter().all(|cluster| cluster.effect <= Effect::Conclusion), "{strict:?}");
+
+    // The value that was in force changes nothing: the words of a reason are no difference.
+    let same = asked(&today, &["budget_for_nothing"], json!(1)).await;
+    assert_eq!((same.undecided, same.changed), (same.threads, 0), "an unknown key is named: {same:?}");
+
+    // A prompt and a model change requests, and each thread that reached the node is found.
+    let prompt = asked(&today, &["nodes", "assess", "prompt"], json!("{prompt} Be strict.")).await;
+    assert_adds_up(&prompt);
+    let places: Vec<_> =
+        prompt.clusters.iter().map(|cluster| (cluster.effect, cluster.node.as_str())).collect();
+    assert!(!places.is_empty() && places.iter().all(|(_, node)| *node == "assess"), "{places:?}");
+    let model = asked(&today, &["nodes", "assess", "model"], json!("other/model")).await;
+    let model_places: Vec<_> = model.clusters.iter().map(place).collect();
+    assert!(model_places.iter().all(|place| place.ends_with("requests.*.model")), "{model_places:?}");
+    assert_eq!(model.changed, prompt.changed, "both change the first request of the same node");
+
+    // Code that differs from the log by itself decides nothing about the change.
+    let broken =
+        today.clone().with(Box::leak(Box::new(Mutant(strategies::find("planner").unwrap(), "assess"))));
+    let broken = asked(&broken, &["nodes", "respond", "model"], json!("other/model")).await;
+    assert!(
+        0 < broken.undecided && broken.not_decided[0].why.contains("with the recorded configuration too")
+    );
+    assert_adds_up(&broken);
+}
+
+fn place(cluster: &audit::whatif::Cluster) -> String {
+    cluster.place()
+}
+
+/// Every thread is in exactly one group, and every member is listed once.
+fn assert_adds_up(report: &Report) {
+    assert_eq!(report.threads + report.others, THREADS, "{report:?}");
+    assert_eq!(report.same + report.changed + report.undecided, report.threads, "{report:?}");
+    let mut members: Vec<_> = report.clusters.iter().flat_map(|cluster| cluster.threads.clone()).collect();
+    members.sort();
+    members.dedup();
+    assert_eq!(members.len() as u64, report.changed);
+    let calls: u64 = report.clusters.iter().map(|cluster| cluster.rest.model_calls).sum();
+    assert_eq!(calls, report.rest.model_calls);
+}
