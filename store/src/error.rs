@@ -2,7 +2,7 @@
 
 use sea_orm::{
     DbErr, RuntimeErr, SqlxSqliteError,
-    sqlx::{self, error::DatabaseError},
+    sqlx::{self, error::DatabaseError, postgres::PgDatabaseError},
 };
 
 use crate::{
@@ -113,6 +113,12 @@ pub enum Error {
     /// The index server cannot be used as configured, or rejects the request; an operator must act.
     #[error("cannot use the index: {0}")]
     IndexRefused(String),
+    /// The database does not execute a statement of turnfold; an operator must act.
+    #[error(
+        "the database does not support a statement of turnfold: {0}; hint: restart this process if tables were distributed since it \
+         started, and distribute tables with `turnfold migrate --distribute` only"
+    )]
+    Unsupported(String),
     /// Any other database error.
     #[error("the database failed: {0}")]
     Database(String),
@@ -149,6 +155,7 @@ impl Error {
             | Error::ContentRejected(_)
             | Error::IndexUnavailable(_)
             | Error::IndexRefused(_)
+            | Error::Unsupported(_)
             | Error::Database(_) => false,
         }
     }
@@ -159,6 +166,7 @@ impl Error {
             Error::Unavailable(words) => Error::Unavailable(words.clone()),
             Error::Address(words) => Error::Address(words.clone()),
             Error::ContentRejected(words) => Error::ContentRejected(words.clone()),
+            Error::Unsupported(words) => Error::Unsupported(words.clone()),
             Error::Database(words) => Error::Database(words.clone()),
             Error::Stale { .. }
             | Error::CancelRequested { .. }
@@ -244,6 +252,10 @@ pub(crate) fn sorted(error: &sqlx::Error) -> (fn(String) -> Error, String) {
 /// PostgreSQL's code for a write on a server that only reads: a standby, or a demoted primary.
 const READ_ONLY: &str = "25006";
 
+/// Functions of Citus that report a lost connection to a node without a code of its own.
+const LOST_NODE: [&str; 3] =
+    ["ReportResultError", "MarkRemoteTransactionFailed", "CheckRemoteTransactionsHealth"];
+
 /// Classifies a database error by what can be done about it.
 fn refused(error: &dyn DatabaseError) -> (fn(String) -> Error, String) {
     let code = error.code().unwrap_or_default();
@@ -265,7 +277,15 @@ fn refused(error: &dyn DatabaseError) -> (fn(String) -> Error, String) {
     if code == READ_ONLY {
         read_only::seen();
     }
+    let routine = error.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine);
     match (code.get(..2).unwrap_or_default(), &*code) {
+        // A prepared statement of this connection is older than a migration; another connection prepares it anew.
+        (_, "0A000") if routine == Some("RevalidateCachedQuery") => (Error::Unavailable, said),
+        (_, "0A000") => (Error::Unsupported, said),
+        // Citus has lost a node in the middle of a statement or of a commit.
+        (_, "XX000") if routine.is_some_and(|routine| LOST_NODE.contains(&routine)) => {
+            (Error::Unavailable, said)
+        }
         // Connection exceptions, insufficient resources (such as a full disk), operator intervention (such as a
         // shutdown), and system errors.
         ("08" | "53" | "57" | "58", _) => (Error::Unavailable, said),

@@ -32,6 +32,12 @@ pub(crate) async fn insert_events(db: &impl ConnectionTrait, batches: &[&Batch])
     Ok(())
 }
 
+/// Executes the insert of PostgreSQL with no rows.
+pub(crate) async fn insert_nothing(db: &impl ConnectionTrait) -> Result<(), Error> {
+    db.execute_raw(for_postgres(&[])).await?;
+    Ok(())
+}
+
 /// Maximum events per insert statement in PostgreSQL.
 pub(crate) const ROWS_MAX: usize = 5_000;
 
