@@ -35,6 +35,7 @@ mod lost_answers;
 pub(crate) mod multi_reader;
 pub(crate) mod next_turn;
 mod old_wal;
+mod one_shard;
 pub(crate) mod pending_turns;
 pub(crate) mod pool;
 mod postgres;

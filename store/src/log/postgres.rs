@@ -33,9 +33,11 @@ use sea_orm::sqlx::{self, Arguments as _, Postgres, postgres::PgArguments, query
 
 use crate::{
     Error,
+    error::is_taken,
     log::{
         database::Database,
         ids::{plain, signed},
+        one_shard::{self, Appended, only_step},
         step::{Step, unexpected},
     },
 };
@@ -103,6 +105,14 @@ const DIVISION_BY_ZERO: &str = "22012";
 /// thread is to be cancelled.
 pub(crate) async fn write(database: &Database, steps: &[(usize, Step)]) -> Result<(), Error> {
     let Some((_, first)) = steps.first() else { return Ok(()) };
+    if let Some(step) = only_step(steps).filter(|_| database.is_distributed) {
+        return match one_shard::append(&database.hot, step).await {
+            Ok(Appended::Yes) => Ok(()),
+            Ok(Appended::ToBeCancelled) => Err(step.cancel_requested()),
+            Err(sqlx::Error::Database(error)) if is_taken(error.as_ref()) => Err(step.stale()),
+            Err(error) => Err((&error).into()),
+        };
+    }
     let mut rows = Events::default();
     let mut updates = Updates::default();
     for (_, step) in steps {
@@ -123,7 +133,7 @@ pub(crate) async fn write(database: &Database, steps: &[(usize, Step)]) -> Resul
     };
     match outcome {
         Ok(()) => Ok(()),
-        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(first.stale()),
+        Err(sqlx::Error::Database(error)) if is_taken(error.as_ref()) => Err(first.stale()),
         Err(sqlx::Error::Database(error)) if error.code().is_some_and(|code| code == DIVISION_BY_ZERO) => {
             Err(if updates.threads.is_empty() { first.cancel_requested() } else { unexpected() })
         }
