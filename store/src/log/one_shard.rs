@@ -24,7 +24,7 @@ pub(super) enum Appended {
 }
 
 /// Returns the only step, if it can be appended by [`append`].
-pub(super) fn only_step<'a>(steps: &'a [(usize, Step)]) -> Option<&'a Step> {
+pub(super) fn only_step(steps: &[(usize, Step)]) -> Option<&Step> {
     match steps {
         [(_, step)] if step.update.is_none() && step.batch.rows.len() <= EVENTS_MAX => Some(step),
         _ => None,
