@@ -6,7 +6,7 @@ use shared::Message;
 use store::{Distributed, DryRun, Error, NewTurn, Opening, Prune, Store, testing::migrate};
 use test_servers::Postgres;
 
-use crate::conformance::{decided, shape};
+use crate::conformance::{decided, shape::Recorder};
 
 /// Two nodes with rows, and functions that record what they are asked for.
 const CITUS: [&str; 5] = [
@@ -60,38 +60,33 @@ async fn real_servers_without_citus_are_refused() {
 async fn real_changes_of_one_node_are_committed_in_two_phases() {
     let postgres = with_citus();
     Store::connect(&postgres.url()).await.unwrap().distribute().await.unwrap();
-    let store = Store::connect(&postgres.url()).await.unwrap();
-    let thread = store.submit(new_turn()).await.unwrap().into_turn().thread;
-    shape::record();
-    let attachment = store.keep_attachment(thread, b"picture".to_vec()).await.unwrap();
-    assert_eq!(store.attachment(thread, &attachment).await.unwrap().unwrap(), b"picture");
-    assert_follows("INSERT INTO attachments", "INSERT INTO events");
+    let recorder = Recorder::before(&postgres.url());
+    let store = Store::connect(recorder.url()).await.unwrap();
+    let turn = store.submit(new_turn()).await.unwrap().into_turn();
+    let since = |before: usize| recorder.statements().split_off(before);
 
-    let queued = store.next_queued(thread).await.unwrap().unwrap();
-    store.refuse_queued(queued.id, "the test wants none").await.unwrap();
-    let before = shape::recorded().len();
-    assert_eq!(store.delete_thread(thread, "test").await.unwrap().unwrap().events, 1);
-    assert_follows("DELETE FROM events", "INSERT INTO events");
-    let of_deletion = shape::recorded().split_off(before);
-    let first = of_deletion.iter().find(|sql| sql.contains("events")).unwrap();
-    assert!(first.starts_with("INSERT INTO events"), "{of_deletion:#?}");
+    let before = recorder.statements().len();
+    let attachment = store.keep_attachment(turn.thread, b"picture".to_vec()).await.unwrap();
+    assert_eq!(store.attachment(turn.thread, &attachment).await.unwrap().unwrap(), b"picture");
+    assert_passes_rows_by_copy_before("INSERT INTO attachments", &since(before));
 
-    let before = shape::recorded().len();
+    store.refuse_queued(turn.id, "the test wants none").await.unwrap();
+    let before = recorder.statements().len();
+    assert_eq!(store.delete_thread(turn.thread, "test").await.unwrap().unwrap().events, 1);
+    assert_passes_rows_by_copy_before("DELETE FROM events", &since(before));
+
+    let before = recorder.statements().len();
     let all = Prune { before: i64::MAX, strategy: None, by: "test".to_owned() };
     store.prune(&all, DryRun::No, |_| ()).await.unwrap();
-    let of_prune = shape::recorded().split_off(before);
-    let conversations = of_prune.iter().position(|sql| sql.starts_with("DELETE FROM attachments")).unwrap();
-    assert!(
-        of_prune[..conversations].iter().any(|sql| sql.starts_with("INSERT INTO events")),
-        "{of_prune:#?}"
-    );
+    assert_passes_rows_by_copy_before("DELETE FROM attachments", &since(before));
 }
 
-/// Asserts that one statement was executed after another.
-fn assert_follows(second: &str, first: &str) {
-    let all = shape::recorded();
-    let nth = |start: &str| all.iter().position(|sql| sql.starts_with(start));
-    assert!(nth(first).is_some() && nth(first) < nth(second), "{first}, then {second}: {all:#?}");
+/// Asserts that a transaction inserts events, if only none, before it changes one node.
+fn assert_passes_rows_by_copy_before(change: &str, statements: &[String]) {
+    let change = statements.iter().position(|sql| sql.starts_with(change)).unwrap();
+    let begin = statements[..change].iter().rposition(|sql| sql.starts_with("BEGIN")).unwrap();
+    let inserts = |sql: &String| sql.starts_with("INSERT INTO events") && sql.contains("unnest");
+    assert!(statements[begin..change].iter().any(inserts), "{statements:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use store::{ConnectionSettings, Error, Store, testing::migrate};
 use test_servers::{PgBouncer, Postgres};
 
-use super::shape;
+use super::shape::{Recorder, broken_rule};
 
 /// Declares one test per check on SQLite and on PostgreSQL. The check receives a database with all tables and no rows.
 ///
@@ -71,10 +71,10 @@ pub(crate) async fn distributed(check: impl AsyncFnOnce(&Store) -> Result<(), Er
     ] {
         postgres.query(sql);
     }
-    shape::record();
-    run(&postgres.url(), "migrated", check).await;
-    for sql in shape::recorded() {
-        assert_eq!(shape::broken_rule(&sql), None, "{sql}");
+    let recorder = Recorder::before(&postgres.url());
+    run(recorder.url(), "migrated", check).await;
+    for sql in recorder.statements() {
+        assert_eq!(broken_rule(&sql), None, "{sql}");
     }
 }
 

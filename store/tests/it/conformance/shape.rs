@@ -1,12 +1,12 @@
 //! The shape of every statement over a distributed table: it names threads by value, and changes no local table besides.
 
 use std::{
-    io::{self, Write},
-    sync::{Arc, LazyLock, Mutex, OnceLock},
+    collections::BTreeMap,
+    io::{self, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    thread,
 };
-
-use serde_json::Value;
-use tracing_subscriber::fmt::MakeWriter;
 
 /// Tables that Citus distributes.
 const DISTRIBUTED: [&str; 2] = ["events", "attachments"];
@@ -18,55 +18,80 @@ const OF_ALL_THREADS: [&str; 2] =
 /// Statements of the test itself, which tampers with a log.
 const TAMPERING: &str = "UPDATE events SET";
 
-/// All statements of this process.
-static STATEMENTS: LazyLock<Arc<Mutex<Vec<u8>>>> = LazyLock::new(Arc::default);
+/// First message of a connection that does not ask for encryption.
+const STARTUP: [u8; 4] = [0, 3, 0, 0];
 
-/// Writer to [`STATEMENTS`].
-struct Recorder;
+/// Records every statement on its way to a PostgreSQL server.
+pub(crate) struct Recorder {
+    url: String,
+    statements: Arc<Mutex<Vec<String>>>,
+}
 
-impl Write for Recorder {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        STATEMENTS.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
+impl Recorder {
+    /// Listens before the server of this URL.
+    pub(crate) fn before(url: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (_, place) = url.split_once('@').unwrap();
+        let (server, _) = place.split_once('/').unwrap();
+        let url = url.replacen(server, &listener.local_addr().unwrap().to_string(), 1);
+        let (server, statements) = (server.to_owned(), Arc::<Mutex<Vec<String>>>::default());
+        let recorded = Arc::clone(&statements);
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(&server) else { continue };
+                let (mut replies, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                thread::spawn(move || io::copy(&mut replies, &mut to_client));
+                let recorded = Arc::clone(&recorded);
+                thread::spawn(move || forward(client, server, &recorded));
+            }
+        });
+        Self { url, statements }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the statements so far in order, each in one line.
+    pub(crate) fn statements(&self) -> Vec<String> {
+        self.statements.lock().unwrap().clone()
     }
 }
 
-impl<'a> MakeWriter<'a> for Recorder {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        Self
+/// Passes the messages of a client on, and records the statements that it executes.
+fn forward(mut client: TcpStream, mut server: TcpStream, recorded: &Mutex<Vec<String>>) -> io::Result<()> {
+    let mut prepared = BTreeMap::<String, String>::new();
+    let mut is_started = false;
+    loop {
+        let mut message = vec![0; if is_started { 5 } else { 4 }];
+        client.read_exact(&mut message)?;
+        let start = message.len();
+        let length: [u8; 4] = message[start - 4..].try_into().unwrap();
+        message.resize(start - 4 + u32::from_be_bytes(length) as usize, 0);
+        client.read_exact(&mut message[start..])?;
+        let mut texts = message[start..].split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let mut text = || texts.next().unwrap_or_default().into_owned();
+        match (is_started, message[0]) {
+            (false, _) => is_started = message[4..].starts_with(&STARTUP),
+            (true, b'Q') => recorded.lock().unwrap().push(in_one_line(&text())),
+            (true, b'P') => drop(prepared.insert(text(), in_one_line(&text()))),
+            // The name of a portal comes before that of its statement.
+            (true, b'B') => {
+                text();
+                recorded.lock().unwrap().extend(prepared.get(&text()).cloned());
+            }
+            (true, _) => {}
+        }
+        server.write_all(&message)?;
     }
 }
 
-/// Records all statements from now on.
-pub(super) fn record() {
-    static ONCE: OnceLock<()> = OnceLock::new();
-    ONCE.get_or_init(|| {
-        tracing_subscriber::fmt().json().with_env_filter("sqlx::query=debug").with_writer(|| Recorder).init();
-    });
-}
-
-/// Returns the recorded statements in the order of their ends, each in one line.
-pub(super) fn recorded() -> Vec<String> {
-    let lines = STATEMENTS.lock().unwrap().clone();
-    let lines = String::from_utf8(lines).unwrap();
-    let statement = |line: &str| {
-        let line: Value = serde_json::from_str(line).unwrap();
-        let fields = &line["fields"];
-        let text = fields["db.statement"].as_str().filter(|text| !text.is_empty());
-        let text = text.or(fields["summary"].as_str()).unwrap();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    lines.lines().map(statement).collect()
+fn in_one_line(sql: &str) -> String {
+    sql.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the rule that a statement breaks.
-pub(super) fn broken_rule(sql: &str) -> Option<&'static str> {
+pub(crate) fn broken_rule(sql: &str) -> Option<&'static str> {
     let tables: Vec<&str> = DISTRIBUTED.into_iter().filter(|table| reads_or_changes(sql, table)).collect();
     let is_exempt = OF_ALL_THREADS.iter().any(|part| sql.contains(part)) || sql.starts_with(TAMPERING);
     if tables.is_empty() || is_exempt {
