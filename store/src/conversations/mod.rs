@@ -18,9 +18,10 @@ use crate::{
     Error, Store,
     log::{
         AttachmentContent, ThreadId, Transaction, attachments,
-        distribution::commit_in_two_phases,
         ids::{corrupt, plain},
-        statement, unsigned,
+        statement,
+        two_phases::commit_in_two_phases,
+        unsigned,
     },
 };
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use sea_orm::{
-    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, SqlxPostgresConnector, SqlxSqliteConnector,
+    ConnectionTrait, DatabaseTransaction, DbBackend, SqlxPostgresConnector, SqlxSqliteConnector,
     sqlx::{
         self, ConnectOptions, Connection as _, PgConnection,
         postgres::{PgPool, PgPoolOptions},
@@ -20,18 +20,17 @@ use crate::{
     Error, error,
     log::{
         ConnectionSettings, Store,
+        connection_settings::HOT_CONNECTIONS,
         database::{Database, uninterrupted},
         distribution,
         kept::{Kept, TRUSTED_FOR},
+        migration_lock::alone,
         pool::Pool,
         postgres_address, read_only,
         server_watch::{Reading, ServerWatch},
         sqlite_file::SqliteFile,
     },
 };
-
-/// Additional connections for the statements of worker steps and batch items.
-pub(super) const HOT_CONNECTIONS: u32 = 4;
 
 /// Maximum connections per process that read a SQLite file; one more connection writes.
 const SQLITE_READERS: u32 = 4;
@@ -44,9 +43,6 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Delay before retrying to open a new SQLite file that another process is creating.
 const RETRY_DELAY: Duration = Duration::from_millis(20);
-
-/// Advisory lock that lets one process migrate at a time. An arbitrary number.
-const MIGRATION_LOCK: i64 = 7_430_231_907_114_026_113;
 
 /// Error message for a database that no released migration can upgrade.
 const BEFORE_0_1_0: &str = "this database was created by a development version before 0.1.0; \
@@ -159,13 +155,6 @@ async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, Error> {
         alone(tx).await?;
     }
     Ok(migrations::migrate(tx).await?)
-}
-
-/// Excludes other processes that change the schema, until the transaction ends, and lifts its time limits: another process may
-/// take long, and so may this one.
-pub(super) async fn alone(tx: &DatabaseTransaction) -> Result<(), DbErr> {
-    tx.execute_unprepared("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0").await?;
-    tx.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")).await.map(drop)
 }
 
 async fn postgres(url: &str, settings: ConnectionSettings) -> Result<Store, Error> {

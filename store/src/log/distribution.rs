@@ -6,12 +6,6 @@
 //! in theirs, and no statement needs the rows of two threads together. The keys of `turns` and `forks` are ids and idempotency
 //! keys without a thread. The statements that choose the next job join `turns`, `threads` and `open_turns`, so these stay
 //! together on the coordinator.
-//!
-//! ## Why a transaction may demand two phases
-//!
-//! Citus commits in two phases when several shards were modified or rows were passed by `COPY`. After a change of one shard by
-//! any other statement, it commits on that node first and then on the coordinator, and a crash in between keeps half. An insert of
-//! no rows counts as `COPY`, and reaches no node.
 
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend,
@@ -20,16 +14,16 @@ use sea_orm::{
 
 use crate::{
     Error,
-    log::{Store, connect::alone, database::uninterrupted, insert_events::insert_nothing, pool::Transaction},
+    log::{Store, database::uninterrupted, migration_lock::alone},
 };
 
 /// Tables that are distributed, by their column `thread_id`. The first one decides where the rows of the others are.
 const TABLES: [&str; 2] = ["events", "attachments"];
 
-/// Whether the server has Citus' list of distributed tables.
+/// SQL that returns true if the server has Citus' list of distributed tables.
 const HAS_LIST: &str = "SELECT to_regclass('pg_dist_partition') IS NOT NULL";
 
-/// Whether a table is in this list.
+/// Returns SQL that returns true if the table is in this list.
 fn is_listed(table: &str) -> String {
     format!(
         "SELECT EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('{table}') AND partmethod = 'h')"
@@ -117,12 +111,4 @@ pub(super) async fn is_distributed(pool: &PgPool) -> Result<bool, sqlx::Error> {
         return Ok(false);
     }
     sqlx::raw_sql(sqlx::AssertSqlSafe(is_listed(TABLES[0]))).fetch_one(pool).await?.try_get(0)
-}
-
-/// Makes the transaction commit in two phases if it changes rows on another node.
-pub(crate) async fn commit_in_two_phases(tx: &Transaction) -> Result<(), Error> {
-    if tx.get_database_backend() == DbBackend::Postgres {
-        insert_nothing(tx).await?;
-    }
-    Ok(())
 }

@@ -12,7 +12,9 @@ use serde_json::json;
 use crate::{
     Error,
     error::share_outcome,
-    log::{connect::HOT_CONNECTIONS, database::Database, ids::ThreadId, pool::Pool, tables::events},
+    log::{
+        connection_settings::HOT_CONNECTIONS, database::Database, ids::ThreadId, pool::Pool, tables::events,
+    },
 };
 
 /// Batches reads of logs.

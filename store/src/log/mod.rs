@@ -32,6 +32,7 @@ mod insert_events;
 mod kept;
 pub(crate) mod loader;
 mod lost_answers;
+mod migration_lock;
 pub(crate) mod multi_reader;
 pub(crate) mod next_turn;
 mod old_wal;
@@ -58,6 +59,7 @@ pub(crate) mod tables;
 pub(crate) mod thread_ranges;
 pub(crate) mod threads;
 pub(crate) mod turns;
+pub(crate) mod two_phases;
 pub(crate) mod write_step;
 
 use std::sync::Arc;

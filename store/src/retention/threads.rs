@@ -27,8 +27,8 @@ use crate::{
     log::{
         Store, Transaction,
         database::{looked_up, statement},
-        distribution::commit_in_two_phases,
         ids::{DryRun, ThreadId, plain},
+        two_phases::commit_in_two_phases,
     },
 };
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     Error,
-    log::{database::statement, distribution::commit_in_two_phases, ids::ThreadId, pool::Transaction},
+    log::{database::statement, ids::ThreadId, pool::Transaction, two_phases::commit_in_two_phases},
 };
 
 /// Content of an image or file.
