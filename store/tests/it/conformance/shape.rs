@@ -39,6 +39,8 @@ impl Recorder {
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let Ok(server) = TcpStream::connect(&server) else { continue };
+                // Small messages are passed on at once.
+                [&client, &server].iter().for_each(|stream| stream.set_nodelay(true).unwrap());
                 let (mut replies, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
                 thread::spawn(move || io::copy(&mut replies, &mut to_client));
                 let recorded = Arc::clone(&recorded);
