@@ -148,6 +148,11 @@ pub(crate) enum Command {
         /// List missing migrations without applying them
         #[arg(long)]
         dry_run: bool,
+        /// Also distribute logs and attachments over the servers of PostgreSQL's extension Citus
+        ///
+        /// Their rows are copied, and cannot be read meanwhile. Stop all turnfold processes first, and start them afterwards.
+        #[arg(long, conflicts_with = "dry_run")]
+        distribute: bool,
     },
     /// Submit and manage turns
     ///

@@ -106,6 +106,7 @@ pub(crate) fn of_store(error: &store::Error) -> Exit {
         Error::Unavailable(_)
         | Error::NotMigrated { .. }
         | Error::ContentRejected(_)
+        | Error::Unsupported(_)
         | Error::Database(_)
         | Error::IndexUnavailable(_)
         | Error::IndexRefused(_) => Exit::Database,

@@ -2,7 +2,7 @@
 
 use sea_orm::{
     DbErr, RuntimeErr, SqlxSqliteError,
-    sqlx::{self, error::DatabaseError},
+    sqlx::{self, error::DatabaseError, postgres::PgDatabaseError},
 };
 
 use crate::{
@@ -113,6 +113,12 @@ pub enum Error {
     /// The index server cannot be used as configured, or rejects the request; an operator must act.
     #[error("cannot use the index: {0}")]
     IndexRefused(String),
+    /// The database does not execute a statement of turnfold; an operator must act.
+    #[error(
+        "the database does not support a statement of turnfold: {0}; hint: restart this process if tables were distributed since it \
+         started, and distribute tables with `turnfold migrate --distribute` only"
+    )]
+    Unsupported(String),
     /// Any other database error.
     #[error("the database failed: {0}")]
     Database(String),
@@ -149,6 +155,7 @@ impl Error {
             | Error::ContentRejected(_)
             | Error::IndexUnavailable(_)
             | Error::IndexRefused(_)
+            | Error::Unsupported(_)
             | Error::Database(_) => false,
         }
     }
@@ -159,6 +166,7 @@ impl Error {
             Error::Unavailable(words) => Error::Unavailable(words.clone()),
             Error::Address(words) => Error::Address(words.clone()),
             Error::ContentRejected(words) => Error::ContentRejected(words.clone()),
+            Error::Unsupported(words) => Error::Unsupported(words.clone()),
             Error::Database(words) => Error::Database(words.clone()),
             Error::Stale { .. }
             | Error::CancelRequested { .. }
@@ -244,6 +252,43 @@ pub(crate) fn sorted(error: &sqlx::Error) -> (fn(String) -> Error, String) {
 /// PostgreSQL's code for a write on a server that only reads: a standby, or a demoted primary.
 const READ_ONLY: &str = "25006";
 
+/// Functions of Citus that report the end of a connection to a node, or an error of a node, without its code.
+const LOST_NODE: [&str; 7] = [
+    "ReportResultError",
+    COPY_FAILED,
+    "MarkRemoteTransactionFailed",
+    "CheckRemoteTransactionsHealth",
+    "FinishConnectionIO",
+    "WaitForAllConnections",
+    "ProcessWaitEvents",
+];
+
+/// Function of Citus that reports every error of `COPY` on a node.
+const COPY_FAILED: &str = "ReportCopyError";
+
+/// Part of the name of each primary key of a partition or shard. No language translates it.
+const PRIMARY_KEY: &str = "_pkey";
+
+/// Returns true if a row exists with the key of an inserted one. When Citus has passed the rows by `COPY`, only the message says so.
+pub(crate) fn is_taken(error: &dyn DatabaseError) -> bool {
+    error.is_unique_violation()
+        || routine(error) == Some(COPY_FAILED) && error.message().contains(PRIMARY_KEY)
+}
+
+/// As [`is_taken`], for an error of sea-orm.
+pub(crate) fn is_taken_row(error: &DbErr) -> bool {
+    let (DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error))) = error
+    else {
+        return false;
+    };
+    error.as_database_error().is_some_and(is_taken)
+}
+
+/// Returns the function of the PostgreSQL server that reported the error.
+fn routine(error: &dyn DatabaseError) -> Option<&str> {
+    error.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine)
+}
+
 /// Classifies a database error by what can be done about it.
 fn refused(error: &dyn DatabaseError) -> (fn(String) -> Error, String) {
     let code = error.code().unwrap_or_default();
@@ -265,16 +310,53 @@ fn refused(error: &dyn DatabaseError) -> (fn(String) -> Error, String) {
     if code == READ_ONLY {
         read_only::seen();
     }
-    match (code.get(..2).unwrap_or_default(), &*code) {
+    (of_postgres(&code, routine(error)), said)
+}
+
+/// Returns the kind of an error of PostgreSQL by its code and the function that reported it.
+fn of_postgres(code: &str, routine: Option<&str>) -> fn(String) -> Error {
+    match (code.get(..2).unwrap_or_default(), code) {
+        // A prepared statement of this connection is older than a migration; another connection prepares it anew.
+        (_, "0A000") if routine == Some("RevalidateCachedQuery") => Error::Unavailable,
+        (_, "0A000") => Error::Unsupported,
+        // Citus has lost a node in the middle of a statement or of a commit, or the node failed.
+        (_, "XX000") if routine.is_some_and(|routine| LOST_NODE.contains(&routine)) => Error::Unavailable,
         // Connection exceptions, insufficient resources (such as a full disk), operator intervention (such as a
         // shutdown), and system errors.
-        ("08" | "53" | "57" | "58", _) => (Error::Unavailable, said),
+        ("08" | "53" | "57" | "58", _) => Error::Unavailable,
         // Serialization failure, deadlock, lock not available, and a server that has become a standby.
-        (_, "40001" | "40P01" | "55P03" | READ_ONLY) => (Error::Unavailable, said),
+        (_, "40001" | "40P01" | "55P03" | READ_ONLY) => Error::Unavailable,
         // Failed authorization, and a database that does not exist.
-        ("28" | "3D", _) => (Error::Address, said),
+        ("28" | "3D", _) => Error::Address,
         // Values that the encoding or a type cannot hold, broken constraints, and rows that are too large.
-        ("22" | "23" | "54", _) => (Error::ContentRejected, said),
-        _ => (Error::Database, said),
+        ("22" | "23" | "54", _) => Error::ContentRejected,
+        _ => Error::Database,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_node_is_unavailable_and_an_unsupported_statement_is_not() {
+        for (code, routine, wanted) in [
+            ("08006", Some("ReportConnectionError"), "Unavailable"),
+            ("57P01", Some("ProcessInterrupts"), "Unavailable"),
+            ("XX000", Some("ReportResultError"), "Unavailable"),
+            ("XX000", Some("ReportCopyError"), "Unavailable"),
+            ("XX000", Some("MarkRemoteTransactionFailed"), "Unavailable"),
+            ("XX000", Some("CheckRemoteTransactionsHealth"), "Unavailable"),
+            ("XX000", Some("WaitForAllConnections"), "Unavailable"),
+            ("XX000", Some("heap_update"), "Database"),
+            ("XX000", None, "Database"),
+            ("0A000", Some("CreateDistributedPlannedStmt"), "Unsupported"),
+            ("0A000", Some("RevalidateCachedQuery"), "Unavailable"),
+            ("0A000", None, "Unsupported"),
+            ("22012", Some("int4div"), "ContentRejected"),
+        ] {
+            let error = format!("{:?}", of_postgres(code, routine)(String::new()));
+            assert_eq!(error, format!("{wanted}(\"\")"), "{code} of {routine:?}");
+        }
     }
 }

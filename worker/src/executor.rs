@@ -92,7 +92,7 @@ impl<L: Log> JobExecutor<L> {
     ) -> (StepOutcome, Option<u64>) {
         let trial = match self.suspects.begin(&self.steps.parts, job.thread, &deaths).await {
             Ok(trial) => trial,
-            Err(err) => return self.settle(job, Err(err)).await,
+            Err(err) => return self.settle(job, Err(err), shutdown).await,
         };
         let job = Job { deaths: Some(deaths), ..job.clone() };
         let ran = self.run_once(&job, wake, shutdown).await;
@@ -107,18 +107,18 @@ impl<L: Log> JobExecutor<L> {
         shutdown: &Shutdown,
     ) -> (StepOutcome, Option<u64>) {
         if let Some(reason) = self.limits.deadly(job.deaths.as_ref()) {
-            let given_up = async { self.settle(job, self.give_up(job, &reason).await).await };
+            let given_up = async { self.settle(job, self.give_up(job, &reason).await, shutdown).await };
             return Box::pin(given_up).await;
         }
         let mut log = None;
         match AssertUnwindSafe(self.run_in_place(job, &mut log, &wake, shutdown)).catch_unwind().await {
             Ok(Ok(done)) => done,
-            Ok(Err(err)) => Box::pin(self.recover(job, log, err)).await,
+            Ok(Err(err)) => Box::pin(self.recover(job, log, err, shutdown)).await,
             Err(panic) => {
                 let message = panic_message(&*panic);
                 let failed = async {
                     let outcome = self.fail_panicked(job, log, message).await;
-                    self.settle(job, outcome).await
+                    self.settle(job, outcome, shutdown).await
                 };
                 Box::pin(failed).await
             }
@@ -131,6 +131,7 @@ impl<L: Log> JobExecutor<L> {
         job: &Job,
         log: Option<ThreadLog>,
         err: store::Error,
+        shutdown: &Shutdown,
     ) -> (StepOutcome, Option<u64>) {
         let outcome = if let store::Error::Stuck { .. } = err {
             self.store_decided(log).await.and(Err(err))
@@ -145,18 +146,20 @@ impl<L: Log> JobExecutor<L> {
             match (self.steps.obey_cancel_of(job.thread, &err).await, &log) {
                 (Ok(true), Some(log)) => self.steps.settle_doubts_of(log).await,
                 (Ok(_), _) => {}
-                (Err(error), _) => return self.settle(job, Err(error)).await,
+                (Err(error), _) => return self.settle(job, Err(error), shutdown).await,
             }
             Err(err)
         };
-        self.settle(job, outcome).await
+        self.settle(job, outcome, shutdown).await
     }
 
-    /// Maps the error of a job to its outcome.
+    /// Maps the error of a job to its outcome. A database that does not support a statement stops the worker: every other job
+    /// would fail too, and be retried without end.
     async fn settle(
         &self,
         job: &Job,
         outcome: Result<StepOutcome, store::Error>,
+        shutdown: &Shutdown,
     ) -> (StepOutcome, Option<u64>) {
         let steps = &self.steps;
         let outcome = match outcome {
@@ -168,6 +171,11 @@ impl<L: Log> JobExecutor<L> {
             Err(store::Error::UnknownThread(thread)) => {
                 warn!(%thread, "job names a thread that is not in the store; dropping it");
                 (StepOutcome::Idle, None)
+            }
+            Err(err @ store::Error::Unsupported(_)) => {
+                error!(thread = %job.thread, error = %err, "stopping the worker");
+                shutdown.fail(err.to_string());
+                (StepOutcome::RetryLater { after: RETRY_DELAY, why: err.to_string() }, None)
             }
             Err(err) => {
                 warn!(thread = %job.thread, error = %err, "job failed, retrying in 1 s");

@@ -24,6 +24,7 @@ pub(crate) fn store_fault(what: &str, error: &store::Error) -> Fault {
         | store::Error::Corrupt { .. }
         | store::Error::ContentRejected(_)
         | store::Error::IndexRefused(_)
+        | store::Error::Unsupported(_)
         | store::Error::Database(_) => Fault::permanent(message),
     }
 }

@@ -35,7 +35,7 @@ impl From<Error> for ApiError {
                 Kind::Damaged.because(detail)
             }
             Error::ContentRejected(_) => Kind::Invalid.because(detail).hint("send other content"),
-            Error::Address(_) | Error::IndexRefused(_) | Error::Database(_) => {
+            Error::Address(_) | Error::IndexRefused(_) | Error::Unsupported(_) | Error::Database(_) => {
                 tracing::error!(error = detail, "store operation failed");
                 Kind::Internal.because("the store failed").hint("the cause is in the API's own log")
             }

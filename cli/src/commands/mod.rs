@@ -175,7 +175,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Api { .. } => serve::api(ctx).await,
         Command::Worker { command: None } => serve::worker(ctx).await,
         Command::Worker { command: Some(Worker::List) } => worker::list(&ctx).await,
-        Command::Migrate { dry_run } => serve::migrate(ctx, dry_run).await,
+        Command::Migrate { dry_run, distribute } => serve::migrate(ctx, dry_run, distribute).await,
         Command::Turn(turn) => turn::run(ctx, turn).await,
         Command::Batch(batch) => batch::run(ctx, batch).await,
         Command::Schedule(schedule) => schedule::run(ctx, schedule).await,

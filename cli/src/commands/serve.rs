@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use secrecy::SecretString;
 use serde_json::json;
-use store::Store;
+use store::{Distributed, Store};
 use threads::{Backends, StrategyRegistry};
 use tokio::{
     net::TcpListener,
@@ -43,9 +43,9 @@ pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
     let signals = tokio::spawn(handle_signals(stop_worker.clone(), stop_api.clone()));
     let secrets = dev.secrets(address);
     let _reload = secrets.reload_on_hangup(&ctx);
-    dev.serve(stop_worker, stop_api).await;
+    dev.serve(stop_worker.clone(), stop_api).await;
     signals.abort();
-    Ok(Exit::Ok)
+    exit_of(&stop_worker)
 }
 
 /// The message of `dev` once it listens: the address, commands to try, and the providers without a key.
@@ -169,7 +169,13 @@ impl Dev {
     /// Serves until both are stopped.
     pub(super) async fn serve(self, stop_worker: Shutdown, stop_api: CancellationToken) {
         let Self { listener, config, worker, models: _, world, claim, export, reports } = self;
-        tokio::join!(api::serve(listener, config, stop_api), worker.run(stop_worker));
+        let run = async {
+            worker.run(stop_worker.clone()).await;
+            if stop_worker.failure().is_some() {
+                stop_api.cancel();
+            }
+        };
+        tokio::join!(api::serve(listener, config, stop_api.clone()), run);
         drop(reports);
         world.close().await;
         finish(export).await;
@@ -233,14 +239,22 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     let stop = Shutdown::default();
     let signals = tokio::spawn(handle_signals(stop.clone(), CancellationToken::new()));
     let reports = report_servers(&ctx.settings, &world);
-    worker.run(stop).await;
+    worker.run(stop.clone()).await;
     drop(reports);
     signals.abort();
     finish(export).await;
     drop(served);
     world.close().await;
     drop(claim);
-    Ok(Exit::Ok)
+    exit_of(&stop)
+}
+
+/// Returns the error of a worker that stopped by itself.
+fn exit_of(worker: &Shutdown) -> anyhow::Result<Exit> {
+    match worker.failure() {
+        None => Ok(Exit::Ok),
+        Some(reason) => Err(CliError::with_exit(Exit::Database, format!("the worker stopped: {reason}"))),
+    }
 }
 
 /// Starts a task that reports the MCP servers to the store.
@@ -278,8 +292,23 @@ async fn serve_metrics(listener: TcpListener, store: Store) {
     api::listen(listener, router, api::ConnectionLimits::default(), CancellationToken::new()).await;
 }
 
-/// Migrates the database, or lists the missing migrations.
-pub(crate) async fn migrate(ctx: Context, dry_run: bool) -> anyhow::Result<Exit> {
+/// Migrates the database, or lists the missing migrations, and distributes the logs if `distribute` says so.
+pub(crate) async fn migrate(ctx: Context, dry_run: bool, distribute: bool) -> anyhow::Result<Exit> {
+    if distribute {
+        let store = engine::store_or_new(&ctx.settings).await?;
+        let applied = store.migrate().await?;
+        let Distributed { tables, nodes } = store.distribute().await?;
+        let report = json!({ "applied": applied, "distributed": tables, "nodes": nodes });
+        output::one(ctx.format, &report, || {
+            let applied = applied.iter().map(|name| format!("applied {name}\n")).collect::<String>();
+            let tables = if tables.is_empty() { "no further table".to_owned() } else { tables.join(" and ") };
+            format!(
+                "{applied}distributed {tables} by thread; {} with rows of distributed tables\n{LOCAL_TABLES}",
+                output::counted(nodes, "server")
+            )
+        })?;
+        return Ok(Exit::Ok);
+    }
     let (names, verb) = match dry_run {
         true => (engine::store(&ctx.settings).await?.pending().await?, "missing"),
         false => (engine::store_or_new(&ctx.settings).await?.migrate().await?, "applied"),
@@ -290,6 +319,10 @@ pub(crate) async fn migrate(ctx: Context, dry_run: bool) -> anyhow::Result<Exit>
     })?;
     Ok(Exit::Ok)
 }
+
+/// The tables that `migrate --distribute` leaves where they are, with the reason.
+const LOCAL_TABLES: &str = "all other tables stay on the server that store.url names: the unique keys of turns, forks and batches do \
+    not contain the thread, and threads and open_turns are joined with turns\nrestart every turnfold process that runs";
 
 /// Handles SIGTERM and Ctrl-C. The first one lets running jobs finish; the second one returns them to the queue at once.
 async fn handle_signals(worker: Shutdown, api: CancellationToken) {

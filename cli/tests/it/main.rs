@@ -20,6 +20,7 @@ mod console;
 mod counts_after_kill;
 mod demo_under_faults;
 mod deploy;
+mod distributed;
 mod double_texting;
 mod engine;
 mod errors;

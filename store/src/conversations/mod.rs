@@ -19,7 +19,9 @@ use crate::{
     log::{
         AttachmentContent, ThreadId, Transaction, attachments,
         ids::{corrupt, plain},
-        statement, unsigned,
+        statement,
+        two_phases::commit_in_two_phases,
+        unsigned,
     },
 };
 
@@ -156,8 +158,9 @@ async fn insert(tx: &Transaction, row: table::Model, contents: Vec<AttachmentCon
 /// Deletes a conversation, with the contents of its items unless its thread has them.
 async fn delete(tx: &Transaction, id: ThreadId) -> Result<bool, Error> {
     let deleted = table::Entity::delete_by_id(id).exec(tx).await?;
-    let sql = "DELETE FROM attachments WHERE thread_id = $1 AND NOT EXISTS \
-               (SELECT 1 FROM threads WHERE threads.id = attachments.thread_id)";
+    commit_in_two_phases(tx).await?;
+    let sql =
+        "DELETE FROM attachments WHERE thread_id = $1 AND NOT EXISTS (SELECT 1 FROM threads WHERE id = $1)";
     tx.execute_raw(statement(tx, sql, [id.into()])).await?;
     Ok(0 < deleted.rows_affected)
 }

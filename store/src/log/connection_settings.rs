@@ -3,6 +3,9 @@
 /// Default maximum of connections per process. A server allows 100 by default.
 const CONNECTIONS: u32 = 16;
 
+/// Additional connections for the statements of worker steps and batch items.
+pub(crate) const HOT_CONNECTIONS: u32 = 4;
+
 /// Settings of the connections to PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionSettings {

@@ -38,6 +38,8 @@ pub(crate) struct Database {
     pub(crate) hot: Pool,
     /// Maximum connections of `pool`.
     pub(crate) connections: u32,
+    /// True if Citus distributes `events` over several servers, as of the first connection.
+    pub(crate) is_distributed: bool,
     /// Reads the clock of a PostgreSQL server.
     #[expect(dead_code, reason = "its task runs as long as it exists")]
     pub(crate) watch: Option<Arc<ServerWatch>>,

@@ -95,10 +95,9 @@ async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Opt
                 sleep(RETRY_DELAY).await;
                 halves.push(steps);
             }
-            Err(Error::Unavailable(message)) => {
-                steps
-                    .iter()
-                    .for_each(|(nth, _)| outcomes[*nth] = Some(Err(Error::Unavailable(message.clone()))));
+            // No part of the batch fares better.
+            Err(error @ (Error::Unavailable(_) | Error::Unsupported(_))) => {
+                steps.iter().for_each(|(nth, _)| outcomes[*nth] = Some(Err(error.again())));
             }
             Err(error) => match steps {
                 [] => {}
@@ -121,7 +120,7 @@ async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) 
             database.writer.check_file()?;
             sqlite::write(pool, steps).await
         }
-        None => postgres::write(&database.hot, steps).await,
+        None => postgres::write(database, steps).await,
     };
     let [(_, step)] = steps else { return outcome };
     let outcome = match (outcome, &step.update) {

@@ -31,7 +31,7 @@ impl Store {
             return Ok("memory".to_owned());
         }
         match self.read_identity(OF_SERVER).await {
-            Err(Error::Database(_)) => self.read_identity(OF_MIGRATIONS).await,
+            Err(Error::Database(_) | Error::Unsupported(_)) => self.read_identity(OF_MIGRATIONS).await,
             identity => identity,
         }
     }

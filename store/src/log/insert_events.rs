@@ -1,9 +1,10 @@
 //! The insertion of events.
 
-use sea_orm::{ConnectionTrait, DbBackend, SqlErr, Statement, Value};
+use sea_orm::{ConnectionTrait, DbBackend, Statement, Value};
 
 use crate::{
     Error,
+    error::is_taken_row,
     log::{
         batch::{Batch, Row},
         head::Head,
@@ -24,11 +25,17 @@ pub(crate) async fn insert_events(db: &impl ConnectionTrait, batches: &[&Batch])
         rows.chunks(SQLITE_ROWS_MAX).map(for_sqlite).collect()
     };
     for statement in statements {
-        db.execute_raw(statement).await.map_err(|error| match error.sql_err() {
-            Some(SqlErr::UniqueConstraintViolation(_)) => Error::Stale { thread, seq },
-            _ => error.into(),
-        })?;
+        let inserted = db.execute_raw(statement).await;
+        inserted.map_err(
+            |error| if is_taken_row(&error) { Error::Stale { thread, seq } } else { error.into() },
+        )?;
     }
+    Ok(())
+}
+
+/// Executes the insert of PostgreSQL with no rows.
+pub(crate) async fn insert_nothing(db: &impl ConnectionTrait) -> Result<(), Error> {
+    db.execute_raw(for_postgres(&[])).await?;
     Ok(())
 }
 

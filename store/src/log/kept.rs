@@ -119,6 +119,26 @@ impl Kept {
         lent.keep_after(outcome)
     }
 
+    /// Executes statements of the driver itself in one transaction.
+    pub(crate) async fn execute_all<'q>(
+        &self,
+        queries: impl IntoIterator<Item = Query<'q, Postgres, impl IntoArguments<Postgres> + 'q>>,
+    ) -> Result<(), sqlx::Error> {
+        let mut lent = self.take().await?;
+        let Err(error) = in_transaction(&mut lent, queries).await else {
+            lent.keep();
+            return Ok(());
+        };
+        match sqlx::raw_sql("ROLLBACK").execute(&mut *lent).await {
+            Ok(_) => lent.keep_after(Err(error)),
+            Err(lost) => {
+                // The first error says more.
+                let _ = lent.keep_after::<()>(Err(lost));
+                Err(error)
+            }
+        }
+    }
+
     /// Passes each row of a statement of the driver itself to `each`, as it arrives.
     pub(crate) async fn for_each_row<'q>(
         &self,
@@ -166,6 +186,17 @@ impl Lent {
         }
         outcome
     }
+}
+
+async fn in_transaction<'q>(
+    connection: &mut PgConnection,
+    queries: impl IntoIterator<Item = Query<'q, Postgres, impl IntoArguments<Postgres> + 'q>>,
+) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
+    for query in queries {
+        query.execute(&mut *connection).await?;
+    }
+    sqlx::raw_sql("COMMIT").execute(connection).await.map(drop)
 }
 
 /// Returns true if the server keeps the connection open after this error.

@@ -12,7 +12,9 @@ use serde_json::json;
 use crate::{
     Error,
     error::share_outcome,
-    log::{database::Database, ids::ThreadId, pool::Pool, tables::events},
+    log::{
+        connection_settings::HOT_CONNECTIONS, database::Database, ids::ThreadId, pool::Pool, tables::events,
+    },
 };
 
 /// Batches reads of logs.
@@ -45,9 +47,19 @@ const LOGS: usize = 64;
 /// Maximum queries in flight.
 const QUERIES: usize = 2;
 
+/// Creates the loader.
+///
+/// ## Why each query of a distributed database reads one log
+///
+/// Citus sends a query of one thread to the one shard that has it. It would send a query of many threads, with all their ids, to
+/// each shard that has one of them.
 pub(crate) fn loader(database: &Database) -> Loader {
     let database = database.clone();
-    Batcher::new(QUERIES, LOGS, WhenAlone::SendNow, move |wanted: Vec<Wanted>| {
+    let (queries, logs) = match database.is_distributed {
+        true => (usize::try_from(HOT_CONNECTIONS).unwrap_or(1), 1),
+        false => (QUERIES, LOGS),
+    };
+    Batcher::new(queries, logs, WhenAlone::SendNow, move |wanted: Vec<Wanted>| {
         let database = database.clone();
         async move { share_outcome(load(&database, &wanted).await, wanted.len()) }
     })
@@ -85,13 +97,20 @@ async fn load(database: &Database, wanted: &[Wanted]) -> Result<Logs, Error> {
 /// The connection is sea-orm's. But sea-orm waits for the last row before it decodes the first, and looks up every
 /// column by name, which takes longer than decoding and folding the events.
 async fn load_postgres(pool: &Pool, parts: BTreeMap<ThreadId, (i64, i64)>) -> Result<Logs, Error> {
+    // Not a plain join: without statistics, the planner would scan all events.
+    const MANY: &str = "SELECT log.* FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS it (id, from_seq, until_seq) \
+                        CROSS JOIN LATERAL \
+                        (SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
+                        WHERE events.thread_id = it.id AND events.seq BETWEEN it.from_seq AND it.until_seq \
+                        ORDER BY events.seq) AS log";
+    const ONE: &str = "SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
+                       WHERE thread_id = $1 AND seq BETWEEN $2 AND $3 ORDER BY seq";
     let (threads, parts): (Vec<ThreadId>, Vec<(i64, i64)>) = parts.into_iter().unzip();
     let (from, until): (Vec<i64>, Vec<i64>) = parts.into_iter().unzip();
-    // Not a plain join: without statistics, the planner would scan all events.
-    let sql = "SELECT log.* FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS it (id, from_seq, until_seq) \
-               CROSS JOIN LATERAL \
-               (SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
-               WHERE events.thread_id = it.id AND events.seq BETWEEN it.from_seq AND it.until_seq ORDER BY events.seq) AS log";
+    let query = match (&*threads, &*from, &*until) {
+        ([thread], [from], [until]) => sqlx::query(ONE).bind(*thread).bind(*from).bind(*until),
+        _ => sqlx::query(MANY).bind(threads).bind(from).bind(until),
+    };
     let mut logs = Logs::new();
     let add = |row: &PgRow| {
         let row = events::Model {
@@ -106,7 +125,6 @@ async fn load_postgres(pool: &Pool, parts: BTreeMap<ThreadId, (i64, i64)>) -> Re
         logs.entry(row.thread_id).or_default().push(row);
         Ok(())
     };
-    let query = sqlx::query(sql).bind(threads).bind(from).bind(until);
     pool.for_each_row(query, add).await.map_err(|error| Error::from(&error))?;
     Ok(logs)
 }

@@ -151,6 +151,30 @@ impl Pool {
         }
     }
 
+    /// Executes statements of the PostgreSQL driver itself in one transaction.
+    pub(crate) async fn execute_all<'q>(
+        &self,
+        queries: impl IntoIterator<Item = Query<'q, Postgres, PgArguments>>,
+    ) -> Result<(), sqlx::Error> {
+        match self {
+            Self::Kept(kept) => kept.execute_all(queries).await,
+            Self::Direct(pool, _) => {
+                let mut tx = pool.get_postgres_connection_pool().begin().await?;
+                for query in queries {
+                    query.execute(&mut *tx).await?;
+                }
+                tx.commit().await
+            }
+            Self::Pooled { pool, begin } => {
+                let mut tx = pool.begin_with(*begin).await?;
+                for query in queries {
+                    query.persistent(false).execute(&mut *tx).await?;
+                }
+                tx.commit().await
+            }
+        }
+    }
+
     /// Passes each row of a statement of the PostgreSQL driver to `each`, as it arrives.
     pub(crate) async fn for_each_row(
         &self,

@@ -16,8 +16,11 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const SQL: &str =
     "INSERT INTO readiness (id, at) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
 
-/// Takes the locks that every write takes, which no other write prevents.
+/// Takes the locks that every write takes, which no other write prevents. A distributed table would be locked on all its nodes, and
+/// the loss of one is no reason to send requests elsewhere.
 const LOCK: &str = "SET LOCAL lock_timeout = '3s'; LOCK TABLE events, threads, turns IN ROW EXCLUSIVE MODE";
+const LOCK_DISTRIBUTED: &str =
+    "SET LOCAL lock_timeout = '3s'; LOCK TABLE threads, turns IN ROW EXCLUSIVE MODE";
 
 impl Store {
     /// Writes one row and commits, to learn whether the database accepts writes: a full disk, a standby and a SQLite file that
@@ -37,7 +40,8 @@ impl Store {
         let writer = &self.database.writer;
         let tx = writer.begin().await?;
         if writer.postgres().is_some() {
-            let locked = tx.execute_unprepared(LOCK).await.map_err(Error::from);
+            let lock = if self.database.is_distributed { LOCK_DISTRIBUTED } else { LOCK };
+            let locked = tx.execute_unprepared(lock).await.map_err(Error::from);
             if let Err(error) = locked {
                 return Err(Error::Unavailable(format!(
                     "another session may lock a table of turnfold: {error}; hint: see pg_locks"

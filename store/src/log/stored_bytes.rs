@@ -22,13 +22,13 @@ impl Store {
         }
         let of_threads = |table: &str, column: &str| {
             format!(
-                "SELECT coalesce(sum(octet_length({column})), 0) FROM threads \
-                 JOIN {table} ON {table}.thread_id = threads.id WHERE threads.tenant = $1"
+                "SELECT coalesce(sum(octet_length({column})), 0) FROM {table} \
+                 WHERE thread_id IN (SELECT id FROM threads WHERE tenant = $1)"
             )
         };
-        let of_conversations = "SELECT coalesce(sum(octet_length(content)), 0) FROM conversations JOIN attachments \
-            ON attachments.thread_id = conversations.thread_id WHERE conversations.tenant = $1 \
-            AND NOT EXISTS (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id)";
+        let of_conversations = "SELECT coalesce(sum(octet_length(content)), 0) FROM attachments WHERE thread_id IN \
+            (SELECT thread_id FROM conversations WHERE conversations.tenant = $1 \
+            AND NOT EXISTS (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id))";
         let sql = format!(
             "SELECT CAST((SELECT coalesce(sum(bytes), 0) FROM files WHERE tenant = $1 AND status <> 'gone') + ({}) + ({}) \
              + ({of_conversations}) AS BIGINT) AS bytes",

@@ -57,7 +57,7 @@ pub struct Range {
     after: (ThreadId, i64),
     /// Last thread of the range.
     last: ThreadId,
-    /// True if the range may contain unselected threads.
+    /// True if each thread is read by itself: the range may contain unselected threads, or its threads are on several servers.
     sparse: bool,
 }
 
@@ -143,9 +143,10 @@ impl Ranges {
             return Ok(Some(Range::of(thread, 0)));
         }
         let after = self.after.unwrap_or_default();
-        let (db, sparse) = (&self.database.pool, self.turns != Conditions::default());
+        let (db, is_of_all) = (&self.database.pool, self.turns == Conditions::default());
         let threads =
-            if sparse { threads_with(db, &self.turns, after).await? } else { threads(db, after).await? };
+            if is_of_all { threads(db, after).await? } else { threads_with(db, &self.turns, after).await? };
+        let sparse = !is_of_all || self.database.is_distributed;
         let Some(last) = threads.last().copied() else {
             self.over = true;
             return Ok(None);
@@ -212,13 +213,21 @@ impl Pages {
     pub(crate) async fn next(&mut self, db: &impl ConnectionTrait) -> Result<Vec<events::Model>, Error> {
         while let Some(range) = self.left.front_mut() {
             let page = range.page(db).await?;
+            if is_last(&page) {
+                self.left.pop_front();
+            }
             if !page.is_empty() {
                 return Ok(page);
             }
-            self.left.pop_front();
         }
         Ok(Vec::new())
     }
+}
+
+/// Returns true if neither limit ended the page.
+fn is_last(page: &[events::Model]) -> bool {
+    let bytes: u64 = page.iter().map(|row| row.payload.len() as u64).sum();
+    (page.len() as u64) < PAGE_EVENTS && bytes < PAGE_BYTES
 }
 
 impl Range {
@@ -229,20 +238,24 @@ impl Range {
     /// An event may have megabytes. Without the limit in the query, five hundred events would be in memory before
     /// their size is known.
     async fn page(&mut self, db: &impl ConnectionTrait) -> Result<Vec<events::Model>, Error> {
-        let sql = "SELECT thread_id, seq, at, kind, payload, codec, hash FROM \
-                   (SELECT page.*, sum(octet_length(payload)) OVER (ORDER BY thread_id, seq) AS so_far FROM \
-                   (SELECT * FROM events WHERE (thread_id, seq) > ($1, $2) AND thread_id <= $3 \
-                   ORDER BY thread_id, seq LIMIT $4) AS page) AS measured \
-                   WHERE so_far - octet_length(payload) < $5 ORDER BY thread_id, seq";
         let (thread, seq) = self.after;
-        let values: [Value; 5] = [
-            thread.into(),
-            seq.into(),
-            self.last.into(),
-            signed(PAGE_EVENTS).into(),
-            signed(PAGE_BYTES).into(),
-        ];
-        let rows = events::Entity::find().from_raw_sql(statement(db, sql, values)).all(db).await?;
+        let is_one = thread == self.last;
+        // With one thread as an equality, the statement reaches one partition, or one server.
+        let selected = if is_one {
+            "thread_id = $3 AND seq > $4"
+        } else {
+            "(thread_id, seq) > ($5, $4) AND thread_id <= $3"
+        };
+        let sql = format!(
+            "SELECT thread_id, seq, at, kind, payload, codec, hash FROM \
+             (SELECT page.*, sum(octet_length(payload)) OVER (ORDER BY thread_id, seq) AS so_far FROM \
+             (SELECT * FROM events WHERE {selected} ORDER BY thread_id, seq LIMIT $1) AS page) AS measured \
+             WHERE so_far - octet_length(payload) < $2 ORDER BY thread_id, seq"
+        );
+        let mut values: Vec<Value> =
+            vec![signed(PAGE_EVENTS).into(), signed(PAGE_BYTES).into(), self.last.into(), seq.into()];
+        values.extend((!is_one).then(|| Value::from(thread)));
+        let rows = events::Entity::find().from_raw_sql(statement(db, &sql, values)).all(db).await?;
         if let Some(last) = rows.last() {
             self.after = (last.thread_id, last.seq);
         }

@@ -28,6 +28,7 @@ use crate::{
         Store, Transaction,
         database::{looked_up, statement},
         ids::{DryRun, ThreadId, plain},
+        two_phases::commit_in_two_phases,
     },
 };
 
@@ -181,6 +182,7 @@ impl Store {
 
 /// Deletes conversations without a thread, with the contents of their items.
 async fn delete_unused_conversations(tx: &Transaction, before: i64) -> Result<(), Error> {
+    commit_in_two_phases(tx).await?;
     let its_thread = looked_up(tx, "threads.id", "conversations.thread_id");
     let unused = format!("created_at < $1 AND NOT EXISTS (SELECT 1 FROM threads WHERE {its_thread})");
     for sql in [
@@ -222,6 +224,7 @@ async fn going(db: &impl ConnectionTrait, which: &Prune, page: &[ThreadId]) -> R
 
 async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<Pruned, Error> {
     take_time(tx).await?;
+    commit_in_two_phases(tx).await?;
     if tx.get_database_backend() == DbBackend::Postgres {
         // Locked in a fixed order, so that concurrent prunes cannot deadlock.
         let sql = format!("SELECT id FROM threads WHERE {} ORDER BY id FOR UPDATE", among(tx, "id", 1));

@@ -1,6 +1,7 @@
 //! Integration tests of the store on SQLite, PostgreSQL and Milvus; those that must hold on every database are in [`conformance`].
 
 mod conformance;
+mod distribution;
 mod failover;
 mod index;
 mod log;

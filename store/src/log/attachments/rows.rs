@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     Error,
-    log::{database::statement, ids::ThreadId, pool::Transaction},
+    log::{database::statement, ids::ThreadId, pool::Transaction, two_phases::commit_in_two_phases},
 };
 
 /// Content of an image or file.
@@ -54,6 +54,9 @@ pub(crate) async fn insert(
     thread: ThreadId,
     attachments: &[AttachmentContent],
 ) -> Result<(), Error> {
+    if !attachments.is_empty() {
+        commit_in_two_phases(tx).await?;
+    }
     let sql =
         "INSERT INTO attachments (thread_id, sha256, content) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
     for AttachmentContent { sha256, content } in attachments {

@@ -31,7 +31,7 @@ pub(crate) type Outcomes = Vec<Result<Submitted, Error>>;
 
 /// Queues turns, all in one statement or transaction.
 pub(crate) async fn insert_all(database: &Database, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
-    if database.postgres().is_some() && new.iter().all(NewTurn::is_plain) {
+    if database.postgres().is_some() && !database.is_distributed && new.iter().all(NewTurn::is_plain) {
         let hot = database.hot.clone();
         return uninterrupted(async move { insert_plain(&hot, new).await }.boxed()).await;
     }

@@ -175,6 +175,7 @@ fn number(head: &Head, by: i64) -> u64 {
 }
 
 on_databases! {
+    distributed:
     a_gap_is_damage,
     is_all_or_nothing,
     is_all_or_nothing_however_long,

@@ -132,6 +132,7 @@ fn foreign(event: &Event) -> ImportedEvent {
 }
 
 on_databases! {
+    distributed:
     belong_to_their_thread,
     count_with_files_and_logs,
     are_verified,

@@ -155,6 +155,7 @@ async fn change(store: &Store, head: &Head, column: &str, to: impl Into<Value>) 
 }
 
 on_databases! {
+    distributed:
     come_back_exactly,
     nested_too_deep_are_refused,
     of_the_future_are_refused,

@@ -151,6 +151,7 @@ pub(super) async fn the_fastest_worker_obeys_before_its_next_append(store: &Stor
 }
 
 on_databases! {
+    distributed:
     only_the_cancelling_append_is_accepted,
     a_request_for_an_ended_turn_is_void,
     the_fastest_worker_obeys_before_its_next_append,

@@ -55,5 +55,6 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
 }
 
 on_databases! {
+    distributed:
     ahead_are_passed_over,
 }

@@ -106,6 +106,7 @@ pub(super) async fn unused_ones_are_bounded_and_pruned(store: &Store) -> Result<
 }
 
 on_databases! {
+    distributed:
     a_first_turn_begins_the_thread_with_the_items,
     one_of_many_first_turns_begins_the_thread,
     items_keep_their_images,

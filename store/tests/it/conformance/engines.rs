@@ -3,8 +3,22 @@
 use store::{ConnectionSettings, Error, Store, testing::migrate};
 use test_servers::{PgBouncer, Postgres};
 
+use super::shape::{Recorder, broken_rule};
+
 /// Declares one test per check on SQLite and on PostgreSQL. The check receives a database with all tables and no rows.
+///
+/// With `distributed:`, the checks also run as on a server that distributes `events` and `attachments`.
 macro_rules! on_databases {
+    (distributed: $($check:ident),+ $(,)?) => {
+        on_databases!(migrated $($check),+);
+
+        mod real_distributed {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $check() {
+                $crate::conformance::engines::distributed(super::$check).await;
+            })+
+        }
+    };
     ($($check:ident),+ $(,)?) => {
         on_databases!(migrated $($check),+);
     };
@@ -45,6 +59,23 @@ pub(crate) async fn pooler(tables: &str, check: impl AsyncFnOnce(&Store) -> Resu
     let pooler = PgBouncer::before(&postgres.url(), 6);
     let settings = ConnectionSettings { prepared_statements: false, ..ConnectionSettings::default() };
     run_on(Store::connect_with(&pooler.url(), settings).await.unwrap(), tables, check).await;
+}
+
+/// PostgreSQL with the list of distributed tables that Citus keeps. turnfold then sends the statements of a distributed database, and
+/// each must have the shape that Citus can plan.
+pub(crate) async fn distributed(check: impl AsyncFnOnce(&Store) -> Result<(), Error>) {
+    let postgres = database("migrated");
+    for sql in [
+        "CREATE TABLE pg_dist_partition (logicalrelid regclass NOT NULL, partmethod \"char\" NOT NULL)",
+        "INSERT INTO pg_dist_partition VALUES ('events', 'h'), ('attachments', 'h')",
+    ] {
+        postgres.query(sql);
+    }
+    let recorder = Recorder::before(&postgres.url());
+    run(recorder.url(), "migrated", check).await;
+    for sql in recorder.statements() {
+        assert_eq!(broken_rule(&sql), None, "{sql}");
+    }
 }
 
 /// Creates a database in PostgreSQL, with the tables copied from one that is migrated once per run.

@@ -153,6 +153,7 @@ fn new_fork(source: ThreadId, idempotency: Option<Idempotency>) -> NewFork {
 }
 
 on_databases! {
+    distributed:
     knows_its_key,
     races_with_itself,
     keeps_what_became_of_turns,

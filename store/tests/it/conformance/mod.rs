@@ -27,6 +27,7 @@ mod read_models;
 mod reader;
 mod rows;
 mod schedules;
+pub(crate) mod shape;
 mod stats;
 mod submit;
 mod tables;
@@ -107,7 +108,7 @@ fn turn_started(turn: &Turn) -> Event {
 }
 
 /// Builds a decision event that differs by its reason.
-fn decided(why: impl ToString) -> Event {
+pub(crate) fn decided(why: impl ToString) -> Event {
     let to = Goto::Node("probe".to_owned());
     Decided {
         node: "probe".to_owned(),

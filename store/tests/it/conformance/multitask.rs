@@ -104,6 +104,7 @@ pub(super) async fn a_turn_in_doubt_makes_way_and_one_that_asked_does_not(
 }
 
 on_databases! {
+    distributed:
     a_rejected_turn_stores_nothing,
     one_transaction_cancels_and_submits,
     a_turn_in_doubt_makes_way_and_one_that_asked_does_not,

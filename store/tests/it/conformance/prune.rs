@@ -152,6 +152,7 @@ async fn at_rest(store: &Store, strategy: &str, status: ThreadStatus) -> Result<
 }
 
 on_databases! {
+    distributed:
     deletes_what_rests,
     races_with_new_turns_and_holds,
 }

@@ -152,6 +152,7 @@ fn mark(status: ThreadStatus, turn: &Turn, how: TurnStatus, error: Option<&str>)
 }
 
 on_databases! {
+    distributed:
     follow_the_turn,
     start_a_turn_once,
     race_with_a_withdrawal,

@@ -57,5 +57,6 @@ pub(super) async fn reads_what_is_meant(store: &Store) -> Result<(), Error> {
 }
 
 on_databases! {
+    distributed:
     reads_what_is_meant,
 }

@@ -337,6 +337,7 @@ pub(super) async fn are_counted(store: &Store) -> Result<(), Error> {
 }
 
 on_databases! {
+    distributed:
     queue_in_order,
     are_looked_up_together,
     are_listed_by_page,

@@ -263,6 +263,7 @@ pub(super) async fn is_joined_once_after_its_process_was_killed(store: &Store) -
 }
 
 on_databases! {
+    distributed:
     is_joined_once_after_a_lost_answer,
     is_joined_once_after_its_process_was_killed,
     is_found_by_its_history,

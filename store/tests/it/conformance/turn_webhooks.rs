@@ -201,6 +201,7 @@ pub(super) async fn operators_are_told_once_of_changed_tools(store: &Store) -> R
 }
 
 on_databases! {
+    distributed:
     are_told_once_of_the_end_of_a_turn,
     are_told_of_questions_budgets_and_failures,
     are_told_of_each_of_many_turns,

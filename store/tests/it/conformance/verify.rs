@@ -158,6 +158,7 @@ pub(super) async fn counts_what_it_saw(store: &Store) -> Result<(), Error> {
 }
 
 on_databases! {
+    distributed:
     finds_what_was_done,
     finds_a_skipped_number,
     finds_what_it_cannot_read,
