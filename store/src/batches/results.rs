@@ -270,7 +270,7 @@ impl Store {
         let sql = "SELECT turns.* FROM (SELECT * FROM turns WHERE tenant = $1 ORDER BY position DESC LIMIT $2) \
                    AS turns JOIN threads ON threads.id = turns.thread_id AND threads.strategy = $3 \
                    WHERE turns.status = 'completed' ORDER BY turns.position DESC LIMIT $4";
-        let pool = &self.database.pool;
+        let pool = &self.database.hot;
         let values = [tenant.into(), LATEST.into(), strategy.into(), signed(at_most(limit)).into()];
         let rows = turns::Entity::find().from_raw_sql(statement(pool, sql, values)).all(pool).await?;
         rows.into_iter().map(Turn::try_from).collect()

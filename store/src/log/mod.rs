@@ -42,6 +42,7 @@ pub(crate) mod read;
 pub(crate) mod read_model_update;
 pub(crate) mod read_only;
 mod readiness;
+pub(crate) mod replanned;
 pub(crate) mod reply_options_column;
 pub(crate) mod rows;
 mod scan;

@@ -28,7 +28,7 @@ impl Store {
         };
         let of_conversations = "SELECT coalesce(sum(octet_length(content)), 0) FROM conversations JOIN attachments \
             ON attachments.thread_id = conversations.thread_id WHERE conversations.tenant = $1 \
-            AND NOT EXISTS (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id)";
+            AND NOT begun AND NOT EXISTS (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id)";
         let sql = format!(
             "SELECT CAST((SELECT coalesce(sum(bytes), 0) FROM files WHERE tenant = $1 AND status <> 'gone') + ({}) + ({}) \
              + ({of_conversations}) AS BIGINT) AS bytes",
