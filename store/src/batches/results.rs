@@ -142,10 +142,12 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn under_way(&self, batch: BatchId) -> Result<UnderWay, Error> {
-        let sql = "SELECT turns.status AS name, COUNT(*) AS count FROM batch_items AS items \
-                   JOIN turns ON turns.id = items.turn_id \
-                   WHERE items.batch_id = $1 AND items.state = 'submitted' GROUP BY turns.status";
-        let counted: BTreeMap<String, u64> = self.counted(sql, batch).await?.into_iter().collect();
+        let its_turn = looked_up(&self.database.hot, "turns.id", "items.turn_id");
+        let sql = format!(
+            "SELECT turns.status AS name, COUNT(*) AS count FROM batch_items AS items JOIN turns ON {its_turn} \
+             WHERE items.batch_id = $1 AND items.state = 'submitted' GROUP BY turns.status"
+        );
+        let counted: BTreeMap<String, u64> = self.counted(&sql, batch).await?.into_iter().collect();
         let of = |status: TurnStatus| counted.get(status.as_str()).copied().unwrap_or_default();
         let queued = of(TurnStatus::Queued);
         // An ended turn that was not collected yet counts as running, because the item has no result.
@@ -169,7 +171,7 @@ impl Store {
             name: String,
             count: i64,
         }
-        let pool = &self.database.pool;
+        let pool = &self.database.hot;
         let rows = Row::find_by_statement(statement(pool, sql, [batch.into()])).all(pool).await?;
         rows.into_iter().map(|row| Ok((row.name, unsigned(row.count)?))).collect()
     }

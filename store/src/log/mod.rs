@@ -19,6 +19,7 @@ pub(crate) mod deaths;
 mod driver;
 mod ended_turns;
 pub(crate) mod error_fingerprint;
+mod event_hashes;
 pub(crate) mod failure_groups;
 pub(crate) mod fork;
 pub(crate) mod group_commit;

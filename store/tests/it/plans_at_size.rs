@@ -252,6 +252,7 @@ async fn lookups(postgres: &Postgres) -> Vec<String> {
     let mut over = Vec::new();
     let (thread, turn) = (id_of(THREAD, 4242), id_of(TURN, 4242));
     let long = id_of(THREAD, LONG);
+    let ends: Vec<_> = (1..=PAGE).map(|nth| (id_of(THREAD, 100 * nth), 2)).collect();
     let key = Idempotency { key: "key-777".to_owned(), request_hash: "hash".to_owned() };
     let fork = Idempotency { key: "fork-777".to_owned(), request_hash: "hash".to_owned() };
     let events =
@@ -272,6 +273,7 @@ async fn lookups(postgres: &Postgres) -> Vec<String> {
         FEW => |store| store.load_since(&store::Head { thread, seq: 1, hash: [0xab; 32] });
         FEW => |store| store.events(thread, None, PAGE);
         FEW => |store| store.stored(thread, 0, PAGE);
+        LIST => |store| store.event_hashes(&ends);
         FEW => |store| store.verify_chain(thread);
         FEW => |store| store.lost_its_log(thread);
         FEW => |store| events(store.clone());
