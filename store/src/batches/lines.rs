@@ -87,7 +87,8 @@ impl Store {
     ///
     /// ## Why a line with an earlier result is inserted as reused
     ///
-    /// An item that waits first is written twice, and its line is read and parsed twice.
+    /// An item that waits first is written twice, and its line is read and parsed twice. Lines of a stopped batch wait: the
+    /// configuration may change until it is resumed, and the line is another one then.
     ///
     /// # Errors
     ///
@@ -100,7 +101,11 @@ impl Store {
         lines: Vec<Line>,
         last: u64,
     ) -> Result<(), Error> {
-        let earlier = if batch.reuse { self.earlier_of(batch, &lines).await? } else { BTreeMap::new() };
+        let earlier = if batch.reuse && batch.stopped.is_none() {
+            self.earlier_of(batch, &lines).await?
+        } else {
+            BTreeMap::new()
+        };
         let (batch, owner) = (batch.clone(), owner.to_owned());
         self.database.transact_hot(move |tx| add_lines(tx, batch, owner, lines, earlier, last).boxed()).await
     }

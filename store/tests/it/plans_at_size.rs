@@ -51,6 +51,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("stored_bytes", "adds up all that a tenant stores; called once in minutes"),
     ("verify", "reads all logs"),
     ("verify_against", "reads all logs"),
+    ("verify_reading", "reads all logs"),
     ("grown", "reads the end of each log"),
     ("read_logs", "reads all logs"),
     ("for_each", "reads all logs"),
