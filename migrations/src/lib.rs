@@ -41,6 +41,7 @@ mod m20261129_000025_webhook_filters;
 mod m20261129_000026_awaited_answers;
 mod m20261129_000027_learned_models;
 mod m20261129_000028_key_multitask;
+mod m20261129_000029_indexes;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -129,6 +130,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_000026_awaited_answers::Migration),
             Box::new(m20261129_000027_learned_models::Migration),
             Box::new(m20261129_000028_key_multitask::Migration),
+            Box::new(m20261129_000029_indexes::Migration),
         ]
     }
 }

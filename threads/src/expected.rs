@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use queue::clock;
 use serde_json::Value;
-use shared::{DEFAULT_TENANT, Event, InputResponse, Message, Policy, TurnKind};
+use shared::{DEFAULT_TENANT, DynThread, Event, InputResponse, Message, Policy, TurnKind};
 use shared::{ThreadStatus, TurnStatus};
-use store::{Counted, Error, ExpectedThread, ExpectedTurn, Head, Recorded, Tally, plain};
+use store::{Counted, Error, ExpectedThread, ExpectedTurn, Head, Recorded, Tally, ThreadId, plain};
 
 use crate::{
     asked_models::AskedModels,
@@ -21,29 +21,57 @@ pub(crate) fn expected_rows(
     head: Head,
     recorded: &[Recorded],
 ) -> Result<(ExpectedThread, Tally), Error> {
-    let id = head.thread;
-    let mut thread = begin(strategies, id, recorded.first().map(|first| &first.event))?;
-    let opened_at = recorded.first().map(|first| first.at).unwrap_or_default();
-    let tenant = match recorded.first().map(|first| &first.event) {
-        Some(Event::Opened(opened)) => &opened.tenant,
-        Some(_) | None => DEFAULT_TENANT,
-    };
-    let mut expected = ExpectedThread {
-        head,
-        strategy: plain(thread.strategy()),
-        tenant: plain(tenant),
-        status: ThreadStatus::Idle,
-        created_at: opened_at,
-        updated_at: opened_at,
-        turns: BTreeMap::new(),
-    };
-    let mut tally = Tally::default();
-    let (mut said, mut asked) = (Status::START, AskedModels::default());
+    let mut rows = ExpectedRows::begin(strategies, head.thread, recorded.first())?;
     for stored in recorded {
+        rows.add(stored)?;
+    }
+    Ok(rows.end(head))
+}
+
+/// The rows that a log demands so far.
+pub(crate) struct ExpectedRows {
+    thread: Box<dyn DynThread>,
+    tenant: String,
+    rows: ExpectedThread,
+    tally: Tally,
+    said: Status,
+    asked: AskedModels,
+}
+
+impl ExpectedRows {
+    /// Begins with the first event of a log, which is then added like the others.
+    pub(crate) fn begin(
+        strategies: &StrategyRegistry,
+        id: ThreadId,
+        first: Option<&Recorded>,
+    ) -> Result<Self, Error> {
+        let thread = begin(strategies, id, first.map(|first| &first.event))?;
+        let opened_at = first.map(|first| first.at).unwrap_or_default();
+        let tenant = match first.map(|first| &first.event) {
+            Some(Event::Opened(opened)) => opened.tenant.clone(),
+            Some(_) | None => DEFAULT_TENANT.to_owned(),
+        };
+        let rows = ExpectedThread {
+            head: Head::start(id),
+            strategy: plain(thread.strategy()),
+            tenant: plain(&tenant),
+            status: ThreadStatus::Idle,
+            created_at: opened_at,
+            updated_at: opened_at,
+            turns: BTreeMap::new(),
+        };
+        let (said, asked) = (Status::START, AskedModels::default());
+        Ok(Self { thread, tenant, rows, tally: Tally::default(), said, asked })
+    }
+
+    /// Adds the next event.
+    pub(crate) fn add(&mut self, stored: &Recorded) -> Result<(), Error> {
+        let Self { thread, tenant, rows, tally, said, asked } = self;
+        let id = rows.head.thread;
         thread.apply(&stored.event).map_err(|error| Error::Stuck { thread: id, what: error.to_string() })?;
         let is_fork = matches!(stored.event, Event::Forked(_));
         if is_fork {
-            tally = Tally::default();
+            *tally = Tally::default();
         }
         let mut counted = Counted {
             at: stored.at,
@@ -55,21 +83,21 @@ pub(crate) fn expected_rows(
         };
         counted.responses.extend(asked.read(&stored.event));
         if let Some(turn) = stored.event.turn_started() {
-            expected.turns.insert(turn, started(stored));
+            rows.turns.insert(turn, started(stored));
         }
-        let now = status(&*thread);
+        let now = status(&**thread);
         // A fork retries failed work but leaves an idle thread unchanged, and does not record whether its last turn was
         // cancelled.
         let rests = is_fork && now.thread == ThreadStatus::Idle;
-        if now == said || rests {
+        if now == *said || rests {
             tally.add(&counted);
-            continue;
+            return Ok(());
         }
         counted.ended = now.turn.as_ref().filter(|_| !is_fork);
-        counted.in_doubt = is_in_doubt(&*thread);
+        counted.in_doubt = is_in_doubt(&**thread);
         tally.add(&counted);
         if let Some(mark) = &now.turn
-            && let Some(turn) = expected.turns.get_mut(&mark.turn)
+            && let Some(turn) = rows.turns.get_mut(&mark.turn)
         {
             turn.status = mark.status;
             turn.error = mark.error.as_deref().map(plain);
@@ -77,10 +105,15 @@ pub(crate) fn expected_rows(
             turn.ended_seq = mark.status.is_over().then_some(stored.seq);
             turn.updated_at = stored.at;
         }
-        (expected.status, expected.updated_at) = (now.thread, stored.at);
-        said = now;
+        (rows.status, rows.updated_at) = (now.thread, stored.at);
+        *said = now;
+        Ok(())
     }
-    Ok((expected, tally))
+
+    /// Returns the rows of a log that ends with this head, and the counts.
+    pub(crate) fn end(self, head: Head) -> (ExpectedThread, Tally) {
+        (ExpectedThread { head, ..self.rows }, self.tally)
+    }
 }
 
 /// Builds the turn that starts with this event. The log records neither the client's metadata nor the idempotency

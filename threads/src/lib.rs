@@ -39,6 +39,7 @@ mod status;
 mod thread_log;
 mod turn_end;
 mod turn_result;
+mod verify;
 
 pub use backends::Backends;
 pub use cancel::{cancel_requested_turn, obey_cancel_request};
@@ -55,3 +56,4 @@ pub use registry::StrategyRegistry;
 pub use thread_log::ThreadLog;
 pub use turn_end::TurnEnd;
 pub use turn_result::{Course, TurnResult};
+pub use verify::verify;

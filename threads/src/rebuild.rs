@@ -29,7 +29,7 @@ pub struct Rebuilt {
 }
 
 impl Rebuilt {
-    fn find(&mut self, differences: Vec<Difference>) {
+    pub(crate) fn find(&mut self, differences: Vec<Difference>) {
         for difference in &differences {
             *self.found.entry(difference.differs).or_default() += 1;
         }
@@ -37,7 +37,7 @@ impl Rebuilt {
         self.differences.truncate(KEPT);
     }
 
-    fn and(mut self, other: Self) -> Self {
+    pub(crate) fn and(mut self, other: Self) -> Self {
         self.threads += other.threads;
         for (differs, count) in other.found {
             *self.found.entry(differs).or_default() += count;
@@ -123,7 +123,7 @@ async fn agreeing(
 }
 
 /// Compares the rows of one thread while it is locked, and repairs them unless this is a dry run.
-async fn rebuild_one(
+pub(crate) async fn rebuild_one(
     store: &Store,
     strategies: &StrategyRegistry,
     thread: ThreadId,

@@ -105,6 +105,7 @@ impl Folded {
 }
 
 /// A turn that is over, as its log says.
+#[derive(Clone)]
 pub(crate) struct EndedTurn {
     pub(crate) result: TurnResult,
     /// Question that it left open.

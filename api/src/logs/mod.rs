@@ -1,5 +1,6 @@
 //! Reading threads: their rows, the fold of their logs, and notifications of changes.
 
+pub(crate) mod end_cache;
 pub(crate) mod fold_cache;
 pub(crate) mod folded;
 pub(crate) mod folded_log;

@@ -32,7 +32,11 @@ use super::{
     streams::Streams,
     tenant_rules::TenantRules,
 };
-use crate::{logs::fold_cache::FoldCache, openai::waits::Waits, stats::cache::StatsCache};
+use crate::{
+    logs::{end_cache::EndCache, fold_cache::FoldCache},
+    openai::waits::Waits,
+    stats::cache::StatsCache,
+};
 
 /// Maximum number of files read for quotes and checks at the same time.
 const CONCURRENT_QUOTES: usize = 2;
@@ -89,6 +93,8 @@ pub(crate) struct AppState {
     pub(crate) deliveries_changed: Notify,
     /// Folds of long logs.
     pub(crate) folds: FoldCache,
+    /// Results of ended turns.
+    pub(crate) ends: EndCache,
     /// Outcome of the last readiness check.
     pub(crate) readiness: Readiness,
     /// Earliest time of the next measurement for the metrics.
@@ -176,6 +182,7 @@ impl AppState {
             replays: Semaphore::new(CONCURRENT_REPLAYS),
             deliveries_changed: Notify::new(),
             folds: FoldCache::default(),
+            ends: EndCache::default(),
             readiness: Readiness::default(),
             next_measurement: Mutex::default(),
             stats: StatsCache::default(),

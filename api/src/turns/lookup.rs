@@ -6,7 +6,7 @@ use api_types::{BudgetExceeded, Message, Output, ToolCall, Turn, Usage};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use queue::{Notification, clock::rfc3339};
 use serde::Deserialize;
-use shared::UsageTotal;
+use shared::{TurnStatus, UsageTotal};
 use store::{ThreadId, TurnId};
 use threads::{Course, TurnEnd, TurnResult};
 use tokio::time::Instant;
@@ -14,6 +14,7 @@ use utoipa::IntoParams;
 
 use crate::{
     logs::{
+        end_cache::KeptEnd,
         folded::{EndedTurn, Folded},
         folded_log::turn_results,
         subscription::{Signal, Subscription},
@@ -161,11 +162,27 @@ struct ThreadResults {
     unreadable: Option<String>,
 }
 
+impl ThreadResults {
+    /// Creates the part of a thread of which no turn is known yet.
+    fn of(strategy: &str) -> Self {
+        Self { strategy: strategy.to_owned(), results: BTreeMap::new(), unreadable: None }
+    }
+}
+
 /// Converts turns to their responses, in the same order.
 pub(crate) async fn show_all(app: &AppState, turns: Vec<store::Turn>) -> Result<Vec<Turn>, ApiError> {
-    let mut by_thread: BTreeMap<ThreadId, Vec<&store::Turn>> = BTreeMap::new();
+    // A single turn is read once, when it has ended.
+    let hashes = if turns.len() == 1 { BTreeMap::new() } else { end_hashes(app, &turns).await? };
+    let (mut by_thread, mut threads): (BTreeMap<ThreadId, Vec<&store::Turn>>, BTreeMap<_, ThreadResults>) =
+        Default::default();
     for turn in &turns {
-        by_thread.entry(turn.thread).or_default().push(turn);
+        match hashes.get(&turn.id).and_then(|hash| app.ends.get(turn.id, hash)) {
+            Some(kept) => {
+                let thread = threads.entry(turn.thread).or_insert_with(|| ThreadResults::of(&kept.strategy));
+                thread.results.insert(turn.id, kept.ended.clone());
+            }
+            None => by_thread.entry(turn.thread).or_default().push(turn),
+        }
     }
     // The store reads logs that are wanted at the same time in one query.
     let reads = by_thread.into_iter().map(|(thread, turns)| async move {
@@ -173,8 +190,30 @@ pub(crate) async fn show_all(app: &AppState, turns: Vec<store::Turn>) -> Result<
     });
     // Collected, because the compiler cannot prove that a stream over the closure is `Send`.
     let reads = stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(LOGS_AT_ONCE);
-    let mut threads: BTreeMap<_, _> = reads.try_collect().await?;
+    let read: Vec<(ThreadId, ThreadResults)> = reads.try_collect().await?;
+    for (id, thread) in read {
+        for (turn, ended) in &thread.results {
+            if let Some(hash) = hashes.get(turn) {
+                let (strategy, ended) = (thread.strategy.clone(), ended.clone());
+                app.ends.keep(*turn, KeptEnd { strategy, ended, hash: hash.clone() });
+            }
+        }
+        let known = threads.entry(id).or_insert_with(|| ThreadResults::of(&thread.strategy));
+        known.results.extend(thread.results);
+        known.unreadable = thread.unreadable;
+    }
     Ok(turns.into_iter().map(|turn| response(turn, &mut threads)).collect())
+}
+
+/// Returns the hashes of the events that ended these turns. Those of cancelled turns are left out, because calls that were under way
+/// end after them.
+async fn end_hashes(app: &AppState, turns: &[store::Turn]) -> Result<BTreeMap<TurnId, Vec<u8>>, ApiError> {
+    let ended = turns.iter().filter(|turn| turn.status != TurnStatus::Cancelled);
+    let ended: BTreeMap<(ThreadId, u64), TurnId> =
+        ended.filter_map(|turn| Some(((turn.thread, turn.ended_seq?), turn.id))).collect();
+    let events: Vec<(ThreadId, u64)> = ended.keys().copied().collect();
+    let hashes = app.backends.store.event_hashes(&events).await?.into_iter();
+    Ok(hashes.filter_map(|(thread, seq, hash)| Some((*ended.get(&(thread, seq))?, hash))).collect())
 }
 
 /// Reads the log of a thread as far as the turns that have ended reach. If none has, or the log cannot be read, reads the row

@@ -103,6 +103,26 @@ async fn turns_are_listed_newest_first_in_pages() {
     }
 }
 
+/// The hash of the event that ended a turn covers its log, so a list reads nothing else of a turn that it has shown before.
+#[tokio::test]
+async fn a_list_reads_the_log_of_an_ended_turn_once() {
+    let api = TestApi::new().await;
+    let (first, second) = (api.run_turn("echo a").await, api.run_turn("echo b").await);
+    let list = async || api.get("/v1/turns").await.json()["data"].clone();
+    let shown = json!([second, first]);
+    assert_eq!(list().await, shown);
+    let change = async |sql: &str| {
+        store::testing::tamper::execute(&api.backends.store, sql, thread_of(&first)).await.unwrap();
+    };
+    change("UPDATE events SET payload = '{}' WHERE thread_id = $1 AND seq = 1").await;
+    assert_eq!(list().await, shown);
+    let end = first["ended_seq"].as_u64().unwrap();
+    change(&format!("UPDATE events SET hash = zeroblob(32) WHERE thread_id = $1 AND seq = {end}")).await;
+    let changed = list().await;
+    assert_eq!((&changed[0], &changed[1]["output"]), (&second, &Value::Null), "another log");
+    assert!(changed[1]["error"].as_str().unwrap().contains("event 1"), "{changed:#}");
+}
+
 #[tokio::test]
 async fn turns_are_listed_by_thread_and_status_with_their_results() {
     let api = TestApi::new().await;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use store::{AttestedHeads, Differs, DryRun, Finding, Head, Store, ThreadId, ThreadScan, Wrong};
+use store::{AttestedHeads, Differs, Finding, Head, Store, ThreadId, ThreadScan, Verified, Wrong};
 use threads::{Rebuilt, StrategyRegistry};
 
 use super::{
@@ -34,25 +34,20 @@ pub async fn verify(
 ) -> Result<Report, Error> {
     let mut report = Report::empty();
     let index = Arc::new(attested(&mut report, asked, round.thread)?);
-    logs(&mut report, store, round, &index).await?;
-    read_models(&mut report, store, strategies, round).await?;
+    let attested: Arc<dyn AttestedHeads> = Arc::<Index>::clone(&index);
+    let (verified, rebuilt) = match threads::verify(store, strategies, round, attested).await {
+        // The thread never existed, or was removed.
+        Err(store::Error::UnknownThread(id)) if !index.of(id).is_empty() => Default::default(),
+        outcome => outcome?,
+    };
+    logs(&mut report, store, verified, &index).await?;
+    read_models(&mut report, rebuilt);
     report.judge();
     Ok(report)
 }
 
-/// Compares the logs with their hash chains and with the heads.
-async fn logs(
-    report: &mut Report,
-    store: &Store,
-    round: &ThreadScan,
-    index: &Arc<Index>,
-) -> Result<(), Error> {
-    let attested: Arc<dyn AttestedHeads> = Arc::<Index>::clone(index);
-    let verified = match store.verify_against(round, attested).await {
-        // The thread never existed, or was removed.
-        Err(store::Error::UnknownThread(id)) if !index.of(id).is_empty() => store::Verified::default(),
-        outcome => outcome?,
-    };
+/// Reports what the hash chains and the heads say about the logs.
+async fn logs(report: &mut Report, store: &Store, verified: Verified, index: &Index) -> Result<(), Error> {
     (report.threads, report.events) = (verified.threads, verified.events);
     (report.attested, report.beyond) = (verified.attested, verified.beyond);
     report.found += verified.found - verified.unreadable;
@@ -156,18 +151,8 @@ fn set_back(index: &Index, findings: &[Finding]) -> Option<String> {
     })
 }
 
-/// Compares the rows of threads and turns with the logs.
-async fn read_models(
-    report: &mut Report,
-    store: &Store,
-    strategies: &StrategyRegistry,
-    round: &ThreadScan,
-) -> Result<(), Error> {
-    let Rebuilt { found, differences, .. } =
-        match threads::rebuild(store, strategies, round, DryRun::Yes).await {
-            Err(store::Error::UnknownThread(_)) => return Ok(()),
-            outcome => outcome?,
-        };
+/// Reports how the rows of threads and turns differ from the logs.
+fn read_models(report: &mut Report, Rebuilt { found, differences, .. }: Rebuilt) {
     for (differs, count) in &found {
         match differs {
             Differs::Parked | Differs::Moving | Differs::Unfolded => {
@@ -207,5 +192,4 @@ async fn read_models(
             }
         }
     }
-    Ok(())
 }

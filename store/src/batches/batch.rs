@@ -22,7 +22,9 @@ use crate::{
     log::{
         Transaction, at_most,
         caller_column::{caller_of, caller_text},
-        key_of, plain, signed, unsigned,
+        key_of, plain,
+        replanned::Replanned,
+        signed, unsigned,
     },
 };
 
@@ -230,7 +232,7 @@ impl Store {
             .apply_if(after, |rows, after| rows.filter(Column::Id.lt(after)))
             .order_by_desc(Column::Id)
             .limit(at_most(limit));
-        rows.all(&self.database.pool).await?.into_iter().map(Batch::try_from).collect()
+        rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Batch::try_from).collect()
     }
 }
 

@@ -9,11 +9,10 @@ use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
     ActiveValue::Set,
-    ColumnTrait as _, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
-    QueryTrait as _,
+    ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, ExprTrait as _, QueryFilter as _,
+    QueryOrder as _, QuerySelect as _, QueryTrait as _,
     sea_query::{Expr, Query, SimpleExpr},
 };
-use uuid::Uuid;
 
 use super::{
     BatchId, BatchStatus, Chunk, FileId,
@@ -23,7 +22,7 @@ use super::{
 };
 use crate::{
     Error, Order, Store,
-    log::{Transaction, at_most, plain, signed, unsigned},
+    log::{Transaction, at_most, plain, replanned::Replanned, signed, statement, unsigned},
 };
 
 /// States of a file: being uploaded, complete, and deleted.
@@ -33,6 +32,10 @@ const GONE: &str = "gone";
 
 /// Number of chunks of a deleted file that one statement removes: about 16 MiB.
 const AT_ONCE: i32 = 64;
+
+/// Expired files, unfinished uploads, and remains of deleted files. Each part has an index that contains little more than its rows.
+const TO_SWEEP: &str = "SELECT id FROM files WHERE expires_at < $1 UNION SELECT id FROM files \
+                        WHERE status <> 'processed' AND (status = 'gone' OR created_at < $2)";
 
 /// Time limit for an upload, in microseconds.
 const WHOLE_WITHIN: i64 = 24 * 60 * 60 * 1_000_000;
@@ -201,7 +204,7 @@ impl Store {
                 rows.apply_if(after, |rows, id_of| rows.filter(id.gt(id_of))).order_by_asc(id)
             }
         };
-        rows.all(&self.database.pool).await?.into_iter().map(File::try_from).collect()
+        rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(File::try_from).collect()
     }
 
     /// Returns the chunk at this index, if the file has one.
@@ -261,19 +264,11 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn sweep_files(&self) -> Result<u64, Error> {
-        let now = clock::now();
-        let unfinished =
-            files::Column::Status.eq(UPLOADING).and(files::Column::CreatedAt.lt(now - WHOLE_WITHIN));
-        let ids: Vec<Uuid> = files::Entity::find()
-            .select_only()
-            .column(files::Column::Id)
-            .filter(files::Column::ExpiresAt.lt(now).or(unfinished).or(files::Column::Status.eq(GONE)))
-            .into_tuple()
-            .all(&self.database.pool)
-            .await?;
+        let (pool, now) = (&self.database.hot, clock::now());
+        let find = statement(pool, TO_SWEEP, [now.into(), (now - WHOLE_WITHIN).into()]);
         let mut swept = 0;
-        for id in ids {
-            swept += u64::from(self.delete_file(id).await?);
+        for row in pool.query_all_raw(find).await? {
+            swept += u64::from(self.delete_file(row.try_get("", "id")?).await?);
         }
         Ok(swept)
     }

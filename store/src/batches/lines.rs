@@ -8,15 +8,17 @@ use sea_orm::{ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, EntityTr
 use shared::BatchResult;
 
 use super::{
-    Batch, BatchStatus, ItemState,
+    Batch, BatchStatus, ItemState, PAGE_BYTES,
+    common_model::CommonModel,
     files::place,
+    reuse::{Earlier, Wanted},
     tables::batches,
     transitions::{Results, json_of, lock_batch},
 };
 use crate::{
     Error, Store,
     log::{Transaction, plain, signed, unsigned},
-    sql_batch::{StatementText, number, text},
+    sql_batch::{StatementText, id, number, text},
 };
 
 /// Error code of a line whose `custom_id` an earlier line already has.
@@ -83,6 +85,11 @@ impl Store {
     /// Lines are accepted in file order, so a later line cannot make an earlier one invalid. Of two lines with the same
     /// name the later one is invalid, even if the earlier one has already ended.
     ///
+    /// ## Why a line with an earlier result is inserted as reused
+    ///
+    /// An item that waits first is written twice, and its line is read and parsed twice. Lines of a stopped batch wait: the
+    /// configuration may change until it is resumed, and the line is another one then.
+    ///
     /// # Errors
     ///
     /// [`Error::BatchLost`] if the batch has already advanced, or if `owner` no longer holds it, and
@@ -94,8 +101,26 @@ impl Store {
         lines: Vec<Line>,
         last: u64,
     ) -> Result<(), Error> {
+        let earlier = if batch.reuse && batch.stopped.is_none() {
+            self.earlier_of(batch, &lines).await?
+        } else {
+            BTreeMap::new()
+        };
         let (batch, owner) = (batch.clone(), owner.to_owned());
-        self.database.transact_hot(move |tx| add_lines(tx, batch, owner, lines, last).boxed()).await
+        self.database.transact_hot(move |tx| add_lines(tx, batch, owner, lines, earlier, last).boxed()).await
+    }
+
+    /// Returns the earlier results of these lines, by number, as far as they fit into memory together.
+    async fn earlier_of(&self, batch: &Batch, lines: &[Line]) -> Result<BTreeMap<u64, Earlier>, Error> {
+        let wanted = lines.iter().filter_map(|line| {
+            let (custom_id, cache_key) = (line.custom_id.clone()?, line.cache_key()?.hash.clone());
+            Some(Wanted { nth: line.nth, custom_id: Some(custom_id), cache_key: Some(cache_key) })
+        });
+        let wanted: Vec<Wanted> = wanted.collect();
+        match wanted.is_empty() {
+            true => Ok(BTreeMap::new()),
+            false => self.earlier(&batch.tenant, &wanted, signed(PAGE_BYTES)).await,
+        }
     }
 }
 
@@ -104,35 +129,65 @@ async fn add_lines(
     batch: Batch,
     owner: String,
     lines: Vec<Line>,
+    mut earlier: BTreeMap<u64, Earlier>,
     last: u64,
 ) -> Result<(), Error> {
-    let mut refused = Vec::new();
+    // Items that are inserted with the number of their result need the row, which has the last number. All others lock it late.
+    let mut row = match earlier.is_empty() {
+        true => None,
+        false => Some(lock_batch(tx, batch.id, &owner).await?),
+    };
+    let mut numbers = Numbers { last: row.as_ref().map_or(0, |row| row.done), of: BTreeMap::new() };
+    let (mut refused, mut reused) = (Vec::new(), Vec::new());
     for lines in lines.chunks(ROWS) {
-        let taken = insert(tx, &batch, lines).await?;
+        lines
+            .iter()
+            .filter(|line| earlier.contains_key(&line.nth))
+            .for_each(|line| numbers.reserve(line.nth));
+        let taken = insert(tx, &batch, lines, &earlier, &numbers).await?;
         let again = lines.iter().filter(|line| !taken.contains(&line.nth)).collect::<Vec<_>>();
         let again = renamed(tx, &batch, &again).await?;
-        insert(tx, &batch, &again).await?;
+        // A duplicate has the number of its error.
+        insert(tx, &batch, &again, &BTreeMap::new(), &numbers).await?;
         let of_again = again.iter().map(|line| (line.nth, line)).collect::<BTreeMap<_, _>>();
         for line in lines {
             let nameless = of_again.get(&line.nth);
-            if let Err(error) = &nameless.map_or(line, |renamed| *renamed).checked {
-                refused.push((line, error.clone()));
+            match &nameless.map_or(line, |renamed| *renamed).checked {
+                Err(error) => refused.push((line, error.clone())),
+                Ok(_) => reused.extend(earlier.remove(&line.nth).map(|earlier| (line, earlier))),
             }
         }
     }
-    let row = lock_batch(tx, batch.id, &owner).await?;
+    let row = match row.take() {
+        Some(row) => row,
+        None => lock_batch(tx, batch.id, &owner).await?,
+    };
     if row.status != BatchStatus::Validating.as_str() || row.validated != place(batch.validated) {
         return Err(Error::BatchLost(batch.id));
     }
     let mut counts = Batch::try_from(row.clone())?.counts;
-    let (mut bad, mut results) = (Vec::new(), Results::after(row.done));
+    let (mut bad, mut results) = (Vec::new(), Results::after(row.done.max(numbers.last)));
+    let mut model = CommonModel::of_column(row.model.clone());
+    let (faulty, known) = (refused.len() as u64, reused.len() as u64);
     for (line, error) in refused {
         let result = BatchResult::new(batch.id, line.nth, line.custom_id.clone(), None, Some(error), None);
-        bad.push((results.add(line.nth, json_of(&result)?), line.nth));
+        let json = json_of(&result)?;
+        match numbers.of.get(&line.nth) {
+            Some(n) => results.add_numbered(*n, line.nth, json),
+            None => bad.push((results.add(line.nth, json), line.nth)),
+        }
     }
-    let faulty = bad.len() as u64;
+    for (line, Earlier { response, run, .. }) in reused {
+        let name = line.custom_id.clone();
+        let result = BatchResult::new(batch.id, line.nth, name, Some(response), None, run);
+        model = model.with(result.turnfold.as_ref().and_then(|run| run.model.as_deref()));
+        if let Some(n) = numbers.of.get(&line.nth) {
+            results.add_numbered(*n, line.nth, json_of(&result)?);
+        }
+    }
     counts.add(ItemState::Invalid, faulty);
-    counts.add(ItemState::Waiting, lines.len() as u64 - faulty);
+    counts.add(ItemState::Reused, known);
+    counts.add(ItemState::Waiting, lines.len() as u64 - faulty - known);
     point(tx, &batch, bad).await?;
     let sums = batches::ActiveModel {
         validated: Set(row.validated + 1),
@@ -140,10 +195,24 @@ async fn add_lines(
         total: Set(row.total + signed(lines.len() as u64)),
         counts: Set(counts.to_string()),
         done: Set(results.write(tx, batch.id).await?),
+        model: Set(model.into_column()),
         ..Default::default()
     };
     batches::Entity::update_many().set(sums).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
     Ok(())
+}
+
+/// Numbers of results that are known before their items are inserted, by line.
+struct Numbers {
+    last: i64,
+    of: BTreeMap<u64, i64>,
+}
+
+impl Numbers {
+    fn reserve(&mut self, nth: u64) {
+        self.last += 1;
+        self.of.insert(nth, self.last);
+    }
 }
 
 /// Links items to their results by line number. The invalid lines are known only after the insert.
@@ -198,21 +267,30 @@ async fn renamed(tx: &Transaction, batch: &Batch, lines: &[&Line]) -> Result<Vec
 }
 
 /// Inserts the lines whose number and name are new, and returns their numbers.
-async fn insert(tx: &Transaction, batch: &Batch, lines: &[Line]) -> Result<BTreeSet<u64>, Error> {
+async fn insert(
+    tx: &Transaction,
+    batch: &Batch,
+    lines: &[Line],
+    earlier: &BTreeMap<u64, Earlier>,
+    numbers: &Numbers,
+) -> Result<BTreeSet<u64>, Error> {
     const STATEMENT: StatementText = StatementText {
         postgres: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
-                   priority, attempt, cache_key, strategy, input_tokens, output_tokens, micro_usd, code, message) \
+                   priority, attempt, cache_key, strategy, input_tokens, output_tokens, micro_usd, code, message, \
+                   thread_id, turn_id, result_no) \
                    SELECT $1, nth, $2, nullif(custom_id, ''), chunk, start, length, state, priority, 1, \
-                   nullif(cache_key, ''), nullif(strategy, ''), 0, 0, 0, nullif(code, ''), nullif(message, '') \
-                   FROM unnest($3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], \
-                   $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[]) AS it (nth, custom_id, chunk, start, \
-                   length, state, priority, cache_key, strategy, code, message) \
+                   nullif(cache_key, ''), nullif(strategy, ''), 0, 0, 0, nullif(code, ''), nullif(message, ''), \
+                   nullif(thread_id, '00000000-0000-0000-0000-000000000000'), nullif(turn_id, '00000000-0000-0000-0000-000000000000'), \
+                   nullif(result_no, -1) FROM unnest($3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], \
+                   $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[], $14::uuid[], $15::uuid[], $16::bigint[]) AS it (nth, custom_id, chunk, start, \
+                   length, state, priority, cache_key, strategy, code, message, thread_id, turn_id, result_no) \
                    ORDER BY nth ON CONFLICT DO NOTHING RETURNING nth",
         sqlite: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
-                 priority, attempt, cache_key, strategy, input_tokens, output_tokens, micro_usd, code, message) \
-                 SELECT ?1, value ->> 'nth', ?2, value ->> 'custom_id', value ->> 'chunk', value ->> 'start', \
+                 priority, attempt, cache_key, strategy, input_tokens, output_tokens, micro_usd, code, message, \
+                 thread_id, turn_id, result_no) SELECT ?1, value ->> 'nth', ?2, value ->> 'custom_id', value ->> 'chunk', value ->> 'start', \
                  value ->> 'length', value ->> 'state', value ->> 'priority', 1, value ->> 'cache_key', value ->> 'strategy', 0, 0, 0, \
-                 value ->> 'code', value ->> 'message' FROM json_each(?3) WHERE true ORDER BY key \
+                 value ->> 'code', value ->> 'message', unhex(value ->> 'thread_id'), unhex(value ->> 'turn_id'), \
+                 value ->> 'result_no' FROM json_each(?3) WHERE true ORDER BY key \
                  ON CONFLICT DO NOTHING RETURNING nth",
     };
     if lines.is_empty() {
@@ -224,7 +302,10 @@ async fn insert(tx: &Transaction, batch: &Batch, lines: &[Line]) -> Result<BTree
         number("chunk", lines, |line| i64::from(line.place.chunk)),
         number("start", lines, |line| i64::from(line.place.start)),
         number("length", lines, |line| i64::from(line.place.length)),
-        text("state", lines, |line| line.state().to_string()),
+        text("state", lines, |line| match earlier.get(&line.nth) {
+            Some(_) => ItemState::Reused.to_string(),
+            None => line.state().to_string(),
+        }),
         number("priority", lines, |line| {
             i64::from(line.cache_key().map_or(batch.priority, |key| key.priority).rank())
         }),
@@ -232,6 +313,9 @@ async fn insert(tx: &Transaction, batch: &Batch, lines: &[Line]) -> Result<BTree
         text("strategy", lines, |line| line.cache_key().map(|key| key.strategy.clone())),
         text("code", lines, |line| line.fault().map(|(code, _)| plain(code))),
         text("message", lines, |line| line.fault().map(|(_, message)| plain(message))),
+        id("thread_id", lines, |line| earlier.get(&line.nth).and_then(|earlier| earlier.thread)),
+        id("turn_id", lines, |line| earlier.get(&line.nth).and_then(|earlier| earlier.turn)),
+        number("result_no", lines, |line| numbers.of.get(&line.nth).copied()),
     ];
     let values = [batch.id.into(), batch.tenant.as_str().into()];
     let rows = tx.query_all_raw(STATEMENT.with(tx, values, columns)).await?;

@@ -142,10 +142,12 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn under_way(&self, batch: BatchId) -> Result<UnderWay, Error> {
-        let sql = "SELECT turns.status AS name, COUNT(*) AS count FROM batch_items AS items \
-                   JOIN turns ON turns.id = items.turn_id \
-                   WHERE items.batch_id = $1 AND items.state = 'submitted' GROUP BY turns.status";
-        let counted: BTreeMap<String, u64> = self.counted(sql, batch).await?.into_iter().collect();
+        let its_turn = looked_up(&self.database.hot, "turns.id", "items.turn_id");
+        let sql = format!(
+            "SELECT turns.status AS name, COUNT(*) AS count FROM batch_items AS items JOIN turns ON {its_turn} \
+             WHERE items.batch_id = $1 AND items.state = 'submitted' GROUP BY turns.status"
+        );
+        let counted: BTreeMap<String, u64> = self.counted(&sql, batch).await?.into_iter().collect();
         let of = |status: TurnStatus| counted.get(status.as_str()).copied().unwrap_or_default();
         let queued = of(TurnStatus::Queued);
         // An ended turn that was not collected yet counts as running, because the item has no result.
@@ -169,7 +171,7 @@ impl Store {
             name: String,
             count: i64,
         }
-        let pool = &self.database.pool;
+        let pool = &self.database.hot;
         let rows = Row::find_by_statement(statement(pool, sql, [batch.into()])).all(pool).await?;
         rows.into_iter().map(|row| Ok((row.name, unsigned(row.count)?))).collect()
     }
@@ -270,7 +272,7 @@ impl Store {
         let sql = "SELECT turns.* FROM (SELECT * FROM turns WHERE tenant = $1 ORDER BY position DESC LIMIT $2) \
                    AS turns JOIN threads ON threads.id = turns.thread_id AND threads.strategy = $3 \
                    WHERE turns.status = 'completed' ORDER BY turns.position DESC LIMIT $4";
-        let pool = &self.database.pool;
+        let pool = &self.database.hot;
         let values = [tenant.into(), LATEST.into(), strategy.into(), signed(at_most(limit)).into()];
         let rows = turns::Entity::find().from_raw_sql(statement(pool, sql, values)).all(pool).await?;
         rows.into_iter().map(Turn::try_from).collect()

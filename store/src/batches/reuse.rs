@@ -25,6 +25,13 @@ pub struct Earlier {
     pub run: Option<ResultRun>,
 }
 
+/// A line for which an earlier result is wanted.
+pub(super) struct Wanted {
+    pub(super) nth: u64,
+    pub(super) custom_id: Option<String>,
+    pub(super) cache_key: Option<String>,
+}
+
 impl Store {
     /// Returns the results of this tenant's earlier successful lines with the same name and content, by item number.
     ///
@@ -36,6 +43,21 @@ impl Store {
         tenant: &str,
         wanted: &[Item],
     ) -> Result<BTreeMap<u64, Earlier>, Error> {
+        let wanted = wanted.iter().map(|item| Wanted {
+            nth: item.nth,
+            custom_id: item.custom_id.clone(),
+            cache_key: item.cache_key.clone(),
+        });
+        self.earlier(tenant, &wanted.collect::<Vec<_>>(), i64::MAX).await
+    }
+
+    /// Returns the same for lines, until the results have this many bytes together.
+    pub(super) async fn earlier(
+        &self,
+        tenant: &str,
+        wanted: &[Wanted],
+        bytes: i64,
+    ) -> Result<BTreeMap<u64, Earlier>, Error> {
         #[derive(FromQueryResult)]
         struct Row {
             wanted: i64,
@@ -44,27 +66,31 @@ impl Store {
             line: String,
         }
         const STATEMENT: StatementText = StatementText {
-            postgres: "SELECT it.nth AS wanted, items.thread_id, items.turn_id, (SELECT line FROM batch_results \
+            postgres: "SELECT wanted, thread_id, turn_id, line FROM (SELECT known.*, \
+                       sum(octet_length(line)) OVER (ROWS UNBOUNDED PRECEDING) AS so_far FROM \
+                       (SELECT it.nth AS wanted, items.thread_id, items.turn_id, (SELECT line FROM batch_results \
                        WHERE batch_id = items.batch_id AND n = items.result_no) AS line \
-                       FROM unnest($2::bigint[], $3::text[], $4::text[]) AS it (nth, custom_id, cache_key) \
+                       FROM unnest($3::bigint[], $4::text[], $5::text[]) AS it (nth, custom_id, cache_key) \
                        CROSS JOIN LATERAL (SELECT * FROM batch_items WHERE tenant = $1 \
                        AND custom_id = it.custom_id AND cache_key = it.cache_key \
-                       AND (state = 'completed' OR state = 'reused') LIMIT 1) AS items",
-            sqlite: "SELECT it.value ->> 'nth' AS wanted, items.thread_id, items.turn_id, results.line \
-                     FROM json_each(?2) AS it CROSS JOIN batch_items AS items ON items.rowid = \
+                       AND (state = 'completed' OR state = 'reused') LIMIT 1) AS items) AS known) AS known \
+                       WHERE so_far <= $2",
+            sqlite: "SELECT wanted, thread_id, turn_id, line FROM (SELECT it.value ->> 'nth' AS wanted, \
+                     items.thread_id, items.turn_id, results.line, \
+                     sum(octet_length(results.line)) OVER (ROWS UNBOUNDED PRECEDING) AS so_far FROM json_each(?3) AS it CROSS JOIN batch_items AS items ON items.rowid = \
                      (SELECT known.rowid FROM batch_items AS known WHERE known.tenant = ?1 \
                      AND known.custom_id = it.value ->> 'custom_id' AND known.cache_key = it.value ->> 'cache_key' \
                      AND (known.state = 'completed' OR known.state = 'reused') LIMIT 1) \
                      JOIN batch_results AS results ON results.batch_id = items.batch_id \
-                     AND results.n = items.result_no",
+                     AND results.n = items.result_no) AS known WHERE so_far <= ?2",
         };
         let pool = &self.database.hot;
         let columns = [
             number("nth", wanted, |line| signed(line.nth)),
-            text("custom_id", wanted, |line| line.custom_id.clone()),
+            text("custom_id", wanted, |line| line.custom_id.as_deref().map(plain)),
             text("cache_key", wanted, |line| line.cache_key.clone()),
         ];
-        let statement = STATEMENT.with(pool, [tenant.into()], columns);
+        let statement = STATEMENT.with(pool, [tenant.into(), bytes.into()], columns);
         let mut found = BTreeMap::new();
         for row in Row::find_by_statement(statement).all(pool).await? {
             let unread = |error| Error::Database(format!("a result cannot be read: {error}"));

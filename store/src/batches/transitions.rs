@@ -270,6 +270,11 @@ impl Results {
         self.last
     }
 
+    /// Adds a result whose number is known.
+    pub(crate) fn add_numbered(&mut self, n: i64, nth: u64, line: String) {
+        self.rows.push((n, nth, line));
+    }
+
     /// Inserts the results and returns the last number.
     pub(crate) async fn write(self, tx: &Transaction, batch: BatchId) -> Result<i64, Error> {
         const STATEMENT: StatementText = StatementText {

@@ -47,7 +47,7 @@ impl Conversation {
     }
 
     fn from_row(row: table::Model) -> Result<Self, Error> {
-        let table::Model { thread_id: id, tenant, metadata, items, created_at } = row;
+        let table::Model { thread_id: id, tenant, metadata, items, created_at, begun: _ } = row;
         let metadata = serde_json::from_str(&metadata).map_err(|error| corrupt(id, error))?;
         Ok(Self { id, tenant, metadata, items: read_items(id, &items)?, created_at })
     }
@@ -75,8 +75,8 @@ impl Store {
         contents: Vec<AttachmentContent>,
         most: u64,
     ) -> Result<bool, Error> {
-        const COUNT: &str = "SELECT count(*) AS n FROM conversations WHERE tenant = $1 AND NOT EXISTS \
-            (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id)";
+        const COUNT: &str = "SELECT count(*) AS n FROM conversations WHERE tenant = $1 AND NOT begun \
+            AND NOT EXISTS (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id)";
         let pool = &self.database.pool;
         let counted = pool.query_one_raw(statement(pool, COUNT, [new.tenant.clone().into()])).await?;
         let begun = counted.map_or(Ok(0), |row| row.try_get("", "n"))?;
@@ -89,6 +89,7 @@ impl Store {
             metadata: Value::Object(new.metadata.clone()).to_string(),
             items: items_text(new.id, &new.items)?,
             created_at: new.created_at,
+            begun: false,
         };
         self.database.transact(move |tx| insert(tx, row, contents).boxed()).await?;
         Ok(true)
@@ -189,9 +190,11 @@ pub(crate) async fn locked_items(tx: &Transaction, id: ThreadId) -> Result<Optio
     row.map(|row| read_items(id, &row.items)).transpose()
 }
 
-/// Removes the items of a conversation, which a turn has taken to the thread.
-pub(crate) async fn clear_items(tx: &Transaction, id: ThreadId) -> Result<(), Error> {
-    write_items(tx, id, "[]".to_owned()).await
+/// Records that a turn has begun the thread and has taken the items to it.
+pub(crate) async fn begin(tx: &Transaction, id: ThreadId) -> Result<(), Error> {
+    let sql = "UPDATE conversations SET items = '[]', begun = TRUE WHERE thread_id = $1";
+    tx.execute_raw(statement(tx, sql, [id.into()])).await?;
+    Ok(())
 }
 
 async fn write_items(tx: &Transaction, id: ThreadId, items: String) -> Result<(), Error> {

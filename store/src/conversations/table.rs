@@ -14,6 +14,8 @@ pub(crate) struct Model {
     #[sea_orm(column_type = "Text")]
     pub items: String,
     pub created_at: i64,
+    /// True if a turn has begun the thread.
+    pub begun: bool,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

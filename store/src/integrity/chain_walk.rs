@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    Error,
     integrity::{Finding, Wrong, attested_heads::Heads, hash_chain},
     log::{
         head::Head,
         ids::ThreadId,
-        rows::{CODEC, recorded},
+        rows::{CODEC, Recorded, recorded},
         tables::events,
     },
 };
@@ -68,8 +69,8 @@ impl Walk {
         self.heads.good
     }
 
-    /// Processes the next event, in the order of the stored numbers.
-    pub(crate) fn step(&mut self, row: &events::Model) {
+    /// Processes the next event, in the order of the stored numbers, and returns it.
+    pub(crate) fn step(&mut self, row: &events::Model) -> Result<Recorded, Error> {
         let expected = self.next;
         let seq = u64::try_from(row.seq).unwrap_or_default();
         let hash = hash_chain::link(&self.hash, seq, row.at, &row.kind, &row.payload);
@@ -88,9 +89,11 @@ impl Walk {
         self.next = seq + 1;
         self.hash = row.hash.as_slice().try_into().unwrap_or(hash);
         self.heads.pass(row, self.next);
+        let event = recorded(row);
         if fits {
-            self.read(seq, row);
+            self.read(seq, row, &event);
         }
+        event
     }
 
     /// Returns the findings, ordered by event number.
@@ -127,8 +130,8 @@ impl Walk {
         }
     }
 
-    fn read(&mut self, seq: u64, row: &events::Model) {
-        let error = match recorded(row) {
+    fn read(&mut self, seq: u64, row: &events::Model, event: &Result<Recorded, Error>) {
+        let error = match event {
             Ok(recorded) => {
                 for attachment in recorded.event.attachments() {
                     self.attachments.entry(attachment.sha256.clone()).or_insert(seq);

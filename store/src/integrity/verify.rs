@@ -8,7 +8,9 @@ use crate::{
     log::{
         Store,
         database::statement,
+        head::Head,
         ids::ThreadId,
+        multi_reader::Reader,
         thread_ranges::{Pages, Range, ThreadScan},
     },
 };
@@ -54,8 +56,9 @@ impl Verified {
     }
 
     /// Adds the result of a finished walk, and its attachments to those that are verified next: thread, event, hash.
-    fn walked_with(&mut self, walk: Walk, attachments: &mut Vec<(ThreadId, u64, String)>) {
-        let thread = walk.thread();
+    fn end(&mut self, walk: Walk, attachments: &mut Vec<(ThreadId, u64, String)>, reader: &mut impl Reader) {
+        let (thread, (seq, hash)) = (walk.thread(), walk.end());
+        reader.end(Head { thread, seq, hash });
         attachments.extend(walk.attachments().map(|(sha256, seq)| (thread, *seq, sha256.clone())));
         self.walked(walk);
     }
@@ -101,19 +104,48 @@ impl Store {
         round: &ThreadScan,
         attested: Arc<dyn AttestedHeads>,
     ) -> Result<Verified, Error> {
+        Ok(self.verify_reading(round, attested, || ()).await?.0)
+    }
+
+    /// Verifies as [`Store::verify_against`] does, and passes every event to a reader in the same pass. Each reader that `make`
+    /// creates receives some of the logs, each of them complete, also events that do not fit their log.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::verify`].
+    pub async fn verify_reading<R, M>(
+        &self,
+        round: &ThreadScan,
+        attested: Arc<dyn AttestedHeads>,
+        make: M,
+    ) -> Result<(Verified, Vec<R>), Error>
+    where
+        R: Reader,
+        M: Fn() -> R + Clone + Send + 'static,
+    {
         let store = self.clone();
         let ranges = round.for_each(self, move |range| {
-            let (store, attested) = (store.clone(), Arc::clone(&attested));
-            async move { store.verify_range(range, &*attested).await }
+            let (store, attested, mut reader) = (store.clone(), Arc::clone(&attested), make());
+            async move {
+                let verified = store.verify_range(range, &*attested, &mut reader).await?;
+                reader.pause().await?;
+                Ok((verified, reader))
+            }
         });
-        let all = ranges.await?.into_iter().fold(Verified::default(), Verified::and);
+        let (parts, readers): (Vec<_>, Vec<_>) = ranges.await?.into_iter().unzip();
+        let all = parts.into_iter().fold(Verified::default(), Verified::and);
         match round.thread {
             Some(thread) if all.threads == 0 => Err(Error::UnknownThread(thread)),
-            Some(_) | None => Ok(all),
+            Some(_) | None => Ok((all, readers)),
         }
     }
 
-    async fn verify_range(&self, range: Range, attested: &dyn AttestedHeads) -> Result<Verified, Error> {
+    async fn verify_range(
+        &self,
+        range: Range,
+        attested: &dyn AttestedHeads,
+        reader: &mut impl Reader,
+    ) -> Result<Verified, Error> {
         let mut verified = Verified::default();
         let mut seen = Vec::new();
         let mut walk: Option<Walk> = None;
@@ -130,16 +162,16 @@ impl Store {
                 if walk.as_ref().is_none_or(|walk| walk.thread() != row.thread_id) {
                     seen.push(row.thread_id);
                     let before = walk.replace(Walk::new(row.thread_id, attested.heads(row.thread_id)));
-                    before.into_iter().for_each(|walk| verified.walked_with(walk, &mut attachments));
+                    before.into_iter().for_each(|walk| verified.end(walk, &mut attachments, reader));
                 }
                 if let Some(walk) = &mut walk {
-                    walk.step(&row);
+                    reader.read(row.thread_id, walk.step(&row));
                 }
             }
             // Yields between pages, because verifying one is pure computation.
             tokio::task::yield_now().await;
         }
-        walk.into_iter().for_each(|walk| verified.walked_with(walk, &mut attachments));
+        walk.into_iter().for_each(|walk| verified.end(walk, &mut attachments, reader));
         for (thread, seq, sha256) in attachments {
             if let Some(difference) = self.attachment_finding(thread, &sha256).await? {
                 let what = format!("the attachment {sha256} of event {seq} {difference}");

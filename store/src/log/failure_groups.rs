@@ -11,6 +11,7 @@ use crate::{
     log::{
         Store,
         ids::{TurnId, at_most, unsigned},
+        replanned::Replanned,
         tables::turns,
         turns::TurnFilter,
     },
@@ -64,7 +65,7 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn failures(&self, filter: TurnFilter<'_>, limit: u64) -> Result<Failures, Error> {
-        let db = &self.database.pool;
+        let db = &Replanned(&self.database.pool);
         let stuck = || Expr::col((turns::Entity, Alias::new("stuck")));
         let ends = || stuck().is_in(TurnEnd::ALL.map(TurnEnd::as_str));
         let ended = || filter.rows(db.get_database_backend()).filter(ends()).select_only();

@@ -5,6 +5,7 @@ use crate::{
     Error,
     log::{
         Store,
+        head::Head,
         ids::ThreadId,
         rows::{Recorded, recorded},
         thread_ranges::{Pages, ThreadScan},
@@ -17,11 +18,19 @@ pub trait Reader: Send + 'static {
     /// them. An event that this build cannot decode is passed as an error, and the log continues after it.
     fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>);
 
+    /// Called after the last event of a log with its head, if the hashes are verified in the same pass.
+    fn end(&mut self, _head: Head) {}
+
     /// Called after the last event of each range of threads, for queries about data that is not in the logs. An error
     /// ends the scan.
     fn pause(&mut self) -> impl Future<Output = Result<(), Error>> + Send {
         async { Ok(()) }
     }
+}
+
+/// Reads nothing.
+impl Reader for () {
+    fn read(&mut self, _thread: ThreadId, _event: Result<Recorded, Error>) {}
 }
 
 impl Store {

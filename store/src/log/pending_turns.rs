@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use queue::{Priority, clock};
-use sea_orm::{FromQueryResult, Value};
+use sea_orm::{ConnectionTrait, FromQueryResult, Value};
 
 use crate::{
     Error,
     log::{
         Store,
-        database::statement,
+        database::{looked_up, statement},
         ids::{ThreadId, TurnId, at_most, corrupt, signed, unsigned},
+        replanned::Replanned,
         submit::BETWEEN,
     },
 };
@@ -89,17 +90,19 @@ impl PendingFilter<'_> {
     /// empty one selects all, and `$3` the thread, if there is one.
     ///
     /// A thread that asked a person several times has one interrupted turn per question; only the last counts.
-    fn query(&self) -> String {
+    fn query(&self, db: &impl ConnectionTrait) -> String {
         let (open, asking) = match self.thread {
             Some(_) => ("WHERE thread_id = $3", "AND asking.thread_id = $3"),
             None => ("", ""),
         };
+        let its_turn = looked_up(db, "turns.position", "unfinished.position");
+        let its_thread = looked_up(db, "threads.id", "turns.thread_id");
         format!(
             "{PENDING} FROM (SELECT position FROM open_turns {open} UNION ALL \
             SELECT position FROM turns AS asking WHERE stuck = 'interrupted' {asking} AND NOT EXISTS \
             (SELECT 1 FROM turns AS later WHERE later.thread_id = asking.thread_id \
             AND later.stuck = 'interrupted' AND later.position > asking.position)) AS unfinished \
-            JOIN turns ON turns.position = unfinished.position JOIN threads ON threads.id = turns.thread_id \
+            JOIN turns ON {its_turn} JOIN threads ON {its_thread} \
             WHERE ($2 = '' OR turns.tenant = $2) AND (turns.stuck IS NULL OR threads.stuck = 'interrupted')"
         )
     }
@@ -146,11 +149,11 @@ impl Store {
         let sql = format!(
             "SELECT stance, count(*) AS many, min(since) AS since, min(due_at) AS due_at \
              FROM ({}) AS it GROUP BY stance",
-            filter.query()
+            filter.query(&self.database.pool)
         );
         let rows = Row::find_by_statement(statement(&self.database.pool, &sql, filter.values()));
         let mut stances = BTreeMap::new();
-        for row in rows.all(&self.database.pool).await? {
+        for row in rows.all(&Replanned(&self.database.pool)).await? {
             if let Some(stance) = WaitReason::ALL.into_iter().find(|reason| reason.as_str() == row.stance) {
                 stances.insert(
                     stance,
@@ -185,12 +188,12 @@ impl Store {
         }
         let sql = format!(
             "SELECT * FROM ({}) AS it WHERE stance = '{}' ORDER BY position LIMIT {}",
-            filter.query(),
+            filter.query(&self.database.pool),
             stance.as_str(),
             signed(at_most(limit))
         );
         let rows = Row::find_by_statement(statement(&self.database.pool, &sql, filter.values()));
-        let rows = rows.all(&self.database.pool).await?.into_iter().map(|row| {
+        let rows = rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(|row| {
             let Row { turn, thread, tenant, strategy, priority, since, due_at, asked } = row;
             let unread = || corrupt(thread, format_args!("a turn's priority {priority} is unknown"));
             let priority = Priority::from_rank(priority.into()).ok_or_else(unread)?;

@@ -136,7 +136,7 @@ impl Store {
             if page.is_empty() {
                 break;
             }
-            page.iter().for_each(|row| walk.step(row));
+            page.iter().for_each(|row| drop(walk.step(row)));
         }
         let (events, head) = walk.end();
         if events == 0 {

@@ -27,7 +27,7 @@ impl Store {
             )
         };
         let of_conversations = "SELECT coalesce(sum(octet_length(content)), 0) FROM attachments WHERE thread_id IN \
-            (SELECT thread_id FROM conversations WHERE conversations.tenant = $1 \
+            (SELECT thread_id FROM conversations WHERE conversations.tenant = $1 AND NOT begun \
             AND NOT EXISTS (SELECT 1 FROM threads WHERE threads.id = conversations.thread_id))";
         let sql = format!(
             "SELECT CAST((SELECT coalesce(sum(bytes), 0) FROM files WHERE tenant = $1 AND status <> 'gone') + ({}) + ({}) \

@@ -19,6 +19,7 @@ use crate::{
         Store,
         database::{looked_up, statement},
         ids::{ThreadId, at_most, corrupt, signed, unsigned},
+        replanned::Replanned,
         tables::{events, threads, turns},
     },
 };
@@ -100,7 +101,7 @@ impl Store {
             .apply_if(after, |rows, after| rows.filter(threads::Column::Id.lt(after)))
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
-        rows.all(&self.database.pool).await?.into_iter().map(Thread::try_from).collect()
+        rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Thread::try_from).collect()
     }
 
     /// Lists at most `limit` threads that wait for a person, most recently changed first. `after` is the `updated_at`
@@ -126,7 +127,7 @@ impl Store {
             .order_by_desc(threads::Column::UpdatedAt)
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
-        rows.all(&self.database.pool).await?.into_iter().map(Thread::try_from).collect()
+        rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Thread::try_from).collect()
     }
 
     /// Lists at most `limit` runnable threads opened after `after`, oldest first, with their lanes: threads that are

@@ -24,6 +24,7 @@ use crate::{
         ids::{ThreadId, TurnId, at_most, plain},
         pool::Transaction,
         read_model_update::TurnUpdate,
+        replanned::Replanned,
         tables::turns,
     },
     webhooks,
@@ -113,7 +114,7 @@ impl Store {
             }
         };
         let rows = rows.limit(at_most(limit));
-        rows.all(&self.database.pool).await?.into_iter().map(Turn::try_from).collect()
+        rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Turn::try_from).collect()
     }
 
     /// Cancels a queued turn.

@@ -25,7 +25,7 @@ use uuid::Uuid;
 use crate::{
     DryRun, Error, Prune, Pruned, Store,
     batches::{BatchId, BatchStatus, FileId},
-    log::{Transaction, one_at_a_time, statement, unsigned},
+    log::{Transaction, looked_up, one_at_a_time, statement, unsigned},
     retention::{list, listed},
     webhooks::{DeliveryId, DeliveryState},
 };
@@ -251,13 +251,13 @@ fn this_one(db: &impl ConnectionTrait) -> String {
     format!(
         "id = $2 AND ({}) AND (NOT EXISTS (SELECT 1 FROM holds) \
          OR (NOT EXISTS (SELECT 1 FROM batch_items WHERE batch_id = $2 AND {held}) \
-         AND NOT EXISTS (SELECT 1 FROM holds JOIN turns ON turns.thread_id = holds.thread_id \
-         WHERE turns.idempotency_key LIKE $3)))",
+         AND NOT EXISTS (SELECT 1 FROM holds WHERE (SELECT turns.idempotency_key FROM turns \
+         WHERE turns.thread_id = holds.thread_id ORDER BY turns.position LIMIT 1) LIKE $3)))",
         over()
     )
 }
 
-/// Values for [`this_one`]. The idempotency keys of a batch's turns begin with its id.
+/// Values for [`this_one`]. The idempotency keys of the turns that a batch submits begin with its id; each is the first of its thread.
 fn values(before: i64, id: BatchId) -> [Value; 3] {
     [before.into(), id.into(), format!("%batch:{id}:%").into()]
 }
@@ -280,12 +280,14 @@ async fn delete(tx: &Transaction, before: i64, id: BatchId) -> Result<bool, Erro
 /// Builds a query for complete files created before `$1` that no batch refers to, except the batches in `$2`; `such`
 /// restricts it further.
 fn unused(db: &impl ConnectionTrait, such: &str) -> String {
-    let named =
-        |column| format!("SELECT {column} AS id FROM batches WHERE batches.id NOT IN ({})", list(db, 2));
-    let named = ["input_file", "output_file", "error_file"].map(named).join(" UNION ALL ");
+    let named = |column: &str| {
+        let named = looked_up(db, &format!("batches.{column}"), "files.id");
+        format!("NOT EXISTS (SELECT 1 FROM batches WHERE {named} AND batches.id NOT IN ({}))", list(db, 2))
+    };
+    let [input, output, error] = ["input_file", "output_file", "error_file"].map(named);
     format!(
-        "SELECT files.id FROM files LEFT JOIN ({named}) AS named ON named.id = files.id \
-         WHERE named.id IS NULL AND files.status = 'processed' AND files.created_at < $1 AND {such}"
+        "SELECT files.id FROM files WHERE files.status = 'processed' AND files.created_at < $1 \
+         AND {input} AND {output} AND {error} AND {such}"
     )
 }
 

@@ -184,7 +184,8 @@ impl Store {
 async fn delete_unused_conversations(tx: &Transaction, before: i64) -> Result<(), Error> {
     commit_in_two_phases(tx).await?;
     let its_thread = looked_up(tx, "threads.id", "conversations.thread_id");
-    let unused = format!("created_at < $1 AND NOT EXISTS (SELECT 1 FROM threads WHERE {its_thread})");
+    let unused =
+        format!("NOT begun AND created_at < $1 AND NOT EXISTS (SELECT 1 FROM threads WHERE {its_thread})");
     for sql in [
         format!(
             "DELETE FROM attachments WHERE thread_id IN (SELECT thread_id FROM conversations WHERE {unused})"

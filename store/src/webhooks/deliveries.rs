@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error, Store,
-    log::{Transaction, at_most, plain},
+    log::{Transaction, at_most, plain, replanned::Replanned},
 };
 
 /// Retention period of finished deliveries, in microseconds.
@@ -140,7 +140,7 @@ impl Store {
             .apply_if(after, |rows, after| rows.filter(Column::Id.lt(after)))
             .order_by_desc(Column::Id)
             .limit(at_most(limit));
-        rows.all(&self.database.pool).await?.into_iter().map(Delivery::try_from).collect()
+        rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Delivery::try_from).collect()
     }
 
     /// Restarts a delivery from its first attempt, with the same id. Returns true if it exists.

@@ -9,4 +9,5 @@ mod log;
 mod milvus;
 mod pins;
 mod plans;
+mod plans_at_size;
 mod postgres;

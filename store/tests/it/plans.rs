@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the number of table rows and index entries read since the last call. No other client may be connected, and
 /// `store` is consumed, because a PostgreSQL session publishes its statistics when it disconnects.
-async fn read(postgres: &Postgres, store: Store) -> u64 {
+pub(crate) async fn read(postgres: &Postgres, store: Store) -> u64 {
     drop(store);
     let began = Instant::now();
     let connected = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'turnfold'";
@@ -112,7 +112,7 @@ fn line(cache_key: &str, nth: u64) -> Line {
 }
 
 /// Runs a batch as its coordinator does, from its lines to the pages of its results.
-async fn run(store: &Store, cache_key: &str, lines: u64) {
+pub(crate) async fn run(store: &Store, cache_key: &str, lines: u64) {
     let id = batch(store).await.id;
     for from in (1..=lines).step_by(PAGE as usize) {
         let kept = store.acquire_batch_leases(OWNER, 60_000_000).await.unwrap();
@@ -204,7 +204,7 @@ async fn real_postgres_reads_what_is_asked_for() {
 }
 
 /// Runs one conversation of many turns, each started and ended as a worker does it.
-async fn converse(store: &Store, turns: u64) {
+pub(crate) async fn converse(store: &Store, turns: u64) {
     let thread = submit(store, 0..1).await.remove(0).thread;
     for nth in 1..=turns {
         run_turn(store, thread).await;
@@ -331,7 +331,7 @@ async fn asks(store: &Store) -> BatchId {
 
 /// Maximum number of rows and index entries read per line: enough for indexed lookups, but less than reading all lines
 /// for every page.
-const MOST_OF_A_LINE: u64 = 30;
+pub(crate) const MOST_OF_A_LINE: u64 = 30;
 
 /// Each page of a prune once read the turns of all threads, but only with the statistics of a large database.
 #[tokio::test(flavor = "multi_thread")]

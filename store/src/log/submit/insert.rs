@@ -181,7 +181,7 @@ pub(crate) async fn converse(tx: &Transaction, new: NewTurn, id: ThreadId) -> Re
         Opening::Existing(_) | Opening::Asking(..) => follow(tx, new, id).await?,
     };
     if !matches!(following.submitted, Submitted::Known(_)) {
-        conversations::clear_items(tx, id).await?;
+        conversations::begin(tx, id).await?;
     }
     Ok(following)
 }

@@ -53,7 +53,8 @@ pub(super) fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
         seconds: 86_400,
         metadata: json!({"für": "dich \u{0} 🦀"}),
         output_seconds: None,
-        reuse: true,
+        // The tests play the coordinator, which finds earlier results itself.
+        reuse: false,
         max_micro_usd: Some(5),
         window: 7,
         item_seconds: None,
@@ -438,6 +439,46 @@ pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error
     Ok(())
 }
 
+/// A line with an earlier result is inserted with it. A duplicate of its name has the number that was reserved for it.
+pub(super) async fn known_lines_are_inserted_with_their_results(store: &Store) -> Result<(), Error> {
+    let first = batch(store, "known", "ada", &[("a", Some("1")), ("b", Some("2"))]).await?;
+    let items = store.waiting_items(first.id, 10).await?;
+    let (run, model) = ((Uuid::now_v7(), Uuid::now_v7()), Some("m".to_owned()));
+    let answered = ItemTransition {
+        run: Some(run),
+        response: Some(response(json!("answer"))),
+        result_run: Some(ResultRun { model: model.clone(), ..ResultRun::default() }),
+        ..to(&items[0], ItemState::Completed)
+    };
+    store.apply_transitions(first.id, "ada", vec![answered, to(&items[1], ItemState::Failed)]).await?;
+
+    let input = file(store, "known").await?;
+    let again = made(store, NewBatch { reuse: true, ..new_batch("known", input) }).await?;
+    store.acquire_batch_leases("ada", LEASE).await?;
+    let lines = [("a", Some("1")), ("b", Some("2")), ("a", Some("1")), ("c", None)];
+    store.add_lines(&again, "ada", taken_lines(1, &lines), 4).await?;
+
+    let known = known(store, again.id).await?;
+    let counts =
+        [ItemState::Reused, ItemState::Waiting, ItemState::Invalid].map(|state| known.counts.of(state));
+    assert_eq!((counts, known.done, known.total, known.model), ([1, 1, 2], 3, 4, model));
+    let by_rows = count_items(store, again.id).await?;
+    assert_eq!(by_rows.into_values().sum::<u64>(), 4);
+    let results = results(store, again.id).await?;
+    let ids: Vec<_> = results.iter().map(|(n, line)| (*n, line["id"].as_str().unwrap().to_owned())).collect();
+    let id = |nth: u64| format!("batch_req_{}_{nth}", again.id.simple());
+    assert_eq!(ids, [(1, id(1)), (2, id(3)), (3, id(4))]);
+    assert_eq!(results[0].1["response"]["body"], "answer");
+    assert_eq!(results[1].1["error"]["code"], "duplicate_custom_id");
+    let good = store.final_results(again.id, ResultSelection::Successful, 0, 10).await?;
+    let bad = store.final_results(again.id, ResultSelection::Unsuccessful, 0, 10).await?;
+    let numbers = |lines: &[ResultLine]| lines.iter().map(|line| line.n).collect::<Vec<_>>();
+    assert_eq!((numbers(&good), numbers(&bad)), (vec![1], vec![2, 3]));
+    let waiting = store.waiting_items(again.id, 10).await?;
+    assert_eq!(waiting.iter().map(|item| item.nth).collect::<Vec<_>>(), [2]);
+    Ok(())
+}
+
 /// Reading the first of a thousand large lines does not load all of them into memory.
 pub(super) async fn pages_of_long_lines_are_short(store: &Store) -> Result<(), Error> {
     let made = batch(store, "long", "ada", &[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]).await?;
@@ -478,5 +519,6 @@ on_databases! {
     items_end_once,
     items_end_while_lines_are_looked_at,
     earlier_results_are_found,
+    known_lines_are_inserted_with_their_results,
     pages_of_long_lines_are_short,
 }
