@@ -1,14 +1,15 @@
-//! What recorded threads would do with another configuration, found from their recorded answers alone.
+//! A replay of recorded threads with a changed configuration, over their recorded answers alone.
 //!
 //! ## Why each log is replayed twice
 //!
 //! A difference counts only if the changed configuration causes it. So today's code also replays the log as it was recorded. Where
-//! that differs from the log first, the thread is not decided.
+//! that differs from the log first, the thread is not decided. Built-in prompts that were reworded since differ in both replays alike;
+//! they are counted and otherwise passed over. A configured prompt differs by its hash.
 //!
 //! ## What the rest costs
 //!
 //! From the first difference on, the recorded answers may belong to other questions. What they cost is the quote for running the
-//! rest of the threads again; such a run may need more requests or fewer.
+//! rest of the threads again; another run may need more requests or fewer.
 
 mod report;
 
@@ -122,6 +123,8 @@ struct Course {
     /// `None` once the first difference is found.
     changed: Option<Replayer>,
     difference: Option<Divergence>,
+    /// True once today's code asks in other words.
+    reworded: bool,
     /// What was spent since the difference.
     rest: Spending,
 }
@@ -179,6 +182,7 @@ impl Lane {
 
     fn end(&mut self) {
         let Some(Log { thread, strategy, course: Some(course) }) = self.log.take() else { return };
+        self.found.reworded += u64::from(course.reworded);
         match course.difference {
             Some(divergence) => self.found.changed(thread, strategy, divergence, &course.rest),
             None => self.found.same += 1,
@@ -194,7 +198,7 @@ impl Lane {
 impl Course {
     fn new(graph: &dyn Graph) -> Self {
         let (recorded, changed) = (Replayer::new(graph), Some(Replayer::new(graph)));
-        Self { recorded, changed, difference: None, rest: Spending::default() }
+        Self { recorded, changed, difference: None, reworded: false, rest: Spending::default() }
     }
 
     /// Reads the next event. Returns the reason if the thread cannot be decided.
@@ -202,15 +206,18 @@ impl Course {
         let price: Price<'_> = &*with.prices;
         if let Some(changed) = &mut self.changed {
             let invalid = |error: InvalidLog| error.to_string();
-            if let Some(Divergence { node, field, .. }) =
-                self.recorded.see(event).map_err(invalid)?.filter(counts)
-            {
-                return Err(format!(
-                    "today's code differs here with the recorded configuration too, at {node}/{field}"
-                ));
+            match self.recorded.see(event).map_err(invalid)?.filter(counts) {
+                Some(divergence) if divergence.field.is_prompt() => self.reworded = true,
+                Some(Divergence { node, field, .. }) => {
+                    return Err(format!(
+                        "today's code differs here with the recorded configuration too, at {node}/{field}"
+                    ));
+                }
+                None => {}
             }
             let over = with.changes.over(strategy, event);
-            self.difference = changed.see(over.as_ref().unwrap_or(event)).map_err(invalid)?.filter(counts);
+            let difference = changed.see(over.as_ref().unwrap_or(event)).map_err(invalid)?.filter(counts);
+            self.difference = difference.filter(|divergence| !divergence.field.is_prompt());
             if self.difference.is_some() {
                 self.changed = None;
                 self.rest.begin_here();

@@ -35,7 +35,7 @@ struct Kept {
 pub(crate) struct KeptEnd {
     /// Strategy of its thread.
     pub(crate) strategy: String,
-    /// Its result.
+    /// Result of the turn.
     pub(crate) ended: EndedTurn,
     /// Hash of the event that ended it.
     pub(crate) hash: Vec<u8>,

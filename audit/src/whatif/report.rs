@@ -27,6 +27,8 @@ pub struct Report {
     pub same: u64,
     /// Number of threads that would go differently.
     pub changed: u64,
+    /// Number of threads whose built-in prompts were reworded since, which is not counted as a difference.
+    pub reworded: u64,
     /// Threads that would go differently, by their first difference: outcomes and routes first, then by frequency.
     pub clusters: Vec<Cluster>,
     /// Number of threads that are not decided.
@@ -61,7 +63,7 @@ pub struct Cluster {
 pub struct Example {
     /// Number of the event.
     pub seq: usize,
-    /// Recorded value.
+    /// Value in the log.
     pub recorded: String,
     /// Value with the changed configuration.
     pub changed: String,
@@ -79,7 +81,7 @@ pub enum Effect {
     Conclusion,
     /// Another request is sent: to another model, with other parameters, tools or messages.
     Request,
-    /// A request is sent with another system prompt.
+    /// A request is sent with another configured prompt. The values are hashes of prompts.
     Prompt,
 }
 
@@ -105,7 +107,7 @@ pub struct Rest {
 pub struct Undecided {
     /// Id of the thread.
     pub thread: ThreadId,
-    /// Reason.
+    /// Reason why it is not decided.
     pub why: String,
 }
 
@@ -115,6 +117,7 @@ impl Effect {
             Field::Decision(path) if path == "outcome" || path.starts_with("outcome.") => Self::Outcome,
             Field::Decision(path) if path == "to" || path == "event" => Self::Route,
             Field::Decision(_) => Self::Conclusion,
+            Field::Request(path) if path.ends_with(".prompt") => Self::Prompt,
             Field::Request(_) => Self::Request,
             Field::Prompt(_) => Self::Prompt,
         }
@@ -169,6 +172,7 @@ pub(super) struct Found {
     pub(super) others: u64,
     pub(super) events: u64,
     pub(super) same: u64,
+    pub(super) reworded: u64,
     places: BTreeMap<Place, Group>,
     undecided: u64,
     not_decided: Vec<Undecided>,
@@ -210,6 +214,7 @@ impl Found {
         self.others += other.others;
         self.events += other.events;
         self.same += other.same;
+        self.reworded += other.reworded;
         self.undecided += other.undecided;
         self.not_decided.extend(other.not_decided);
         self.not_decided.sort();
@@ -231,6 +236,7 @@ impl Found {
             events: self.events,
             same: self.same,
             changed: clusters.iter().map(|cluster| cluster.threads.len() as u64).sum(),
+            reworded: self.reworded,
             clusters,
             undecided: self.undecided,
             not_decided: self.not_decided,

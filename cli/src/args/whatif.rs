@@ -19,8 +19,14 @@ pub(crate) struct WhatIf {
 }
 
 impl WhatIf {
-    /// Adds the prompts and models to the sources of the settings, which check them.
+    /// Adds the prompts and models to the sources of the settings, which check them. A key may begin with the name of a strategy.
     pub(crate) fn over(&self, mut sources: Sources) -> anyhow::Result<Sources> {
+        let names: Vec<&str> = sources.strategies.iter().map(|strategy| strategy.name()).collect();
+        for (key, _) in sources.flags.iter_mut().filter_map(|flag| flag.sets.as_mut()) {
+            if key.split_once('.').is_some_and(|(first, _)| names.contains(&first)) {
+                *key = format!("strategies.{key}");
+            }
+        }
         for text in &self.prompt {
             let (node, value) = at_node("--prompt", text)?;
             sources = match value.strip_prefix('@') {

@@ -79,14 +79,14 @@ fn changes(ctx: &Context) -> anyhow::Result<Changes> {
     }
     if changes.is_empty() {
         let message = "no change is given\n\
-             hint: --set strategies.planner.confidence=0.9, --prompt planner/assess=@new.md or --model planner/assess=PROVIDER/MODEL";
+             hint: --set planner.confidence=0.9, --prompt planner/assess=@new.md or --model planner/assess=PROVIDER/MODEL";
         return Err(CliError::with_exit(Exit::Usage, message));
     }
     Ok(changes)
 }
 
 fn no_key(key: &str) -> String {
-    format!("{key} is no single key of a strategy\nhint: --set strategies.STRATEGY.KEY=VALUE")
+    format!("{key} is no single key of a strategy\nhint: --set STRATEGY.KEY=VALUE")
 }
 
 fn to_text(report: &Report, changes: &Changes, seconds: f64) -> String {
@@ -103,12 +103,21 @@ fn to_text(report: &Report, changes: &Changes, seconds: f64) -> String {
     if 0 < *others {
         text += &format!("\n{} of other strategies not replayed", counted(*others, "thread"));
     }
+    if 0 < report.reworded {
+        text += &format!(
+            "\ntoday's code asks in other words in {}; with or without the change",
+            counted(report.reworded, "thread")
+        );
+    }
     if 0 < *changed {
         text += &format!("\nDIFFERENT: {changed}, first at {}", counted(report.clusters.len(), "place"));
     }
     report.clusters.iter().for_each(|cluster| text += &cluster_text(cluster));
     if 0 < *changed {
-        text += &format!("\nafter the first difference, these threads spent {}", rest_text(&report.rest));
+        let spent = rest_text(&report.rest);
+        text += &format!(
+            "\nquote: from their first difference on, these threads spent {spent}; another run may need more or less"
+        );
     }
     if 0 < *undecided {
         text += &format!("\nNOT DECIDED: {undecided}");

@@ -201,7 +201,7 @@ fn what_if_tells_which_threads_another_threshold_prompt_or_model_changes() {
     assert!(0 < place["rest"]["model_calls"].as_u64().unwrap(), "{place}");
 
     // As it was: the thread goes as it went.
-    let (exit, same) = what_if(&["--set", "strategies.planner.confidence=0.7"]);
+    let (exit, same) = what_if(&["--set", "planner.confidence=0.7"]);
     assert_eq!((exit, &same["same"], &same["changed"]), (0, &json!(1), &json!(0)), "{same}");
 
     fs::write(folder.join("new.md"), "{prompt} Be strict.").unwrap();
@@ -210,9 +210,9 @@ fn what_if_tells_which_threads_another_threshold_prompt_or_model_changes() {
         (exit, &first(&prompt)["effect"], &first(&prompt)["node"]),
         (0, &json!("prompt"), &json!("assess"))
     );
-    let (exit, model) = what_if(&["--model", "planner/assess=scripted/other"]);
+    let (exit, model) = what_if(&["--model", "planner/assess=openai/other"]);
     assert_eq!((exit, &first(&model)["effect"]), (0, &json!("request")), "{model}");
-    assert_eq!(first(&model)["example"]["changed"], json!("\"scripted/other\""), "{model}");
+    assert_eq!(first(&model)["example"]["changed"], json!("“openai/other”"), "{model}");
 
     for (flags, hint) in [
         (&[][..], "no change is given"),

@@ -28,7 +28,7 @@ pub trait Reader: Send + 'static {
     }
 }
 
-/// Reads nothing.
+/// A reader of no events, for a pass that only verifies hashes.
 impl Reader for () {
     fn read(&mut self, _thread: ThreadId, _event: Result<Recorded, Error>) {}
 }

@@ -38,6 +38,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("check_migrated", "reads the migrations"),
     ("pending", "reads the migrations"),
     ("migrate", "reads the migrations"),
+    ("distribute", "copies the logs once, while nothing else runs"),
     ("identity", "reads one row of the deployment"),
     ("server_info", "reads no table"),
     ("check_writable", "writes one row"),
