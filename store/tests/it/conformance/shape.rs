@@ -1,4 +1,4 @@
-//! The shape of every statement over a distributed table: it names threads by value, and changes no local table besides.
+//! The shape of every statement over a distributed table: it names threads by value, and changes no local table too.
 
 use std::{
     collections::BTreeMap,
