@@ -74,7 +74,7 @@ impl Spending {
     }
 
     /// Forgets what was spent before the next event.
-    pub(crate) fn begin_here(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.shares.clear();
     }
 

@@ -95,7 +95,7 @@ pub async fn what_if(
     Ok(read.into_iter().map(Lane::done).fold(Found::default(), Found::and).report())
 }
 
-/// What all threads are replayed with.
+/// Strategies, changes and prices for all threads.
 struct With {
     strategies: StrategyRegistry,
     changes: Changes,
@@ -125,7 +125,7 @@ struct Course {
     difference: Option<Divergence>,
     /// True once today's code asks in other words.
     reworded: bool,
-    /// What was spent since the difference.
+    /// Usage since the difference.
     rest: Spending,
 }
 
@@ -155,21 +155,21 @@ impl Lane {
             Some(Event::Opened(opened)) => opened.strategy.clone(),
             Some(_) | None => String::new(),
         };
-        let is_changed = self.with.changes.0.contains_key(&strategy);
-        let graph = self.with.strategies.find(&strategy).filter(|_| is_changed);
-        self.log = Some(Log { thread, course: graph.map(Course::new), strategy });
-        match (graph, first.and_then(|first| self.with.changes.over(&self.log.as_ref()?.strategy, first))) {
-            (Some(graph), Some(Event::Opened(opened))) => {
-                self.found.threads += 1;
-                if let Err(why) = graph.check_config(&opened.config) {
-                    self.undecided(format!("the changed configuration is invalid: {why}"));
-                }
-            }
-            _ if is_changed || first.is_none() => {
-                self.found.threads += 1;
-                self.undecided("its first event cannot be read, or its strategy is unknown".to_owned());
-            }
-            _ => self.found.others += 1,
+        if first.is_some() && !self.with.changes.0.contains_key(&strategy) {
+            self.found.others += 1;
+            self.log = Some(Log { thread, strategy, course: None });
+            return;
+        }
+        self.found.threads += 1;
+        let graph = self.with.strategies.find(&strategy);
+        let opened = first.and_then(|first| self.with.changes.over(&strategy, first));
+        self.log = Some(Log { thread, strategy, course: graph.map(Course::new) });
+        let (Some(graph), Some(Event::Opened(opened))) = (graph, opened) else {
+            self.undecided("its first event cannot be read, or its strategy is unknown".to_owned());
+            return;
+        };
+        if let Err(why) = graph.check_config(&opened.config) {
+            self.undecided(format!("the changed configuration is invalid: {why}"));
         }
     }
 
@@ -220,7 +220,7 @@ impl Course {
             self.difference = difference.filter(|divergence| !divergence.field.is_prompt());
             if self.difference.is_some() {
                 self.changed = None;
-                self.rest.begin_here();
+                self.rest.forget();
             }
         }
         self.rest.apply(event, price);

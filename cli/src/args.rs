@@ -192,10 +192,9 @@ pub(crate) enum Command {
     /// Show what recorded threads would do with another threshold, prompt or model, without any call
     ///
     /// Replays the logs over their recorded answers, with the keys that --set, --prompt and --model change, as in
-    /// --set planner.confidence=0.9. Lists where each thread
-    /// would go differently first, and what it spent from there on, as a quote for running it again. A thread is not decided if
-    /// today's code differs from its log without the change. Calls no model and no tool, and writes nothing. Exits with 6 if a
-    /// thread is not decided, or if no thread matched.
+    /// --set planner.confidence=0.9. Lists where each thread would go differently first, and what it spent from there on, as a
+    /// quote for running it again. A thread is not decided if today's code differs from its log without the change. Calls no
+    /// model and no tool, and writes nothing. Exits with 6 if a thread is not decided, or if no thread matched.
     Whatif(WhatIf),
     /// Export OpenTelemetry traces from the log
     #[command(subcommand)]

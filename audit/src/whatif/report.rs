@@ -35,14 +35,14 @@ pub struct Report {
     pub undecided: u64,
     /// The first hundred of them.
     pub not_decided: Vec<Undecided>,
-    /// What the changed threads spent after their first difference.
+    /// Usage of the changed threads after their first difference.
     pub rest: Rest,
 }
 
 /// Threads with the same first difference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cluster {
-    /// What differs first.
+    /// Kind of the first difference.
     pub effect: Effect,
     /// Strategy of the threads.
     pub strategy: String,
@@ -54,7 +54,7 @@ pub struct Cluster {
     pub threads: Vec<ThreadId>,
     /// The difference of the oldest of them.
     pub example: Example,
-    /// What the threads spent after the difference.
+    /// Usage of the threads after the difference.
     pub rest: Rest,
 }
 
@@ -69,7 +69,7 @@ pub struct Example {
     pub changed: String,
 }
 
-/// What differs first. Ordered by importance, most important first.
+/// Kind of a difference, most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -85,7 +85,7 @@ pub enum Effect {
     Prompt,
 }
 
-/// What was spent on recorded answers.
+/// Usage of recorded answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rest {
     /// Number of answers of models.
@@ -165,7 +165,7 @@ struct Group {
     rest: CostTotal,
 }
 
-/// What was found so far.
+/// Results so far.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) threads: u64,

@@ -50,9 +50,10 @@ async fn assert_changes(url: &str) {
     assert!(0 < route.rest.model_calls && 0.0 < route.rest.usd, "{route:?}");
     assert!(strict.clusters.iter().all(|cluster| cluster.effect <= Effect::Conclusion), "{strict:?}");
 
-    // The value that was in force changes nothing: the words of a reason are no difference.
-    let same = asked(&today, &["budget_for_nothing"], json!(1)).await;
-    assert_eq!((same.undecided, same.changed), (same.threads, 0), "an unknown key is named: {same:?}");
+    // A configuration that no thread could have decides nothing.
+    let unknown = asked(&today, &["unknown_key"], json!(1)).await;
+    assert_eq!((unknown.undecided, unknown.changed), (unknown.threads, 0), "{unknown:?}");
+    assert!(unknown.not_decided[0].why.contains("unknown_key"), "{unknown:?}");
 
     // A prompt and a model change requests, and each thread that reached the node is found.
     let prompt = asked(&today, &["nodes", "assess", "prompt"], json!("{prompt} Be strict.")).await;
@@ -61,7 +62,7 @@ async fn assert_changes(url: &str) {
         prompt.clusters.iter().map(|cluster| (cluster.effect, cluster.node.as_str())).collect();
     assert!(!places.is_empty() && places.iter().all(|(_, node)| *node == "assess"), "{places:?}");
     let model = asked(&today, &["nodes", "assess", "model"], json!("other/model")).await;
-    let model_places: Vec<_> = model.clusters.iter().map(place).collect();
+    let model_places: Vec<_> = model.clusters.iter().map(|cluster| cluster.place()).collect();
     assert!(model_places.iter().all(|place| place.ends_with("requests.*.model")), "{model_places:?}");
     assert_eq!(model.changed, prompt.changed, "both change the first request of the same node");
 
@@ -73,10 +74,6 @@ async fn assert_changes(url: &str) {
         0 < broken.undecided && broken.not_decided[0].why.contains("with the recorded configuration too")
     );
     assert_adds_up(&broken);
-}
-
-fn place(cluster: &audit::whatif::Cluster) -> String {
-    cluster.place()
 }
 
 /// Every thread is in exactly one group, and every member is listed once.

@@ -105,7 +105,7 @@ fn to_text(report: &Report, changes: &Changes, seconds: f64) -> String {
     }
     if 0 < report.reworded {
         text += &format!(
-            "\ntoday's code asks in other words in {}; with or without the change",
+            "\ntoday's code asks in other words in {}, with or without the change",
             counted(report.reworded, "thread")
         );
     }

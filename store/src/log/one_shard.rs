@@ -2,8 +2,8 @@
 //!
 //! ## Why it is not the insert of a batch
 //!
-//! That one passes its rows by `COPY` and commits in two phases: 3.0 ms for four events, where one statement with these values
-//! takes 1.1 ms. All rows have one thread, so Citus sends the statement to one node, which commits it by itself. Rows of the
+//! The insert of a batch passes its rows by `COPY` and commits in two phases: 3.0 ms for four events, where one statement with
+//! these values takes 1.1 ms. All rows have one thread, so Citus sends the statement to one node, which commits it by itself. Rows of the
 //! coordinator are not part of the transaction.
 
 use sea_orm::sqlx::{self, Arguments as _, AssertSqlSafe, postgres::PgArguments};
