@@ -16,7 +16,7 @@ mod report;
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, Value};
-use shared::{Divergence, Event, Field, Graph, InvalidLog, Replayer, overlay};
+use shared::{Divergence, Event, Field, Graph, InvalidLog, Replayer, overlay, with_config};
 use store::{Error, Reader, Recorded, Store, ThreadId, ThreadScan};
 use threads::StrategyRegistry;
 
@@ -51,22 +51,7 @@ impl Changes {
 
     /// Returns the event with the changes, if it sets the configuration.
     fn over(&self, strategy: &str, event: &Event) -> Option<Event> {
-        let change = self.0.get(strategy)?;
-        if !matches!(event, Event::Opened(_) | Event::Forked(_)) {
-            return None;
-        }
-        let mut event = event.clone();
-        let config = if let Event::Opened(opened) = &mut event {
-            &mut opened.config
-        } else if let Event::Forked(forked) = &mut event
-            && !forked.config.is_null()
-        {
-            &mut forked.config
-        } else {
-            return None;
-        };
-        overlay(config, change.clone());
-        Some(event)
+        with_config(event, self.0.get(strategy)?)
     }
 }
 

@@ -87,7 +87,7 @@ pub use message::{
 pub use named_option::{NamedOption, named_option};
 pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, prompt_hash, unknown_server};
 pub use outcome::{Cause, Outcome, OutcomeKind};
-pub use overlay::overlay;
+pub use overlay::{overlay, with_config};
 pub use pending::{BlockReason, BlockedBy, PendingCause};
 pub use progress::{
     ATTEMPTS_MAX, Attempt, EMPTY_REPLY, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask,

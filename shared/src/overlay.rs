@@ -1,6 +1,8 @@
-//! Layers of JSON values.
+//! Layers of JSON values, and of the configuration in a log.
 
 use serde_json::Value;
+
+use crate::event::Event;
 
 /// Merges `over` into `under`: objects field by field, all other values as a whole.
 pub fn overlay(under: &mut Value, over: Value) {
@@ -12,4 +14,19 @@ pub fn overlay(under: &mut Value, over: Value) {
         }
         (under, over) => *under = over,
     }
+}
+
+/// Returns the event with `change` laid over its configuration, if it sets the configuration of its thread.
+pub fn with_config(event: &Event, change: &Value) -> Option<Event> {
+    let mut changed = match event {
+        Event::Opened(_) => event.clone(),
+        Event::Forked(forked) if !forked.config.is_null() => event.clone(),
+        _ => return None,
+    };
+    match &mut changed {
+        Event::Opened(opened) => overlay(&mut opened.config, change.clone()),
+        Event::Forked(forked) => overlay(&mut forked.config, change.clone()),
+        _ => return None,
+    }
+    Some(changed)
 }

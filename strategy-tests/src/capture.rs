@@ -12,7 +12,6 @@ use crate::{
 };
 
 /// Maximum characters of a generated name.
-const MAX_NAME_CHARS: usize = 48;
 
 /// A log that can be used as a fixture.
 #[derive(Clone, Debug)]
@@ -81,21 +80,6 @@ pub enum Refusal {
         /// Text of the answer.
         answer: String,
     },
-}
-
-/// Derives the name of a fixture from its first message.
-pub fn suggested_name(log: &[Event]) -> Option<String> {
-    let text = log.iter().find_map(|event| {
-        let Event::TurnStarted(started) = event else { return None };
-        started.messages.last().map(|message| message.content.as_str())
-    })?;
-    let name = slug(text);
-    let cut = name.char_indices().nth(MAX_NAME_CHARS).map_or(name.len(), |(at, _)| at);
-    let name = match name[..cut].rsplit_once('_') {
-        Some((whole, _)) if cut < name.len() => whole,
-        Some(_) | None => &name[..cut],
-    };
-    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// Joins the words of a text with `_`, in lower case.

@@ -93,7 +93,7 @@ fn check_fixture(
         for hit in hits(event, secrets).unwrap_or_default().into_iter().filter(written) {
             findings.push(finding(
                 n,
-                format!("{} contains {}; hint: replace it with SECRET_1", hit.path, hit.what),
+                format!("{} contains {}; hint: replace it with {}", hit.path, hit.what, hit.stands.nth(1)),
             ));
         }
         if let Event::Opened(opened) = event

@@ -20,12 +20,13 @@ impl Suite {
     ///
     /// [`Broken`] if today's code rejects a fixture.
     pub fn transcripts(&self) -> Result<Vec<Snapshot>, Broken> {
-        let one = |fixture: &Fixture| {
-            let contents =
-                final_transcript(self.graph, &fixture.script).map_err(|why| fixture.broken(0, why))?;
-            Ok(Snapshot { folder: self.folder.clone(), name: fixture.name.clone(), contents })
-        };
-        self.fixtures.iter().map(one).collect()
+        self.fixtures.iter().map(|fixture| self.transcript(fixture)).collect()
+    }
+
+    /// Returns the transcript of one fixture.
+    pub(crate) fn transcript(&self, fixture: &Fixture) -> Result<Snapshot, Broken> {
+        let contents = final_transcript(self.graph, &fixture.script).map_err(|why| fixture.broken(0, why))?;
+        Ok(Snapshot { folder: self.folder.clone(), name: fixture.name.clone(), contents })
     }
 
     /// Checks a takeover after every event: the new worker must take the same next step, or the next event must be external and
@@ -35,34 +36,35 @@ impl Suite {
     ///
     /// [`Broken`] at the first event where this fails.
     pub fn crash_anywhere(&self) -> Result<(), Broken> {
-        for fixture in &self.fixtures {
-            let log = self.rerun(fixture)?.log;
-            let mut thread = self.graph.begin();
-            let mut asked: &[Request] = &[];
-            for (cut, event) in log.iter().enumerate() {
-                let stuck = |error: shared::InvalidLog| fixture.broken(0, error.to_string());
-                let next = thread.next().map_err(stuck)?;
-                if let Event::Asked(event) = event {
-                    asked = &event.requests;
-                }
-                if !follows(&next, event) || !may_be_doubted(thread.as_ref(), asked, &next, event) {
-                    let why = format!(
-                        "after a crash before event {cut}, another worker would not continue with {event}"
-                    );
-                    return Err(fixture.broken(0, why));
-                }
-                thread.apply(event).map_err(stuck)?;
+        self.fixtures.iter().try_for_each(|fixture| self.crash_of(fixture))
+    }
+
+    /// Checks a takeover after every event of one fixture.
+    pub(crate) fn crash_of(&self, fixture: &Fixture) -> Result<(), Broken> {
+        let stuck = |error: InvalidLog| fixture.broken(0, error.to_string());
+        let log = self.rerun(fixture)?.log;
+        let mut thread = self.graph.begin();
+        let mut asked: &[Request] = &[];
+        for (cut, event) in log.iter().enumerate() {
+            let next = thread.next().map_err(stuck)?;
+            if let Event::Asked(event) = event {
+                asked = &event.requests;
             }
-            let divergences =
-                replay(self.graph, &log).map_err(|error| fixture.broken(0, error.to_string()))?;
-            if let Some(divergence) = divergences.first() {
-                return Err(fixture.broken(
-                    0,
-                    format!("event {}: {}, then {}", divergence.seq, divergence.then, divergence.today),
-                ));
+            if !follows(&next, event) || !may_be_doubted(thread.as_ref(), asked, &next, event) {
+                let why = format!(
+                    "after a crash before event {cut}, another worker would not continue with {event}"
+                );
+                return Err(fixture.broken(0, why));
+            }
+            thread.apply(event).map_err(stuck)?;
+        }
+        match replay(self.graph, &log).map_err(stuck)?.first() {
+            None => Ok(()),
+            Some(first) => {
+                let why = format!("event {}: {}, then {}", first.seq, first.then, first.today);
+                Err(fixture.broken(0, why))
             }
         }
-        Ok(())
     }
 
     /// Returns the map of the strategy, with edges that no fixture takes dashed.
@@ -169,7 +171,7 @@ fn node_text(node: &NodeInfo) -> String {
     format!("{name}{model}{}", if prompt.is_some() { " · prompt" } else { "" })
 }
 
-fn json(value: &impl serde::Serialize) -> String {
+pub(crate) fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|error| error.to_string())
 }
 

@@ -1,5 +1,5 @@
-//! Removes secrets from a log: each is replaced by `SECRET_1`, `SECRET_2`, …, the same secret always by the same
-//! placeholder.
+//! Removes secrets and personal data from a log: a secret is replaced by `SECRET_1`, `SECRET_2`, …, a telephone number by `PHONE_1`,
+//! the same value always by the same placeholder.
 //!
 //! Texts written by people, models and tools are searched, and names and numbers that they chose. Names that the
 //! engine reads (nodes, servers, tools, calls) are not. Some fields are secret whatever they contain: a session with
@@ -10,7 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Number, Value};
 use shared::Event;
 
-use crate::secrets::{Secrets, is_placeholder, is_secret_name, placeholder};
+use crate::{
+    personal,
+    placeholder::{Placeholder, is_placeholder},
+    secrets::{Kind, Secrets, is_secret_name},
+};
 
 /// A log without secrets.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub(crate) struct Hit {
     pub(crate) secret: String,
     /// Kind of the secret.
     pub(crate) what: String,
+    /// Form of its placeholder.
+    pub(crate) stands: Placeholder,
 }
 
 /// Kind of values that a server wants back unchanged: they may grant access to more.
@@ -87,12 +93,15 @@ impl Redacted {
     pub fn of(log: &[Event], secrets: &Secrets) -> Result<Self, serde_json::Error> {
         let mut found = BTreeMap::<String, usize>::new();
         let (mut names, mut forms) = (BTreeMap::<String, String>::new(), BTreeMap::new());
+        let mut counts = BTreeMap::<Placeholder, usize>::new();
         for event in log {
-            for Hit { secret, what, .. } in hits(event, secrets)? {
-                let (nth, plain) = (names.len() + 1, plain(&secret));
-                let name = names.entry(plain.clone()).or_insert_with(|| {
+            for Hit { secret, what, stands, .. } in hits(event, secrets)? {
+                let plain = plain(&secret);
+                let name = names.entry(stands.key(&plain)).or_insert_with(|| {
                     *found.entry(what).or_default() += 1;
-                    placeholder(nth)
+                    let nth = counts.entry(stands).or_default();
+                    *nth += 1;
+                    stands.nth(*nth)
                 });
                 for form in [secret, plain].iter().flat_map(|secret| escaped(secret)) {
                     forms.entry(form).or_insert_with(|| name.clone());
@@ -159,7 +168,7 @@ fn collect_hits(value: &Value, path: &str, name: &str, free: bool, secrets: &Sec
                 let before = hits.len();
                 if free {
                     let found = secrets.find(name).into_iter();
-                    hits.extend(found.map(|(range, what)| hit(&format!("{path}.…"), &name[range], what)));
+                    hits.extend(found.map(|(range, kind)| hit(&format!("{path}.…"), &name[range], kind)));
                 }
                 // A name that contains a secret is not shown.
                 let shown = if hits.len() == before { name } else { "…" };
@@ -175,23 +184,40 @@ fn collect_hits(value: &Value, path: &str, name: &str, free: bool, secrets: &Sec
         Value::String(text) => {
             let kept = !free && matches!(name, "session" | "request_state");
             if text.is_empty() || is_placeholder(text) || (!free && NAMES.contains(&name)) {
-            } else if kept || (free && is_secret_name(name)) {
-                hits.push(hit(path, text, if kept { KEPT } else { CALLED }));
+            } else if let Some(kind) = of_whole(kept, free, name, text) {
+                hits.push(hit(path, text, kind));
             } else {
                 hits.extend(
-                    secrets.find(text).into_iter().map(|(range, what)| hit(path, &text[range], what)),
+                    secrets.find(text).into_iter().map(|(range, kind)| hit(path, &text[range], kind)),
                 );
             }
         }
         Value::Number(number) if free && is_secret_name(name) && is_long(number) => {
-            hits.push(hit(path, &number.to_string(), CALLED));
+            hits.push(hit(path, &number.to_string(), secret(CALLED)));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-fn hit(path: &str, secret: &str, what: &str) -> Hit {
-    Hit { path: path.to_owned(), secret: secret.to_owned(), what: what.to_owned() }
+/// The kind of a text that is removed whole because of the name of its field.
+fn of_whole(kept: bool, free: bool, name: &str, text: &str) -> Option<Kind<'static>> {
+    if kept {
+        Some(secret(KEPT))
+    } else if free && is_secret_name(name) {
+        Some(secret(CALLED))
+    } else if free {
+        personal::of_field(name, text).map(|(what, stands)| Kind { what, stands })
+    } else {
+        None
+    }
+}
+
+fn secret(what: &'static str) -> Kind<'static> {
+    Kind { what, stands: Placeholder::Secret }
+}
+
+fn hit(path: &str, secret: &str, Kind { what, stands }: Kind<'_>) -> Hit {
+    Hit { path: path.to_owned(), secret: secret.to_owned(), what: what.to_owned(), stands }
 }
 
 /// Reports whether a number is too long for a count.

@@ -1,10 +1,15 @@
-//! Detects secrets by shape, by the words before them, or by random letters.
+//! Detects secrets by shape, by the words before them, or by random letters; and personal data by the shapes of `personal`.
 
 use std::{cmp::Reverse, collections::BTreeMap, ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
-/// Patterns of secrets beside the known ones.
+use crate::{
+    personal,
+    placeholder::{Placeholder, is_placeholder},
+};
+
+/// Patterns of secrets and of personal data, beside the known ones.
 #[derive(Clone, Debug)]
 pub struct Secrets(Vec<Pattern>);
 
@@ -14,8 +19,26 @@ pub struct Pattern {
     what: String,
     /// The secret is the first group of the expression, or the whole match.
     shape: Regex,
-    /// If present, the match only announces a secret: the value after it is one if this function accepts the value.
-    announces: Option<fn(&str) -> bool>,
+    stands: Placeholder,
+    test: Test,
+}
+
+/// Condition on a match.
+#[derive(Clone, Copy, Debug)]
+enum Test {
+    /// The matched value is one if the function accepts it.
+    Itself(MayBe),
+    /// The match only announces a value: the value after it is one if the function accepts it.
+    After(MayBe),
+}
+
+/// Kind of a value that a fixture does not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind<'a> {
+    /// Description of the value.
+    pub what: &'a str,
+    /// Form of its placeholder.
+    pub stands: Placeholder,
 }
 
 /// Shapes documented by providers, and words that announce a secret.
@@ -33,6 +56,12 @@ const SHAPES: &[(&str, &str)] = &[
         "a token of a registry",
         r"(?-u:\b)(?:npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,})",
     ),
+    ("a token of Discord", r"(?-u:\b)[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    ("a token of Airtable", r"(?-u:\b)pat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
+    ("a key of SendGrid", r"(?-u:\b)SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    ("a token of Telegram", r"(?-u:\b)[0-9]{8,10}:[A-Za-z0-9_-]{35}"),
+    ("a key of Azure", r"(?i)(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,}={0,2})"),
+    ("a signature of Azure", r"[?&]sig=([A-Za-z0-9%+/]{30,}(?:%3[Dd]|=)*)"),
     ("a password in a URL", r"://[^\s/:@]+:([^\s/@]{4,})@"),
     ("a bearer token", r"(?i)(?-u:\b)bearer\s+([A-Za-z0-9_.~+/-]{12,}=*)"),
     (
@@ -43,6 +72,13 @@ const SHAPES: &[(&str, &str)] = &[
 
 /// Accepts values that may be secrets.
 type MayBe = fn(&str) -> bool;
+
+/// Shapes that other texts have too: kind of secret, expression, and a test for the value.
+const CHECKED: &[(&str, &str, MayBe)] =
+    &[("a secret key of AWS", r"(?-u:\b)[A-Za-z0-9/+]{40}(?-u:\b)", |value| {
+        // A path of words has less.
+        is_mixed(value) && value.bytes().any(|byte| byte.is_ascii_lowercase()) && 4.5 <= entropy(value)
+    })];
 
 /// Words that announce a secret: kind of secret, expression, and a test for the value after it.
 const ANNOUNCED: &[(&str, &str, MayBe)] = &[
@@ -98,6 +134,9 @@ const LEAST_MIXED: usize = 8;
 /// Minimum length of a text that is a secret by its letters alone.
 const SHORTEST: usize = 20;
 
+/// Minimum length of a part of a key that has no digit.
+const LONG: usize = 10;
+
 impl Pattern {
     /// Compiles a regular expression. The secret is its first group, or the whole match.
     ///
@@ -105,19 +144,51 @@ impl Pattern {
     ///
     /// The expression is invalid.
     pub fn of(shape: &str) -> Result<Self, regex::Error> {
-        Ok(Self { what: format!("what fits {shape:?}"), shape: Regex::new(shape)?, announces: None })
+        let (what, test) = (format!("what fits {shape:?}"), Test::Itself(|_| true));
+        Ok(Self { what, shape: Regex::new(shape)?, stands: Placeholder::Secret, test })
+    }
+
+    /// A person's name, in any letter case.
+    ///
+    /// # Errors
+    ///
+    /// The name is too long for an expression.
+    pub fn of_name(name: &str) -> Result<Self, regex::Error> {
+        let (what, stands, shape) = personal::of_name(name);
+        Ok(Self { what: what.to_owned(), shape: Regex::new(&shape)?, stands, test: Test::Itself(|_| true) })
     }
 }
 
 /// The known patterns, compiled when a text is first searched: that takes longer than all else that most commands do.
 static KNOWN: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
-    let shapes = SHAPES.iter().map(|(what, shape)| (what, shape, None));
-    let announced = ANNOUNCED.iter().map(|(what, shape, is_value)| (what, shape, Some(*is_value)));
-    let known = shapes.chain(announced).filter_map(|(what, shape, announces)| {
-        Some(Pattern { what: (*what).to_owned(), shape: Regex::new(shape).ok()?, announces })
-    });
+    let secret = Placeholder::Secret;
+    let shapes = SHAPES.iter().map(|(what, shape)| (*what, *shape, secret, Test::Itself(|_| true)));
+    let announced =
+        ANNOUNCED.iter().map(|(what, shape, is_value)| (*what, *shape, secret, Test::After(*is_value)));
+    let checked = CHECKED.iter().map(|(what, shape, test)| (*what, *shape, secret, Test::Itself(*test)));
+    let of_people =
+        personal::SHAPES.iter().map(|it| (it.what, it.shape, it.stands, Test::Itself(it.accepts)));
+    let known =
+        shapes.chain(checked).chain(announced).chain(of_people).filter_map(|(what, shape, stands, test)| {
+            Some(Pattern { what: what.to_owned(), shape: Regex::new(shape).ok()?, stands, test })
+        });
     known.collect()
 });
+
+impl Pattern {
+    /// Finds the values that fit.
+    fn find<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (Range<usize>, Kind<'a>)> {
+        let kind = Kind { what: &self.what, stands: self.stands };
+        self.shape.captures_iter(text).filter_map(move |captures| {
+            let all = captures.get(0)?;
+            let (range, accepts) = match self.test {
+                Test::Itself(accepts) => (captures.get(1).unwrap_or(all).range(), accepts),
+                Test::After(accepts) => (value(text, all.end()), accepts),
+            };
+            accepts(&text[range.clone()]).then_some((range, kind))
+        })
+    }
+}
 
 impl Secrets {
     /// The known patterns, and `more`.
@@ -125,43 +196,57 @@ impl Secrets {
         Self(more)
     }
 
-    /// Finds the secrets in a text, with their kinds. Overlapping matches become one, of the longest match's kind.
-    pub fn find(&self, text: &str) -> Vec<(Range<usize>, &str)> {
-        let mut found = Vec::new();
-        for Pattern { what, shape, announces } in KNOWN.iter().chain(&self.0) {
-            for captures in shape.captures_iter(text) {
-                let Some(all) = captures.get(0) else { continue };
-                let secret = match announces {
-                    None => captures.get(1).unwrap_or(all).range(),
-                    Some(is_secret) => {
-                        let value = value(text, all.end());
-                        if !is_secret(&text[value.clone()]) {
-                            continue;
-                        }
-                        value
-                    }
-                };
-                found.push((secret, what.as_str()));
-            }
-        }
+    /// Finds secrets and personal data in a text, with their kinds. Overlapping matches become one, of the longest match's kind.
+    pub fn find<'a>(&'a self, text: &'a str) -> Vec<(Range<usize>, Kind<'a>)> {
+        let patterns = KNOWN.iter().chain(&self.0);
+        let mut found: Vec<_> = patterns.flat_map(|pattern| pattern.find(text)).collect();
         let random = words(text).filter(|word| is_random(&text[word.clone()]));
-        found.extend(random.map(|range| (range, "random letters")));
+        found.extend(random.map(|range| (widened(text, range), RANDOM)));
         found.retain(|(range, _)| !range.is_empty() && !is_placeholder(&text[range.clone()]));
         found.sort_by_key(|(range, _)| (range.start, Reverse(range.end)));
-        let mut united = Vec::<(Range<usize>, usize, &str)>::new();
-        for (next, what) in found {
+        let mut united = Vec::<(Range<usize>, usize, Kind<'a>)>::new();
+        for (next, kind) in found {
             match united.last_mut() {
                 Some((range, longest, of)) if next.start < range.end => {
                     if *longest < next.len() {
-                        (*longest, *of) = (next.len(), what);
+                        (*longest, *of) = (next.len(), kind);
                     }
                     range.end = range.end.max(next.end);
                 }
-                Some(_) | None => united.push((next.clone(), next.len(), what)),
+                Some(_) | None => united.push((next.clone(), next.len(), kind)),
             }
         }
-        united.into_iter().map(|(range, _, what)| (range, what)).collect()
+        united.into_iter().map(|(range, _, kind)| (range, kind)).collect()
     }
+}
+
+const RANDOM: Kind<'static> = Kind { what: "random letters", stands: Placeholder::Secret };
+
+/// Adds the parts of a key that `/`, `+` or `.` separates from random letters, if they are as mixed as those. Parts of paths are words.
+fn widened(text: &str, mut range: Range<usize>) -> Range<usize> {
+    let is_joint = |letter: char| matches!(letter, '/' | '.');
+    let is_part = |part: &str| {
+        let has = |what: fn(&u8) -> bool| part.bytes().any(|byte| what(&byte));
+        has(u8::is_ascii_lowercase)
+            && has(u8::is_ascii_uppercase)
+            && (has(u8::is_ascii_digit) || LONG <= part.len())
+    };
+    let ends = |letter: char| !letter.is_ascii_alphanumeric() && !matches!(letter, '_' | '-' | '+' | '=');
+    while let Some(rest) = text[range.end..].strip_prefix(is_joint) {
+        let part = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        if !is_part(part) {
+            break;
+        }
+        range.end += 1 + part.len();
+    }
+    while let Some(before) = text[..range.start].strip_suffix(is_joint) {
+        let part = &before[before.rfind(ends).map_or(0, |at| at + 1)..];
+        if !is_part(part) {
+            break;
+        }
+        range.start -= 1 + part.len();
+    }
+    range
 }
 
 /// The value that begins at `from`: a quoted text up to its closing quote on the same line, else everything up to a
@@ -206,16 +291,6 @@ fn is_mixed(value: &str) -> bool {
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     NAMES.contains(&plain.to_lowercase().as_str())
-}
-
-/// Placeholder of the nth secret.
-pub(crate) fn placeholder(nth: usize) -> String {
-    format!("SECRET_{nth}")
-}
-
-pub(crate) fn is_placeholder(text: &str) -> bool {
-    text.strip_prefix("SECRET_")
-        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Ranges of the characters that tokens consist of.
@@ -271,6 +346,10 @@ mod tests {
 
     fn found(text: &str) -> Vec<&str> {
         Secrets::and(Vec::new()).find(text).into_iter().map(|(range, _)| &text[range]).collect()
+    }
+
+    fn secret(what: &str) -> Kind<'_> {
+        Kind { what, stands: Placeholder::Secret }
     }
 
     #[test]
@@ -342,13 +421,14 @@ mod tests {
         let whole = format!("ACME{{sk-{}:rest}}", "abcdefghijklmnopqr");
         assert_eq!(
             mine.find(&format!("see {whole}")),
-            [(4..4 + whole.len(), "what fits \"ACME\\\\{[^}]*\\\\}\"")]
+            [(4..4 + whole.len(), secret("what fits \"ACME\\\\{[^}]*\\\\}\""))]
         );
         let mine = Secrets::and(["one two", "two three!"].map(|shape| Pattern::of(shape).unwrap()).to_vec());
-        assert_eq!(mine.find("no one two three!"), [(3..17, "what fits \"two three!\"")]);
+        assert_eq!(mine.find("no one two three!"), [(3..17, secret("what fits \"two three!\""))]);
         let mine = Secrets::and(vec![Pattern::of(r"\bcase-(\d+)").unwrap()]);
-        assert_eq!(mine.find("see case-4711"), [(9..13, "what fits \"\\\\bcase-(\\\\d+)\"")]);
+        assert_eq!(mine.find("see case-4711"), [(9..13, secret("what fits \"\\\\bcase-(\\\\d+)\""))]);
         assert!(Pattern::of("(").is_err());
-        assert_eq!(KNOWN.len(), SHAPES.len() + ANNOUNCED.len(), "every shape is one");
+        let all = SHAPES.len() + CHECKED.len() + ANNOUNCED.len() + personal::SHAPES.len();
+        assert_eq!(KNOWN.len(), all, "every shape is one");
     }
 }

@@ -24,28 +24,54 @@ impl Snapshot {
     ///
     /// The folder cannot be written to.
     pub fn propose(&self, about: &str) -> io::Result<Option<PathBuf>> {
-        let accepted = self.folder.join(format!("{}.snap", self.name));
-        let proposed = self.folder.join(format!("{}.snap.new", self.name));
-        if self.is_accepted(&accepted)? {
-            return match fs::remove_file(&proposed) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                Ok(()) | Err(_) => Ok(None),
-            };
+        if self.accepted()?.is_some_and(|accepted| accepted == self.contents.trim_end()) {
+            self.withdraw()?;
+            return Ok(None);
         }
-        let about = serde_json::to_string(about)?;
-        let text = format!("---\ndescription: {about}\n---\n{}\n", self.contents.trim_end());
-        fs::write(&proposed, text)?;
-        Ok(Some(proposed))
+        self.write(self.path("snap.new"), about).map(Some)
     }
 
-    fn is_accepted(&self, path: &Path) -> io::Result<bool> {
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+    /// Writes the snapshot as accepted, in place of an earlier one and of a proposal. Returns the path.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written to.
+    pub fn accept(&self, about: &str) -> io::Result<PathBuf> {
+        let path = self.write(self.path("snap"), about)?;
+        self.withdraw()?;
+        Ok(path)
+    }
+
+    /// Reads the accepted text, without spaces at its end.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn accepted(&self) -> io::Result<Option<String>> {
+        let text = match fs::read_to_string(self.path("snap")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
-        let body =
-            text.strip_prefix("---\n").and_then(|text| text.split_once("\n---\n")).map(|(_, body)| body);
-        Ok(body.is_some_and(|body| body.trim_end() == self.contents.trim_end()))
+        let body = text.strip_prefix("---\n").and_then(|text| text.split_once("\n---\n"));
+        Ok(body.map(|(_, body)| body.trim_end().to_owned()))
+    }
+
+    fn path(&self, extension: &str) -> PathBuf {
+        self.folder.join(format!("{}.{extension}", self.name))
+    }
+
+    fn write(&self, path: PathBuf, about: &str) -> io::Result<PathBuf> {
+        let about = serde_json::to_string(about)?;
+        fs::write(&path, format!("---\ndescription: {about}\n---\n{}\n", self.contents.trim_end()))?;
+        Ok(path)
+    }
+
+    /// Removes a proposal.
+    fn withdraw(&self) -> io::Result<()> {
+        match fs::remove_file(self.path("snap.new")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 }
 

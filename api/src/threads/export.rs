@@ -11,7 +11,7 @@ use axum::{
 use futures::stream;
 use shared::Event;
 use store::Chain;
-use strategy_tests::{capture, fixture_lines, suggested_name};
+use strategy_tests::{capture, fixture_lines};
 use uuid::Uuid;
 
 use crate::{
@@ -97,8 +97,7 @@ pub(crate) async fn fixture(
     let log = captured.map_err(|error| refused(error.to_string()))?.redacted.log;
     let lines = fixture_lines(&log)
         .map_err(|error| Kind::Internal.because(format!("the fixture is not JSON: {error}")))?;
-    let name = suggested_name(&log).unwrap_or_else(|| format!("thread_{}", id.simple()));
-    Ok((download(&name), lines).into_response())
+    Ok((download(&format!("thread_{}", id.simple())), lines).into_response())
 }
 
 fn download(name: &str) -> [(axum::http::HeaderName, String); 2] {

@@ -46,8 +46,8 @@ pub use servers::{
     SessionSettings, SightSettings, ToolSettings,
 };
 pub use settings::{
-    ApiSettings, IndexSettings, LogFormat, LogSettings, OidcSettings, OtlpProtocol, QueueSettings,
-    RetentionSettings, Settings, StoreSettings, TelemetrySettings, WorkerSettings,
+    ApiSettings, FixtureSettings, IndexSettings, LogFormat, LogSettings, OidcSettings, OtlpProtocol,
+    QueueSettings, RetentionSettings, Settings, StoreSettings, TelemetrySettings, WorkerSettings,
 };
 pub use tenants::{EVERY_TENANT, TenantSettings};
 pub use verify::VerifySettings;

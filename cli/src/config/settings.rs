@@ -293,6 +293,8 @@ pub struct IndexSettings {
 pub struct FixtureSettings {
     /// Additional secrets: regular expressions whose first group, or whole match, is redacted.
     pub secrets: Vec<String>,
+    /// Names of people, products or places that are redacted, in any letter case.
+    pub names: Vec<String>,
 }
 
 /// The section `[telemetry]`.

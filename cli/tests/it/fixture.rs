@@ -80,7 +80,7 @@ async fn a_captured_thread_has_no_secrets_and_is_maintained() {
 
     let (exit, captured, printed) = run(folder, &["capture", &id]);
     assert_eq!(exit, 0, "{printed}");
-    assert_eq!(captured["fixture"], "fixtures/planner/book_lunch_with_ann_on_friday_and_tell_me_her.jsonl");
+    assert_eq!(captured["fixture"], "fixtures/planner/planner_1.jsonl");
     assert_eq!(captured["secrets"], json!({"a token of GitHub": 1}));
     assert!(captured["changed_answers"].as_u64() > Some(5), "{captured}");
     let path = folder.join(captured["fixture"].as_str().unwrap());
@@ -92,7 +92,7 @@ async fn a_captured_thread_has_no_secrets_and_is_maintained() {
         assert!(!fs::read_to_string(path.with_extension("")).unwrap().contains("ghp_"));
     }
     // An existing fixture is not overwritten.
-    let (exit, _, printed) = run(folder, &["capture", &id]);
+    let (exit, _, printed) = run(folder, &["capture", &id, "--name", "planner_1"]);
     assert!(exit == 2 && printed.contains("--name"), "{printed}");
     let (exit, _, printed) = run(folder, &["capture", &id, "--name", "../elsewhere"]);
     assert!(exit == 2 && printed.contains("invalid fixture name"), "{printed}");

@@ -29,6 +29,7 @@ mod failures;
 mod fair;
 mod first_minutes;
 mod fixture;
+mod fixture_tests;
 mod fixtures_on_servers;
 mod follow;
 mod guide;

@@ -1,6 +1,7 @@
 //! Our own fixtures pass the checks for fixtures.
 
 mod ignored_answers;
+mod planted;
 
 use std::{collections::BTreeMap, path::Path};
 
