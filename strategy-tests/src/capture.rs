@@ -11,8 +11,6 @@ use crate::{
     secrets::Secrets,
 };
 
-/// Maximum characters of a generated name.
-
 /// A log that can be used as a fixture.
 #[derive(Clone, Debug)]
 pub struct Captured {
