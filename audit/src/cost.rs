@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shared::{Event, InputProvided, Request, TurnStarted, Usage, UsageTotal};
+use shared::{Event, InputProvided, Request, SUMMARISE_NODE, TurnStarted, Usage, UsageTotal};
 use uuid::Uuid;
 
 /// Summed usage of some answers.
@@ -43,7 +43,27 @@ pub struct Share {
     pub model: String,
     /// Hash of the configured prompt; empty if the prompt was the node's own or no model was asked.
     pub prompt: String,
+    /// The tool as `server.tool`; empty if no tool was called.
+    pub tool: String,
+    /// Use of the answers.
+    pub purpose: Purpose,
+    /// Day of the answers in UTC, in days since the Unix epoch.
+    pub day: i64,
 }
+
+/// Use of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// The node used it.
+    #[default]
+    Answer,
+    /// It did not fit or broke off, and the request was repeated or given up.
+    Unusable,
+    /// It summarises a conversation that does not fit into the model's context window.
+    Summary,
+}
+
+const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// Today's cost of a model's tokens in millionths of a US dollar, if the model has a price.
 pub type Price<'a> = &'a dyn Fn(&str, &Usage) -> Option<u64>;
@@ -57,8 +77,8 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// Reads the next event.
-    pub fn apply(&mut self, event: &Event, price: Price<'_>) {
+    /// Reads the next event, which was recorded at this time, in microseconds since the Unix epoch.
+    pub fn apply(&mut self, event: &Event, at: i64, price: Price<'_>) {
         if let Event::TurnStarted(TurnStarted { turn, .. })
         | Event::InputProvided(InputProvided { turn, .. }) = event
         {
@@ -69,6 +89,12 @@ impl Spending {
         } else if let Event::Forked(_) = event {
             self.shares.clear();
         } else if let Some((slot, usage)) = event.spent() {
+            self.at.day = at.div_euclid(MICROS_PER_DAY);
+            self.at.purpose = match event {
+                Event::AttemptFailed(_) => Purpose::Unusable,
+                _ if self.at.node == SUMMARISE_NODE => Purpose::Summary,
+                _ => Purpose::Answer,
+            };
             self.count(slot, &usage, price);
         }
     }
@@ -95,9 +121,10 @@ impl Spending {
                 share.model.clone_from(model);
                 share.prompt = prompt.clone().unwrap_or_default();
             }
-            Some(Request::CallTool { .. }) => {
+            Some(Request::CallTool { server, call }) => {
                 total.tool_calls = 1;
                 total.usage.add(meter);
+                share.tool = format!("{server}.{}", call.name);
             }
             Some(
                 Request::ListTools { .. }

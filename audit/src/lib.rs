@@ -19,7 +19,7 @@ mod waits;
 pub mod whatif;
 
 pub use bisect::{Condition, Found, Search};
-pub use cost::{CostTotal, Price, Share, Spending};
+pub use cost::{CostTotal, Price, Purpose, Share, Spending};
 pub use diff::{Divergence, Row, Side, Sides, ThreadDiff, diff};
 pub use explain::Explainer;
 pub use transfer::{AttachmentLine, EventLine, LogExport};

@@ -124,7 +124,7 @@ impl Reader for Lane {
         let Some(Log { strategy, course: Some(course), .. }) = &mut self.log else { return };
         let seen = match event {
             Ok(recorded) => course
-                .see(&self.with, strategy, &recorded.event)
+                .see(&self.with, strategy, &recorded)
                 .map_err(|why| format!("event {}: {why}", recorded.seq)),
             Err(error) => Err(error.to_string()),
         };
@@ -187,7 +187,8 @@ impl Course {
     }
 
     /// Reads the next event. Returns the reason if the thread cannot be decided.
-    fn see(&mut self, with: &With, strategy: &str, event: &Event) -> Result<(), String> {
+    fn see(&mut self, with: &With, strategy: &str, recorded: &Recorded) -> Result<(), String> {
+        let event = &recorded.event;
         let price: Price<'_> = &*with.prices;
         if let Some(changed) = &mut self.changed {
             let invalid = |error: InvalidLog| error.to_string();
@@ -208,7 +209,7 @@ impl Course {
                 self.rest.forget();
             }
         }
-        self.rest.apply(event, price);
+        self.rest.apply(event, recorded.at, price);
         Ok(())
     }
 }

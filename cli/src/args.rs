@@ -35,7 +35,7 @@ pub(crate) use self::{
     queue::{PauseTarget, Queue},
     schedule::{Add as NewSchedule, Schedule},
     stats::StatsRange,
-    thread::{CostBy, DiffView, Fork, Reconcile, Thread},
+    thread::{CostBy, CostOrder, DiffView, Fork, Reconcile, Thread},
     turn::{GroupBy, Send, Turn},
     webhook::Webhook,
     whatif::WhatIf,

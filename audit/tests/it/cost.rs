@@ -1,13 +1,13 @@
 //! Costs are counted as for budgets, and nothing is counted twice.
 
-use audit::{CostTotal, Spending};
+use audit::{CostTotal, Purpose, Spending};
 use shared::{Event, Forked, Usage};
 
 use crate::fixtures::{all, fixture_log};
 
 fn sum(log: &[Event], price: audit::Price<'_>) -> CostTotal {
     let mut spending = Spending::default();
-    log.iter().for_each(|event| spending.apply(event, price));
+    log.iter().for_each(|event| spending.apply(event, 0, price));
     spending.shares().values().fold(CostTotal::default(), |mut sum, total| {
         sum.add(total);
         sum
@@ -57,6 +57,37 @@ fn only_responses_without_a_price_are_counted_by_todays_prices() {
         (today.usage.responses_without_price, today.usage.micro_usd),
         (0, today.micro_usd_by_todays_prices)
     );
+}
+
+#[test]
+fn answers_are_counted_by_tool_purpose_and_day() {
+    const DAY: i64 = 86_400_000_000;
+    let fixture = fixture_log("planner", "money_of_a_turn_is_spent");
+    let mut spending = Spending::default();
+    let last = fixture.log.len() - 1;
+    for (n, event) in fixture.log.iter().enumerate() {
+        // The last event of the log is of the next day.
+        spending.apply(event, if n < last { 2 * DAY + 1 } else { 3 * DAY }, &|_, _| None);
+    }
+    let shares = spending.shares();
+    assert!(shares.keys().all(|share| share.day == 2 && share.purpose == Purpose::Answer), "{shares:?}");
+    let tools: u64 =
+        shares.iter().filter(|(share, _)| !share.tool.is_empty()).map(|(_, total)| total.tool_calls).sum();
+    assert_eq!(tools, shares.values().map(|total| total.tool_calls).sum::<u64>());
+    let mut unusable = 0;
+    for fixture in all() {
+        let mut spending = Spending::default();
+        fixture.log.iter().for_each(|event| spending.apply(event, 0, &|_, _| None));
+        let failed = fixture
+            .log
+            .iter()
+            .filter(|event| matches!(event, Event::AttemptFailed(failed) if failed.usage.is_some()));
+        let failed = failed.count();
+        let counted = spending.shares().keys().filter(|share| share.purpose == Purpose::Unusable).count();
+        assert_eq!(failed == 0, counted == 0, "{}/{}", fixture.graph.name(), fixture.name);
+        unusable += failed;
+    }
+    assert!(0 < unusable, "some fixture has an unusable answer that was paid for");
 }
 
 /// The original thread paid for the answers that a fork copied.

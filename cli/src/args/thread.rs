@@ -112,6 +112,12 @@ pub(crate) enum Thread {
         /// Group by this
         #[arg(long, value_enum, default_value_t = CostBy::Node)]
         by: CostBy,
+        /// Order of the groups
+        #[arg(long, value_enum, default_value_t = CostOrder::Usd)]
+        order: CostOrder,
+        /// Show only the first groups; the others are counted together
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+        top: Option<u16>,
         #[command(flatten)]
         selection: Selection,
     },
@@ -261,4 +267,21 @@ pub(crate) enum CostBy {
     Model,
     /// Node and its configured prompt, by the hash of the prompt
     Prompt,
+    /// Tool, as SERVER.TOOL
+    Tool,
+    /// Day of the answers, in UTC
+    Day,
+    /// Use of the answers: used, unusable and repeated, or a summary of a long conversation
+    Purpose,
+}
+
+/// Order of the groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CostOrder {
+    /// Dearest first
+    Usd,
+    /// Longest first
+    Time,
+    /// Most tokens first
+    Tokens,
 }

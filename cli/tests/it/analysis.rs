@@ -152,7 +152,7 @@ fn tokens_and_cost_are_summed_up_by_every_grouping() {
     let (exit, cost) = run(folder, &["thread", "cost", "--thread", &id, "--by", "node"]);
     assert_eq!((exit, &cost["all"]["usd"]), (0, &of_thread["usd"]), "{cost}");
     assert!(cost["all"]["usd"].as_f64().unwrap() > 0.0, "{cost}");
-    for by in ["node", "turn", "thread", "batch", "tenant", "strategy", "model"] {
+    for by in ["node", "turn", "thread", "batch", "tenant", "strategy", "model", "tool", "day", "purpose"] {
         let (exit, cost) = run(folder, &["thread", "cost", "--by", by]);
         assert_eq!((exit, &cost["threads"], &cost["all"]["usd"]), (0, &json!(2), &of_thread["usd"]), "{by}");
         let groups = cost["groups"].as_array().unwrap();
@@ -160,6 +160,16 @@ fn tokens_and_cost_are_summed_up_by_every_grouping() {
         assert_eq!(json!(sum), of_thread["input_tokens"], "{by}: {cost}");
     }
     assert_eq!(run(folder, &["thread", "cost", "--by", "batch"]).1["groups"][0]["batch"], "(no batch)");
+    let tools = run(folder, &["thread", "cost", "--by", "tool"]).1;
+    assert!(tools["groups"].as_array().unwrap().iter().any(|group| group["tool"] != "(no tool)"), "{tools}");
+    // The first group, and all others as one.
+    for order in ["usd", "time", "tokens"] {
+        let cost = run(folder, &["thread", "cost", "--by", "node", "--top", "1", "--order", order]).1;
+        let groups = cost["groups"].as_array().unwrap();
+        assert_eq!((groups.len(), &groups[1]["node"]), (2, &json!("(others)")), "{cost}");
+        let sum: u64 = groups.iter().map(|group| group["input_tokens"].as_u64().unwrap()).sum();
+        assert_eq!(json!(sum), of_thread["input_tokens"], "{cost}");
+    }
     let of = |filter: &str| run(folder, &["thread", "cost", "--where", filter]).1;
     assert_eq!(of("strategy = probe")["all"]["usd"], 0.0);
     assert_eq!(of("strategy = planner")["all"]["usd"], of_thread["usd"]);

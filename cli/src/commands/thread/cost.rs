@@ -1,19 +1,21 @@
 //! `turnfold thread cost`: tokens and cost of threads, summed up from their logs.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use anyhow::Context as _;
-use audit::{CostTotal, Share, Spending};
+use audit::{CostTotal, Purpose, Share, Spending};
+use queue::clock;
 use serde_json::{Value, json};
-use shared::{Event, usd};
+use shared::{Event, UsageTotal, usd};
 use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, TurnId};
 use world::Price;
 
 use crate::{
-    args::{CostBy, Selection, value_name},
+    args::{CostBy, CostOrder, Selection, value_name},
     commands::{
         Context,
         selection::{select_visible, spinner},
@@ -23,6 +25,8 @@ use crate::{
     output::{self, counted},
 };
 
+const MICROS_PER_DAY: i64 = 86_400_000_000;
+
 /// Number of rows read at a time.
 const PAGE: u64 = 500;
 
@@ -31,6 +35,15 @@ const MAX_GROUPS: usize = 10_000;
 
 /// Name of the group that counts what exceeds [`MAX_GROUPS`].
 const OTHERS: &str = "(others)";
+
+/// Grouping and order of the sums.
+#[derive(Clone, Copy)]
+pub(super) struct View {
+    pub(super) by: CostBy,
+    pub(super) order: CostOrder,
+    /// Maximum number of groups shown.
+    pub(super) top: Option<usize>,
+}
 
 /// Sums by group. Memory is bounded by the groups and the threads being read, not by the number of threads.
 #[derive(Default)]
@@ -68,7 +81,7 @@ struct Log {
 pub(super) async fn run(
     ctx: &Context,
     store: &Store,
-    by: CostBy,
+    view: View,
     selection: Selection,
 ) -> anyhow::Result<Exit> {
     let spinner = spinner()?;
@@ -76,6 +89,7 @@ pub(super) async fn run(
     let has_filter = selection.filter.is_some() || selection.since.is_some();
     let round = select_visible(ctx, store, selection, &spinner).await?;
     let turns = has_filter.then(|| round.turns.clone());
+    let by = view.by;
     let parameters = Arc::new(Parameters { store: store.clone(), by, turns, prices: prices(&ctx.settings) });
     let totals = Arc::new(Mutex::new(Totals::default()));
     let shared_totals = Arc::clone(&totals);
@@ -88,14 +102,14 @@ pub(super) async fn run(
     spinner.finish_and_clear();
     let totals =
         Arc::into_inner(totals).map(|totals| totals.into_inner().unwrap_or_else(PoisonError::into_inner));
-    print(ctx, by, &totals.context("a counter is still running")?)?;
+    print(ctx, view, &totals.context("a counter is still running")?)?;
     Ok(Exit::Ok)
 }
 
 impl Reader for Counter {
     fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>) {
-        let event = match event {
-            Ok(recorded) => recorded.event,
+        let Recorded { event, at, .. } = match event {
+            Ok(recorded) => recorded,
             Err(error) => {
                 self.error.get_or_insert(error);
                 return;
@@ -106,7 +120,7 @@ impl Reader for Counter {
             self.logs.push(Log { thread, strategy, tenant, spending: Spending::default() });
         }
         if let Some(log) = self.logs.last_mut().filter(|log| log.thread == thread) {
-            log.spending.apply(&event, &|model, meter| self.parameters.prices.get(model)?.of(meter));
+            log.spending.apply(&event, at, &|model, meter| self.parameters.prices.get(model)?.of(meter));
         }
     }
 
@@ -162,7 +176,10 @@ impl Parameters {
             | CostBy::Tenant
             | CostBy::Strategy
             | CostBy::Model
-            | CostBy::Prompt => None,
+            | CostBy::Prompt
+            | CostBy::Tool
+            | CostBy::Day
+            | CostBy::Purpose => None,
         })
     }
 }
@@ -182,16 +199,47 @@ fn group(by: CostBy, log: &Log, batch: Option<&str>, share: &Share) -> String {
             let prompt = share.prompt.get(..12).unwrap_or("built-in");
             format!("{}/{} {prompt}", log.strategy, share.node)
         }
+        CostBy::Tool if share.tool.is_empty() => "(no tool)".to_owned(),
+        CostBy::Tool => share.tool.clone(),
+        CostBy::Day => {
+            let midnight = clock::rfc3339(share.day.saturating_mul(MICROS_PER_DAY));
+            midnight.split('T').next().unwrap_or_default().to_owned()
+        }
+        CostBy::Purpose => match share.purpose {
+            Purpose::Answer => "answers".to_owned(),
+            Purpose::Unusable => "unusable answers".to_owned(),
+            Purpose::Summary => "summaries".to_owned(),
+        },
     }
 }
 
-fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
-    let name = value_name(&by);
+/// Sorts the groups. Those after the first `top` become one.
+fn ordered(view: View, totals: &Totals) -> Vec<(String, CostTotal)> {
+    let rank = |total: &CostTotal| {
+        let UsageTotal { micro_usd, input_tokens, output_tokens, duration_ms, .. } = total.usage;
+        let tokens = input_tokens.saturating_add(output_tokens);
+        Reverse(match view.order {
+            CostOrder::Usd => [micro_usd, input_tokens],
+            CostOrder::Time => [duration_ms, micro_usd],
+            CostOrder::Tokens => [tokens, micro_usd],
+        })
+    };
+    let mut groups: Vec<(String, CostTotal)> =
+        totals.groups.iter().map(|(name, total)| (name.clone(), *total)).collect();
+    groups.sort_by_key(|(name, total)| (rank(total), name.clone()));
+    let top = view.top.unwrap_or(groups.len()).min(groups.len());
+    let mut rest = CostTotal::default();
+    groups.drain(top..).for_each(|(_, total)| rest.add(&total));
+    if rest != CostTotal::default() {
+        groups.push((OTHERS.to_owned(), rest));
+    }
+    groups
+}
+
+fn print(ctx: &Context, view: View, totals: &Totals) -> anyhow::Result<()> {
+    let name = value_name(&view.by);
     let name = name.as_str();
-    let mut groups: Vec<(&String, &CostTotal)> = totals.groups.iter().collect();
-    groups.sort_by_key(|(name, total)| {
-        (u64::MAX - total.usage.micro_usd, u64::MAX - total.usage.input_tokens, *name)
-    });
+    let groups = ordered(view, totals);
     let to_json = |total: &CostTotal| {
         json!({
             "model_calls": total.model_calls, "tool_calls": total.tool_calls, "input_tokens": total.usage.input_tokens,
@@ -200,9 +248,9 @@ fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
             "responses_without_price": total.usage.responses_without_price,
         })
     };
-    let line = |(group, total): &(&String, &CostTotal)| {
+    let line = |(group, total): &(String, CostTotal)| {
         let mut item = to_json(total);
-        item[name] = (*group).clone().into();
+        item[name] = group.clone().into();
         item
     };
     let things: Vec<Value> = groups.iter().map(line).collect();
@@ -212,10 +260,12 @@ fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
             let [models, tools, input, output] =
                 [total.model_calls, total.tool_calls, total.usage.input_tokens, total.usage.output_tokens]
                     .map(|count| count.to_string());
-            vec![name.to_owned(), models, tools, input, output, format!("{:.6}", usd(total.usage.micro_usd))]
+            let seconds = format!("{:.1} s", total.usage.duration_ms as f64 / 1000.0);
+            let usd = format!("{:.6}", usd(total.usage.micro_usd));
+            vec![name.to_owned(), models, tools, input, output, seconds, usd]
         };
         let rows = groups.iter().map(|(name, total)| row(name, total));
-        let head = [name, "model calls", "tool calls", "tokens in", "tokens out", "usd"];
+        let head = [name, "model calls", "tool calls", "tokens in", "tokens out", "time", "usd"];
         let table = output::table(&head, rows.chain([row("all", &totals.all)]));
         format!("{table}{}", notes(&totals.all))
     })

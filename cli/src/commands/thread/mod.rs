@@ -86,8 +86,9 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
                 false => bisect::builds(ctx, id, &builds).await,
             }
         }
-        Thread::Cost { by, selection } => {
-            cost::run(ctx, &database_only(ctx, "thread cost").await?, by, selection).await
+        Thread::Cost { by, order, top, selection } => {
+            let view = cost::View { by, order, top: top.map(usize::from) };
+            cost::run(ctx, &database_only(ctx, "thread cost").await?, view, selection).await
         }
         Thread::Export { id } => {
             let (source, id) = reader(&id).await?;
