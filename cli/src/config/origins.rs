@@ -44,6 +44,11 @@ impl Origins {
         is_known && self.of_either(key, "_file") == DEFAULT
     }
 
+    /// Reports whether something beside the defaults sets the value at `key`, or a value below it.
+    pub(crate) fn is_set(&self, key: &str) -> bool {
+        self.of_key(key) != DEFAULT
+    }
+
     /// The origin of the value at `key`, or of the values below it. Defaults are omitted if another origin exists.
     pub fn of_key(&self, key: &str) -> String {
         let below = |text: &str| {

@@ -59,7 +59,7 @@ fn fixtures_are_tested_without_cargo() {
     assert!(!failed(&report).contains(&"transcript clarification"), "{report}");
     let junit = fs::read_to_string(junit).unwrap();
     assert!(
-        junit.contains(r#"<testsuite name="planner" tests="7""#) && junit.contains("otherwise"),
+        junit.contains(r#"<testsuite name="planner" tests="6""#) && junit.contains("otherwise"),
         "{junit}"
     );
 
