@@ -68,3 +68,4 @@ mod submissions;
 mod tenants;
 mod tour;
 mod waiting;
+mod whatif;
