@@ -132,17 +132,23 @@ impl Lanes {
         Ok(lane)
     }
 
-    /// Makes the record of a thread known to the world, with what its run has used and spent so far.
+    /// Makes the record of a thread known to the world, with what its run has used so far.
     async fn tell_world(&self, lane: &Lane) -> Result<(), Error> {
         let id = lane.start.thread;
         let own = own_log(&self.parts.store, id).await?;
         let answers = |log: &[Recorded]| ToolAnswers::of(log.iter().map(|recorded| &recorded.event));
-        if self.world.add(id, answers(&lane.record), answers(&own)) {
-            let events = own.iter().map(|recorded| &recorded.event);
-            let so_far = Ending::of(lane.graph, events, lane.start.seq, &*self.prices);
-            let so_far = so_far.map_err(|error| stuck(id, &error))?;
-            self.world.spend(shared::micro_usd(so_far.rest.usd));
-        }
+        self.world.add(id, answers(&lane.record), answers(&own));
+        Ok(())
+    }
+
+    /// Counts what earlier commands spent on a thread of the run.
+    pub(super) async fn count_spent(&self, start: Start) -> Result<(), Error> {
+        let own = own_log(&self.parts.store, start.thread).await?;
+        let Some(Event::Opened(opened)) = own.first().map(|first| &first.event) else { return Ok(()) };
+        let Some(graph) = self.strategies.find(&opened.strategy) else { return Ok(()) };
+        let events = own.iter().map(|recorded| &recorded.event);
+        let so_far = Ending::of(graph, events, start.seq, &*self.prices);
+        self.world.spend(so_far.map_or(0, |ending| shared::micro_usd(ending.rest.usd)));
         Ok(())
     }
 
@@ -186,7 +192,10 @@ impl Lanes {
         }
         match log.thread().status() {
             RunStatus::Busy => self.look_at_busy(id).await,
-            RunStatus::Failed { node, reason } => Ok(Look::Ended(Some(format!("{node} failed: {reason}")))),
+            RunStatus::Failed { node, reason } => {
+                let cause = reason.split("; hint: ").next().unwrap_or_default();
+                Ok(Look::Ended(Some(format!("{node} failed: {cause}"))))
+            }
             RunStatus::Waiting(asked) if asked.kind == InterruptKind::InDoubt => self.settle(log).await,
             RunStatus::Waiting(asked) => self.answer(lane, &log, &asked).await,
             RunStatus::Idle if log.thread().is_cancelled() => {

@@ -1,6 +1,7 @@
 //! `turnfold whatif run`: plans a run, runs its threads until they end or a signal arrives, and reports.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -11,7 +12,7 @@ use anyhow::Context as _;
 use audit::whatif::{Comparison, Limit, Report, RunReport, Start, html, junit};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
-use store::Store;
+use store::{Store, ThreadFilter, ThreadId};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -197,7 +198,7 @@ async fn run_threads(
         prices: configured_prices(ctx),
     };
     let starts = plan.starts();
-    register_runnable(&lanes, &starts).await?;
+    take_up(&lanes, &starts).await?;
     if engine.world.over_budget.is_cancelled() {
         return Ok(over_budget(0));
     }
@@ -239,17 +240,26 @@ async fn run_threads(
     Ok(ended)
 }
 
-/// Makes the threads known whose turns an earlier command left unfinished: the worker continues them at once.
-async fn register_runnable(lanes: &Lanes, starts: &[Start]) -> anyhow::Result<()> {
+/// Counts what earlier commands spent, and makes the threads known whose turns they left unfinished: the worker continues them at
+/// once.
+async fn take_up(lanes: &Lanes, starts: &[Start]) -> anyhow::Result<()> {
+    let starts: BTreeMap<ThreadId, Start> = starts.iter().map(|start| (start.thread, *start)).collect();
+    let (store, mut after) = (&lanes.parts.store, None);
+    loop {
+        let page = store.threads(ThreadFilter::default(), after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        for start in page.iter().filter_map(|thread| starts.get(&thread.id)) {
+            lanes.count_spent(*start).await?;
+        }
+    }
     let mut after = None;
     loop {
-        let page = lanes.parts.store.runnable_after(after, PAGE).await?;
+        let page = store.runnable_after(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.thread);
-        for runnable in page {
-            if let Some(start) = starts.iter().find(|start| start.thread == runnable.thread) {
-                lanes.register(*start).await?;
-            }
+        for start in page.iter().filter_map(|runnable| starts.get(&runnable.thread)) {
+            lanes.register(*start).await?;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The world of a what-if run: models are asked, tools answer from the record, and nothing is written.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -36,8 +36,6 @@ pub(super) struct RunWorld {
     budget: Option<u64>,
     /// Cancelled once the budget is spent.
     pub(super) over_budget: CancellationToken,
-    /// Requests to models of this process.
-    pub(super) model_requests: AtomicU64,
 }
 
 /// Answers of the recorded thread, and those that the run has used.
@@ -65,16 +63,13 @@ impl RunWorld {
             spent: AtomicU64::new(0),
             budget,
             over_budget: CancellationToken::new(),
-            model_requests: AtomicU64::new(0),
         }
     }
 
-    /// Adds a thread with the answers of its record, and those that its own log has already. Returns false if it is known.
-    pub(super) fn add(&self, thread: ThreadId, answers: ToolAnswers, before: ToolAnswers) -> bool {
+    /// Adds a thread with the answers of its record, and those that its own log has already. One that is known stays as it is.
+    pub(super) fn add(&self, thread: ThreadId, answers: ToolAnswers, before: ToolAnswers) {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        let Entry::Vacant(entry) = records.entry(thread) else { return false };
-        entry.insert(Record { answers, used: BTreeMap::new(), before });
-        true
+        records.entry(thread).or_insert_with(|| Record { answers, used: BTreeMap::new(), before });
     }
 
     /// Removes a thread that came to its end.
@@ -96,7 +91,6 @@ impl RunWorld {
     }
 
     async fn ask_model(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
-        self.model_requests.fetch_add(1, Ordering::Relaxed);
         let outcome = self.live.perform(thread, ask).await;
         let usage: Option<&Usage> = match &outcome {
             Ok((_, usage)) => usage.as_ref(),
