@@ -100,13 +100,11 @@ fn percent(part: u64, of: u64) -> f64 {
     100.0 * share(part, of)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "numbers of threads are far below 2^52")]
 fn share(part: u64, of: u64) -> f64 {
     part as f64 / of as f64
 }
 
 /// Returns the interval, in percent, in which the true share lies with a probability of 95 % (Wilson). `None` for no thread.
-#[expect(clippy::cast_precision_loss, reason = "numbers of threads are far below 2^52")]
 pub fn interval(part: u64, of: u64) -> Option<[f64; 2]> {
     const Z: f64 = 1.96;
     if of == 0 {

@@ -115,9 +115,9 @@ fn answer(event: &Event) -> Option<(usize, ToolAnswer)> {
 pub struct Input {
     /// The question that it answers; `None` for a new request.
     pub question: Option<String>,
-    /// The messages.
+    /// Messages of the turn.
     pub messages: Vec<Message>,
-    /// Demands on the reply.
+    /// Demands of the client on the reply.
     pub reply_options: Option<Box<ReplyOptions>>,
     /// Author of the messages.
     pub author: String,

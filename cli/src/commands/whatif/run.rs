@@ -108,9 +108,9 @@ fn exit_of(report: &RunReport, undecided: u64, limits: &[Limit]) -> Exit {
     }
 }
 
-/// What a command has to run.
+/// The run of a command, or its exit code if there is nothing to run.
 enum Planned {
-    Run(Folder, Plan),
+    Run(Folder, Box<Plan>),
     Nothing(Exit),
 }
 
@@ -122,7 +122,7 @@ async fn planned(ctx: &Context, recorded: &Store, args: WhatIfRun) -> anyhow::Re
         let folder = Folder::find(named)?;
         let plan = folder.read()?.context("the plan was deleted meanwhile")?;
         check_store(&plan, &store)?;
-        return Ok(Planned::Run(folder, plan));
+        return Ok(Planned::Run(folder, Box::new(plan)));
     }
     let changes = changes(ctx)?;
     let selection = args.question.selection;
@@ -137,7 +137,7 @@ async fn planned(ctx: &Context, recorded: &Store, args: WhatIfRun) -> anyhow::Re
             );
             return Err(CliError::with_exit(Exit::Usage, message));
         }
-        return Ok(Planned::Run(folder, plan));
+        return Ok(Planned::Run(folder, Box::new(plan)));
     }
     let began = Instant::now();
     let report = replayed(ctx, recorded, selection, &changes).await?;
@@ -152,7 +152,7 @@ async fn planned(ctx: &Context, recorded: &Store, args: WhatIfRun) -> anyhow::Re
     }
     let plan = Plan { store, changes, tools: args.tools, report };
     folder.write(&plan)?;
-    Ok(Planned::Run(folder, plan))
+    Ok(Planned::Run(folder, Box::new(plan)))
 }
 
 /// Fails if a flag changes the configuration of a strategy: a run keeps the changes that it began with.
