@@ -11,15 +11,26 @@
 //! From the first difference on, the recorded answers may belong to other questions. What they cost is the quote for running the
 //! rest of the threads again; another run may need more requests or fewer.
 
+mod ending;
+mod html;
+mod junit;
+mod limit;
+mod record;
 mod report;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared::{Divergence, Event, Field, Graph, InvalidLog, Replayer, overlay, with_config};
 use store::{Error, Reader, Recorded, Store, ThreadId, ThreadScan};
 use threads::StrategyRegistry;
 
+pub use ending::{Agreement, ClusterSummary, Comparison, Ending, Reason, RunReport, Summary};
+pub use html::html;
+pub use junit::junit;
+pub use limit::{Limit, interval};
+pub use record::{Input, Start, ToolAnswer, ToolAnswers, inputs};
 pub use report::{Cluster, Effect, Example, Report, Rest, Undecided};
 
 use crate::{
@@ -28,7 +39,7 @@ use crate::{
 };
 
 /// Changed keys of configurations, by strategy.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Changes(BTreeMap<String, Value>);
 
 impl Changes {

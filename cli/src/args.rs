@@ -38,7 +38,7 @@ pub(crate) use self::{
     thread::{CostBy, CostOrder, DiffView, Fork, Reconcile, Thread},
     turn::{GroupBy, Send, Turn},
     webhook::Webhook,
-    whatif::WhatIf,
+    whatif::{Run as WhatIfRun, ToolPolicy, WhatIf, WhatIfCommand},
     worker::Worker,
 };
 use crate::output::Format;

@@ -8,7 +8,7 @@ mod world;
 
 use std::{sync::Arc, time::Duration};
 
-use ::world::{LiveWorld, Models, RateLimitConfig};
+use ::world::{Models, RateLimitConfig, World};
 use anyhow::Context as _;
 use axum::http::HeaderValue;
 use queue::rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing};
@@ -25,7 +25,9 @@ pub(crate) use self::{
     fixture_secrets::fixture_secrets,
     keys::ConfiguredKeys,
     patience::wait_for_servers,
-    world::{entries, experts, http_providers, index, models, prices, secrets, servers, world},
+    world::{
+        entries, experts, http_providers, index, models, prices, secrets, servers, world, world_with_index,
+    },
 };
 use crate::{
     config::{ApiSettings, OidcSettings, Origins, Settings, TenantSettings},
@@ -312,7 +314,7 @@ pub(crate) fn worker(
     settings: &Settings,
     parts: Backends,
     strategies: StrategyRegistry,
-    world: Arc<LiveWorld>,
+    world: Arc<dyn World>,
     admission: RequestAdmission,
 ) -> Worker {
     let steps =

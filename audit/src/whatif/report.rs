@@ -5,17 +5,18 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shared::{Divergence, Field};
 use store::ThreadId;
 
+use super::Start;
 use crate::cost::{CostTotal, Spending};
 
 /// Maximum number of listed threads that are not decided; all are counted.
 const KEPT: usize = 100;
 
 /// Result of a replay with a changed configuration.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Number of threads replayed.
     pub threads: u64,
@@ -40,7 +41,7 @@ pub struct Report {
 }
 
 /// Threads with the same first difference.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
     /// Kind of the first difference.
     pub effect: Effect,
@@ -52,6 +53,8 @@ pub struct Cluster {
     pub field: String,
     /// All threads of the cluster, oldest first.
     pub threads: Vec<ThreadId>,
+    /// Number of the first event that differs, for each of these threads.
+    pub seqs: Vec<usize>,
     /// The difference of the oldest of them.
     pub example: Example,
     /// Usage of the threads after the difference.
@@ -59,7 +62,7 @@ pub struct Cluster {
 }
 
 /// The difference of one thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Example {
     /// Number of the event.
     pub seq: usize,
@@ -70,7 +73,7 @@ pub struct Example {
 }
 
 /// Kind of a difference, most important first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// The turn ends with another outcome.
@@ -86,7 +89,7 @@ pub enum Effect {
 }
 
 /// Usage of recorded answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rest {
     /// Number of answers of models.
     pub model_calls: u64,
@@ -103,7 +106,7 @@ pub struct Rest {
 }
 
 /// A thread that is not decided.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Undecided {
     /// Id of the thread.
     pub thread: ThreadId,
@@ -140,6 +143,24 @@ impl Cluster {
     pub fn place(&self) -> String {
         format!("{}/{}/{}", self.strategy, self.node, self.field)
     }
+
+    /// The threads, each with its first difference.
+    pub fn starts(&self) -> impl Iterator<Item = Start> {
+        let of = |(thread, seq): (&ThreadId, &usize)| Start { thread: *thread, seq: *seq };
+        self.threads.iter().zip(&self.seqs).map(of)
+    }
+}
+
+impl Rest {
+    /// Adds the usage of other answers.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.model_calls += other.model_calls;
+        self.tool_calls += other.tool_calls;
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.usd += other.usd;
+        self.without_price += other.without_price;
+    }
 }
 
 impl From<&CostTotal> for Rest {
@@ -160,7 +181,7 @@ type Place = (Effect, String, String, String);
 
 /// Threads of one place.
 struct Group {
-    threads: Vec<ThreadId>,
+    starts: Vec<Start>,
     oldest: (ThreadId, Example),
     rest: CostTotal,
 }
@@ -192,7 +213,10 @@ impl Found {
         let mut total = CostTotal::default();
         rest.shares().values().for_each(|share| total.add(share));
         let example = Example { seq, recorded: then, changed: today };
-        self.add(place, Group { threads: vec![thread], oldest: (thread, example), rest: total });
+        self.add(
+            place,
+            Group { starts: vec![Start { thread, seq }], oldest: (thread, example), rest: total },
+        );
     }
 
     fn add(&mut self, place: Place, group: Group) {
@@ -200,7 +224,7 @@ impl Found {
             Entry::Vacant(entry) => drop(entry.insert(group)),
             Entry::Occupied(mut entry) => {
                 let all = entry.get_mut();
-                all.threads.extend(group.threads);
+                all.starts.extend(group.starts);
                 all.rest.add(&group.rest);
                 if group.oldest.0 < all.oldest.0 {
                     all.oldest = group.oldest;
@@ -246,7 +270,8 @@ impl Found {
 }
 
 fn cluster(((effect, strategy, node, field), mut group): (Place, Group)) -> Cluster {
-    group.threads.sort();
+    group.starts.sort_by_key(|start| start.thread);
+    let (threads, seqs) = group.starts.iter().map(|start| (start.thread, start.seq)).unzip();
     let (_, example) = group.oldest;
-    Cluster { effect, strategy, node, field, threads: group.threads, example, rest: Rest::from(&group.rest) }
+    Cluster { effect, strategy, node, field, threads, seqs, example, rest: Rest::from(&group.rest) }
 }

@@ -4,10 +4,11 @@ use std::{path::Path, sync::Arc};
 
 use audit::{
     testing::{Corpus, Mutant},
-    whatif::{Changes, Effect, Prices, Report, what_if},
+    whatif::{Changes, Effect, Prices, Report, ToolAnswers, what_if},
 };
 use serde_json::{Value, json};
-use store::{Conditions, Store, ThreadScan};
+use shared::{Abandoned, Answered, Asked, Event, Request, Response, ToolCall, ToolOutput};
+use store::{Conditions, Recorded, Store, ThreadScan};
 use threads::StrategyRegistry;
 
 use crate::replay::store_log;
@@ -86,4 +87,58 @@ fn assert_adds_up(report: &Report) {
     assert_eq!(members.len() as u64, report.changed);
     let calls: u64 = report.clusters.iter().map(|cluster| cluster.rest.model_calls).sum();
     assert_eq!(calls, report.rest.model_calls);
+}
+
+#[test]
+fn a_repeated_call_gets_its_recorded_answers_in_their_order() {
+    let call = |id: &str, day: &str| Request::CallTool {
+        server: "calendar".to_owned(),
+        call: ToolCall { id: id.to_owned(), name: "free".to_owned(), arguments: json!({"day": day}) },
+    };
+    let asked = |request: Request| Event::from(Asked { node: "n".to_owned(), requests: vec![request] });
+    let answered = |text: &str| {
+        let response = Response::Output(ToolOutput::Ok(text.to_owned()));
+        Event::from(Answered { slot: 0, response, usage: None, extras: None })
+    };
+    let given_up = Event::from(Abandoned { slot: 0, reason: "unreachable".to_owned() });
+    let log = [
+        asked(call("c1", "Friday")),
+        answered("9, 10"),
+        asked(call("c2", "Monday")),
+        given_up,
+        asked(call("c3", "Friday")),
+        answered("10"),
+    ];
+    let answers = ToolAnswers::of(&log);
+    let after = |day: &str, earlier| {
+        let key = ToolAnswers::key(&call("another id", day)).unwrap();
+        answers.after(&key, earlier).cloned()
+    };
+    let text = |text: &str| Some(Ok(Response::Output(ToolOutput::Ok(text.to_owned()))));
+    assert_eq!(after("Friday", 0), text("9, 10"));
+    assert_eq!(after("Friday", 1), text("10"));
+    assert_eq!(after("Friday", 2), text("10"), "the last one stands for all later ones");
+    assert_eq!(after("Monday", 0), Some(Err("unreachable".to_owned())));
+    assert_eq!(after("Sunday", 0), None);
+    assert_eq!(answers.count(&ToolAnswers::key(&call("", "Friday")).unwrap()), 2);
+}
+
+#[test]
+fn the_beginning_of_a_log_has_the_changes_and_ends_now() {
+    let event = |event: Value| serde_json::from_value::<Event>(event).unwrap();
+    let opened = event(json!({"event": "opened", "strategy": "planner", "config": {"rounds": 6}}));
+    let started = event(json!({"event": "turn_started", "messages": [{"role": "user", "content": "hello"}]}));
+    let log: Vec<Recorded> = [opened, started.clone(), started]
+        .into_iter()
+        .enumerate()
+        .map(|(nth, event)| Recorded { seq: nth as u64, at: 100 * nth as i64, event })
+        .collect();
+    let mut changes = Changes::default();
+    changes.set("planner", &["confidence"], json!(0.9));
+    let beginning = changes.beginning("planner", &log, 2, 5_000).unwrap();
+    assert_eq!(beginning.iter().map(|event| event.at).collect::<Vec<_>>(), [4_900, 5_000]);
+    let Ok(Event::Opened(changed)) = Event::decode(&beginning[0].kind, &beginning[0].payload) else {
+        panic!("{beginning:?}")
+    };
+    assert_eq!(changed.config, json!({"rounds": 6, "confidence": 0.9}));
 }

@@ -1,5 +1,10 @@
 //! Arguments of `turnfold whatif`.
 
+use std::path::PathBuf;
+
+use audit::whatif::Limit;
+use serde::{Deserialize, Serialize};
+
 use crate::{
     args::Selection,
     config::Sources,
@@ -7,7 +12,29 @@ use crate::{
 };
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct WhatIf {
+    #[command(subcommand)]
+    pub(crate) command: Option<WhatIfCommand>,
+    #[command(flatten)]
+    pub(crate) question: Question,
+}
+
+#[derive(clap::Subcommand)]
+pub(crate) enum WhatIfCommand {
+    /// Run the threads that would go differently, from their first difference on
+    ///
+    /// Asks the models of the configuration; what was recorded before the difference is not asked again. Tools answer from the
+    /// record. Nothing is written: a thread that needs a call which the record does not answer is not decided. The threads of
+    /// the run are in a database of their own, in --to or .turnfold/whatif/NAME, and are deleted with that folder. Shows a quote
+    /// and asks for confirmation first. Ctrl-C pauses the run, and the same command continues it; no answered request is sent
+    /// again. Exits with 5 if the run was stopped by --max-usd, and with 6 if a thread is not decided, or if no thread matched.
+    Run(Box<Run>),
+}
+
+/// Threads and changes.
+#[derive(clap::Args)]
+pub(crate) struct Question {
     #[command(flatten)]
     pub(crate) selection: Selection,
     /// Replace the prompt of a node: --prompt planner/assess=@new.md, or the text itself; repeatable
@@ -18,9 +45,70 @@ pub(crate) struct WhatIf {
     model: Vec<String>,
 }
 
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) question: Question,
+    /// Calls of tools: from the record only, reads that are not in the record live, or none
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
+    pub(crate) tools: ToolPolicy,
+    /// Stop at this cost in US dollars; requests under way still finish
+    #[arg(long, value_name = "USD", value_parser = usd)]
+    pub(crate) max_usd: Option<f64>,
+    /// Run without asking for confirmation
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Exit with 1 if more threads than this went so: 'worse > 2%', 'not_decided > 5'; repeatable. Measures: worse, outcome, route,
+    /// answer, not_decided
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) fail_if: Vec<Limit>,
+    /// Also write the report to this file, as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Also write the limits of --fail-if and the threads that are not decided to this file, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Folder of the run [default: .turnfold/whatif/NAME]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) to: Option<PathBuf>,
+    /// Continue the run with this name or folder, whose threads and changes are known
+    #[arg(long, value_name = "NAME|FOLDER", conflicts_with_all = ["to", "tools", "prompt", "model", "thread", "filter", "since"])]
+    pub(crate) resume: Option<PathBuf>,
+}
+
+/// Treatment of calls of tools in a what-if run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ToolPolicy {
+    /// The record answers a call that was made with the same arguments
+    #[default]
+    Recorded,
+    /// As recorded, and other calls of tools that only read are sent
+    LiveReads,
+    /// No call is answered
+    Never,
+}
+
+/// Parses a positive amount of US dollars.
+fn usd(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(usd) if usd.is_finite() && 0.0 < usd => Ok(usd),
+        Ok(_) | Err(_) => Err("expected a positive number, such as 2.50".to_owned()),
+    }
+}
+
 impl WhatIf {
     /// Adds the prompts and models to the sources of the settings, which check them. A key may begin with the name of a strategy.
-    pub(crate) fn over(&self, mut sources: Sources) -> anyhow::Result<Sources> {
+    pub(crate) fn over(&self, sources: Sources) -> anyhow::Result<Sources> {
+        match &self.command {
+            Some(WhatIfCommand::Run(run)) => run.question.over(sources),
+            None => self.question.over(sources),
+        }
+    }
+}
+
+impl Question {
+    fn over(&self, mut sources: Sources) -> anyhow::Result<Sources> {
         let names: Vec<&str> = sources.strategies.iter().map(|strategy| strategy.name()).collect();
         for (key, _) in sources.flags.iter_mut().filter_map(|flag| flag.sets.as_mut()) {
             if key.split_once('.').is_some_and(|(first, _)| names.contains(&first)) {

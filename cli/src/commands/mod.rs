@@ -26,6 +26,7 @@ mod schema;
 mod selection;
 mod serve;
 mod settle;
+mod signals;
 pub(crate) mod source;
 mod stats;
 mod strategy;
@@ -183,7 +184,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Key(key) => key::run(ctx, key).await,
         Command::Thread(thread) => thread::run(ctx, thread).await,
         Command::Audit(audit) => audit::run(ctx, audit).await,
-        Command::Whatif(asked) => whatif::run(ctx, asked.selection).await,
+        Command::Whatif(asked) => whatif::run(ctx, asked).await,
         Command::Otel(otel) => otel::run(ctx, otel).await,
         Command::Fixture(fixture) => fixture::run(ctx, fixture).await,
         Command::Store(store) => maintenance::run(ctx, store).await,

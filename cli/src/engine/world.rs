@@ -24,7 +24,17 @@ use crate::{
 
 /// The configured world. Pins of MCP servers are kept in the store.
 pub(crate) fn world(settings: &Settings, store: &Store, models: Arc<Models>) -> anyhow::Result<LiveWorld> {
-    let index = index(settings, entries(settings, store)?, models.clone());
+    world_with_index(settings, store, store, models)
+}
+
+/// The configured world, with the index of another store.
+pub(crate) fn world_with_index(
+    settings: &Settings,
+    store: &Store,
+    of_index: &Store,
+    models: Arc<Models>,
+) -> anyhow::Result<LiveWorld> {
+    let index = index(settings, entries(settings, of_index)?, models.clone());
     let servers = servers(settings)?.with_pins(store.clone());
     let world = LiveWorld::new(models, servers, commands(settings)?, index);
     Ok(world

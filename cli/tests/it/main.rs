@@ -69,3 +69,4 @@ mod submissions;
 mod tenants;
 mod tour;
 mod waiting;
+mod whatif;

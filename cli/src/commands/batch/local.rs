@@ -10,13 +10,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use worker::Shutdown;
 
-use super::{
-    previous::{Abandoned, Batches, Known},
-    signals::Signals,
-};
+use super::previous::{Abandoned, Batches, Known};
 use crate::{
     client::Client,
-    commands::{Context, serve::Dev},
+    commands::{Context, serve::Dev, signals::Signals},
     config::Settings,
     engine,
     exit::{CliError, Exit},

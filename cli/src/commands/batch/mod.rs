@@ -11,7 +11,6 @@ mod render;
 mod result_reader;
 mod results;
 mod row;
-mod signals;
 mod submit;
 mod watch;
 
@@ -23,8 +22,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use self::row::COLUMNS_HELP;
 pub(super) use self::submit::scheduled;
-use self::{lines::RulesOf, local::LocalEngine, signals::Signals, submit::Submission, watch::WatchOutcome};
-use super::Context;
+use self::{lines::RulesOf, local::LocalEngine, submit::Submission, watch::WatchOutcome};
+use super::{Context, signals::Signals};
 use crate::{
     args::{Batch, Only, Plan, ResultFormat},
     client::{Client, path, refusal},

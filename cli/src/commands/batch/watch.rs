@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::{
     RunsIn,
     render::{Counts, is_over, progress},
-    signals::Signals,
 };
 use crate::{
     client::{Client, OUTAGE_MAX, is_outage, path},
+    commands::signals::Signals,
     output::{note, stderr_is_terminal},
 };
 

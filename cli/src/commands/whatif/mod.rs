@@ -1,0 +1,45 @@
+//! `turnfold whatif`: replays recorded threads with a changed configuration, and `turnfold whatif run` goes on with calls.
+
+mod changes;
+mod engine;
+mod lanes;
+mod offline;
+mod plan;
+mod render;
+mod run;
+mod world;
+
+use std::time::Instant;
+
+use audit::whatif::Report;
+use serde_json::json;
+
+pub(super) use self::changes::refuse_changes;
+use self::{
+    changes::changes,
+    offline::{replayed, to_text},
+};
+use super::Context;
+use crate::{
+    args::{WhatIf, WhatIfCommand},
+    exit::Exit,
+    output,
+};
+
+pub(super) async fn run(ctx: Context, WhatIf { command, question }: WhatIf) -> anyhow::Result<Exit> {
+    if let Some(WhatIfCommand::Run(args)) = command {
+        return run::run(&ctx, *args).await;
+    }
+    let changes = changes(&ctx)?;
+    let began = Instant::now();
+    let store = ctx.store().await?;
+    let report = replayed(&ctx, &store, question.selection, &changes).await?;
+    let seconds = began.elapsed().as_secs_f64();
+    let mut thing = json!(report);
+    thing["seconds"] = json!(seconds);
+    output::one(ctx.format, &thing, || to_text(&report, &changes, seconds))?;
+    Ok(match report {
+        Report { undecided: 1.., .. } | Report { threads: 0, .. } => Exit::Unchecked,
+        Report { .. } => Exit::Ok,
+    })
+}

@@ -1,0 +1,134 @@
+//! The folder of a what-if run: its plan, which never changes, and the database of its threads.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use audit::whatif::{Changes, Report, Start};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    args::{Selection, ToolPolicy},
+    exit::{CliError, Exit},
+};
+
+/// Parent of the folders of runs.
+const RUNS: &str = ".turnfold/whatif";
+
+/// File of the plan within the folder.
+const PLAN: &str = "plan.json";
+
+/// Length of the name of a run, in hexadecimal digits.
+const NAME_LENGTH: usize = 12;
+
+/// The threads of a run, their changes, and the quote.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// Identity of the database of the recorded threads.
+    pub(super) store: String,
+    pub(super) changes: Changes,
+    pub(super) tools: ToolPolicy,
+    pub(super) report: Report,
+}
+
+impl Plan {
+    /// The threads to run.
+    pub(super) fn starts(&self) -> Vec<Start> {
+        self.report.clusters.iter().flat_map(audit::whatif::Cluster::starts).collect()
+    }
+}
+
+/// The folder of a run.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// The folder of a run of these threads, with these changes: the same for the same command.
+    pub(super) fn of(to: Option<&Path>, identity: &serde_json::Value) -> Self {
+        let name = || {
+            let mut name = hex::encode(Sha256::digest(identity.to_string()));
+            name.truncate(NAME_LENGTH);
+            Path::new(RUNS).join(name)
+        };
+        Self(to.map_or_else(name, Path::to_owned))
+    }
+
+    /// Finds the folder of a run by its name or its path.
+    pub(super) fn find(named: &Path) -> anyhow::Result<Self> {
+        let candidates = [Path::new(RUNS).join(named), named.to_owned()];
+        let found = candidates.into_iter().find(|folder| folder.join(PLAN).is_file());
+        found.map(Self).ok_or_else(|| {
+            let message = format!(
+                "there is no what-if run {}\nhint: the runs of this folder are in {RUNS}/; leave out --resume to start one",
+                named.display()
+            );
+            CliError::with_exit(Exit::NotFound, message)
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Argument of `--resume`.
+    pub(super) fn name(&self) -> String {
+        let name = self.0.strip_prefix(RUNS).unwrap_or(&self.0);
+        name.display().to_string()
+    }
+
+    /// URL of the database of its threads.
+    pub(super) fn url(&self) -> String {
+        format!("sqlite:{}", self.0.join("threads.db").display())
+    }
+
+    /// Reads the plan; `None` if there is none yet.
+    pub(super) fn read(&self) -> anyhow::Result<Option<Plan>> {
+        let file = self.0.join(PLAN);
+        let failed = |why: String| {
+            let message =
+                format!("cannot read {}: {why}\nhint: delete the folder to start again", file.display());
+            CliError::with_exit(Exit::Usage, message)
+        };
+        match fs::read(&file) {
+            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| failed(error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    /// Writes the plan, whole or not at all.
+    pub(super) fn write(&self, plan: &Plan) -> anyhow::Result<()> {
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&self.0)?;
+            let (file, unfinished) = (self.0.join(PLAN), self.0.join("plan.json.new"));
+            // The plan has prompts, and words of the threads.
+            let mut open =
+                OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
+            open.write_all(&serde_json::to_vec_pretty(plan)?)?;
+            open.sync_all()?;
+            fs::rename(unfinished, file)
+        };
+        write().map_err(|error| {
+            let message =
+                format!("cannot write {}: {error}\nhint: --to FOLDER names another", self.0.display());
+            CliError::with_exit(Exit::Usage, message)
+        })
+    }
+}
+
+/// Identity of a run: what it selects, changes and allows.
+pub(super) fn identity(
+    selection: &Selection,
+    tenant: Option<&str>,
+    store: &str,
+    changes: &Changes,
+    tools: ToolPolicy,
+) -> serde_json::Value {
+    let Selection { thread, filter, since, jobs: _ } = selection;
+    let since = since.map(|age| age.as_secs());
+    json!([store, tenant, thread, filter, since, changes, tools])
+}
