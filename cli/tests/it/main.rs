@@ -66,5 +66,6 @@ mod startup;
 mod streaming;
 mod submissions;
 mod tenants;
+mod time_after_kill;
 mod tour;
 mod waiting;
