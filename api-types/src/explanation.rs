@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::LogStatus;
+use crate::{LogStatus, Takeover, TimeTotal};
 
 /// The last decision of a thread and the status that it led to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -25,6 +25,11 @@ pub struct Explanation {
     pub pending: Vec<String>,
     /// Other reasons for the thread not to continue; empty for an earlier event than the last one.
     pub waits: Vec<WaitReason>,
+    /// Time of the current turn or of the last one, by its uses, which add up to its duration. `GET /v1/turns/{id}/timeline` has all
+    /// of it.
+    pub time: Vec<TimeTotal>,
+    /// Takeovers of that turn from workers that died or stalled.
+    pub takeovers: Vec<Takeover>,
 }
 
 /// A reason for a thread not to continue, as far as the database shows it. `GET /v1/queue` also shows limits and busy workers.

@@ -20,6 +20,7 @@ mod failure;
 mod file;
 mod forgotten_model;
 mod hold;
+mod id;
 mod inbox;
 mod interrupt_kind;
 mod key;
@@ -31,12 +32,14 @@ mod openai_body;
 mod pause;
 mod pending;
 mod problem;
+mod prompt;
 mod quote;
 mod schedule;
 mod stats;
 mod strategy;
 mod strategy_setup;
 mod thread;
+mod timeline;
 mod turn;
 mod usage;
 mod verification;
@@ -55,6 +58,7 @@ pub use failure::{FailureCause, FailureCauses};
 pub use file::{DeletedFile, File, UploadForm};
 pub use forgotten_model::ForgottenModel;
 pub use hold::{DeletedThread, Hold, NewHold};
+pub use id::{FoundId, IdKind};
 pub use inbox::{
     ActionRequest, AnswerConfig, AnswerKind, DoubtRef, HumanInterrupt, InboxAnswer, InboxItem, NotSettled,
     SettleRequest, Settled,
@@ -75,6 +79,7 @@ pub use openai_body::{
 pub use pause::{NewPause, Pause};
 pub use pending::{PendingGroup, PendingTurn, PendingTurns};
 pub use problem::{ErrorDetail, Problem};
+pub use prompt::{PromptName, SentPrompt, SentPrompts, SentTool};
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
 pub use schedule::{NewSchedule, Schedule, ScheduleChange};
 pub use shared::{
@@ -87,6 +92,7 @@ pub use strategy_setup::{NodeSetup, PromptSetup, Setting, StrategySetup};
 pub use thread::{
     AnswerRequest, ForkOrigin, ForkRequest, LogStatus, Reconcile, Thread, ThreadState, ThreadSummary, Verdict,
 };
+pub use timeline::{Takeover, TimeKind, TimeSegment, TimeTotal, TimedAttempt, TurnTimeline};
 pub use turn::{Conversation, Input, NewContent, NewMessage, NewRole, NewTurn, Output, Turn};
 pub use usage::{
     BudgetExceeded, BudgetMeasure, BudgetScope, CachedTokens, ReasoningTokens, TokenUsage, Usage,

@@ -17,6 +17,7 @@ mod audits;
 mod batches;
 mod files;
 mod forgotten_models;
+mod ids;
 mod inbox;
 mod keys;
 mod learned_models;

@@ -20,7 +20,7 @@ pub struct ThreadDiff {
     pub same: usize,
     /// Events that are not equal in both, in order.
     pub rows: Vec<Row>,
-    /// The first divergence. The event `forked` does not count as one.
+    /// The first divergence. The events `forked` and `taken_over` do not count as one.
     pub split: Option<Divergence>,
 }
 
@@ -111,12 +111,12 @@ pub fn diff(left: Side<'_>, right: Side<'_>) -> Result<ThreadDiff, InvalidLog> {
     while !parted && l < left.log.len() && r < right.log.len() {
         match (&left.log[l], &right.log[r]) {
             (Event::Forked(_), Event::Forked(_)) => (),
-            (Event::Forked(_), _) => {
+            (left, _) if is_no_step(left) => {
                 laid.left_alone(l, r);
                 l += 1;
                 continue;
             }
-            (_, Event::Forked(_)) => {
+            (_, right) if is_no_step(right) => {
                 laid.right_alone(l, r);
                 r += 1;
                 continue;
@@ -176,7 +176,7 @@ impl Laid<'_> {
     /// Adds an event that only the left log has, before event `r` of the right log.
     fn left_alone(&mut self, left: usize, r: usize) {
         let event = &self.left.log[left];
-        if !matches!(event, Event::Forked(_)) {
+        if !is_no_step(event) {
             self.split.get_or_insert((left, r));
         }
         self.rows.push(Row::Left { left, text: event.to_string() });
@@ -185,11 +185,16 @@ impl Laid<'_> {
     /// Adds an event that only the right log has, before event `l` of the left log.
     fn right_alone(&mut self, l: usize, right: usize) {
         let event = &self.right.log[right];
-        if !matches!(event, Event::Forked(_)) {
+        if !is_no_step(event) {
             self.split.get_or_insert((l, right));
         }
         self.rows.push(Row::Right { right, text: event.to_string() });
     }
+}
+
+/// Returns true for events that are no step of a strategy, so that one log alone may have them.
+fn is_no_step(event: &Event) -> bool {
+    matches!(event, Event::Forked(_) | Event::TakenOver(_))
 }
 
 /// Step of each event: its kind, its node and its slot.
@@ -214,6 +219,7 @@ fn steps(log: &[Event]) -> Vec<String> {
                 | Event::Summarised(_)
                 | Event::Retried(_)
                 | Event::WriteEnded(_)
+                | Event::TakenOver(_)
                 | Event::Cancelled(_) => (),
             }
             let slot = event.slot().map(|slot| format!("[{slot}]"));

@@ -62,7 +62,8 @@ impl Explainer {
             | Event::Failed(_)
             | Event::Retried(_)
             | Event::WriteEnded(_)
-            | Event::Forked(_) => (),
+            | Event::Forked(_)
+            | Event::TakenOver(_) => (),
         }
         self.thread.apply(event)
     }
@@ -89,6 +90,8 @@ impl Explainer {
             question,
             pending: pending(&*self.thread)?,
             waits: Vec::new(),
+            time: Vec::new(),
+            takeovers: Vec::new(),
         })
     }
 

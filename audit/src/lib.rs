@@ -14,6 +14,7 @@ pub mod replay;
 pub mod schema;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod time;
 mod transfer;
 mod waits;
 pub mod whatif;

@@ -1,5 +1,8 @@
 //! Output of commands: data on stdout, as text for people or JSON for programs; everything else on stderr.
 
+mod table;
+mod times;
+
 use std::{
     env,
     fs::{self, OpenOptions},
@@ -8,9 +11,13 @@ use std::{
     time::Duration,
 };
 
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use shared::printable;
+
+pub(crate) use self::{
+    table::table,
+    times::{seconds, when, when_at},
+};
 
 /// Output format of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -136,22 +143,6 @@ pub(crate) fn stderr_is_terminal() -> bool {
 /// Returns true if log lines on stderr are colored: on a terminal, unless `NO_COLOR` is set to anything.
 pub(crate) fn stderr_has_color() -> bool {
     stderr_is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
-/// Renders a table without borders. On a terminal it is wrapped to the terminal's width, or to `COLUMNS`.
-pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(head.iter().map(|title| title.to_uppercase()));
-    let columns = || env::var("COLUMNS").ok()?.parse().ok().filter(|width: &u16| *width > 0);
-    if let Some(width) = columns() {
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    } else if std::io::stdout().is_terminal() {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-    }
-    for row in rows {
-        table.add_row(row);
-    }
-    table.trim_fmt()
 }
 
 /// Renders a number with its noun: `1 line`, `2 lines`.

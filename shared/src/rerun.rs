@@ -20,8 +20,8 @@ pub struct Rerun {
 /// Runs the current code with the external events of `script`.
 ///
 /// Only external events are taken from the script: the opening, the messages and the responses. A recorded log and a
-/// hand-written script are therefore equivalent. A recorded log also fixes the position of each fork, and of each failure that a
-/// worker caused.
+/// hand-written script are therefore equivalent. A recorded log also fixes the position of each fork, of each takeover, and of each failure
+/// that a worker caused.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
 
 /// Returns true for events whose position follows from nothing else.
 fn is_placed(event: &Event) -> bool {
-    matches!(event, Event::Forked(_) | Event::Failed(Failed { worker: Some(_), .. }))
+    matches!(event, Event::Forked(_) | Event::TakenOver(_) | Event::Failed(Failed { worker: Some(_), .. }))
 }
 
 /// Returns the number of the code's own events before each [placed](is_placed) event of a recorded log. A hand-written script has

@@ -62,11 +62,11 @@ pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use keys::{Key, MOST_KEYS};
 pub use log::{
     ANSWER_BEAT, AttachmentContent, AwaitedAnswer, CancelRequest, Chain, ConnectionSettings, Counts,
-    DeadWorker, Distributed, DryRun, EndedTurn, Failure, Failures, Fork, Head, Idempotency, LostAnswer,
-    MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order, PendingCount, PendingFilter, PendingTurn,
-    Queued, Range, ReadModelUpdate, Reader, Recorded, Runnable, ServerInfo, Store, Stored, Submitted, Thread,
-    ThreadFilter, ThreadId, ThreadScan, Turn, TurnFilter, TurnId, TurnUpdate, WaitReason, Withdrawal,
-    error_fingerprint, plain,
+    DeadWorker, Distributed, DryRun, EndedTurn, Failure, Failures, Fork, Head, IdOf, Idempotency, LostAnswer,
+    MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order, PartOfId, PendingCount, PendingFilter,
+    PendingTurn, Queued, Range, ReadModelUpdate, Reader, Recorded, Runnable, SHORT_ID, ServerInfo, Store,
+    Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan, Turn, TurnFilter, TurnId, TurnUpdate,
+    WaitReason, Withdrawal, error_fingerprint, plain,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::Pause;

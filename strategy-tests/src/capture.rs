@@ -1,7 +1,7 @@
 //! Turns a log into a fixture, or explains why the log cannot be one.
 
 use serde::Serialize;
-use shared::{Attempted, Event, Graph, InvalidLog, RunStatus};
+use shared::{Attempted, Event, Graph, InvalidLog, RunStatus, TakenOver};
 
 use crate::{
     mutate::{Flips, flips},
@@ -134,6 +134,10 @@ pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> R
     for event in &mut redacted.log {
         if let Event::Attempted(Attempted { worker, .. }) = event {
             worker.clear();
+        }
+        if let Event::TakenOver(TakenOver { worker, from, .. }) = event {
+            worker.clear();
+            from.clear();
         }
     }
     if let Some(divergence) = first_divergence(graph, &redacted.log).map_err(stuck)? {

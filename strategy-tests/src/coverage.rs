@@ -148,7 +148,8 @@ impl Seen {
             | Event::Retried(_)
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
-            | Event::Forked(_) => None,
+            | Event::Forked(_)
+            | Event::TakenOver(_) => None,
         };
         self.points.extend(node.cloned().map(Point::Node));
     }
@@ -198,7 +199,8 @@ fn trouble(event: &Event) -> Option<&'static str> {
         | Event::Summarised(_)
         | Event::Retried(_)
         | Event::WriteEnded(_)
-        | Event::Forked(_) => None,
+        | Event::Forked(_)
+        | Event::TakenOver(_) => None,
     }
 }
 

@@ -157,6 +157,7 @@ fn used_answers(log: &[Event]) -> Vec<usize> {
             | Event::Failed(_)
             | Event::WriteEnded(_)
             | Event::Forked(_)
+            | Event::TakenOver(_)
             | Event::Retried(_) => {}
         }
     }

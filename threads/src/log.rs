@@ -110,6 +110,21 @@ pub trait Log: Clone + Send + Sync + 'static {
         async { Ok(()) }
     }
 
+    /// Records a sign of life of a worker, as [`Store::show_life`] does.
+    fn show_life(&self, _id: Uuid, _at: i64) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Returns the last sign of life of a worker, as [`Store::last_sign_of_life`] does.
+    fn last_sign_of_life(
+        &self,
+        _name: &str,
+        _except: Uuid,
+        _running_at: Option<i64>,
+    ) -> impl Future<Output = Result<Option<i64>, Error>> + Send {
+        async { Ok(None) }
+    }
+
     /// Forgets a worker that stopped, as [`Store::remove_worker`] does.
     fn remove_worker(&self, _id: Uuid) -> impl Future<Output = Result<(), Error>> + Send {
         async { Ok(()) }
@@ -227,6 +242,19 @@ impl Log for Store {
 
     async fn record_worker(&self, worker: &WorkerRecord) -> Result<(), Error> {
         Store::record_worker(self, worker).await
+    }
+
+    async fn show_life(&self, id: Uuid, at: i64) -> Result<(), Error> {
+        Store::show_life(self, id, at).await
+    }
+
+    async fn last_sign_of_life(
+        &self,
+        name: &str,
+        except: Uuid,
+        running_at: Option<i64>,
+    ) -> Result<Option<i64>, Error> {
+        Store::last_sign_of_life(self, name, except, running_at).await
     }
 
     async fn remove_worker(&self, id: Uuid) -> Result<(), Error> {

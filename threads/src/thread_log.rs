@@ -365,6 +365,11 @@ impl ThreadLog {
         &self.unwritten
     }
 
+    /// Returns the time of the last stored event in microseconds since the Unix epoch; `None` if it was folded elsewhere.
+    pub fn last_at(&self) -> Option<i64> {
+        self.running.last_at()
+    }
+
     /// Returns the head of the stored log.
     pub fn head(&self) -> &Head {
         &self.head

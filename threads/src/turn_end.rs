@@ -72,6 +72,11 @@ impl RunningTurn {
         self.course.add(at, event);
     }
 
+    /// Returns the time of the last noted event.
+    pub(crate) fn last_at(&self) -> Option<i64> {
+        self.course.ended_at
+    }
+
     /// Returns the announcement of its end with `last`; `None` if it was not completed, or is large.
     pub(crate) fn end(
         &self,

@@ -22,6 +22,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
+use uuid::Uuid;
 
 use crate::{
     in_flight::InFlight,
@@ -44,6 +45,8 @@ const MAX_BUFFERED_DECISIONS: usize = 64;
 
 /// State shared by all jobs of a worker.
 pub(crate) struct JobExecutor<L = Store> {
+    /// Id of the worker; new at each start.
+    pub(crate) id: Uuid,
     pub(crate) steps: StepRunner<L>,
     /// Maximum nodes of one thread that run in succession while all slots are busy. With 1, each goes through the queue.
     pub(crate) max_jobs_in_place: usize,
@@ -211,6 +214,9 @@ impl<L: Log> JobExecutor<L> {
         if log.thread().status() == RunStatus::Busy {
             record_turn(log);
         }
+        if let Some(deaths) = &job.deaths {
+            Box::pin(self.record_takeover(log, deaths)).await?;
+        }
         // An idle thread needs no probe: its next step begins with a write.
         if self.store_rejects_writes.load(Ordering::Relaxed) && log.thread().status() == RunStatus::Busy {
             log.rewrite(&self.steps.parts).await?;
@@ -293,7 +299,8 @@ impl<L: Log> JobExecutor<L> {
             "the strategy panicked at node {node:?}: {panic}; hint: fix the strategy, then run: turnfold turn retry"
         );
         self.store_decided(log).await?;
-        self.fail_or_park(job, &reason).await
+        // The takeover, if it was one, is recorded.
+        self.fail_or_park(&Job { deaths: None, ..job.clone() }, &reason).await
     }
 
     /// Fails the turn of a job that killed too many workers. If one more died of failing it, even folding the log is deadly, and
@@ -307,7 +314,7 @@ impl<L: Log> JobExecutor<L> {
 
     /// Fails a turn so that it can be retried, or parks its thread if the strategy cannot even fold the log.
     async fn fail_or_park(&self, job: &Job, reason: &str) -> Result<StepOutcome, store::Error> {
-        match AssertUnwindSafe(self.steps.fail_turn(job.thread, reason)).catch_unwind().await {
+        match AssertUnwindSafe(self.fail_turn(job, reason)).catch_unwind().await {
             Ok(Err(store::Error::Stuck { .. })) | Err(_) => {
                 threads::park(&self.steps.parts, job.thread, reason).await.map(|()| StepOutcome::Idle)
             }

@@ -30,6 +30,7 @@ mod shutdown;
 mod step;
 mod suspects;
 mod sweeper;
+mod takeover;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod thread_cache;

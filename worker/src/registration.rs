@@ -7,7 +7,6 @@ use store::WorkerRecord;
 use threads::Log;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
-use uuid::Uuid;
 
 use crate::executor::JobExecutor;
 
@@ -31,7 +30,7 @@ impl<L: Log> Registration<L> {
             steps.strategies.all().map(|graph| (graph.name().to_owned(), graph.version())).collect();
         let now = steps.parts.store.now();
         let record = WorkerRecord {
-            id: Uuid::now_v7(),
+            id: executor.id,
             name: steps.name.clone(),
             host: host(),
             pid: process::id(),

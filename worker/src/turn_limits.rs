@@ -1,12 +1,15 @@
 //! Limits of a turn that a worker enforces, whatever its strategy does: deaths of workers, events, and memory.
 
-use queue::Deaths;
+use queue::{Deaths, Job};
 use shared::{Failed, RunStatus};
-use store::{Error, ThreadId};
+use store::Error;
 use threads::{Log, ThreadLog};
 use tracing::warn;
 
-use crate::step::{StepOutcome, StepRunner};
+use crate::{
+    executor::JobExecutor,
+    step::{StepOutcome, StepRunner},
+};
 
 /// Limits of a turn. At a limit its node fails, with a reason that names the limit, and an operator can retry it.
 #[derive(Clone, Copy, Debug)]
@@ -60,21 +63,6 @@ impl TurnLimits {
 }
 
 impl<L: Log> StepRunner<L> {
-    /// Fails the turn that is running or starts next, at the node where it stands.
-    ///
-    /// # Errors
-    ///
-    /// As [`StepRunner::run_job`].
-    pub(crate) async fn fail_turn(&self, thread: ThreadId, reason: &str) -> Result<StepOutcome, Error> {
-        let mut log = self.open(thread).await?;
-        if log.thread().status() != RunStatus::Busy
-            && let Some(outcome) = self.start_turn(&mut log).await?
-        {
-            return Ok(outcome);
-        }
-        self.fail_node(&mut log, reason).await
-    }
-
     /// Fails the current node of a busy thread.
     ///
     /// # Errors
@@ -85,5 +73,25 @@ impl<L: Log> StepRunner<L> {
         warn!(thread = %log.id(), node, reason, "the worker fails the turn");
         log.push(Failed { node, reason: reason.to_owned(), worker: Some(self.name.clone()) }.into())?;
         self.outcome_after(log).await
+    }
+}
+
+impl<L: Log> JobExecutor<L> {
+    /// Fails the turn that is running or starts next, at the node where it stands.
+    ///
+    /// # Errors
+    ///
+    /// As [`StepRunner::run_job`].
+    pub(crate) async fn fail_turn(&self, job: &Job, reason: &str) -> Result<StepOutcome, Error> {
+        let mut log = self.steps.open(job.thread).await?;
+        if let Some(deaths) = &job.deaths {
+            self.record_takeover(&mut log, deaths).await?;
+        }
+        if log.thread().status() != RunStatus::Busy
+            && let Some(outcome) = self.steps.start_turn(&mut log).await?
+        {
+            return Ok(outcome);
+        }
+        self.steps.fail_node(&mut log, reason).await
     }
 }

@@ -18,6 +18,7 @@ use tokio_util::{
     task::{AbortOnDropHandle, TaskTracker},
 };
 use tracing::{Instrument, debug, field::Empty, info, info_span, warn};
+use uuid::Uuid;
 
 use crate::{
     Shutdown,
@@ -75,6 +76,7 @@ impl<L: Log> Worker<L> {
     pub fn new(steps: StepRunner<L>, config: WorkerConfig) -> Self {
         let other_slots = u32::try_from(config.slots.saturating_sub(1)).unwrap_or(u32::MAX);
         let executor = JobExecutor {
+            id: Uuid::now_v7(),
             steps,
             max_jobs_in_place: config.max_jobs_in_place,
             max_continuation: MAX_CONTINUATION_PER_SLOT.saturating_mul(other_slots).min(MAX_CONTINUATION),
@@ -127,6 +129,10 @@ impl<L: Log> Worker<L> {
         let pauses = tokio::spawn(refresh_pauses(self.executor.clone(), self.config.sweep_interval));
         let refusals = tokio::spawn(keep_learning_refusals(self.executor.clone()));
         let leases = tokio::spawn(renew_leases(self.executor.clone(), self.config.lease));
+        let signs = tokio::spawn({
+            let executor = self.executor.clone();
+            async move { executor.keep_showing_life().await }
+        });
         let notifications = tokio::spawn(handle_notifications(self.executor.clone()));
         // A slot that becomes free during shutdown claims no further job.
         let close_slots = shutdown.requested().map(|()| self.executor.slots.close());
@@ -136,6 +142,7 @@ impl<L: Log> Worker<L> {
         pauses.abort();
         refusals.abort();
         leases.abort();
+        signs.abort();
         notifications.abort();
         reports.abort();
         // A report in progress would write the row again.

@@ -219,6 +219,7 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
         | Event::Retried(_)
         | Event::WriteEnded(_)
         | Event::Cancelled(_)
-        | Event::Forked(_) => None,
+        | Event::Forked(_)
+        | Event::TakenOver(_) => None,
     }
 }

@@ -142,7 +142,8 @@ fn update_in_doubt(slots: &mut BTreeSet<usize>, event: &Event) {
         | Event::Failed(_)
         | Event::Retried(_)
         | Event::WriteEnded(_)
-        | Event::Forked(_) => (),
+        | Event::Forked(_)
+        | Event::TakenOver(_) => (),
     }
 }
 

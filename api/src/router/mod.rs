@@ -37,7 +37,7 @@ use crate::{
     audits,
     batches::{coordinator::BatchCoordinator, quote, results, routes as batches, validation},
     files::routes as files,
-    forgotten_models,
+    forgotten_models, ids,
     inbox::{routes as inbox, settle},
     keys::routes as keys,
     learned_models, mcp, mcp_servers,
@@ -52,8 +52,8 @@ use crate::{
     schedules::{routes as schedules, scheduler::Scheduler},
     server::{access_log::access_log, auth, config::ApiConfig, health, listener::listen, state::AppState},
     stats, strategies,
-    threads::{answer, attachments, events, explain, export, fork, retention, routes as threads},
-    turns::{cancel_retry, failures, pending, routes as turns, submit},
+    threads::{answer, attachments, events, explain, export, fork, prompt, retention, routes as threads},
+    turns::{cancel_retry, failures, pending, routes as turns, submit, timeline},
     webhooks::{dispatcher::WebhookDispatcher, routes as webhooks},
     workers,
 };
@@ -130,6 +130,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(turns::list))
         .needs(Read, routes!(failures::causes))
         .needs(Read, routes!(turns::get))
+        .needs(Read, routes!(timeline::timeline))
         .needs(Submit, routes!(cancel_retry::cancel))
         .needs(Submit, routes!(cancel_retry::retry))
         .needs(Read, routes!(threads::list))
@@ -141,6 +142,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(threads::replay))
         .needs(Read, routes!(export::export))
         .needs(Read, routes!(export::fixture))
+        .needs(Read, routes!(prompt::prompt))
         .needs(Read, routes!(explain::why))
         .needs(Read, routes!(explain::diff))
         .needs(Admin, routes!(retention::delete))
@@ -149,6 +151,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Submit, routes!(fork::fork))
         .needs(Answer, routes!(answer::answer))
         .needs(Answer, routes!(answer::reconcile))
+        .needs(Read, routes!(ids::find))
         .needs(Read, routes!(inbox::list))
         .needs(Read, routes!(inbox::get))
         .needs(Answer, routes!(inbox::answer))

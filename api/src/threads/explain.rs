@@ -1,8 +1,9 @@
 //! Routes that explain a thread's last decision and compare two threads.
 
-use api_types::{DiffRow, Difference, Divide, Explanation, Problem, ThreadDiff, UsagePair};
-use audit::{Explainer, Side};
+use api_types::{DiffRow, Difference, Divide, Explanation, Problem, ThreadDiff, TurnTimeline, UsagePair};
+use audit::{Explainer, Side, time::Timekeeper};
 use axum::{Json, extract::State};
+use queue::clock;
 use serde::Deserialize;
 use shared::Event;
 use store::ThreadId;
@@ -22,6 +23,7 @@ use crate::{
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
+    turns::timeline::ready_at,
 };
 
 /// Explain the status of a thread
@@ -47,9 +49,21 @@ pub(crate) async fn why(
     find_thread(&app, &principal, id).await?;
     let last = up_to(&app, id, at).await?;
     let mut explainer = Explainer::new(graph_of(&app, id).await?);
-    let each = |recorded: store::Recorded| explainer.see(&recorded.event).map_err(|err| invalid_log(&err));
+    let (mut keeper, mut last_at) = (Timekeeper::default(), 0);
+    let each = |recorded: store::Recorded| {
+        keeper.see(&recorded);
+        last_at = recorded.at;
+        explainer.see(&recorded.event).map_err(|err| invalid_log(&err))
+    };
     app.backends.store.along(id, 0, Some(last), each).await?;
     let mut why = explainer.finish().map_err(|err| invalid_log(&err))?;
+    let now = if at.is_none() { clock::now() } else { last_at };
+    if let Some(time) = keeper.finish(now).pop() {
+        let row = app.backends.store.turn(time.turn).await?;
+        let TurnTimeline { totals, takeovers, .. } =
+            time.ready_from(row.as_ref().map_or(i64::MAX, ready_at)).timeline(id);
+        (why.time, why.takeovers) = (totals, takeovers);
+    }
     if at.is_none() {
         why.waits = audit::waits(&app.backends.store, id).await?;
     }

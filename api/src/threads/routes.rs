@@ -5,7 +5,6 @@ use api_types::{
     ThreadSummary, Verification,
 };
 use axum::{Json, extract::State};
-use queue::clock;
 use serde::Deserialize;
 use shared::Replayer;
 use store::{Chain, Conditions, Differs, DryRun, ThreadFilter, ThreadId, ThreadScan};
@@ -67,7 +66,7 @@ pub(crate) async fn list(
     Query(params): Query<ListThreads>,
 ) -> Result<Json<Page<ThreadSummary>>, ApiError> {
     let limit = limit(params.limit)?;
-    let conditions = conditions(params.r#where.as_deref(), clock::now())?;
+    let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
     let filter = ThreadFilter { tenant: principal.only(), status: params.status, turns: conditions.as_ref() };
     let rows = app.backends.store.threads(filter, params.after, limit + 1).await?;
     Ok(Json(page(rows, limit).map(views::thread_summary)))

@@ -2,7 +2,6 @@
 
 use api_types::{FailureCauses, Problem, TurnStatus};
 use axum::{Json, extract::State};
-use queue::clock;
 use serde::Deserialize;
 use store::TurnFilter;
 use utoipa::IntoParams;
@@ -48,7 +47,7 @@ pub(crate) async fn causes(
     Query(params): Query<ListCauses>,
 ) -> Result<Json<FailureCauses>, ApiError> {
     let limit = limit(params.limit)?;
-    let conditions = conditions(params.r#where.as_deref(), clock::now())?;
+    let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
     let filter = TurnFilter {
         tenant: principal.only(),
         status: params.status,

@@ -14,3 +14,4 @@ pub(crate) mod prices;
 pub(crate) mod reply_options;
 pub(crate) mod routes;
 pub(crate) mod submit;
+pub(crate) mod timeline;

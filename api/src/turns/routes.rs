@@ -9,12 +9,15 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::lookup::{WaitParams, find, show_all, show_within};
-use crate::server::{
-    extract::{Path, Query},
-    pagination::{limit, page},
-    principal::Principal,
-    problem::{ApiError, Kind},
-    state::SharedState,
+use crate::{
+    ids::check_threads,
+    server::{
+        extract::{Path, Query},
+        pagination::{limit, page},
+        principal::Principal,
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
 };
 
 /// Query parameters of the list of turns.
@@ -72,7 +75,7 @@ pub(crate) async fn list(
         find(&app, &principal, after).await?;
     }
     let (tenant, status) = (principal.only(), params.status);
-    let conditions = conditions(params.r#where.as_deref(), clock::now())?;
+    let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
     let order = match params.order {
         Some(TurnOrder::Oldest) => Order::OldestFirst,
         Some(TurnOrder::Newest) | None => Order::NewestFirst,
@@ -84,16 +87,24 @@ pub(crate) async fn list(
     Ok(Json(Page { data: show_all(&app, data).await?, has_more }))
 }
 
-/// Parses the conditions of a filter.
-pub(crate) fn conditions(text: Option<&str>, now: i64) -> Result<Option<Conditions>, ApiError> {
+/// Parses the conditions of a filter. A part of an id that several threads have is refused.
+pub(crate) async fn conditions(
+    app: &AppState,
+    principal: &Principal,
+    text: Option<&str>,
+) -> Result<Option<Conditions>, ApiError> {
     let parse = |text| {
-        Conditions::parse(text, now).map_err(|error| {
+        Conditions::parse(text, clock::now()).map_err(|error| {
             Kind::Invalid
                 .because(format!("where: at character {}: {}", error.at, error.what))
                 .hint(error.hint)
         })
     };
-    text.map(parse).transpose()
+    let conditions = text.map(parse).transpose()?;
+    if let Some(conditions) = &conditions {
+        check_threads(app, principal, conditions).await?;
+    }
+    Ok(conditions)
 }
 
 /// Show a turn

@@ -44,6 +44,7 @@ fn caller(event: &Event) -> Option<(&str, Option<&CallerId>)> {
         | Event::Summarised(_)
         | Event::Decided(_)
         | Event::WriteEnded(_)
+        | Event::TakenOver(_)
         | Event::Failed(_) => return None,
     };
     Some((actor, caller.as_ref()))

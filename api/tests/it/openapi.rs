@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 97] = [
+const ROUTES: [&str; 100] = [
     "delete /v1/conversations/{id}",
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
@@ -36,6 +36,7 @@ const ROUTES: [&str; 97] = [
     "get /v1/files/{id}/content",
     "get /v1/forgotten_models",
     "get /v1/holds",
+    "get /v1/ids/{text}",
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
     "get /v1/keys",
@@ -64,6 +65,7 @@ const ROUTES: [&str; 97] = [
     "get /v1/threads/{id}/events",
     "get /v1/threads/{id}/export",
     "get /v1/threads/{id}/fixture",
+    "get /v1/threads/{id}/prompt",
     "get /v1/threads/{id}/replay",
     "get /v1/threads/{id}/state",
     "get /v1/threads/{id}/verify",
@@ -71,6 +73,7 @@ const ROUTES: [&str; 97] = [
     "get /v1/turns",
     "get /v1/turns/causes",
     "get /v1/turns/{id}",
+    "get /v1/turns/{id}/timeline",
     "get /v1/webhooks",
     "get /v1/workers",
     "patch /v1/schedules/{id}",

@@ -20,6 +20,8 @@ pub(super) enum Part {
     Node,
     /// A request, by its index within its node.
     Request(usize),
+    /// The time without a worker before a takeover.
+    Takeover,
 }
 
 /// Returns the id of a turn's trace.
@@ -37,6 +39,7 @@ pub(super) fn span_id(thread: Uuid, seq: u64, part: Part) -> SpanId {
         Part::Turn => ("turn", 0),
         Part::Node => ("node", 0),
         Part::Request(slot) => ("request", slot),
+        Part::Takeover => ("takeover", 0),
     };
     let hash = Sha256::new()
         .chain_update("turnfold span")

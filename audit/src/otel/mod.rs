@@ -1,7 +1,7 @@
 //! Traces of OpenTelemetry, made from logs.
 //!
-//! A turn is a trace: a span for the turn, below it a span for each node, and below that a span for each request to a model or
-//! a tool. Attributes follow the semantic conventions for generative AI, `gen_ai.*`.
+//! A turn is a trace: a span for the turn, below it a span for each node and for each time without a worker, and below a node a span
+//! for each request to a model or a tool. Attributes follow the semantic conventions for generative AI, `gen_ai.*`.
 //!
 //! **Invariant:** the same log gives the same spans, with the same ids, and with the same attributes while the addresses of servers stay
 //! configured. A turn that is exported twice is stored once by every
@@ -17,6 +17,7 @@ mod ids;
 mod otlp;
 mod peers;
 mod protobuf;
+mod times;
 mod trace;
 
 pub use self::{

@@ -10,6 +10,7 @@ use super::{
     content,
     ids::{Part, SpanId, TraceId, TraceParent, span_id, trace_id},
     peers::Peers,
+    times::add_times,
 };
 
 /// Choice to export or leave out the texts of people, models and tools.
@@ -65,7 +66,9 @@ pub fn turn_spans(
 ) -> Vec<Span> {
     let mut tracer = Tracer::new(thread, parents, content, peers);
     log.iter().for_each(|recorded| tracer.see(recorded));
-    tracer.spans
+    let mut spans = tracer.spans;
+    add_times(thread, log, &mut spans);
+    spans
 }
 
 /// State of the fold.
@@ -207,6 +210,12 @@ impl<'a> Tracer<'a> {
                     self.end_node(&name, seq, at, None, Some("cancelled"));
                 }
                 self.end(at, "cancelled", None, None);
+            }
+            // What was under way is sent again.
+            Event::TakenOver(_) => {
+                if let Some(node) = &mut self.node {
+                    node.starts.values_mut().for_each(|start| *start = at);
+                }
             }
             // The turns before belong to the other thread.
             Event::Forked(_) => self.spans.clear(),

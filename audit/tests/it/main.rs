@@ -13,4 +13,5 @@ mod explain;
 mod fixtures;
 mod golden;
 mod replay;
+mod times;
 mod whatif;

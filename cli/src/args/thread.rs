@@ -80,6 +80,20 @@ pub(crate) enum Thread {
         #[arg(long, value_name = "SEQ")]
         at: Option<u64>,
     },
+    /// Show what a model was sent: the last request to a model up to an event
+    ///
+    /// Shows the system prompt, the messages, and the tools and the schema of the reply by name. The first line has the name of the
+    /// prompt: `configured` or `built-in`, and the hash of its template, as in `strategy show --prompts`.
+    Prompt {
+        /// Thread; `last` is the most recent one
+        id: String,
+        /// Show the last request up to this event [default: the last one]
+        #[arg(long, value_name = "SEQ")]
+        at: Option<u64>,
+        /// Show the tools and the schema in full
+        #[arg(long)]
+        full: bool,
+    },
     /// Compare two threads event by event; exit with 1 if they differ
     Diff {
         /// Id of the first thread; `last` is the most recent one

@@ -93,7 +93,7 @@ fn list(ctx: &Context, items: &[InboxItem]) -> anyhow::Result<()> {
                 id,
                 item.strategy.clone(),
                 kind,
-                item.asked_at.clone(),
+                output::when(&item.asked_at),
                 batch,
                 question_start(&item.question),
             ]

@@ -71,7 +71,8 @@ async fn status(ctx: &Context) -> anyhow::Result<Exit> {
     output::many(ctx.format, &things, || {
         let row =
             |(server, state, hash, model, at): &(String, &str, String, Option<String>, Option<String>)| {
-                let (model, at) = (model.clone().unwrap_or_default(), at.clone().unwrap_or_default());
+                let (model, at) =
+                    (model.clone().unwrap_or_default(), at.as_deref().map(output::when).unwrap_or_default());
                 vec![server.clone(), state.replace('_', " "), hash.clone(), model, at]
             };
         output::table(&["server", "state", "hash", "vector of", "written"], rows.iter().map(row))

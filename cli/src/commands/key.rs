@@ -78,9 +78,9 @@ fn row(key: &api_types::Key) -> Vec<String> {
         key.tenant.clone().unwrap_or_else(|| "(operator)".to_owned()),
         scopes(key),
         output::json_name(&key.status),
-        key.created_at.clone(),
-        key.expires_at.clone().unwrap_or_else(|| "never".to_owned()),
-        key.last_used_at.clone().unwrap_or_else(|| "never".to_owned()),
+        output::when(&key.created_at),
+        output::when(key.expires_at.as_deref().unwrap_or("never")),
+        output::when(key.last_used_at.as_deref().unwrap_or("never")),
         key.multitask_strategy.map_or("-", MultitaskStrategy::as_str).to_owned(),
     ]
 }

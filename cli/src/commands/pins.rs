@@ -58,7 +58,7 @@ async fn list(ctx: &Context, store: &Store) -> anyhow::Result<Exit> {
         let row = |pin: &Pin| {
             let count = count(pin).map(|number| number.to_string()).unwrap_or_default();
             let hash = pin.hash.chars().take(HASH_SHOWN).collect();
-            vec![pin.server.clone(), count, hash, pin.approved_by.clone(), clock::rfc3339(pin.updated_at)]
+            vec![pin.server.clone(), count, hash, pin.approved_by.clone(), output::when_at(pin.updated_at)]
         };
         match pins.is_empty() {
             true => "no MCP server is pinned yet; each is pinned when a turn first uses it".to_owned(),

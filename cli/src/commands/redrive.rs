@@ -81,7 +81,14 @@ fn table(page: &FailureCauses) -> String {
     let row = |cause: &FailureCause| {
         let (turns, example) = (cause.turns.to_string(), cause.example.to_string());
         let ended = output::json_name(&cause.ended);
-        vec![turns, ended, cause.first_at.clone(), cause.last_at.clone(), example, cause.cause.clone()]
+        vec![
+            turns,
+            ended,
+            output::when(&cause.first_at),
+            output::when(&cause.last_at),
+            example,
+            cause.cause.clone(),
+        ]
     };
     let table =
         output::table(&["turns", "ended", "first", "last", "for example", "cause"], causes.iter().map(row));

@@ -119,8 +119,8 @@ fn row(schedule: &api_types::Schedule) -> Vec<String> {
         schedule.timezone.clone(),
         submits(schedule),
         schedule.status.to_string(),
-        schedule.next_at.clone().unwrap_or_default(),
-        schedule.last_at.clone().unwrap_or_default(),
+        schedule.next_at.as_deref().map(output::when).unwrap_or_default(),
+        schedule.last_at.as_deref().map(output::when).unwrap_or_default(),
         last(schedule),
     ]
 }

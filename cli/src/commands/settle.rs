@@ -130,7 +130,7 @@ fn shown(doubts: &[Doubt], tool: &str, most: usize) -> String {
     }
     let row = |doubt: &Doubt| {
         let arguments = visible_line(&doubt.arguments.to_string());
-        vec![doubt.thread_id.to_string(), doubt.asked_at.clone(), arguments]
+        vec![doubt.thread_id.to_string(), output::when(&doubt.asked_at), arguments]
     };
     let table = output::table(&["thread", "asked", "arguments"], doubts.iter().take(most).map(row));
     match doubts.len().saturating_sub(most) {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use anyhow::Context as _;
-use api_types::{LogEvent, Page, ThreadSummary, Turn, Verification};
+use api_types::{IdKind, LogEvent, Page, ThreadSummary, Turn, Verification};
 use queue::clock;
 use shared::{DynThread, Event, Graph};
 use store::{Recorded, Store, ThreadId};
@@ -12,7 +12,7 @@ use crate::{
     client::{Client, path},
     commands::Context,
     exit::{CliError, Exit},
-    ids::{self, IdArg, MAX_CANDIDATES},
+    ids,
 };
 
 /// Maximum number of threads or turns that one request returns.
@@ -47,7 +47,7 @@ impl Source {
         &self.client
     }
 
-    /// Finds a thread by `last`, its id, or a prefix of its id. Threads of other tenants are not found.
+    /// Finds a thread by `last`, its id, or a part of its id. Threads of other tenants are not found.
     pub(crate) async fn find(&self, text: &str) -> anyhow::Result<ThreadId> {
         let id = self.id_of(text).await?;
         self.page(id, 0, 1).await?;
@@ -60,15 +60,7 @@ impl Source {
             let newest = self.threads("", None, 1).await?;
             return newest.first().map(|thread| thread.id).ok_or_else(no_thread_yet);
         }
-        match IdArg::parse(text, "thread", "thread list")? {
-            IdArg::Full(id) => Ok(id),
-            prefix @ IdArg::Prefix { last, .. } => {
-                let page = self.threads("", Some(last), MAX_CANDIDATES as u64 + 1).await?;
-                let ids = page.iter().map(|thread| thread.id).filter(|id| prefix.matches(*id));
-                let matching: Vec<String> = ids.map(|id| id.to_string()).collect();
-                Ok(ids::only(text, "thread", "thread list", &matching)?.parse()?)
-            }
-        }
+        Ok(ids::resolve(&self.client, IdKind::Thread, text).await?.parse()?)
     }
 
     /// Lists threads, newest first: those with ids below `after` that match `query`, which is empty or begins with `&`.

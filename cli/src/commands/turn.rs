@@ -6,7 +6,7 @@ use std::{
 };
 
 use api_types::{
-    Interrupt, McpServerSummary, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text,
+    IdKind, Interrupt, McpServerSummary, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text,
 };
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -21,14 +21,11 @@ use crate::{
     args::{GroupBy, Send, Turn},
     client::{Client, path, with_idempotency_key},
     exit::{CliError, Exit},
-    ids::{self, IdArg},
+    ids,
     json_option::parse_json,
     output::{self, Format},
     suggest,
 };
-
-/// Maximum pages of turns searched for a prefix of an id, of 1,000 turns each.
-const PREFIX_PAGES: usize = 20;
 
 /// Maximum characters of a turn's input in a list.
 const MAX_INPUT_CHARS: usize = 60;
@@ -64,7 +61,7 @@ pub(crate) async fn run(ctx: Context, command: Turn) -> anyhow::Result<Exit> {
     }
 }
 
-/// Finds a turn by `last`, its id, or a prefix of its id.
+/// Finds a turn by `last`, its id, or a part of its id.
 async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
     if text == "last" {
         let newest: Page<api_types::Turn> = client.get("/v1/turns?limit=1").await?;
@@ -75,21 +72,7 @@ async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
             )
         });
     }
-    let prefix = match IdArg::parse(text, "turn", "turn list")? {
-        IdArg::Full(id) => return Ok(id.to_string()),
-        prefix @ IdArg::Prefix { .. } => prefix,
-    };
-    let (mut matching, mut after) = (Vec::new(), String::new());
-    for _ in 0..PREFIX_PAGES {
-        let page: Page<api_types::Turn> = client.get(&format!("/v1/turns?limit=1000{after}")).await?;
-        let matches = page.data.iter().filter(|turn| prefix.matches(turn.id));
-        matching.extend(matches.map(|turn| turn.id.to_string()));
-        match page.data.last().filter(|_| page.has_more) {
-            Some(last) => after = format!("&after={}", last.id),
-            None => break,
-        }
-    }
-    ids::only(text, "turn", "turn list", &matching)
+    ids::resolve(client, IdKind::Turn, text).await
 }
 
 async fn act(ctx: &Context, client: &Client, id: &str, act: &str) -> anyhow::Result<Exit> {
@@ -129,7 +112,7 @@ async fn list(
                 turn.id.to_string(),
                 turn.strategy.clone(),
                 status,
-                turn.created_at.clone(),
+                output::when(&turn.created_at),
                 input_start(turn),
             ]
         };

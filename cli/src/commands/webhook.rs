@@ -138,7 +138,8 @@ fn deliveries(all: &[Delivery]) -> String {
     }
     let row = |delivery: &Delivery| {
         let subject = delivery.payload["data"]["id"].as_str().unwrap_or_default().to_owned();
-        let next = delivery.due_at.as_ref().map(|at| format!("next at {at}")).unwrap_or_default();
+        let next =
+            delivery.due_at.as_ref().map(|at| format!("next {}", output::when(at))).unwrap_or_default();
         vec![
             delivery.id.to_string(),
             delivery.webhook_id.to_string(),

@@ -95,6 +95,62 @@ fn a_decision_is_explained() {
 }
 
 #[test]
+fn a_prompt_is_shown_as_text() {
+    let (folder, id) = imported("planner/confidence_at_the_threshold.jsonl");
+    let folder = folder.path();
+    let (exit, sent) = run(folder, &["thread", "prompt", &id, "--at", "17"]);
+    assert_eq!((exit, &sent["seq"], &sent["node"]), (0, &json!(15), &json!("assess")), "{sent}");
+    let request = &sent["requests"][0];
+    assert_eq!((&request["model"], &request["schema_name"]), (&json!("openai/gpt-4o"), &json!("Assessment")));
+    assert_eq!((&request["first_message"], request["messages"].as_array().unwrap().len()), (&json!(1), 2));
+    assert!(request["schema"]["properties"]["confidence"].is_object(), "{request}");
+    let built_in = run(folder, &["strategy", "show", "planner"]).1;
+    let assess = built_in["nodes"].as_array().unwrap().iter().find(|node| node["name"] == "assess").unwrap();
+    assert_eq!(request["prompt"], json!({"origin": "built-in", "hash": assess["prompt"]["hash"]}));
+    let text = |args: &[&str]| {
+        let shown = turnfold(folder).args(["thread", "prompt", &id]).args(args).output().unwrap();
+        assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let folded = text(&["--at", "17"]);
+    assert!(folded.starts_with("event 15: assess asks openai/gpt-4o · prompt built-in "), "{folded}");
+    for expected in ["── system\n", "── user · message 1\n", "── answer as Assessment\na schema of "]
+    {
+        assert!(folded.contains(expected), "{expected:?} in {folded}");
+    }
+    assert!(text(&["--at", "17", "--full"]).contains("\"confidence\": {"));
+    let (exit, printed) = run(folder, &["thread", "prompt", &id, "--at", "1"]);
+    assert!(exit == 2 && printed.as_str().unwrap().contains("no model was asked up to event 1"), "{printed}");
+}
+
+#[test]
+fn an_id_is_found_by_its_end_and_its_beginning() {
+    let (folder, id) = imported("planner/confidence_at_the_threshold.jsonl");
+    let folder = folder.path();
+    let other = import(folder, "planner/confidence_at_the_threshold.jsonl");
+    let shown = |text: &str| run(folder, &["thread", "show", text]);
+    let end = &id[id.len() - 8..];
+    assert_eq!(shown(end).1["id"], json!(id), "the short form");
+    assert_eq!(shown(&end.to_uppercase()).1["id"], json!(id));
+    assert_eq!(shown(&id[24..]).1["id"], json!(id), "a longer end");
+    let (exit, printed) = shown(&id[..6]);
+    let printed = printed.as_str().unwrap();
+    assert!(exit == 2 && printed.contains("ambiguous") && printed.contains(&other), "{printed}");
+    assert_eq!(shown("00000000").0, 7, "no such thread");
+    let (exit, printed) = shown("xyz");
+    assert!(exit == 2 && printed.as_str().unwrap().contains("its last 8"), "{printed}");
+    let listed = |filter: &str| run(folder, &["thread", "list", "--where", filter]);
+    let (exit, threads) = listed(&format!("thread = {end}"));
+    assert_eq!((exit, threads.as_array().unwrap().len(), &threads[0]["id"]), (0, 1, &json!(id)), "{threads}");
+    let (exit, printed) = listed(&format!("thread = {}", &id[..6]));
+    assert!(exit == 2 && printed.as_str().unwrap().contains(&other), "{printed}");
+    let table = turnfold(folder).env("COLUMNS", "80").args(["thread", "list"]).output().unwrap();
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(table.contains(end) && !table.contains(&id) && table.contains(" ago"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+}
+
+#[test]
 fn bisect_finds_the_first_event() {
     let (folder, id) = imported("planner/confidence_at_the_threshold.jsonl");
     let folder = folder.path();

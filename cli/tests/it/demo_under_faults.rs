@@ -95,7 +95,25 @@ async fn run_demo(fault: Fault) -> Routes {
         assert_eq!(verified["divergences"], json!([]), "{thread}");
     }
     ledgers_hold(&engine, confirmed, fault);
+    let taken_over = times_add_up(&engine).await;
+    assert!(0 < taken_over || fault != Fault::KillWorkers, "no turn was taken over");
     routes
+}
+
+/// Checks that the uses of the time of every turn add up to it. Returns the number of turns that were taken over.
+async fn times_add_up(engine: &Engine) -> usize {
+    let mut taken_over = 0;
+    let turns = engine.get("/v1/turns?limit=1000").await;
+    for turn in turns["data"].as_array().unwrap() {
+        let time = engine.get(&format!("/v1/turns/{}/timeline", turn["id"].as_str().unwrap())).await;
+        let of = |part: &Value| part["to_ms"].as_u64().unwrap() - part["from_ms"].as_u64().unwrap();
+        let parts: u64 = time["segments"].as_array().unwrap().iter().map(of).sum();
+        let totals = time["totals"].as_array().unwrap().iter();
+        let totals: u64 = totals.map(|total| total["ms"].as_u64().unwrap()).sum();
+        assert_eq!([parts, totals], [time["ms"].as_u64().unwrap(); 2], "{time}");
+        taken_over += usize::from(time["takeovers"] != json!([]));
+    }
+    taken_over
 }
 
 async fn submit(engine: &Engine, line: &Value, turns: &mut BTreeMap<String, String>, person: &mut Person) {

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use audit::time::{TimeKind, Timekeeper};
 use axum::{
     Json, Router,
     http::{HeaderMap, StatusCode},
@@ -13,6 +14,7 @@ use axum::{
     routing::post,
 };
 use serde_json::{Value, json};
+use store::{Store, ThreadFilter};
 use test_servers::{Redis, free_port};
 
 use crate::engine::{Process, fixtures, log, turnfold};
@@ -42,6 +44,25 @@ fn the_demo_is_clean() {
         "{report}"
     );
     assert!(printed.contains("scripted model"), "the scripted model must be announced: {printed}");
+    tokio::runtime::Runtime::new()
+        .unwrap()
+        .block_on(times_add_up(&folder.path().join(".turnfold/demo/turnfold.db")));
+}
+
+/// Checks that the uses of the time of every turn of a store add up to it, and that some turns were without a worker.
+async fn times_add_up(file: &Path) {
+    let store = Store::connect(&format!("sqlite:{}", file.display())).await.unwrap();
+    let (mut turns, mut without) = (0, 0);
+    for thread in store.threads(ThreadFilter::default(), None, 1_000).await.unwrap() {
+        let (_, log) = store.load(thread.id).await.unwrap();
+        for time in Timekeeper::of_log(&log, i64::MAX) {
+            let parts: i64 = time.segments.iter().map(|part| part.to - part.from).sum();
+            assert!(time.is_over && parts == time.to - time.from, "{time:#?}");
+            turns += 1;
+            without += usize::from(0 < time.total(TimeKind::NoWorker));
+        }
+    }
+    assert!(200 < turns && 0 < without, "{turns} turns, {without} of them without a worker for some time");
 }
 
 /// Turns of the demo that include tool calls, few enough to run quickly.

@@ -67,6 +67,7 @@ mod startup;
 mod streaming;
 mod submissions;
 mod tenants;
+mod time_after_kill;
 mod tour;
 mod waiting;
 mod whatif;

@@ -8,7 +8,7 @@ use std::fmt::{self, Formatter};
 
 use super::{
     AttemptFailed, DEFAULT_TENANT, Decided, Event, Forked, Goto, InputProvided, InputRequired, Interrupt,
-    Opened, Reading, Reconciled, TurnKind, TurnStarted, Verdict, WriteEnded, WriteEnding,
+    Opened, Reading, Reconciled, TakenOver, TurnKind, TurnStarted, Verdict, WriteEnded, WriteEnding,
 };
 use crate::{
     elicitation::InputResponse,
@@ -93,6 +93,7 @@ impl fmt::Display for Event {
             Event::Cancelled(_) => write!(f, "on request"),
             Event::WriteEnded(ended) => fmt_write_ended(ended, f),
             Event::Forked(forked) => fmt_forked(forked, f),
+            Event::TakenOver(taken) => fmt_taken_over(taken, f),
         }
     }
 }
@@ -256,6 +257,16 @@ fn fmt_forked(forked: &Forked, f: &mut Formatter<'_>) -> fmt::Result {
         .iter()
         .try_for_each(|(node, prompt)| line(f, format_args!("prompt of {node}: {}", quoted(prompt, full))))?;
     forked.facts.iter().try_for_each(|fact| line(f, format_args!("fact {}", json(fact, full))))
+}
+
+fn fmt_taken_over(taken: &TakenOver, f: &mut Formatter<'_>) -> fmt::Result {
+    let full = f.alternate();
+    if full {
+        return write!(f, "from another worker");
+    }
+    write!(f, "by {} from {}, which died or stalled", taken.worker, taken.from)?;
+    let silent = taken.silent_ms.iter();
+    silent.into_iter().try_for_each(|ms| write!(f, " {}.{} s before", ms / 1_000, ms % 1_000 / 100))
 }
 
 fn line(f: &mut Formatter<'_>, text: fmt::Arguments<'_>) -> fmt::Result {

@@ -591,6 +591,20 @@ pub struct Forked {
     pub caller: Option<CallerId>,
 }
 
+/// A worker continues a turn that another worker had begun to run, and did not finish: it was killed, disconnected or stalled
+/// until its lease expired. Requests that were under way are sent again, or are in doubt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakenOver {
+    /// Name of the worker that continues.
+    pub worker: String,
+    /// Name of the worker before it.
+    pub from: String,
+    /// Time since the last sign of life of that worker, in milliseconds before this event. Absent if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<u64>,
+}
+
 #[test]
 fn all_kinds_of_interrupts_are_listed() {
     let unknown = serde_json::from_str::<InterruptKind>("\"unknown\"").unwrap_err().to_string();

@@ -9,7 +9,7 @@
 //! attempt = [attempted] [task_started] (answered | attempt_failed | abandoned | in_doubt settled | input_required input_provided*)
 //! settled = attempt_failed* (reconciled | in_doubt settled)   by a read-back, which may leave it to a person
 //!         | reconciled | answered | attempt_failed            by a person, or by an outcome that arrives late
-//! anywhere between events of a turn: cancelled
+//! anywhere between events of a turn: cancelled, or taken_over by another worker
 //! anywhere after the first event, once: forked
 //! ```
 //!
@@ -34,7 +34,8 @@ use serde::{Deserialize, Serialize};
 pub use kinds::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
     Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened, Reading,
-    Reconciled, Retried, Summarised, TaskStarted, TurnKind, TurnStarted, Verdict, WriteEnded, WriteEnding,
+    Reconciled, Retried, Summarised, TakenOver, TaskStarted, TurnKind, TurnStarted, Verdict, WriteEnded,
+    WriteEnding,
 };
 
 pub use upcast::{Shape, Upcast};
@@ -112,7 +113,8 @@ macro_rules! events {
             | Event::Retried(_)
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
-            | Event::Forked(_) => &[],
+            | Event::Forked(_)
+            | Event::TakenOver(_) => &[],
         };
         let extras = if let Event::Answered(answered) = self { answered.extras.as_deref() } else { None };
         let of_a_tool = extras.into_iter().flat_map(crate::tool_content::ResponseExtras::attachments);
@@ -187,6 +189,8 @@ events! {
     "write_ended" WriteEnded,
     /// The log was copied from another thread up to here.
     "forked" Forked,
+    /// A worker continues the turn of one that died or stalled.
+    "taken_over" TakenOver,
 }
 
 impl Event {
@@ -238,7 +242,8 @@ impl Event {
             | Event::Retried(_)
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
-            | Event::Forked(_) => true,
+            | Event::Forked(_)
+            | Event::TakenOver(_) => true,
             Event::Asked(_)
             | Event::Attempted(_)
             | Event::Abandoned(_)
@@ -269,7 +274,8 @@ impl Event {
             | Event::Retried(_)
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
-            | Event::Forked(_) => None,
+            | Event::Forked(_)
+            | Event::TakenOver(_) => None,
         }
     }
 
@@ -305,6 +311,7 @@ impl Event {
             | Event::Summarised(_)
             | Event::Decided(_)
             | Event::WriteEnded(_)
+            | Event::TakenOver(_)
             | Event::Failed(_) => {}
         }
         self
@@ -339,7 +346,8 @@ impl Event {
             | Event::Retried(_)
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
-            | Event::Forked(_) => false,
+            | Event::Forked(_)
+            | Event::TakenOver(_) => false,
         }
     }
 }

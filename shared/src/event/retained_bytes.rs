@@ -56,7 +56,8 @@ impl Event {
             | Event::Failed(_)
             | Event::Retried(_)
             | Event::WriteEnded(_)
-            | Event::Cancelled(_) => 0,
+            | Event::Cancelled(_)
+            | Event::TakenOver(_) => 0,
         }
     }
 }

@@ -95,6 +95,10 @@ impl<S: Strategy> Progress<S> {
                 self.mark_turn_start();
             }
             Event::WriteEnded(ended) => return Ok(self.fold_write_ended(ended)),
+            // It changes nothing: the same step is next.
+            Event::TakenOver(_) => {
+                return Ok(matches!(self.at, Phase::Ready(_) | Phase::AwaitingResponses(..)));
+            }
             Event::Forked(forked) if 0 < self.seq => self.fold_forked(forked)?,
             Event::Opened(_) | Event::Forked(_) => return Ok(false),
         }

@@ -20,9 +20,13 @@ fn every_event_survives_the_store() {
         }
     });
     // Tasks, and calls that outlive their turn, need a world that acts later. A fork needs a stored thread, so the worker's tests
-    // fork every fixture.
+    // fork every fixture. A takeover needs two workers.
     let missing: Vec<_> = Event::KINDS.iter().filter(|kind| !kinds.contains(*kind)).collect();
-    assert_eq!(missing, [&"task_started", &"write_ended", &"forked"], "kinds that no fixture holds");
+    assert_eq!(
+        missing,
+        [&"task_started", &"write_ended", &"forked", &"taken_over"],
+        "kinds that no fixture holds"
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     filter::reader::{ConditionReader, ConditionText, FilterError},
-    log::turns::row::outcome_of,
+    log::{short_ids::PartOfId, turns::row::outcome_of},
 };
 use shared::TurnStatus;
 
@@ -29,12 +29,37 @@ pub struct Conditions(pub(crate) Vec<Condition>);
 /// A single condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    Text { field: TextField, how: How, value: String },
-    Status { is: Is, value: TurnStatus },
-    Outcome { is: Is, value: OutcomeKind },
-    Priority { is: Is, value: Priority },
-    Thread { is: Is, value: Uuid },
-    Time { field: TimeField, side: Side, at: i64 },
+    Text {
+        field: TextField,
+        how: How,
+        value: String,
+    },
+    Status {
+        is: Is,
+        value: TurnStatus,
+    },
+    Outcome {
+        is: Is,
+        value: OutcomeKind,
+    },
+    Priority {
+        is: Is,
+        value: Priority,
+    },
+    Thread {
+        is: Is,
+        value: Uuid,
+    },
+    /// A thread by a part of its id.
+    ThreadPart {
+        is: Is,
+        part: PartOfId,
+    },
+    Time {
+        field: TimeField,
+        side: Side,
+        at: i64,
+    },
 }
 
 /// Field that is compared as text; a missing value compares as an empty text.
@@ -109,6 +134,13 @@ impl Conditions {
         })
     }
 
+    /// Returns the parts of ids by which the conditions name threads, so that a caller can refuse an ambiguous one.
+    pub fn parts_of_threads(&self) -> impl Iterator<Item = &PartOfId> {
+        self.0.iter().filter_map(|condition| {
+            if let Condition::ThreadPart { part, .. } = condition { Some(part) } else { None }
+        })
+    }
+
     /// Adds a condition on the tenant.
     pub fn and_tenant(mut self, name: &str) -> Self {
         self.0.push(Condition::Text { field: TextField::Tenant, how: How::Is, value: name.to_owned() });
@@ -144,8 +176,13 @@ impl ConditionText<'_> {
             }
             "thread" => {
                 let what = || format!("{:?} is not a thread id", self.value);
-                let wrong = |_| self.at_value.wrong(what(), "write the whole id");
-                Ok(Condition::Thread { is: self.is()?, value: self.value.parse().map_err(wrong)? })
+                let hint = "write the whole id, its first 4 characters or more, or its last 8";
+                let is = self.is()?;
+                if let Ok(value) = self.value.parse() {
+                    return Ok(Condition::Thread { is, value });
+                }
+                let part = PartOfId::parse(&self.value);
+                Ok(Condition::ThreadPart { is, part: part.ok_or_else(|| self.at_value.wrong(what(), hint))? })
             }
             "strategy" => self.text(TextField::Strategy),
             "tenant" => self.text(TextField::Tenant),

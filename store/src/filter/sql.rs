@@ -11,6 +11,7 @@ use crate::{
     filter::conditions::{Condition, Conditions, How, Is, Side, TextField, TimeField},
     log::{
         ids::plain,
+        short_ids::{PartOfId, end_of_id},
         tables::{threads, turns},
     },
 };
@@ -28,6 +29,7 @@ fn one(backend: DbBackend, condition: &Condition) -> Expr {
         Condition::Outcome { is, value } => outcome(*is, *value),
         Condition::Priority { is, value } => equal(turns::Column::Priority, *is, i32::from(value.rank())),
         Condition::Thread { is, value } => equal(turns::Column::ThreadId, *is, *value),
+        Condition::ThreadPart { is, part } => has_part(backend, *is, part),
         Condition::Time { field, side, at } => {
             let column = match field {
                 TimeField::Created => turns::Column::CreatedAt,
@@ -101,6 +103,18 @@ pub(crate) fn has_turn(backend: DbBackend, conditions: &Conditions) -> Expr {
         .cond_where(all_of(backend, conditions))
         .take();
     Expr::exists(matching)
+}
+
+/// Builds the condition for turns of the threads whose ids begin or end with a part.
+fn has_part(backend: DbBackend, is: Is, part: &PartOfId) -> Expr {
+    let [first, last] = part.range();
+    let end = part.end(backend).map(|end| Expr::cust(end_of_id(backend)).eq(end));
+    let named = All::any().add(threads::Column::Id.between(first, last)).add_option(end);
+    let ids = Query::select().column(threads::Column::Id).from(threads::Entity).cond_where(named).take();
+    match is {
+        Is::Is => turns::Column::ThreadId.in_subquery(ids),
+        Is::IsNot => turns::Column::ThreadId.not_in_subquery(ids),
+    }
 }
 
 fn equal(column: turns::Column, is: Is, value: impl Into<sea_orm::Value>) -> Expr {

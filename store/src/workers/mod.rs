@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use queue::clock;
 use sea_orm::{
-    ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
-    QuerySelect as _, sea_query::OnConflict,
+    ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _, QuerySelect as _, sea_query::OnConflict,
 };
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ pub use self::learned_model::LearnedModel;
 use self::table::Column;
 use crate::{
     Error, Store,
-    log::{plain, signed, unsigned},
+    log::{database::statement, plain, signed, unsigned},
 };
 
 /// Time after which a worker that no longer reports is forgotten.
@@ -87,6 +87,47 @@ impl Store {
         Ok(())
     }
 
+    /// Records a sign of life of a worker, at this time in microseconds since the Unix epoch.
+    ///
+    /// PostgreSQL does not wait for the disk: after a crash of its server, the last signs may be missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the write fails.
+    pub async fn show_life(&self, id: Uuid, at: i64) -> Result<(), Error> {
+        let writer = &self.database.writer;
+        let mut sql = "UPDATE workers SET alive_at = $1 WHERE id = $2".to_owned();
+        if self.database.postgres().is_some() {
+            sql += " AND set_config('synchronous_commit', 'off', true) = 'off'";
+        }
+        writer.execute_raw(statement(writer, &sql, [at.into(), id.into()])).await?;
+        Ok(())
+    }
+
+    /// Returns the last sign of life of the worker with this name, in microseconds since the Unix epoch. The worker `except` has
+    /// perhaps the same name, and is not meant. Of several, one that started by the time `running_at` is meant.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the rows cannot be read.
+    pub async fn last_sign_of_life(
+        &self,
+        name: &str,
+        except: Uuid,
+        running_at: Option<i64>,
+    ) -> Result<Option<i64>, Error> {
+        let named = table::Entity::find().filter(Column::Name.eq(plain(name))).filter(Column::Id.ne(except));
+        let columns = [Column::StartedAt, Column::SeenAt, Column::AliveAt];
+        let signs = named.select_only().columns(columns).into_tuple();
+        let signs: Vec<(i64, i64, Option<i64>)> = signs.all(&self.database.pool).await?;
+        let last = |is_meant: &dyn Fn(i64) -> bool| {
+            let meant = signs.iter().filter(|(started_at, ..)| is_meant(*started_at));
+            meant.map(|(_, seen_at, alive_at)| alive_at.unwrap_or_default().max(*seen_at)).max()
+        };
+        let ran = running_at.and_then(|at| last(&|started_at| started_at <= at));
+        Ok(ran.or_else(|| last(&|_| true)))
+    }
+
     /// Forgets a worker that stopped.
     ///
     /// # Errors
@@ -129,6 +170,7 @@ fn row(worker: &WorkerRecord) -> table::Model {
         learned_models: learned_models(&worker.learned_models),
         started_at: worker.started_at,
         seen_at: worker.seen_at,
+        alive_at: None,
     }
 }
 

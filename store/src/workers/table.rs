@@ -23,6 +23,7 @@ pub(crate) struct Model {
     pub learned_models: Option<String>,
     pub started_at: i64,
     pub seen_at: i64,
+    pub alive_at: Option<i64>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use queue::{Priority, clock};
 use shared::{ThreadStatus, TurnStatus};
 use store::{
-    AwaitedAnswer, Conditions, ConnectionSettings, Conversation, DryRun, Idempotency, Order, PendingFilter,
-    Prune, Resolution, Store, ThreadFilter, ThreadScan, TurnFilter, WaitReason,
+    AwaitedAnswer, Conditions, ConnectionSettings, Conversation, DryRun, IdOf, Idempotency, Order, PartOfId,
+    PendingFilter, Prune, Resolution, Store, ThreadFilter, ThreadScan, TurnFilter, WaitReason,
     batches::{CacheKey, ItemState, ResultSelection, StopReason},
     webhooks::{DeliveryFilter, DeliveryLimits},
 };
@@ -68,6 +68,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("set_deaths", "as worker_starts"),
     ("forget_deaths", "as worker_starts"),
     ("record_worker", "a row for each worker"),
+    ("show_life", "a row for each worker"),
+    ("last_sign_of_life", "a row for each worker"),
     ("remove_worker", "a row for each worker"),
     ("workers", "a row for each worker"),
     ("pauses", "a row for each order of an operator"),
@@ -193,6 +195,8 @@ async fn lists(postgres: &Postgres) -> Vec<String> {
     let asked = Conditions::parse("status = interrupted and strategy = probe", clock::now()).unwrap();
     let partial = Conditions::parse("outcome = partial", clock::now()).unwrap();
     let one = Conditions::parse(&format!("thread = {}", id_of(THREAD, 7)), clock::now()).unwrap();
+    let end = Conditions::parse(&format!("thread = {}", &id_of(THREAD, 7).to_string()[24..]), clock::now())
+        .unwrap();
     let turns = TurnFilter::default();
     let (own, small) =
         (TurnFilter { tenant: Some("default"), ..turns }, TurnFilter { tenant: Some("small"), ..turns });
@@ -219,6 +223,7 @@ async fn lists(postgres: &Postgres) -> Vec<String> {
         LIST => |store| store.turns(that(&asked), None, PAGE);
         LIST => |store| store.turns(that(&partial), None, PAGE);
         LIST => |store| store.turns(that(&one), None, PAGE);
+        LIST => |store| store.turns(that(&end), None, PAGE);
         LIST => |store| store.threads(threads, None, PAGE);
         LIST => |store| store.threads(ThreadFilter { tenant: Some("small"), ..threads }, Some(id_of(THREAD, 90_000)), PAGE);
         LIST => |store| store.threads(thread_status(ThreadStatus::Idle), None, PAGE);
@@ -254,6 +259,9 @@ async fn lookups(postgres: &Postgres) -> Vec<String> {
     let mut over = Vec::new();
     let (thread, turn) = (id_of(THREAD, 4242), id_of(TURN, 4242));
     let long = id_of(THREAD, LONG);
+    let end = |id: Uuid| PartOfId::parse(&id.to_string()[24..]).unwrap();
+    let (end_of_thread, end_of_turn, end_of_batch) = (end(thread), end(turn), end(id_of(BATCH, 2)));
+    let beginning = PartOfId::parse("0190").unwrap();
     let ends: Vec<_> = (1..=PAGE).map(|nth| (id_of(THREAD, 100 * nth), 2)).collect();
     let key = Idempotency { key: "key-777".to_owned(), request_hash: "hash".to_owned() };
     let fork = Idempotency { key: "fork-777".to_owned(), request_hash: "hash".to_owned() };
@@ -266,6 +274,10 @@ async fn lookups(postgres: &Postgres) -> Vec<String> {
     measured! {
         postgres, TIMES, over,
         FEW => |store| store.thread(thread);
+        FEW => |store| store.ids_with(IdOf::Thread, &end_of_thread, Some("default"));
+        FEW => |store| store.ids_with(IdOf::Turn, &end_of_turn, None);
+        FEW => |store| store.ids_with(IdOf::Batch, &end_of_batch, None);
+        3_000 => |store| store.ids_with(IdOf::Turn, &beginning, Some("small"));
         FEW => |store| store.turn(turn);
         FEW => |store| store.lane(thread);
         FEW => |store| store.next_queued(id_of(THREAD, 5));

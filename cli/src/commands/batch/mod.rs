@@ -16,7 +16,7 @@ mod watch;
 
 use std::{path::Path, time::Duration};
 
-use api_types::{OpenAiList, ResumeBatch};
+use api_types::{IdKind, OpenAiList, ResumeBatch};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -28,7 +28,7 @@ use crate::{
     args::{Batch, Only, Plan, ResultFormat},
     client::{Client, path, refusal},
     exit::Exit,
-    ids::{self, IdArg, MAX_CANDIDATES},
+    ids,
     output::{self, counted, note},
 };
 
@@ -251,22 +251,9 @@ async fn list(ctx: &Context, client: &Client, limit: u64) -> anyhow::Result<Exit
     Ok(Exit::Ok)
 }
 
-/// Finds a batch by its id or a prefix of it, with or without `batch_`.
+/// Finds a batch by its id or a part of it, with or without `batch_`.
 pub(super) async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
-    let digits = text.strip_prefix("batch_").unwrap_or(text);
-    let (first, last) = match IdArg::parse(digits, "batch", "batch list")? {
-        IdArg::Full(id) => return Ok(batch_id(id)),
-        IdArg::Prefix { first, last } => (batch_id(first), batch_id(last)),
-    };
-    let path = format!("/v1/batches?limit={}&after={last}", MAX_CANDIDATES + 1);
-    let page: OpenAiList<api_types::Batch> = client.get(&path).await?;
-    let matching: Vec<String> =
-        page.data.into_iter().map(|batch| batch.id).filter(|id| first <= *id).collect();
-    ids::only(text, "batch", "batch list", &matching)
-}
-
-fn batch_id(id: uuid::Uuid) -> String {
-    format!("batch_{}", id.simple())
+    ids::resolve(client, IdKind::Batch, text).await
 }
 
 async fn act(ctx: &Context, id: &str, verb: &str, body: &ResumeBatch) -> anyhow::Result<Exit> {

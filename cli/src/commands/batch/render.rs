@@ -81,36 +81,64 @@ pub(super) fn exit_of(batch: &Batch) -> Exit {
 
 /// Renders the progress of a batch on one line.
 pub(super) fn progress(batch: &Batch) -> String {
-    let (counts, ours) = (Counts::of(batch), &batch.turnfold);
-    let some = |n: u64, what: &str| (0 < n).then(|| format!("{n} {what}"));
-    // The rate of an ended batch has no meaning.
-    let while_running = |value: Option<f64>| value.filter(|value| 0.0 < *value && !is_over(batch));
-    let validating = if counts.total == 0 { "checking its lines" } else { "checking further lines" };
+    let causes = causes(batch).map(|(causes, more)| format!("causes: {}{more}", causes.join(", ")));
+    let parts = [standing(batch), without_answer(batch), pace(batch), spent(batch, false)];
+    parts.into_iter().flatten().chain(causes).chain(open_lines(batch)).collect::<Vec<_>>().join(", ")
+}
+
+fn some(n: u64, what: &str) -> Option<String> {
+    (0 < n).then(|| format!("{n} {what}"))
+}
+
+/// The reason why no more lines start, and the check of lines.
+fn standing(batch: &Batch) -> Vec<String> {
+    let validating =
+        if Counts::of(batch).total == 0 { "checking its lines" } else { "checking further lines" };
     let parts = [
         stopped(batch).map(|stopped| format!("stopped: {}", output::json_name(&stopped))),
         (batch.status == BatchStatus::Validating).then(|| validating.to_owned()),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+/// Lines that ended without a full answer, or wait for people.
+fn without_answer(batch: &Batch) -> Vec<String> {
+    let counts = Counts::of(batch);
+    let waits = if counts.awaiting_input == 1 { "waits for a person" } else { "wait for a person" };
+    let parts = [
         some(counts.failed, "failed"),
         some(counts.expired, "expired"),
         some(counts.partial, "partial"),
         some(counts.declined, "declined"),
-        some(
-            counts.awaiting_input,
-            if counts.awaiting_input == 1 { "waits for a person" } else { "wait for a person" },
-        ),
-        while_running(ours.rate_per_s).map(|rate| format!("{rate:.1}/s")),
-        while_running(ours.eta_s).map(|seconds| format!("{} to go", duration(seconds))),
-        Some(ours.usd).filter(|usd| 0.0 < *usd).map(|usd| format!("${usd:.4}")),
-        causes(batch).map(|causes| format!("causes: {causes}")),
-        some(counts.running, "running"),
-        some(counts.queued, "queued"),
-        some(counts.reused, "reused"),
+        some(counts.awaiting_input, waits),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    parts.into_iter().flatten().collect()
+}
+
+/// Lines a second, and the time that is left. The rate of an ended batch has no meaning.
+fn pace(batch: &Batch) -> Vec<String> {
+    let while_running = |value: Option<f64>| value.filter(|value| 0.0 < *value && !is_over(batch));
+    let rate = while_running(batch.turnfold.rate_per_s).map(|rate| format!("{rate:.1}/s"));
+    let left = while_running(batch.turnfold.eta_s).map(|seconds| format!("{} to go", duration(seconds)));
+    rate.into_iter().chain(left).collect()
+}
+
+fn spent(batch: &Batch, with_tokens: bool) -> Vec<String> {
+    let usd = Some(batch.turnfold.usd).filter(|usd| 0.0 < *usd).map(|usd| format!("${usd:.4}"));
+    let tokens = some(batch.turnfold.tokens, "tokens").filter(|_| with_tokens);
+    usd.into_iter().chain(tokens).collect()
+}
+
+fn open_lines(batch: &Batch) -> Vec<String> {
+    let counts = Counts::of(batch);
+    let parts =
+        [some(counts.running, "running"), some(counts.queued, "queued"), some(counts.reused, "reused")];
+    parts.into_iter().flatten().collect()
 }
 
 /// Renders the causes of lines that failed or got no full answer, each with its count and an example; lines with other causes
 /// are counted.
-fn causes(batch: &Batch) -> Option<String> {
+fn causes(batch: &Batch) -> Option<(Vec<String>, String)> {
     let causes = batch.turnfold.top_causes.as_ref().filter(|causes| !causes.is_empty())?;
     let one = |top: &api_types::TopCause| {
         let example =
@@ -127,19 +155,27 @@ fn causes(batch: &Batch) -> Option<String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Some(causes.iter().map(one).collect::<Vec<_>>().join(", ") + &more)
+    Some((causes.iter().map(one).collect(), more))
 }
 
 /// Renders a batch in full, with the commands that continue it.
 pub(super) fn batch(batch: &Batch) -> String {
     let (id, counts) = (&batch.id, Counts::of(batch));
     let mut text = format!("{id} is {}: {} of {} ended", batch.status.as_str(), counts.ended(), counts.total);
-    let progress = progress(batch);
-    if !progress.is_empty() {
-        text += &format!("; {progress}");
+    let beside: String =
+        standing(batch).into_iter().chain(pace(batch)).map(|part| format!("; {part}")).collect();
+    text += &beside;
+    let lines = [without_answer(batch), open_lines(batch)].concat();
+    for (title, parts) in [("lines", lines), ("spent", spent(batch, true))] {
+        if !parts.is_empty() {
+            text += &format!("\n  {title:7}{}", parts.join(", "));
+        }
     }
-    if 0 < batch.turnfold.tokens {
-        text += &format!("; {} tokens", batch.turnfold.tokens);
+    if let Some((causes, more)) = causes(batch) {
+        let one =
+            |(nth, cause): (usize, String)| format!("\n  {:7}{cause}", if nth == 0 { "causes" } else { "" });
+        text.extend(causes.into_iter().enumerate().map(one));
+        text += &more;
     }
     if let Some(errors) = &batch.errors {
         for error in &errors.data {
@@ -263,16 +299,17 @@ mod tests {
             "803 of 1000",
             "3 failed",
             "2 wait for a person",
-            "41.0/s, 2 min to go, $0.5000",
+            "; 41.0/s; 2 min to go\n",
+            "\n  spent  $0.5000, 5000 tokens\n",
             "3 × turn_failed (for example a-17)",
-            "5000 tokens",
             "inbox list",
         ] {
             assert!(text.contains(expected), "{expected:?} in {text}");
         }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(!is_over(&running) && !text.contains("further lines"));
         let text = batch(&with(&[("/status", json!("validating"))]));
-        assert!(text.contains("803 of 1000 ended; checking further lines, 3 failed"), "{text}");
+        assert!(text.contains("803 of 1000 ended; checking further lines; 41.0/s"), "{text}");
         let text = batch(&with(&[("/request_counts/failed", json!(9))]));
         assert!(text.contains("(for example a-17) and 6 more"), "{text}");
         let waiting = with(&[("/turnfold/running", json!(0)), ("/turnfold/queued", json!(0))]);

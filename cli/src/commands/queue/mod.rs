@@ -58,7 +58,7 @@ async fn list_pauses(ctx: &Context, client: &Client) -> anyhow::Result<Exit> {
         }
         let row = |pause: &Pause| {
             let kind = output::json_name(&pause.kind);
-            vec![kind, pause.name.clone(), pause.reason.clone(), pause.by.clone(), pause.at.clone()]
+            vec![kind, pause.name.clone(), pause.reason.clone(), pause.by.clone(), output::when(&pause.at)]
         };
         output::table(&["kind", "name", "reason", "paused by", "since"], pauses.iter().map(row))
     })?;

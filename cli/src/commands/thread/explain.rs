@@ -1,6 +1,6 @@
 //! `turnfold thread why`: the last decision and its reason, and what the thread waits for.
 
-use api_types::{Decision, EventText, Explanation, LogStatus, WaitReason};
+use api_types::{Decision, EventText, Explanation, LogStatus, TimeKind, TimeTotal, WaitReason};
 use store::ThreadId;
 
 use crate::{
@@ -26,6 +26,7 @@ pub(super) async fn run(
         };
         let now = if at.is_none() { "now".to_owned() } else { format!("after event {}", why.seq) };
         text += &format!("{now}: {}", status(&why));
+        text += &time(&why);
         text.extend(why.waits.iter().map(|reason| format!("\n     {}", wait(reason))));
         text
     })?;
@@ -59,6 +60,40 @@ fn status(why: &Explanation) -> String {
         LogStatus::Failed => format!("failed at {node}: {}", why.cause.as_deref().unwrap_or_default()),
         LogStatus::Busy if why.pending.is_empty() => format!("runs {node}"),
         LogStatus::Busy => format!("runs {node}, which waits for: {}", why.pending.join(", ")),
+    }
+}
+
+/// Renders the time of the turn by its uses, the longest first, and its takeovers.
+fn time(why: &Explanation) -> String {
+    let mut totals: Vec<&TimeTotal> = why.time.iter().collect();
+    totals.sort_by_key(|total| std::cmp::Reverse(total.ms));
+    let all: u64 = totals.iter().map(|total| total.ms).sum();
+    let uses: Vec<String> = totals
+        .iter()
+        .map(|total| format!("{} {}", use_of_time(total.kind), output::seconds(total.ms)))
+        .collect();
+    let mut text = match uses.is_empty() {
+        true => String::new(),
+        false => format!("\ntime {}: {}", output::seconds(all), uses.join(" · ")),
+    };
+    text.extend(why.takeovers.iter().map(|taken| {
+        format!(
+            "\nevent {}: {} took over from {}, which died or stalled",
+            taken.seq, taken.worker, taken.from
+        )
+    }));
+    text
+}
+
+fn use_of_time(kind: TimeKind) -> &'static str {
+    match kind {
+        TimeKind::Slot => "waiting for a slot",
+        TimeKind::Limit => "waiting for a limit or provider",
+        TimeKind::Person => "waiting for a person",
+        TimeKind::Model => "model",
+        TimeKind::Tool => "tool",
+        TimeKind::Engine => "engine",
+        TimeKind::NoWorker => "no worker alive",
     }
 }
 

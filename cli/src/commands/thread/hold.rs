@@ -47,7 +47,7 @@ pub(super) async fn list(ctx: &Context, client: &Client) -> anyhow::Result<Exit>
         true => "no thread is held".to_owned(),
         false => {
             let row = |hold: &Hold| {
-                vec![hold.thread_id.to_string(), hold.reason.clone(), hold.by.clone(), hold.at.clone()]
+                vec![hold.thread_id.to_string(), hold.reason.clone(), hold.by.clone(), output::when(&hold.at)]
             };
             output::table(&["thread", "reason", "by", "since"], holds.iter().map(row))
         }

@@ -41,7 +41,7 @@ pub(super) async fn run(
         }
         let row = |thread: &ThreadSummary| {
             let (id, status) = (thread.id.to_string(), output::json_name(&thread.status));
-            vec![id, thread.strategy.clone(), status, thread.created_at.clone()]
+            vec![id, thread.strategy.clone(), status, output::when(&thread.created_at)]
         };
         output::table(&["thread", "strategy", "status", "created"], threads.iter().map(row))
     })?;

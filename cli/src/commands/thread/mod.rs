@@ -12,6 +12,7 @@ mod explain;
 mod fork;
 mod hold;
 mod list;
+mod prompt;
 mod reconcile;
 mod replay;
 mod show;
@@ -73,6 +74,10 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
         Thread::Why { id, at } => {
             let (source, id) = reader(&id).await?;
             explain::run(ctx, source.client(), id, at).await
+        }
+        Thread::Prompt { id, at, full } => {
+            let (source, id) = reader(&id).await?;
+            prompt::run(ctx, source.client(), id, at, full).await
         }
         Thread::Diff { left, right, view } => {
             let (source, left) = reader(&left).await?;

@@ -9,8 +9,8 @@ use super::{of_tenant, turn_started};
 use queue::{Priority, clock};
 use shared::{ThreadStatus, TurnStatus};
 use store::{
-    Conditions, Error, NewTurn, Opening, Order, ReadModelUpdate, Store, ThreadFilter, Turn, TurnFilter,
-    TurnId, TurnUpdate,
+    Conditions, Error, IdOf, NewTurn, Opening, Order, PartOfId, ReadModelUpdate, Store, ThreadFilter, Turn,
+    TurnFilter, TurnId, TurnUpdate,
 };
 
 /// Tenant of this test alone, so that the turns of other tests do not match.
@@ -218,7 +218,40 @@ pub(super) async fn find_threads_by_their_turns(store: &Store) -> Result<(), Err
     Ok(())
 }
 
+pub(super) async fn find_ids_by_their_parts(store: &Store) -> Result<(), Error> {
+    const TENANT: &str = "parts";
+    let turn = store.submit(of_tenant(TENANT, "hello")).await?.into_turn();
+    let other = store.submit(of_tenant(TENANT, "hello")).await?.into_turn();
+    let part = |id: uuid::Uuid, from: usize| PartOfId::parse(&id.to_string()[from..]).unwrap();
+    let found = async |of, part: &PartOfId, tenant| store.ids_with(of, part, tenant).await;
+    for from in [0, 19, 24, 28] {
+        let of_thread = part(turn.thread, from);
+        assert_eq!(
+            found(IdOf::Thread, &of_thread, Some(TENANT)).await?,
+            (vec![turn.thread], false),
+            "{from}"
+        );
+        assert_eq!(found(IdOf::Turn, &part(turn.id, from), None).await?, (vec![turn.id], false), "{from}");
+        assert!(found(IdOf::Thread, &of_thread, Some("other")).await?.0.is_empty(), "of another tenant");
+        assert!(found(IdOf::Batch, &of_thread, None).await?.0.is_empty(), "of another kind");
+    }
+    let beginning = PartOfId::parse(&turn.thread.to_string()[..6]).unwrap();
+    let (mut ids, _) = found(IdOf::Thread, &beginning, Some(TENANT)).await?;
+    ids.sort();
+    assert_eq!(ids, [turn.thread, other.thread], "ids of the same minute begin alike");
+    let matching = async |words: String| {
+        let conditions = conditions(&words);
+        let filter = TurnFilter { conditions: Some(&conditions), ..TurnFilter::default() };
+        Ok::<_, Error>(store.turns(filter, None, 10).await?.into_iter().map(|it| it.id).collect::<Vec<_>>())
+    };
+    let end = &turn.thread.to_string()[28..];
+    assert_eq!(matching(format!("thread = {end}")).await?, [turn.id]);
+    assert_eq!(matching(format!("thread != {end} and tenant = {TENANT}")).await?, [other.id]);
+    Ok(())
+}
+
 on_databases! {
+    find_ids_by_their_parts,
     find_threads_by_their_turns,
     find_the_same_rows,
     find_outcomes,

@@ -52,4 +52,21 @@ pub(super) async fn are_forgotten_after_a_day(store: &Store) -> Result<(), Error
     Ok(())
 }
 
-on_databases!(are_listed_as_they_last_reported, are_forgotten_after_a_day);
+pub(super) async fn show_signs_of_life(store: &Store) -> Result<(), Error> {
+    let now = clock::now();
+    let (before, after) = (worker("a", now - 1_000), worker("a", now + 5_000));
+    let sign = async |except: Uuid, running_at| store.last_sign_of_life("a", except, running_at).await;
+    assert_eq!(sign(Uuid::nil(), None).await?, None);
+    store.record_worker(&before).await?;
+    store.record_worker(&after).await?;
+    store.show_life(before.id, now + 100).await?;
+    store.show_life(Uuid::now_v7(), now + 900_000).await?;
+    assert_eq!(sign(after.id, None).await?, Some(now + 100), "the other one with the name");
+    assert_eq!(sign(Uuid::nil(), Some(now)).await?, Some(now + 100), "the one that ran then");
+    assert_eq!(sign(Uuid::nil(), None).await?, Some(now + 5_000), "the last report counts too");
+    assert_eq!(sign(Uuid::nil(), Some(now - 9_000)).await?, Some(now + 5_000), "none ran then");
+    assert_eq!(store.workers().await?, [before, after], "a sign is no report");
+    Ok(())
+}
+
+on_databases!(are_listed_as_they_last_reported, are_forgotten_after_a_day, show_signs_of_life);
