@@ -255,6 +255,7 @@ async fn lookups(postgres: &Postgres) -> Vec<String> {
     let (thread, turn) = (id_of(THREAD, 4242), id_of(TURN, 4242));
     let long = id_of(THREAD, LONG);
     let ends: Vec<_> = (1..=PAGE).map(|nth| (id_of(THREAD, 100 * nth), 2)).collect();
+    let of_a_page: Vec<_> = ends.iter().map(|(thread, _)| *thread).collect();
     let key = Idempotency { key: "key-777".to_owned(), request_hash: "hash".to_owned() };
     let fork = Idempotency { key: "fork-777".to_owned(), request_hash: "hash".to_owned() };
     let events =
@@ -276,6 +277,8 @@ async fn lookups(postgres: &Postgres) -> Vec<String> {
         FEW => |store| store.events(thread, None, PAGE);
         FEW => |store| store.stored(thread, 0, PAGE);
         LIST => |store| store.event_hashes(&ends);
+        LIST => |store| store.end_turns(&of_a_page);
+        FEW => |store| store.end_turns(&[long]);
         FEW => |store| store.verify_chain(thread);
         FEW => |store| store.lost_its_log(thread);
         FEW => |store| events(store.clone());
