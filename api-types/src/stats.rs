@@ -39,6 +39,10 @@ pub struct Stats {
     pub causes: Vec<StatsCause>,
     /// Usage by strategy and model, highest cost first; at most 50.
     pub usage: Vec<ModelUsage>,
+    /// Time since which counts are incomplete, because a process was killed before it had written all of its own (RFC 3339). They
+    /// are counted again from the logs within minutes. Null if nothing is missing.
+    #[serde(default)]
+    pub incomplete_since: Option<String>,
 }
 
 /// Turns that have not ended.

@@ -31,6 +31,24 @@ pub struct ThreadSummary {
     pub updated_at: String,
 }
 
+/// A thread in a list, with what it is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ListedThread {
+    /// Id, strategy, status and times.
+    #[serde(flatten)]
+    pub summary: ThreadSummary,
+    /// Beginning of the first turn's input, at most 200 characters; null if no turn was submitted.
+    #[schema(examples("Book a call with Hugo on Friday"))]
+    pub input: Option<String>,
+    /// Beginning of the last turn's error, question or reply, at most 200 characters; null if it has none yet.
+    #[schema(examples("Done. The call is on Friday at ten."))]
+    pub result: Option<String>,
+    /// Outcome of the last turn; null unless it completed.
+    pub outcome: Option<Outcome>,
+    /// Usage of all turns; null until the last one has ended.
+    pub usage: Option<Usage>,
+}
+
 /// A thread with its conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Thread {

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-DBZKfPO2.js",
+        path: "/assets/index-Bga6HbvR.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "65947d37e33eafea7a6f891402ed3942",
-        content: include_bytes!("assets/index-DBZKfPO2.js"),
-        brotli: include_bytes!("assets/index-DBZKfPO2.js.br"),
+        hash: "97120ba4c572d338c955f5a935a8c469",
+        content: include_bytes!("assets/index-Bga6HbvR.js"),
+        brotli: include_bytes!("assets/index-Bga6HbvR.js.br"),
     },
     Asset {
-        path: "/assets/index-DVMvQahQ.css",
+        path: "/assets/index-k0MHWOWe.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "56de74976d0263759372f4fc8483f14a",
-        content: include_bytes!("assets/index-DVMvQahQ.css"),
-        brotli: include_bytes!("assets/index-DVMvQahQ.css.br"),
+        hash: "023adc6af781805cd1eaf814e447cfd6",
+        content: include_bytes!("assets/index-k0MHWOWe.css"),
+        brotli: include_bytes!("assets/index-k0MHWOWe.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "8eeb1418e97d49bb4f8a5b523e66659b",
+        hash: "0ac2a73a2630bb3a8e428771a4a0acf1",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -1304,7 +1304,7 @@ export interface paths {
         };
         /**
          * List threads
-         * @description Returns a page of threads, newest first.
+         * @description Returns a page of threads, newest first, each with the beginning of its first input and of its last result.
          */
         get: operations["list_threads"];
         put?: never;
@@ -3359,6 +3359,21 @@ export interface components {
             /** @description Names of the workers that learned it, sorted. */
             workers: string[];
         };
+        /** @description A thread in a list, with what it is about. */
+        ListedThread: components["schemas"]["ThreadSummary"] & {
+            /**
+             * @description Beginning of the first turn's input, at most 200 characters; null if no turn was submitted.
+             * @example Book a call with Hugo on Friday
+             */
+            input?: string | null;
+            outcome?: components["schemas"]["Outcome"] | null;
+            /**
+             * @description Beginning of the last turn's error, question or reply, at most 200 characters; null if it has none yet.
+             * @example Done. The call is on Friday at ten.
+             */
+            result?: string | null;
+            usage?: components["schemas"]["Usage"] | null;
+        };
         /**
          * @description One event of a thread's log.
          * @example {
@@ -4020,6 +4035,13 @@ export interface components {
             has_more: boolean;
         };
         /** @description One page of a list. */
+        Page_ListedThread: {
+            /** @description The items of this page. */
+            data: components["schemas"]["ListedThread"][];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
+        };
+        /** @description One page of a list. */
         Page_LogEvent: {
             /** @description The items of this page. */
             data: components["schemas"]["LogEvent"][];
@@ -4051,13 +4073,6 @@ export interface components {
         Page_StrategySummary: {
             /** @description The items of this page. */
             data: components["schemas"]["StrategySummary"][];
-            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
-            has_more: boolean;
-        };
-        /** @description One page of a list. */
-        Page_ThreadSummary: {
-            /** @description The items of this page. */
-            data: components["schemas"]["ThreadSummary"][];
             /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
             has_more: boolean;
         };
@@ -4770,6 +4785,11 @@ export interface components {
             causes: components["schemas"]["StatsCause"][];
             /** @description Turns that ended in the period. */
             ended: components["schemas"]["EndedTurns"];
+            /**
+             * @description Time since which counts are incomplete, because a process was killed before it had written all of its own (RFC 3339). They
+             *     are counted again from the logs within minutes. Null if nothing is missing.
+             */
+            incomplete_since?: string | null;
             /**
              * Format: int32
              * @description Length of an interval in seconds.
@@ -10685,7 +10705,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_ThreadSummary"];
+                    "application/json": components["schemas"]["Page_ListedThread"];
                 };
             };
             /** @description A valid key is required. */

@@ -112,6 +112,26 @@ export async function openBrowser() {
   return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 }
 
+/** Runs in a page: finds text that is cut off without an ellipsis or a shadow at the edge, and rows that overlap. */
+function cutOff() {
+  const found = [];
+  for (const it of document.querySelectorAll("body *")) {
+    const style = getComputedStyle(it);
+    const isText = 2 < it.clientWidth && it.innerText?.trim() && it.checkVisibility();
+    if (!isText || style.display === "inline" || it.tagName === "SELECT") continue;
+    const isWide = it.clientWidth + 1 < it.scrollWidth;
+    const isHigh = it.clientHeight + 2 < it.scrollHeight;
+    const hides = (overflow) => overflow === "hidden" || overflow === "clip";
+    const cut =
+      (isWide && hides(style.overflowX) && style.textOverflow !== "ellipsis") ||
+      (isWide && ["auto", "scroll"].includes(style.overflowX) && style.backgroundImage === "none") ||
+      (isHigh && hides(style.overflowY) && style.textOverflow !== "ellipsis") ||
+      (isHigh && it.style.transform.startsWith("translateY"));
+    if (cut) found.push(`cut off without a sign: ${it.outerHTML.slice(0, 160)}`);
+  }
+  return found;
+}
+
 /** A page that records everything a browser complains about. */
 export class Page {
   static async open(browser, engine, { width = 1280, theme = "light" } = {}) {
@@ -174,7 +194,7 @@ export class Page {
     if (SHOTS)
       await this.tab.screenshot({ path: join(SHOTS, `${name}-${this.width}-${this.theme}.png`), fullPage: true });
     const overflow = await this.tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    const found = [...this.problems, ...(await inaccessible(this.tab))];
+    const found = [...this.problems, ...(await inaccessible(this.tab)), ...(await this.tab.evaluate(cutOff))];
     if (0 < overflow) found.push(`${overflow} px too wide`);
     return found.map((it) => `${name} at ${this.width} px, ${this.theme}: ${it}`);
   }

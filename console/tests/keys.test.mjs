@@ -34,6 +34,7 @@ test("a wrong key is refused, the right one opens the page and signs the log", {
   );
   await signIn(page, "wrong");
   await page.sees("does not accept this key");
+  assert.equal(await page.tab.getByRole("button", { name: /Zoë|Signed in/ }).count(), 0, "nobody is signed in");
   await signIn(page, "operator-key-1");
   await page.sees("Nothing sent yet");
   await page.tab.getByLabel("Message", { exact: true }).fill("echo hello");
@@ -53,6 +54,26 @@ test("a wrong key is refused, the right one opens the page and signs the log", {
     page.problems.filter((it) => !it.includes("401")),
     [],
   );
+  await page.close();
+});
+
+test("what an earlier key was shown is gone with it", { timeout: 120_000 }, async () => {
+  const authorization = "Bearer operator-key-1";
+  const turn = { strategy: "probe", input: "echo of the operator" };
+  await engine.api("POST", "/v1/turns?wait=30", turn, { authorization });
+  const page = await Page.open(browser, engine);
+  await page.view("turns", "The API requires a key.");
+  await signIn(page, "operator-key-1");
+  await page.sees("of the operator");
+  await page.tab.getByRole("button", { name: "Zoë" }).click();
+  let release;
+  const held = new Promise((done) => (release = done));
+  await page.tab.route(/\/v1\/turns/, async (route) => (await held, route.continue()));
+  await page.tab.getByLabel("Tenant to act as").fill("acme");
+  await page.button("Save").click();
+  await page.tab.getByText("of the operator").waitFor({ state: "detached", timeout: 2_000 });
+  release();
+  await page.sees("No turns yet");
   await page.close();
 });
 

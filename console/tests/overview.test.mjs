@@ -101,6 +101,21 @@ for (const width of WIDTHS) {
   });
 }
 
+test("after a kill, the overview says that counts are missing", options, async () => {
+  const killed = await Engine.start();
+  await killed.turn("probe", "echo hello");
+  await killed.kill();
+  await killed.run();
+  const page = await Page.open(browser, killed);
+  await page.view("", "A process was killed.");
+  assert.deepEqual(
+    (await page.faults("overview-killed")).filter((it) => !it.includes("ERR_")),
+    [],
+  );
+  await page.close();
+  await killed.stop();
+});
+
 test("threads are filtered by their turns", options, async () => {
   await engine.turn("probe", "fail no ink");
   const page = await Page.open(browser, engine);

@@ -98,6 +98,7 @@ async fn compute(
         series: series.into_values().collect(),
         causes: counts.causes.into_iter().filter_map(cause).collect(),
         usage: counts.shares.into_iter().map(usage).collect(),
+        incomplete_since: counts.missing_since.map(rfc3339),
     })
 }
 

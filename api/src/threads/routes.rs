@@ -1,8 +1,8 @@
 //! Routes that list threads, show one, show its state, verify it and replay it.
 
 use api_types::{
-    ChainCheck, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread, ThreadState, ThreadStatus,
-    ThreadSummary, Verification,
+    ChainCheck, ListedThread, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread, ThreadState, ThreadStatus,
+    Verification,
 };
 use axum::{Json, extract::State};
 use serde::Deserialize;
@@ -11,7 +11,10 @@ use store::{Chain, Conditions, Differs, DryRun, ThreadFilter, ThreadId, ThreadSc
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::view::{Shown, view};
+use super::{
+    listed::listed,
+    view::{Shown, view},
+};
 use crate::{
     logs::{
         folded::{Folded, interrupt, invalid_log},
@@ -26,7 +29,6 @@ use crate::{
         state::{AppState, SharedState},
     },
     turns::routes::conditions,
-    views,
 };
 
 /// Maximum number of divergences in a response. All of them are counted.
@@ -52,11 +54,11 @@ pub(crate) struct ListThreads {
 
 /// List threads
 ///
-/// Returns a page of threads, newest first.
+/// Returns a page of threads, newest first, each with the beginning of its first input and of its last result.
 #[utoipa::path(
     get, path = "/v1/threads", tag = "threads", operation_id = "list_threads", params(ListThreads),
     responses(
-        (status = 200, description = "A page of threads.", body = Page<ThreadSummary>),
+        (status = 200, description = "A page of threads.", body = Page<ListedThread>),
         (status = 422, description = "The conditions are invalid; `detail` names the position.", body = Problem, content_type = "application/problem+json")
     )
 )]
@@ -64,12 +66,13 @@ pub(crate) async fn list(
     State(app): SharedState,
     principal: Principal,
     Query(params): Query<ListThreads>,
-) -> Result<Json<Page<ThreadSummary>>, ApiError> {
+) -> Result<Json<Page<ListedThread>>, ApiError> {
     let limit = limit(params.limit)?;
     let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
     let filter = ThreadFilter { tenant: principal.only(), status: params.status, turns: conditions.as_ref() };
     let rows = app.backends.store.threads(filter, params.after, limit + 1).await?;
-    Ok(Json(page(rows, limit).map(views::thread_summary)))
+    let Page { data, has_more } = page(rows, limit);
+    Ok(Json(Page { data: listed(&app, data).await?, has_more }))
 }
 
 /// Show a thread

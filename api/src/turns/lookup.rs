@@ -171,6 +171,16 @@ impl ThreadResults {
 
 /// Converts turns to their responses, in the same order.
 pub(crate) async fn show_all(app: &AppState, turns: Vec<store::Turn>) -> Result<Vec<Turn>, ApiError> {
+    let shown = show_with_usage(app, turns).await?;
+    Ok(shown.into_iter().map(|(turn, _)| turn).collect())
+}
+
+/// Converts turns to their responses, in the same order, each with the usage of its thread up to its end; `None` until it has
+/// ended.
+pub(crate) async fn show_with_usage(
+    app: &AppState,
+    turns: Vec<store::Turn>,
+) -> Result<Vec<(Turn, Option<UsageTotal>)>, ApiError> {
     // A single turn is read once, when it has ended.
     let hashes = if turns.len() == 1 { BTreeMap::new() } else { end_hashes(app, &turns).await? };
     let (mut by_thread, mut threads): (BTreeMap<ThreadId, Vec<&store::Turn>>, BTreeMap<_, ThreadResults>) =
@@ -202,7 +212,12 @@ pub(crate) async fn show_all(app: &AppState, turns: Vec<store::Turn>) -> Result<
         known.results.extend(thread.results);
         known.unreadable = thread.unreadable;
     }
-    Ok(turns.into_iter().map(|turn| response(turn, &mut threads)).collect())
+    let shown = turns.into_iter().map(|turn| {
+        let ended = threads.get(&turn.thread).and_then(|thread| thread.results.get(&turn.id));
+        let usage = ended.map(|ended| ended.result.thread_usage);
+        (response(turn, &mut threads), usage)
+    });
+    Ok(shown.collect())
 }
 
 /// Returns the hashes of the events that ended these turns. Those of cancelled turns are left out, because calls that were under way

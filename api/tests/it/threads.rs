@@ -39,6 +39,11 @@ async fn threads_are_listed_by_status_newest_first_in_pages() {
     let page = api.get("/v1/threads").await.json();
     assert_eq!(of(&page)[0], asking);
     assert_eq!((of(&page).len(), &page["has_more"]), (4, &json!(false)));
+    let of_row = |nth: usize, field: &str| page["data"][nth][field].clone();
+    assert_eq!((of_row(0, "input"), of_row(0, "result")), (json!("ask Well?"), json!("Well?")));
+    assert_eq!((of_row(0, "outcome"), of_row(1, "outcome")), (json!(null), json!("answered")));
+    assert_eq!((of_row(1, "input"), of_row(1, "usage")["usd"].clone()), (json!("echo 2"), json!(0.0)));
+    assert!(of_row(1, "result").as_str().unwrap().contains('2'), "{page}");
     let page = api.get("/v1/threads?status=idle&limit=2").await.json();
     assert_eq!((of(&page), &page["has_more"]), (idle[..2].to_vec(), &json!(true)));
     let page = api.get(&format!("/v1/threads?status=idle&after={}", idle[1])).await.json();

@@ -102,6 +102,7 @@ mod tests {
                 responses_without_usage: 0,
                 responses_without_price: 4,
             }],
+            incomplete_since: None,
         };
         let text = to_text(&stats);
         for part in [

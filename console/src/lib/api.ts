@@ -1,7 +1,7 @@
 /** Requests to the API, with its types, errors and key. */
 import type { components } from "../api.d.ts";
 import { parsePrintable, printable } from "./printable.ts";
-import { app } from "./app.svelte.ts";
+import { app, compareClock } from "./app.svelte.ts";
 
 export type Schema<Name extends keyof components["schemas"]> = components["schemas"][Name];
 export type Query = Record<string, string | number | boolean | undefined>;
@@ -62,6 +62,8 @@ export async function request(method: string, path: string, options: Options = {
     app.isAway = false;
     app.generation += 1;
   }
+  // Other documents may come from the cache of the browser, with the date at which they entered it.
+  if (path.startsWith("/v1/")) compareClock(reply.headers.get("date"));
   if (reply.ok) return reply;
   const error = await failure(reply);
   if (error.status === 401) app.needsKey = true;

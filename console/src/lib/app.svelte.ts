@@ -18,6 +18,8 @@ export const app = $state({
   caller: null as components["schemas"]["Caller"] | null,
   /** Increases whenever views should load again: after a sign-in, or when the API answers again. */
   generation: 0,
+  /** Increases with every sign-in. What an earlier caller was shown must not remain. */
+  identity: 0,
 });
 
 /** Uses these credentials. `remember` keeps them until the browser tab is closed. */
@@ -27,14 +29,29 @@ export function signIn(key: string, user: string, tenant: string, remember: bool
     if (remember && value) sessionStorage.setItem(name, value);
     else sessionStorage.removeItem(name);
   }
+  app.identity += 1;
   app.generation += 1;
 }
 
-/** The current time, for relative times. It advances every second while the page is visible. */
+/** The current time by the clock of the API. It advances every second while the page is visible. */
 export const now = $state({ at: Date.now() });
+let skew = 0;
+const tick = () => (now.at = Date.now() + skew);
 setInterval(() => {
-  if (!document.hidden) now.at = Date.now();
+  if (!document.hidden) tick();
 }, 1_000);
+
+/** Difference to the clock of the API below which the clock of the browser is used, in milliseconds. */
+const MAX_SKEW = 5_000;
+
+/** Compares the clock of the browser with the date of a reply, which has whole seconds. */
+export function compareClock(date: string | null): void {
+  const difference = date ? Date.parse(date) + 500 - Date.now() : 0;
+  const next = MAX_SKEW < Math.abs(difference) ? difference : 0;
+  if (next === skew || Math.abs(next - skew) < 1_000) return;
+  skew = next;
+  tick();
+}
 
 type Theme = "auto" | "light" | "dark";
 const themes: Theme[] = ["auto", "light", "dark"];

@@ -20,8 +20,18 @@ export function usd(value: number): string {
   return `$${value < 100 ? value.toFixed(2) : number(Math.round(value))}`;
 }
 
+/** A cost as far as it is known: a response without a price is not free. */
+export function cost(it: { usd: number; responses_without_price: number }): string {
+  if (!it.responses_without_price) return usd(it.usd);
+  return it.usd ? `at least ${usd(it.usd)}` : "cost unknown";
+}
+
+/** The cost of a batch, which does not count responses without a price. */
+export const batchCost = (it: { usd: number; tokens: number }): string =>
+  it.usd || !it.tokens ? usd(it.usd) : "no known cost";
+
 export function duration(ms: number): string {
-  if (ms < 1) return "0 ms";
+  if (ms < 1) return ms <= 0 ? "0 ms" : "< 1 ms";
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   const seconds = ms / 1_000;
   if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;

@@ -1,7 +1,6 @@
 /** A window of a thread's log that grows while the thread works. */
 import { ApiError, get, type Page } from "./api.ts";
-import { body, type LogEvent } from "./events.ts";
-import { app } from "./app.svelte.ts";
+import type { LogEvent } from "./events.ts";
 import { follow, type StreamEvent } from "./stream.ts";
 
 /** Number of events in a window; the API returns no more at once. */
@@ -21,7 +20,7 @@ export class Log {
   private controller = new AbortController();
   private path: string;
 
-  /** Called after events were added. */
+  /** `grown` is called with the position of the last event after events were read. */
   constructor(
     id: string,
     private grown: (last: number) => void,
@@ -40,6 +39,7 @@ export class Log {
       this.events = page.data;
       this.isAtEnd = !page.has_more;
       this.error = undefined;
+      this.report();
     } catch (error) {
       if (controller.signal.aborted) return;
       this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
@@ -74,24 +74,27 @@ export class Log {
       document.addEventListener("visibilitychange", hide);
       signal.addEventListener("abort", end);
       try {
-        this.isFollowing = true;
-        const after = this.events.at(-1)?.seq;
-        await follow(this.path, { after, deltas: true }, connection.signal, (event) => {
-          failures = 0;
-          this.take(event);
-        });
+        if (failures) await this.catchUp(connection.signal);
+        const query = { after: this.events.at(-1)?.seq, deltas: true };
+        const opened = () => ([this.isFollowing, this.error] = [true, undefined]);
+        await follow(this.path, query, connection.signal, (event) => ((failures = 0), this.take(event)), opened);
       } catch (error) {
         failures += 1;
-        if (error instanceof ApiError && [401, 403, 404].includes(error.status)) this.error = error;
-        else if (!connection.signal.aborted) app.isAway = true;
+        if (error instanceof ApiError && error.status && !connection.signal.aborted) this.error = error;
       }
       this.isFollowing = false;
       this.writing = "";
       document.removeEventListener("visibilitychange", hide);
       signal.removeEventListener("abort", end);
-      if (this.error?.status && this.error.status < 500) return;
+      if ([401, 403, 404].includes(this.error?.status ?? 0)) return;
       if (!signal.aborted && !document.hidden) await pause(Math.min(500 * 2 ** failures, MAX_PAUSE), signal);
     }
+  }
+
+  /** Reads what was added while no stream was open. */
+  private async catchUp(signal: AbortSignal): Promise<void> {
+    const page = await this.page((this.events.at(-1)?.seq ?? -1) + 1, signal);
+    page.data.forEach((it) => this.add(it));
   }
 
   private take(event: StreamEvent): void {
@@ -100,21 +103,20 @@ export class Log {
       return;
     }
     if (event.kind === "reset") this.writing = "";
-    if (event.id === undefined) return;
-    const added = event.data as LogEvent;
-    if (added.seq <= (this.events.at(-1)?.seq ?? -1)) return;
-    this.error = undefined;
-    if (["decided", "failed", "cancelled"].includes(added.kind)) this.writing = "";
-    this.events = [...this.events, added];
-    this.grown(added.seq);
+    if (event.id !== undefined) this.add(event.data as LogEvent);
   }
-}
 
-/** Position of the event that added each message of the conversation, if the window begins with the log. */
-export function originsOf(events: LogEvent[], messages: number): LogEvent[] {
-  if (events[0]?.seq !== 0) return [];
-  const origins = events.flatMap((event) => ((body(event).messages as unknown[] | undefined) ?? []).map(() => event));
-  return origins.length === messages ? origins : [];
+  private add(event: LogEvent): void {
+    if (event.seq <= (this.events.at(-1)?.seq ?? -1)) return;
+    if (["decided", "failed", "cancelled"].includes(event.kind)) this.writing = "";
+    this.events = [...this.events, event];
+    this.report();
+  }
+
+  private report(): void {
+    const last = this.events.at(-1);
+    if (last) this.grown(last.seq);
+  }
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -15,7 +15,7 @@ export function go(path: string, query: Record<string, string | number | undefin
 /** Changes filters of the current view. The list of visited pages does not grow. */
 export function refine(change: Record<string, string | number | undefined>): void {
   const target = href(route.path.map(encodeURIComponent).join("/"), { ...route.query, ...change });
-  history.replaceState(null, "", target);
+  history.replaceState(history.state, "", target);
   read();
 }
 
@@ -34,5 +34,48 @@ function decode(text: string): string {
   }
 }
 
-addEventListener("hashchange", read);
+interface Place {
+  scroll: number;
+  /** Address of the link that had the focus. */
+  focus: string | null;
+}
+
+/** Where each visited page was left. */
+const places = new Map<number, Place>();
+/** Number of the visit of the current page, kept in its entry of the history. */
+let visit = (history.state as { visit?: number } | null)?.visit ?? 0;
+let visits = visit;
+/** Frames in which a page that was returned to must have its rows again. */
+const MAX_FRAMES = 60;
+
+/** Opens a page at its top, or returns to where it was left: the same row has the focus. */
+function arrive(): void {
+  const focus = document.activeElement?.closest("a")?.getAttribute("href") ?? null;
+  places.set(visit, { scroll: scrollY, focus });
+  const from = route.path.join("/");
+  read();
+  const known = (history.state as { visit?: number } | null)?.visit;
+  visit = known ?? (visits += 1);
+  if (known === undefined) history.replaceState({ visit }, "");
+  const place = known === undefined ? undefined : places.get(known);
+  if (place) void restore(place, visit);
+  else if (from !== route.path.join("/")) {
+    scrollTo(0, 0);
+    document.querySelector("main")?.focus({ preventScroll: true });
+  }
+}
+
+async function restore(place: Place, to: number): Promise<void> {
+  for (let frame = 0; frame < MAX_FRAMES && visit === to; frame += 1) {
+    await new Promise(requestAnimationFrame);
+    scrollTo(0, place.scroll);
+    const links = [...document.querySelectorAll<HTMLElement>("main a")];
+    const link = links.find((it) => it.getAttribute("href") === place.focus);
+    if (Math.abs(scrollY - place.scroll) < 2 && (link || !place.focus)) return link?.focus({ preventScroll: true });
+  }
+}
+
+history.scrollRestoration = "manual";
+addEventListener("hashchange", arrive);
 read();
+history.replaceState({ visit }, "");

@@ -3,24 +3,6 @@ import type { Schema } from "./api.ts";
 import { millis } from "./format.ts";
 
 type Stats = Schema<"Stats">;
-export type Range = Schema<"StatsRange">;
-
-/** The periods, and their names after a count. */
-export const RANGES: Record<Range, string> = {
-  hour: "last hour",
-  today: "today, UTC",
-  day: "last day",
-  week: "last week",
-};
-
-/** Returns the period of this name; the last day if there is none. */
-export const rangeOf = (name?: string): Range => (name && name in RANGES ? (name as Range) : "day");
-
-/** Condition for the turns of a period, by the time of submission. */
-export function condition(range: Range): string {
-  if (range === "today") return `created > '${new Date().toISOString().slice(0, 10)}'`;
-  return `age < ${{ hour: "1h", day: "1d", week: "7d" }[range]}`;
-}
 
 export type Interval = Omit<Schema<"StatsInterval">, "at"> & {
   /** Start, in seconds since the Unix epoch. */

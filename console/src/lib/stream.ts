@@ -8,14 +8,16 @@ export interface StreamEvent {
   data: unknown;
 }
 
-/** Reads events until the stream ends or is aborted. */
+/** Reads events until the stream ends or is aborted. Calls `opened` once the API has accepted it. */
 export async function follow(
   path: string,
   query: Query,
   signal: AbortSignal,
   take: (event: StreamEvent) => void,
+  opened: () => void,
 ): Promise<void> {
   const reply = await request("GET", path, { query, signal, headers: { Accept: "text/event-stream" } });
+  opened();
   const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

@@ -8,6 +8,8 @@ export interface Segment {
   kind: WorkKind;
   from: number;
   to: number;
+  /** True if its request has no answer yet. */
+  isOpen?: boolean;
 }
 
 /** One visit of a node: from its requests, or its decision, to the next node. */
@@ -21,6 +23,7 @@ export interface Visit {
   text: string;
   next: string;
   isFailed: boolean;
+  isCancelled: boolean;
 }
 
 export interface TurnSpan {
@@ -56,7 +59,8 @@ export function turnsOf(events: LogEvent[]): TurnSpan[] {
 function add(turn: TurnSpan, event: LogEvent, at: number): void {
   const it = body(event);
   const last = turn.visits.at(-1);
-  const isOpen = last !== undefined && !last.next && !last.isFailed;
+  const isOpen = last !== undefined && isUnderWay(last);
+  if (event.kind === "cancelled" && isOpen) last.isCancelled = true;
   if (["opened", "forked", "cancelled", "write_ended"].includes(event.kind) || (!last && !it.node)) {
     turn.other.push(event);
     return;
@@ -72,6 +76,19 @@ function add(turn: TurnSpan, event: LogEvent, at: number): void {
   if (event.kind === "decided") visit.next = destination(it.to);
 }
 
+/** Reports whether a visit has neither led to another node nor ended in another way. */
+const isUnderWay = (it: Visit): boolean => !it.next && !it.isFailed && !it.isCancelled;
+
+/** The turns with the node that is under way, if there is one, lasting until `now`. */
+export function lastingUntil(turns: TurnSpan[], now: number): TurnSpan[] {
+  const turn = turns.at(-1);
+  const visit = turn?.visits.at(-1);
+  if (!turn || !visit || !isUnderWay(visit) || now <= visit.to) return turns;
+  const segments = visit.segments.map((it) => (it.isOpen ? { ...it, to: now } : it));
+  const visits = [...turn.visits.slice(0, -1), { ...visit, segments, to: now }];
+  return [...turns.slice(0, -1), { ...turn, visits, to: now }];
+}
+
 function begin(turn: TurnSpan, it: Fields, at: number): Visit {
   const visit: Visit = {
     node: it.node,
@@ -82,6 +99,7 @@ function begin(turn: TurnSpan, it: Fields, at: number): Visit {
     text: "",
     next: "",
     isFailed: false,
+    isCancelled: false,
   };
   turn.visits.push(visit);
   return visit;
@@ -115,7 +133,7 @@ function segmentsOf(visit: Visit): Segment[] {
     else if (event.kind === "input_provided" || event.kind === "reconciled") begin(kindOf(requests[slot]));
     else if (event.kind === "answered" || event.kind === "abandoned") close(slot, at);
   }
-  [...started.keys()].forEach((slot) => close(slot, visit.to));
+  for (const open of started.values()) segments.push({ ...open, to: visit.to, isOpen: true });
   return segments;
 }
 
@@ -152,6 +170,7 @@ export interface NodeUsage {
   input: number;
   output: number;
   usd: number;
+  responses_without_price: number;
   ms: number;
 }
 
@@ -171,6 +190,7 @@ export function usageByNode(events: LogEvent[]): NodeUsage[] {
       input: 0,
       output: 0,
       usd: 0,
+      responses_without_price: 0,
       ms: 0,
     };
     const used: Fields = it.usage ?? {};
@@ -180,6 +200,7 @@ export function usageByNode(events: LogEvent[]): NodeUsage[] {
     sum.input += used.input_tokens ?? 0;
     sum.output += used.output_tokens ?? 0;
     sum.usd += (used.micro_usd ?? 0) / 1e6;
+    sum.responses_without_price += used.model && used.micro_usd == null ? 1 : 0;
     sum.ms += used.duration_ms ?? 0;
     nodes.set(node, sum);
   }

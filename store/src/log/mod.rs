@@ -18,6 +18,7 @@ pub(crate) mod database;
 pub(crate) mod deaths;
 pub(crate) mod distribution;
 mod driver;
+mod end_turns;
 mod ended_turns;
 pub(crate) mod error_fingerprint;
 mod event_hashes;

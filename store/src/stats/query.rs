@@ -1,12 +1,16 @@
 //! Reads the counts of one tenant or of all.
 
+use queue::clock;
 use sea_orm::{FromQueryResult, Value};
 
-use super::{CountedEnd, Resolution};
+use super::{CountedEnd, Resolution, writers::BEAT};
 use crate::{
     Error, Store,
     log::{at_most, signed, statement, unsigned},
 };
+
+/// Time without a write after which counts of a process may be missing, in microseconds: a running one writes sooner.
+const LATE: i64 = BEAT + 2_000_000;
 
 /// Turns that ended, and responses of models, since a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub struct Stats {
     pub shares: Vec<UsageShare>,
     /// Turns that have not ended.
     pub open: OpenTurns,
+    /// Time since which counts of killed processes are missing, in microseconds since the Unix epoch.
+    pub missing_since: Option<i64>,
 }
 
 /// Turns that ended in one interval.
@@ -113,7 +119,21 @@ impl Store {
             usage: self.usage_by_interval(&selection).await?,
             shares: self.usage_by_model(&selection, limit).await?,
             open: self.open_turns(tenant).await?,
+            missing_since: self.missing_since().await?,
         })
+    }
+
+    /// Returns the time of the last write of the process that was killed first, if what it counted is not read from the logs yet.
+    async fn missing_since(&self) -> Result<Option<i64>, Error> {
+        #[derive(FromQueryResult)]
+        struct Row {
+            written_at: Option<i64>,
+        }
+        let sql = "SELECT min(written_at) AS written_at FROM count_writers WHERE written_at < $1";
+        let late: Value = (clock::now() - LATE).into();
+        let pool = &self.database.pool;
+        let row = Row::find_by_statement(statement(pool, sql, [late])).one(pool).await?;
+        Ok(row.and_then(|row| row.written_at))
     }
 
     async fn ended_by_interval(&self, selection: &[Value; 3]) -> Result<Vec<EndedCount>, Error> {

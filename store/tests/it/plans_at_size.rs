@@ -263,6 +263,7 @@ async fn lookups(postgres: &Postgres) -> Vec<String> {
     let (end_of_thread, end_of_turn, end_of_batch) = (end(thread), end(turn), end(id_of(BATCH, 2)));
     let beginning = PartOfId::parse("0190").unwrap();
     let ends: Vec<_> = (1..=PAGE).map(|nth| (id_of(THREAD, 100 * nth), 2)).collect();
+    let of_a_page: Vec<_> = ends.iter().map(|(thread, _)| *thread).collect();
     let key = Idempotency { key: "key-777".to_owned(), request_hash: "hash".to_owned() };
     let fork = Idempotency { key: "fork-777".to_owned(), request_hash: "hash".to_owned() };
     let events =
@@ -288,6 +289,8 @@ async fn lookups(postgres: &Postgres) -> Vec<String> {
         FEW => |store| store.events(thread, None, PAGE);
         FEW => |store| store.stored(thread, 0, PAGE);
         LIST => |store| store.event_hashes(&ends);
+        LIST => |store| store.end_turns(&of_a_page);
+        FEW => |store| store.end_turns(&[long]);
         FEW => |store| store.verify_chain(thread);
         FEW => |store| store.lost_its_log(thread);
         FEW => |store| events(store.clone());

@@ -143,8 +143,12 @@ pub(super) async fn of_killed_processes_come_from_the_logs(store: &Store) -> Res
     store.write_counts().await?;
     written(store, later).await?;
     assert_eq!(store.lost_counts(later).await?, None, "nobody was killed");
+    let missing_since = async || Ok::<_, Error>(store.stats(Resolution::Hour, 0, None, 1).await?.missing_since);
+    written(store, clock::now()).await?;
+    assert_eq!(missing_since().await?, None);
 
     killed(store, start + SECOND).await?;
+    assert_eq!(missing_since().await?, Some(start + SECOND));
     killed(store, start + 2 * SECOND).await?;
     assert_eq!(store.lost_counts(start + 60 * SECOND).await?, None, "the minute is not complete");
     let lost = store.lost_counts(later).await?.expect("two processes were killed");

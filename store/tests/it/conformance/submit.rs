@@ -6,13 +6,26 @@ use shared::{DEFAULT_TENANT, Event, Policy};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::{keyed, log_of, new_turn, of_tenant, tamper};
+use super::{keyed, log_of, new_turn, of_tenant, opened, queued, tamper};
 use queue::{Priority, clock};
 use shared::{ThreadStatus, TurnStatus};
 use store::{AwaitedAnswer, Error, Idempotency, LostAnswer, NewTurn, Opening, Store, Submitted, TurnId};
 
 /// Number of concurrent submissions with one key.
 const RACERS: usize = 8;
+
+pub(super) async fn a_list_of_threads_has_their_first_and_last_turns(store: &Store) -> Result<(), Error> {
+    let (_, only) = opened(store).await?;
+    let (_, first) = opened(store).await?;
+    queued(store, first.thread, "later").await?;
+    let last = queued(store, first.thread, "last").await?;
+    opened(store).await?;
+    let found = store.end_turns(&[first.thread, only.thread]).await?;
+    assert_eq!(found.iter().map(|turn| turn.id).collect::<Vec<_>>(), [only.id, first.id, last.id]);
+    assert_eq!(found[1], first);
+    assert_eq!(store.end_turns(&[]).await?, []);
+    Ok(())
+}
 
 pub(super) async fn opens_a_thread_or_finds_one(store: &Store) -> Result<(), Error> {
     let mut new = new_turn("für \"dich\" \0 🦀");
@@ -264,6 +277,7 @@ pub(super) async fn is_joined_once_after_its_process_was_killed(store: &Store) -
 
 on_databases! {
     distributed:
+    a_list_of_threads_has_their_first_and_last_turns,
     is_joined_once_after_a_lost_answer,
     is_joined_once_after_its_process_was_killed,
     is_found_by_its_history,

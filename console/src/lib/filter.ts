@@ -1,0 +1,59 @@
+/** What narrows a list: status, conditions and period, as the address has them. */
+import type { Schema } from "./api.ts";
+import { route } from "./route.svelte.ts";
+
+export type Range = Schema<"StatsRange">;
+
+const DAY = 86_400_000;
+
+interface Period {
+  text: string;
+  /** Condition in the language of `--where`. */
+  where: () => string;
+  /** First moment, in milliseconds. */
+  since: (now: number) => number;
+}
+
+const last = (text: string, age: string, ms: number): Period => ({
+  text,
+  where: () => `age < ${age}`,
+  since: (now) => now - ms,
+});
+
+/** The periods of lists, by their names in the address. */
+export const PERIODS: Record<Range | "month", Period> = {
+  hour: last("last hour", "1h", DAY / 24),
+  today: {
+    text: "today, UTC",
+    where: () => `created > '${new Date().toISOString().slice(0, 10)}'`,
+    since: (now) => now - (now % DAY),
+  },
+  day: last("last day", "1d", DAY),
+  week: last("last week", "7d", 7 * DAY),
+  month: last("last 30 days", "30d", 30 * DAY),
+};
+
+/** The periods of statistics, and their names after a count. */
+export const RANGES: Record<Range, string> = {
+  hour: PERIODS.hour.text,
+  today: PERIODS.today.text,
+  day: PERIODS.day.text,
+  week: PERIODS.week.text,
+};
+
+/** Returns the period of this name; the last day if there is none. */
+export const rangeOf = (name?: string): Range => (name && name in RANGES ? (name as Range) : "day");
+
+/** Condition for the turns of a period, by the time of submission. */
+export const condition = (range: Range): string => PERIODS[range].where();
+
+const period = (): Period | undefined => (PERIODS as Record<string, Period>)[route.query.range ?? ""];
+
+/** The query of a list: its status, and the conditions of the filter and of the period. */
+export function listQuery(): { status?: string; where?: string } {
+  const conditions = [route.query.where, period()?.where()].filter(Boolean);
+  return { status: route.query.status, where: conditions.join(" and ") || undefined };
+}
+
+/** Reports whether a moment is in the chosen period. */
+export const isInPeriod = (at: number): boolean => (period()?.since(Date.now()) ?? 0) <= at;

@@ -1,0 +1,116 @@
+/** A list of the API that is read page by page. Its first page and the rows in view are polled. */
+import { ApiError, get, type Page, type Query } from "./api.ts";
+import { app } from "./app.svelte.ts";
+import { load, type Resource } from "./load.svelte.ts";
+
+interface Keyed {
+  id: string;
+}
+
+interface Settings<Item> {
+  /** Interval in milliseconds. */
+  every?: number;
+  /** Text that differs between queries that the API does not tell apart. */
+  key?: () => string;
+  /** Reports whether an item belongs to the list. The list ends before the first that does not. */
+  isWithin?: (item: Item) => boolean;
+}
+
+/** Number of items of a page. */
+const SIZE = 50;
+
+/** The rows of the lists that were left last, to return to. */
+const kept = new Map<string, Page<unknown>>();
+const MAX_KEPT = 8;
+
+export class Pages<Item extends Keyed> {
+  items = $state.raw<Item[]>([]);
+  hasMore = $state(false);
+  isBusy = $state(false);
+  /** True while the items are those of another query. */
+  isStale = $state(true);
+  /** Number of rows above those in view. */
+  above = 0;
+  first: Resource<Page<Item>>;
+  private shown = "";
+  private identity = app.identity;
+
+  constructor(
+    private path: string,
+    private query: () => Query,
+    private settings: Settings<Item> = {},
+  ) {
+    this.first = load(() => {
+      const current = query();
+      const key = JSON.stringify([current, settings.key?.()]);
+      this.isStale = key !== this.shown;
+      if (this.identity !== app.identity) {
+        kept.clear();
+        [this.identity, this.items, this.isStale] = [app.identity, [], true];
+      }
+      const known = this.isStale && (kept.get(path + key) as Page<Item> | undefined);
+      if (known) [this.items, this.hasMore, this.shown] = [known.data, known.has_more, key];
+      return async (signal) => {
+        try {
+          const page = await this.read(current, undefined, signal);
+          this.put(key === this.shown ? this.items : [], 0, page);
+          [this.shown, this.isStale] = [key, false];
+          await this.renew(current, signal);
+          this.keep(path + key);
+          return page;
+        } catch (error) {
+          // The rows of another query are no answer to this one.
+          if (this.isStale && !signal.aborted) this.items = [];
+          throw error;
+        }
+      };
+    }, settings.every ?? 4_000);
+  }
+
+  /** Loads the next page. */
+  async more(): Promise<void> {
+    if (this.isBusy || this.isStale || !this.hasMore) return;
+    this.isBusy = true;
+    const shown = this.shown;
+    try {
+      const page = await this.read(this.query(), this.items.at(-1)?.id);
+      if (shown === this.shown) this.put(this.items, this.items.length, page);
+    } catch (error) {
+      this.first.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+    } finally {
+      this.isBusy = false;
+    }
+  }
+
+  private keep(name: string): void {
+    kept.delete(name);
+    kept.set(name, { data: this.items, has_more: this.hasMore });
+    if (MAX_KEPT < kept.size) kept.delete(kept.keys().next().value!);
+  }
+
+  private async read(query: Query, after?: string, signal?: AbortSignal): Promise<Page<Item>> {
+    const page = await get<Page<Item>>(this.path, { ...query, limit: SIZE, after }, signal);
+    const { isWithin } = this.settings;
+    const end = isWithin ? page.data.findIndex((it) => !isWithin(it)) : -1;
+    return end < 0 ? page : { data: page.data.slice(0, end), has_more: false };
+  }
+
+  /** Reads the rows in view again, if they are beyond the first page. */
+  private async renew(query: Query, signal: AbortSignal): Promise<void> {
+    const at = Math.min(this.above, this.items.length - 1);
+    if (at < SIZE) return;
+    const page = await this.read(query, this.items[at - 1].id, signal);
+    this.put(this.items, at, page);
+  }
+
+  /** Replaces rows by a page that begins at row `at`. The rows beyond it stay. */
+  private put(rows: Item[], at: number, page: Page<Item>): void {
+    const fresh = new Set(page.data.map((it) => it.id));
+    const last = page.data.at(-1)?.id;
+    const end = page.has_more ? rows.findIndex((it) => it.id === last) : -1;
+    const rest = end < 0 ? [] : rows.slice(end + 1);
+    const isOther = (it: Item) => !fresh.has(it.id);
+    this.items = [...rows.slice(0, at).filter(isOther), ...page.data, ...rest.filter(isOther)];
+    if (!rest.length) this.hasMore = page.has_more;
+  }
+}
