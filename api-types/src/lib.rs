@@ -90,7 +90,8 @@ pub use stats::{EndedTurns, ModelUsage, OpenTurns, Stats, StatsCause, StatsInter
 pub use strategy::{EdgeKind, Strategy, StrategyEdge, StrategySummary};
 pub use strategy_setup::{NodeSetup, PromptSetup, Setting, StrategySetup};
 pub use thread::{
-    AnswerRequest, ForkOrigin, ForkRequest, ListedThread, LogStatus, Reconcile, Thread, ThreadState, ThreadSummary, Verdict,
+    AnswerRequest, ForkOrigin, ForkRequest, ListedThread, LogStatus, Reconcile, Thread, ThreadState,
+    ThreadSummary, Verdict,
 };
 pub use timeline::{Takeover, TimeKind, TimeSegment, TimeTotal, TimedAttempt, TurnTimeline};
 pub use turn::{Conversation, Input, NewContent, NewMessage, NewRole, NewTurn, Output, Turn};

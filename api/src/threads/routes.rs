@@ -1,8 +1,8 @@
 //! Routes that list threads, show one, show its state, verify it and replay it.
 
 use api_types::{
-    ChainCheck, ListedThread, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread, ThreadState, ThreadStatus,
-    Verification,
+    ChainCheck, ListedThread, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread, ThreadState,
+    ThreadStatus, Verification,
 };
 use axum::{Json, extract::State};
 use serde::Deserialize;

@@ -42,7 +42,8 @@ impl Ending {
             if seq == from {
                 spending.forget();
             }
-            spending.apply(event, price);
+            // The sum is over all days.
+            spending.apply(event, 0, price);
             if let Event::Asked(event) = event {
                 asked = &event.requests;
             }

@@ -143,7 +143,8 @@ pub(super) async fn of_killed_processes_come_from_the_logs(store: &Store) -> Res
     store.write_counts().await?;
     written(store, later).await?;
     assert_eq!(store.lost_counts(later).await?, None, "nobody was killed");
-    let missing_since = async || Ok::<_, Error>(store.stats(Resolution::Hour, 0, None, 1).await?.missing_since);
+    let missing_since =
+        async || Ok::<_, Error>(store.stats(Resolution::Hour, 0, None, 1).await?.missing_since);
     written(store, clock::now()).await?;
     assert_eq!(missing_since().await?, None);
 
