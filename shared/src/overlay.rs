@@ -18,15 +18,17 @@ pub fn overlay(under: &mut Value, over: Value) {
 
 /// Returns the event with `change` laid over its configuration, if it sets the configuration of its thread.
 pub fn with_config(event: &Event, change: &Value) -> Option<Event> {
-    let mut changed = match event {
-        Event::Opened(_) => event.clone(),
-        Event::Forked(forked) if !forked.config.is_null() => event.clone(),
-        _ => return None,
-    };
-    match &mut changed {
-        Event::Opened(opened) => overlay(&mut opened.config, change.clone()),
-        Event::Forked(forked) => overlay(&mut forked.config, change.clone()),
-        _ => return None,
+    if let Event::Opened(opened) = event {
+        let mut opened = opened.clone();
+        overlay(&mut opened.config, change.clone());
+        Some(Event::Opened(opened))
+    } else if let Event::Forked(forked) = event
+        && !forked.config.is_null()
+    {
+        let mut forked = forked.clone();
+        overlay(&mut forked.config, change.clone());
+        Some(Event::Forked(forked))
+    } else {
+        None
     }
-    Some(changed)
 }
