@@ -90,10 +90,12 @@ impl Spending {
             self.shares.clear();
         } else if let Some((slot, usage)) = event.spent() {
             self.at.day = at.div_euclid(MICROS_PER_DAY);
-            self.at.purpose = match event {
-                Event::AttemptFailed(_) => Purpose::Unusable,
-                _ if self.at.node == SUMMARISE_NODE => Purpose::Summary,
-                _ => Purpose::Answer,
+            self.at.purpose = if let Event::AttemptFailed(_) = event {
+                Purpose::Unusable
+            } else if self.at.node == SUMMARISE_NODE {
+                Purpose::Summary
+            } else {
+                Purpose::Answer
             };
             self.count(slot, &usage, price);
         }

@@ -55,7 +55,7 @@ fn keys() -> Vec<String> {
         of("bot ", ["MTk4NjIyNDgzNDcxOTI1MjQ4.", "Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs"], " joined"),
         of(
             "use ",
-            ["patAbCdEf12345678.", &"9f86d081884c7d659a2feaa0c55ad015"],
+            ["patAbCdEf12345678.", "9f86d081884c7d659a2feaa0c55ad015"],
             "9f86d081884c7d659a2feaa0c55ad015",
         ),
         of("send ", ["SG.ngeVfQFYQlKU0ufo8x5d1A.", "TwL2iGABf9DHoTf-09kqeF8tAmbihYzrnopKc-1s5cr"], " now"),
