@@ -58,7 +58,7 @@ pub use conversations::Conversation;
 pub use error::Error;
 pub use filter::{ConditionReader, ConditionText, Conditions, FilterError};
 pub use forgotten_models::ForgottenModel;
-pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
+pub use integrity::{AttestedHeads, Finding, HeadCheck, Mistyped, Verified, Wrong};
 pub use keys::{Key, MOST_KEYS};
 pub use log::{
     ANSWER_BEAT, AttachmentContent, AwaitedAnswer, CancelRequest, Chain, ConnectionSettings, Counts,

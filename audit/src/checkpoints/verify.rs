@@ -59,7 +59,8 @@ async fn logs(report: &mut Report, store: &Store, verified: Verified, index: &In
     }
     let mut findings = verified.findings;
     findings.retain(|finding| finding.wrong != Wrong::Unreadable);
-    let mut all = findings.len() as u64 + verified.unreadable == verified.found;
+    let listed = findings.len() as u64 + verified.unreadable + verified.mistyped_rows;
+    let mut all = listed == verified.found;
     for (last, asked) in index.threads() {
         let found = match (last.seq, asked) {
             (0, true) => reappeared(&last),
@@ -78,6 +79,12 @@ async fn logs(report: &mut Report, store: &Store, verified: Verified, index: &In
         report.find("rolled_back", what);
     }
     findings.into_iter().for_each(|finding| report.take(finding));
+    report.findings.extend(verified.mistyped.into_iter().map(|value| Found {
+        thread: None,
+        seq: None,
+        wrong: "mistyped",
+        what: value.to_string(),
+    }));
     let checked = report.checkpoints.iter().any(|checkpoint| checkpoint.signed != Some(false));
     if checked && report.attested == 0 && 0 < report.events && report.found == 0 {
         report.skip("all events beyond their hash chains", "the checkpoint does not attest them");
@@ -111,7 +118,11 @@ async fn of_another(
 ) -> Result<Option<ThreadId>, Error> {
     let mut from = 0;
     loop {
-        let page = store.stored(thread, from, PAGE).await?;
+        let page = match store.stored(thread, from, PAGE).await {
+            // The walk through the log reports it.
+            Err(store::Error::Corrupt { .. }) => return Ok(None),
+            page => page?,
+        };
         let Some(last) = page.last() else { return Ok(None) };
         from = last.seq + 1;
         let other = page.iter().filter_map(|stored| others.get(&stored.hash)).find(|other| **other != thread);
@@ -136,6 +147,7 @@ fn set_back(index: &Index, findings: &[Finding]) -> Option<String> {
             | Wrong::Exchanged
             | Wrong::Reappeared
             | Wrong::Attachment
+            | Wrong::Mistyped
             | Wrong::Unreadable => return None,
         }
     }
@@ -162,8 +174,8 @@ fn read_models(report: &mut Report, Rebuilt { found, differences, .. }: Rebuilt)
                 });
                 report.skip(format!("the rows of {count} threads or turns"), why);
             }
-            // Already reported with the logs.
-            Differs::NoLog => {}
+            // Already reported with the logs, or with the types of values.
+            Differs::NoLog | Differs::Mistyped => {}
             Differs::ThreadMissing
             | Differs::ThreadStrategy
             | Differs::ThreadTenant

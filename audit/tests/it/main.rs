@@ -12,5 +12,6 @@ mod diff;
 mod explain;
 mod fixtures;
 mod golden;
+mod mistyped;
 mod replay;
 mod whatif;

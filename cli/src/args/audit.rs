@@ -10,7 +10,8 @@ use super::Selection;
 pub(crate) enum Audit {
     /// Run today's code against recorded threads and report where it decides differently
     ///
-    /// Calls no model and no tool, and writes nothing. Exits with 1 if the code decides differently for any thread. Otherwise
+    /// Calls no model and no tool, and writes nothing. Also verifies the hash chains of the logs that it reads. Exits with 1 if the
+    /// code decides differently for any thread, or if a chain is broken: that log is not what was recorded. Otherwise
     /// exits with 6 if a thread could not be checked, or if no thread matched.
     Replay {
         #[command(flatten)]

@@ -53,7 +53,7 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
                 write(&path, &serde_json::to_string_pretty(&sarif)?)?;
             }
             Ok(match report {
-                Report { diverged: 1.., .. } => Exit::Finding,
+                Report { diverged: 1.., .. } | Report { broken: 1.., .. } => Exit::Finding,
                 Report { unchecked: 1.., .. } | Report { threads: 0, .. } => Exit::Unchecked,
                 Report { .. } => Exit::Ok,
             })
@@ -106,6 +106,13 @@ fn to_text(report: &Report, seconds: f64) -> String {
             divergence.today,
         );
     }
+    if 0 < report.broken {
+        text += &format!("\nBROKEN: {}; their logs are not what was recorded", counted(report.broken, "hash chain"));
+    }
+    for chain in &report.broken_chains {
+        text += &format!("\n  thread {}: {}", chain.thread, chain.what);
+    }
+    text += &output::and_more(report.broken, report.broken_chains.len());
     if 0 < report.reworded {
         text += &format!(
             "\n{} of them would be asked in other words; --prompts counts that as a difference",

@@ -39,10 +39,10 @@ async fn verify(ctx: &Context, store: &store::Store, selection: Selection) -> an
     let verified = store.verify(&select_visible(ctx, store, selection, &spinner).await?).await?;
     spinner.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64().max(0.001);
-    let Verified { threads, events, bytes, found, findings, .. } = verified;
+    let Verified { threads, events, bytes, found, findings, mistyped, .. } = verified;
     let thing = json!({
         "threads": threads, "events": events, "bytes": bytes, "seconds": seconds,
-        "found": found, "findings": findings,
+        "found": found, "findings": findings, "mistyped": mistyped,
     });
     output::one(ctx.format, &thing, || {
         let counts = format!(
@@ -55,11 +55,12 @@ async fn verify(ctx: &Context, store: &store::Store, selection: Selection) -> an
                 "{counts}\nevery hash chain is intact, no event is missing, and this version can read every event"
             );
         }
-        let listed = findings.iter().map(|it| format!("\n  thread {}: {}", it.thread, it.what));
+        let of_logs = findings.iter().map(|it| format!("\n  thread {}: {}", it.thread, it.what));
+        let of_rows = mistyped.iter().map(|it| format!("\n  {it}"));
         format!(
             "{counts}\nFOUND: {found}{}{}",
-            listed.collect::<String>(),
-            output::and_more(found, findings.len())
+            of_logs.chain(of_rows).collect::<String>(),
+            output::and_more(found, findings.len() + mistyped.len())
         )
     })?;
     Ok(if found == 0 { Exit::Ok } else { Exit::Finding })

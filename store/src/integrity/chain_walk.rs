@@ -15,7 +15,8 @@ use crate::{
     log::{
         head::Head,
         ids::ThreadId,
-        rows::{CODEC, Recorded, recorded},
+        event_row::EventRow,
+        rows::{CODEC, Recorded},
         tables::events,
     },
 };
@@ -70,7 +71,8 @@ impl Walk {
     }
 
     /// Processes the next event, in the order of the stored numbers, and returns it.
-    pub(crate) fn step(&mut self, row: &events::Model) -> Result<Recorded, Error> {
+    pub(crate) fn step(&mut self, stored: &EventRow) -> Result<Recorded, Error> {
+        let row = &stored.columns;
         let expected = self.next;
         let seq = u64::try_from(row.seq).unwrap_or_default();
         let hash = hash_chain::link(&self.hash, seq, row.at, &row.kind, &row.payload);
@@ -89,8 +91,10 @@ impl Walk {
         self.next = seq + 1;
         self.hash = row.hash.as_slice().try_into().unwrap_or(hash);
         self.heads.pass(row, self.next);
-        let event = recorded(row);
-        if fits {
+        let event = stored.recorded();
+        if let Some(what) = &stored.mistyped {
+            self.find(seq, Wrong::Mistyped, format!("table events, event {seq}: {what}"));
+        } else if fits {
             self.read(seq, row, &event);
         }
         event

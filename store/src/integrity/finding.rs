@@ -37,6 +37,8 @@ pub enum Wrong {
     Reappeared,
     /// An attachment of the event is missing or was changed.
     Attachment,
+    /// A value of the event has another type than its column, which SQLite permits.
+    Mistyped,
     /// The event is intact, but this build cannot decode it.
     Unreadable,
 }
@@ -53,6 +55,7 @@ impl Wrong {
             Wrong::Removed => "removed",
             Wrong::Reappeared => "reappeared",
             Wrong::Attachment => "attachment",
+            Wrong::Mistyped => "mistyped",
             Wrong::Unreadable => "unreadable",
         }
     }

@@ -51,6 +51,8 @@ pub enum Differs {
     TurnOpen,
     /// The turn's row says that it started, but the log does not. Not repaired.
     NeverStarted,
+    /// A value of the row has another type than its column, which SQLite permits. Not repaired.
+    Mistyped,
     /// The thread or one of its turns has a row but no log. Not repaired.
     NoLog,
     /// The log cannot be folded. Not repaired.
@@ -77,7 +79,11 @@ impl Differs {
             | Differs::TurnOutcome
             | Differs::TurnHistory
             | Differs::TurnOpen => true,
-            Differs::NeverStarted | Differs::NoLog | Differs::Unfolded | Differs::Moving => false,
+            Differs::NeverStarted
+            | Differs::Mistyped
+            | Differs::NoLog
+            | Differs::Unfolded
+            | Differs::Moving => false,
         }
     }
 
@@ -99,6 +105,7 @@ impl Differs {
             Differs::TurnHistory => "row of the turn has another hash of the conversation than the log",
             Differs::TurnOpen => "open_turns contradicts the row of the turn",
             Differs::NeverStarted => "row says that the turn started, but the log does not (left as it is)",
+            Differs::Mistyped => "row has a value of another type than its column (left as it is)",
             Differs::NoLog => "thread has a row and no log (left as it is)",
             Differs::Unfolded => "log cannot be folded (left as it is)",
             Differs::Moving => "thread changed during the comparison (left to its worker)",

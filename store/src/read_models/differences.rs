@@ -7,7 +7,8 @@ use queue::Priority;
 use sea_orm::{
     ActiveModelTrait as _,
     ActiveValue::{NotSet, Set, Unchanged},
-    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter,
+    ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, FromQueryResult as _, QueryFilter,
+    QueryTrait as _,
 };
 use shared::{ThreadStatus, TurnStatus};
 
@@ -20,6 +21,7 @@ use crate::{
         ids::{DryRun, ThreadId, TurnId, corrupt, signed},
         read_model_update::cause,
         tables::{threads, turns},
+        types::is_of_another_type,
         write_step::lock_thread,
     },
     read_models::{Difference, Differs, ExpectedThread, ExpectedTurn},
@@ -32,6 +34,11 @@ struct Rows {
     turns: BTreeMap<TurnId, turns::Model>,
     /// Turns whose entry in `open_turns` contradicts their row, with the status from the row.
     untold: Vec<(TurnId, String)>,
+    /// Rows that cannot be read, because a value has another type than its column. `None` stands for the thread's row, and for
+    /// that of a turn whose id cannot be read either.
+    mistyped: Vec<(Option<TurnId>, String)>,
+    /// True if the thread has a row that cannot be read.
+    has_mistyped_thread: bool,
 }
 
 impl Store {
@@ -132,14 +139,25 @@ async fn untold(
 
 async fn rows(db: &impl ConnectionTrait, ids: &[ThreadId]) -> Result<BTreeMap<ThreadId, Rows>, Error> {
     let mut all: BTreeMap<ThreadId, Rows> = ids.iter().map(|id| (*id, Rows::default())).collect();
-    for row in threads::Entity::find().filter(threads::Column::Id.is_in(ids.to_vec())).all(db).await? {
-        let rows = all.entry(row.id).or_default();
-        rows.thread = Some(row);
+    let backend = db.get_database_backend();
+    let found = threads::Entity::find().filter(threads::Column::Id.is_in(ids.to_vec())).build(backend);
+    for row in db.query_all_raw(found).await? {
+        let rows = all.entry(row.try_get("", "id")?).or_default();
+        match threads::Model::from_query_result(&row, "") {
+            Ok(row) => rows.thread = Some(row),
+            Err(error) => {
+                rows.has_mistyped_thread = true;
+                rows.mistyped.push((None, unless_unavailable(error)?));
+            }
+        }
     }
-    let turns = turns::Entity::find().filter(turns::Column::ThreadId.is_in(ids.to_vec())).all(db).await?;
-    for row in turns {
-        let rows = all.entry(row.thread_id).or_default();
-        rows.turns.insert(row.id, row);
+    let found = turns::Entity::find().filter(turns::Column::ThreadId.is_in(ids.to_vec())).build(backend);
+    for row in db.query_all_raw(found).await? {
+        let rows = all.entry(row.try_get("", "thread_id")?).or_default();
+        match turns::Model::from_query_result(&row, "") {
+            Ok(row) => drop(rows.turns.insert(row.id, row)),
+            Err(error) => rows.mistyped.push((row.try_get("", "id").ok(), unless_unavailable(error)?)),
+        }
     }
     for (thread, turn, status) in untold(db, ids).await? {
         all.entry(thread).or_default().untold.push((turn, status));
@@ -147,12 +165,24 @@ async fn rows(db: &impl ConnectionTrait, ids: &[ThreadId]) -> Result<BTreeMap<Th
     Ok(all)
 }
 
+/// Returns the description of a row that cannot be read, or the error if the database did not answer.
+fn unless_unavailable(error: DbErr) -> Result<String, Error> {
+    match is_of_another_type(&error) {
+        true => Ok(format!("its row cannot be read: {error}")),
+        false => Err(error.into()),
+    }
+}
+
 fn compare(expected: &ExpectedThread, rows: &Rows) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut find = |turn, differs, what: String| {
         found.push(Difference { thread: expected.head.thread, turn, differs, what });
     };
+    for (turn, what) in &rows.mistyped {
+        find(*turn, Differs::Mistyped, what.clone());
+    }
     match &rows.thread {
+        None if rows.has_mistyped_thread => {}
         None => find(
             None,
             Differs::ThreadMissing,
@@ -181,6 +211,7 @@ fn compare(expected: &ExpectedThread, rows: &Rows) -> Vec<Difference> {
     }
     for (id, turn) in &expected.turns {
         match rows.turns.get(id) {
+            None if rows.mistyped.iter().any(|(turn, _)| *turn == Some(*id)) => {}
             None => {
                 let what = "there is no row; its idempotency key and its metadata are lost".to_owned();
                 find(Some(*id), Differs::TurnMissing, what);

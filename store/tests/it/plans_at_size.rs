@@ -53,6 +53,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("verify", "reads all logs"),
     ("verify_against", "reads all logs"),
     ("verify_reading", "reads all logs"),
+    ("mistyped", "passes over all tables of SQLite, and does nothing in PostgreSQL"),
     ("grown", "reads the end of each log"),
     ("read_logs", "reads all logs"),
     ("for_each", "reads all logs"),
