@@ -14,7 +14,7 @@ use crate::server::{
     pagination::whole,
     principal::{Operator, Principal},
     problem::{ApiError, Kind},
-    state::{AppState, SharedState},
+    state::SharedState,
 };
 
 /// Default and maximum number of threads of one request.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ::threads::Rebuilt;
+use ::threads::{Audited, Rebuilt};
 use api_types::{
-    AttachmentCheck, ChainCheck, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread, ThreadState, ThreadStatus,
-    ThreadSummary, Verification,
+    AttachmentCheck, ChainCheck, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread, ThreadState,
+    ThreadStatus, ThreadSummary, Verification,
 };
 use axum::{Json, extract::State};
 use queue::clock;
@@ -182,7 +182,8 @@ pub(crate) async fn verify(
     };
     let store = &app.backends.store;
     let one = ThreadScan::of(Conditions::default(), 1).only(Some(id));
-    let (verified, rebuilt) = ::threads::verify(store, &app.strategies, &one, Arc::new(())).await?;
+    let Audited { verified, rebuilt, .. } =
+        ::threads::verify(store, &app.strategies, &one, Arc::new(())).await?;
     let (attachments, others): (Vec<_>, Vec<_>) =
         verified.findings.into_iter().partition(|finding| finding.wrong == Wrong::Attachment);
     let chain = match others.into_iter().find(|finding| finding.wrong != Wrong::Unreadable) {

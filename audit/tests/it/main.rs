@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must panic")]
 
+mod approvals;
 mod attacks;
 mod audit_test;
 mod bisect;

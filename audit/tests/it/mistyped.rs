@@ -8,7 +8,11 @@ use crate::audit_test::{AuditTest, scan};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_values_of_another_type_hide_nothing() {
     for (table, column, sql) in [
-        ("events", "payload", "UPDATE events SET payload = CAST(payload AS BLOB) WHERE seq = 2 AND thread_id = $1"),
+        (
+            "events",
+            "payload",
+            "UPDATE events SET payload = CAST(payload AS BLOB) WHERE seq = 2 AND thread_id = $1",
+        ),
         ("events", "at", "UPDATE events SET at = 'noon' WHERE seq = 2 AND thread_id = $1"),
         ("events", "hash", "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 2 AND thread_id = $1"),
         ("events", "seq", "UPDATE events SET seq = 'two' WHERE seq = 2 AND thread_id = $1"),
@@ -24,7 +28,8 @@ async fn sqlite_values_of_another_type_hide_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("log.db").display());
         let test = AuditTest::new(&url).await;
-        let say = async |sql: &str, nth: usize| tamper::execute(&test.store, sql, test.threads[nth]).await.unwrap();
+        let say =
+            async |sql: &str, nth: usize| tamper::execute(&test.store, sql, test.threads[nth]).await.unwrap();
         say(sql, 1).await;
         say("UPDATE events SET at = at + 1 WHERE seq = 3 AND thread_id = $1", 0).await;
         say("UPDATE threads SET status = 'busy' WHERE id = $1", 2).await;
@@ -35,11 +40,16 @@ async fn sqlite_values_of_another_type_hide_nothing() {
         let named = of("mistyped");
         let names = |what: &str| what.contains(&format!("table {table}, ")) && what.contains(column);
         assert!(named.iter().any(|it| names(&it.what)), "{table}.{column}: {report:#?}");
-        assert_eq!(of("broken").iter().filter(|it| it.thread == Some(test.threads[0])).count(), 1, "{report:#?}");
+        assert_eq!(
+            of("broken").iter().filter(|it| it.thread == Some(test.threads[0])).count(),
+            1,
+            "{report:#?}"
+        );
         let rows = of("read_model");
         assert_eq!(rows.iter().filter(|it| it.thread == Some(test.threads[2])).count(), 1, "{report:#?}");
 
-        let made = checkpoints::checkpoint(&test.store, &scan(None), &test.place, &test.key, Gone::Found).await;
+        let made =
+            checkpoints::checkpoint(&test.store, &scan(None), &test.place, &test.key, Gone::Found).await;
         let made = made.unwrap();
         assert!(made.findings.iter().any(|it| it.thread == test.threads[0]), "{column}: {made:?}");
     }
@@ -52,7 +62,8 @@ async fn sqlite_texts_that_are_not_utf8_hide_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("log.db").display());
         let test = AuditTest::new(&url).await;
-        let sql = format!("UPDATE events SET {column} = CAST(X'22ff22' AS TEXT) WHERE seq = 2 AND thread_id = $1");
+        let sql =
+            format!("UPDATE events SET {column} = CAST(X'22ff22' AS TEXT) WHERE seq = 2 AND thread_id = $1");
         tamper::execute(&test.store, &sql, test.threads[1]).await.unwrap();
         let report = test.verify(&[]).await;
         let found = report.findings.iter().filter(|it| it.thread == Some(test.threads[1]));

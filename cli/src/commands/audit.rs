@@ -10,7 +10,7 @@ use audit::{
 use serde_json::json;
 
 use super::{
-    Context, checkpoint,
+    Context, approvals, checkpoint,
     selection::{select_visible, spinner},
     whatif::refuse_changes,
 };
@@ -23,8 +23,8 @@ use crate::{
 pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
     match command {
         Audit::Key(command) => checkpoint::key(&ctx, command),
-        Audit::Checkpoint { to, key, gone, jobs } => {
-            let gone = if gone { Gone::Known } else { Gone::Found };
+        Audit::Checkpoint { to, key, gone, reason, jobs } => {
+            let gone = gone.zip(reason).map_or(Gone::Found, |(count, reason)| Gone::Known { count, reason });
             checkpoint::checkpoint(&ctx, &ctx.store().await?, &Place::of(&to), &key, gone, jobs).await
         }
         Audit::Verify { thread, all: _, checkpoint, vkey, jobs } => {
@@ -32,6 +32,7 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
             let selection = Selection { thread, jobs, ..Selection::default() };
             checkpoint::verify(&ctx, &ctx.store().await?, &asked, selection).await
         }
+        Audit::Approvals(command) => approvals::run(&ctx, &ctx.store().await?, command).await,
         Audit::Export { thread, proof, to } => {
             checkpoint::export(&ctx, &ctx.store().await?, &thread, proof, to).await
         }
@@ -107,7 +108,10 @@ fn to_text(report: &Report, seconds: f64) -> String {
         );
     }
     if 0 < report.broken {
-        text += &format!("\nBROKEN: {}; their logs are not what was recorded", counted(report.broken, "hash chain"));
+        text += &format!(
+            "\nBROKEN: {}; their logs are not what was recorded",
+            counted(report.broken, "hash chain")
+        );
     }
     for chain in &report.broken_chains {
         text += &format!("\n  thread {}: {}", chain.thread, chain.what);

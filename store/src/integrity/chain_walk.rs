@@ -13,9 +13,9 @@ use crate::{
     Error,
     integrity::{Finding, Wrong, attested_heads::Heads, hash_chain},
     log::{
+        event_row::EventRow,
         head::Head,
         ids::ThreadId,
-        event_row::EventRow,
         rows::{CODEC, Recorded},
         tables::events,
     },
@@ -76,7 +76,7 @@ impl Walk {
         let expected = self.next;
         let seq = u64::try_from(row.seq).unwrap_or_default();
         let hash = hash_chain::link(&self.hash, seq, row.at, &row.kind, &row.payload);
-        let fits = seq == expected && hash.as_slice() == row.hash;
+        let fits = u64::try_from(row.seq) == Ok(expected) && hash.as_slice() == row.hash;
         if !fits {
             let what = match seq.checked_sub(expected) {
                 Some(1) => format!("event {expected} is missing: the next one is {seq}"),

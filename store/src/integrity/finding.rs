@@ -44,6 +44,24 @@ pub enum Wrong {
 }
 
 impl Wrong {
+    /// Returns the table with the difference, and its columns that may be the ones that were changed.
+    pub fn place(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Wrong::Attachment => ("attachments", &["thread_id", "sha256", "content"]),
+            Wrong::Broken
+            | Wrong::Missing
+            | Wrong::Truncated
+            | Wrong::Rewritten
+            | Wrong::Exchanged
+            | Wrong::Removed
+            | Wrong::Reappeared
+            | Wrong::Mistyped
+            | Wrong::Unreadable => {
+                ("events", &["thread_id", "seq", "at", "kind", "payload", "codec", "hash"])
+            }
+        }
+    }
+
     /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {

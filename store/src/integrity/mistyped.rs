@@ -80,7 +80,8 @@ impl Store {
         }
         for (name, table) in self.tables().await? {
             let Some((sql, of_thread)) = table.statement(&name, thread) else { continue };
-            let rows = Found::find_by_statement(statement(db, &sql, of_thread.map(Into::into))).all(db).await?;
+            let rows =
+                Found::find_by_statement(statement(db, &sql, of_thread.map(Into::into))).all(db).await?;
             count += rows.first().map_or(0, |row| u64::try_from(row.found).unwrap_or_default());
             for row in rows {
                 let key = readable(&row.key);

@@ -4,10 +4,15 @@ use sea_orm::{DbBackend, DbErr, FromQueryResult as _, QueryResult};
 
 use crate::{
     Error,
-    log::{ids::corrupt, rows::{Recorded, recorded}, tables::events, types::is_uuid},
+    log::{
+        ids::corrupt,
+        rows::{Recorded, recorded},
+        tables::events,
+        types::is_uuid,
+    },
 };
 
-/// Columns besides the key, each with its type in SQLite.
+/// Columns other than the key, each with its type in SQLite.
 const COLUMNS: [(&str, &str); 5] =
     [("at", "integer"), ("kind", "text"), ("payload", "text"), ("codec", "text"), ("hash", "blob")];
 

@@ -10,16 +10,17 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, FromQueryResult as _, QueryFilter,
     QueryTrait as _,
 };
-use shared::{ThreadStatus, TurnStatus};
+use shared::{Message, ThreadStatus, TurnStatus};
 
 use crate::{
     Error,
     log::{
         Store, Transaction,
-        caller_column::caller_text,
+        caller_column::{caller_of, caller_text},
         database::statement,
         ids::{DryRun, ThreadId, TurnId, corrupt, signed},
         read_model_update::cause,
+        reply_options_column::{options_of, options_text},
         tables::{threads, turns},
         types::is_of_another_type,
         write_step::lock_thread,
@@ -131,7 +132,7 @@ async fn untold(
     let sql = "SELECT thread_id, id, status FROM turns WHERE thread_id = ANY ($1::uuid[]) \
                AND (status IN ('queued', 'running')) <> EXISTS \
                (SELECT 1 FROM open_turns AS open WHERE open.thread_id = turns.thread_id \
-               AND open.priority = turns.priority AND open.position = turns.position)";
+               AND open.priority = turns.priority AND open.position = turns.position AND open.tenant = turns.tenant)";
     let found = db.query_all_raw(statement(db, sql, [threads.to_vec().into()])).await?;
     let columns = ["thread_id", "id", "status"].map(str::to_owned);
     Ok(found.iter().map(|row| row.try_get_many("", &columns)).collect::<Result<_, _>>()?)
@@ -219,6 +220,10 @@ fn compare(expected: &ExpectedThread, rows: &Rows) -> Vec<Difference> {
             Some(row) => compare_turn(turn, row, &mut |differs, what| find(Some(*id), differs, what)),
         }
     }
+    for (id, row) in rows.turns.iter().filter(|(_, row)| row.tenant != expected.tenant) {
+        let what = format!("its row says {:?}, its log {:?}", row.tenant, expected.tenant);
+        find(Some(*id), Differs::TurnTenant, what);
+    }
     for (id, row) in rows.turns.iter().filter(|(id, _)| !expected.turns.contains_key(id)) {
         // A turn that never started can only be queued, failed or cancelled.
         let never_started = [TurnStatus::Queued, TurnStatus::Failed, TurnStatus::Cancelled];
@@ -242,6 +247,11 @@ fn compare_turn(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(D
         find(Differs::Parked, format!("its row says failed ({why}), its log {}", turn.status));
     } else if row.status != turn.status.as_str() {
         find(Differs::TurnStatus, format!("its row says {}, its log {}", row.status, turn.status));
+    }
+    compare_submission(turn, row, find);
+    if row.updated_at != turn.updated_at && !parked {
+        let what = format!("its row was changed at {}, by its log at {}", row.updated_at, turn.updated_at);
+        find(Differs::TurnUpdated, what);
     }
     let number = |seq: Option<i64>| seq.map_or_else(|| "none".to_owned(), |seq| format!("event {seq}"));
     let (heard, ended) = (Some(signed(turn.started_seq)), turn.ended_seq.map(signed));
@@ -269,6 +279,32 @@ fn compare_turn(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(D
         let hash = |hash: &Option<String>| hash.clone().unwrap_or_else(|| "none".to_owned());
         let (row, log) = (hash(&row.history_hash), hash(&turn.history_hash));
         find(Differs::TurnHistory, format!("its row says {row}, its log {log}"));
+    }
+}
+
+/// Compares the columns that were written when the turn was submitted.
+fn compare_submission(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(Differs, String)) {
+    if row.author != turn.author {
+        find(Differs::TurnAuthor, format!("its row says {:?}, its log {:?}", row.author, turn.author));
+    }
+    if caller_of(row.caller.as_deref()).ok().as_ref() != Some(&turn.caller) {
+        let of_log = turn.caller.as_ref().map(caller_text);
+        find(Differs::TurnCaller, format!("its row says {:?}, its log {of_log:?}", row.caller));
+    }
+    if !turn.is_as_submitted {
+        return;
+    }
+    if serde_json::from_str::<Vec<Message>>(&row.input).ok().as_ref() != Some(&turn.messages) {
+        find(Differs::TurnInput, "its row has other messages than its log".to_owned());
+    }
+    let options = options_of(row.reply_options.as_deref()).ok();
+    if options.as_ref().map(Option::as_deref) != Some(turn.reply_options.as_ref()) {
+        let what = "its row has other demands on the reply than its log".to_owned();
+        find(Differs::TurnReplyOptions, what);
+    }
+    if row.created_at != turn.created_at {
+        let what = format!("its row was submitted at {}, by its log at {}", row.created_at, turn.created_at);
+        find(Differs::TurnCreated, what);
     }
 }
 
@@ -319,31 +355,37 @@ pub(crate) async fn write_turn(
         outcome: Set(outcome.map(str::to_owned)),
         cause: Set(cause),
         updated_at: Set(turn.updated_at),
+        tenant: Set(tenant.clone()),
+        author: Set(turn.author.clone()),
+        caller: Set(turn.caller.as_ref().map(caller_text)),
         history_hash: turn.history_hash.clone().map_or(NotSet, |hash| Set(Some(hash))),
         ..Default::default()
     };
-    if known.is_some() {
-        told.update(tx).await?;
-        return Ok(());
-    }
     let input = serde_json::to_string(&turn.messages).map_err(|error| {
         corrupt(thread, format_args!("the messages of turn {id} cannot be encoded as JSON: {error}"))
     })?;
+    let submitted = turns::ActiveModel {
+        input: Set(input),
+        reply_options: Set(turn.reply_options.as_ref().map(options_text)),
+        created_at: Set(turn.created_at),
+        ..told.clone()
+    };
+    if known.is_some() {
+        // What a person answered to a tool is in the row alone.
+        let row = if turn.is_as_submitted { submitted } else { told };
+        row.update(tx).await?;
+        return Ok(());
+    }
     let row = turns::ActiveModel {
         id: Set(id),
         thread_id: Set(thread),
         policy: Set(turn.policy.as_str().to_owned()),
-        input: Set(input),
         metadata: Set("{}".to_owned()),
-        author: Set(turn.author.clone()),
-        caller: Set(turn.caller.as_ref().map(caller_text)),
         idempotency_key: Set(None),
         request_hash: Set(None),
         due_at: Set(None),
-        tenant: Set(tenant.clone()),
         priority: Set(Priority::Normal.rank().into()),
-        created_at: Set(turn.created_at),
-        ..told
+        ..submitted
     };
     turns::Entity::insert(row).exec_without_returning(tx).await?;
     Ok(())

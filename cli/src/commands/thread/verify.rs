@@ -24,16 +24,17 @@ pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId) -> anyhow:
         true => json!({"intact": true, "events": events, "head": chain.head}),
         false => json!({"intact": false, "broken_at": chain.broken_at, "problem": chain.problem}),
     };
-    output::one(ctx.format, &json!({"ok": exit == Exit::Ok, "chain": chain, "attachments": attachments, "rows": rows}), || {
-        to_text(&found)
-    })?;
+    output::one(
+        ctx.format,
+        &json!({"ok": exit == Exit::Ok, "chain": chain, "attachments": attachments, "rows": rows}),
+        || to_text(&found),
+    )?;
     Ok(exit)
 }
 
 fn to_text(Verification { events, chain, attachments, rows, .. }: &Verification) -> String {
-    let listed = |differences: &[String]| -> String {
-        differences.iter().map(|text| format!("\n  {text}")).collect()
-    };
+    let listed =
+        |differences: &[String]| -> String { differences.iter().map(|text| format!("\n  {text}")).collect() };
     let chain = match (chain.broken_at, &chain.problem) {
         (Some(seq), Some(problem)) => format!("TAMPERED: the hash chain breaks at event {seq}: {problem}"),
         _ => format!("the hash chain over {events} events is intact"),

@@ -43,10 +43,13 @@ async fn names_every_value(store: &Store) -> Result<(), Error> {
         match tamper::execute_with(store, &sql, []).await {
             Ok(0) => {}
             Ok(_) => drop(changed.insert((table, column))),
-            Err(error) => assert!(ROW_NUMBERS.contains(&(table.as_str(), column.as_str())), "{table}.{column}: {error}"),
+            Err(error) => {
+                assert!(ROW_NUMBERS.contains(&(table.as_str(), column.as_str())), "{table}.{column}: {error}")
+            }
         }
     }
-    tamper::execute(store, "UPDATE events SET at = at + 1 WHERE seq = 3 AND thread_id = $1", beside.thread).await?;
+    tamper::execute(store, "UPDATE events SET at = at + 1 WHERE seq = 3 AND thread_id = $1", beside.thread)
+        .await?;
 
     let verified = store.verify(&ThreadScan::of(Conditions::default(), 2)).await?;
     let broken = verified.findings.iter().find(|it| it.thread == beside.thread);
@@ -55,7 +58,8 @@ async fn names_every_value(store: &Store) -> Result<(), Error> {
     let of_events: Vec<&str> = of_events.map(|it| it.what.as_str()).collect();
     for (table, column) in changed {
         let is_listed = verified.mistyped.iter().any(|it| (&it.table, &it.column) == (&table, &column));
-        let is_found = table == "events" && of_events.iter().any(|what| what.contains(&format!(": {column} is of type")));
+        let is_found = table == "events"
+            && of_events.iter().any(|what| what.contains(&format!(": {column} is of type")));
         assert!(is_listed || is_found, "{table}.{column} is not among {verified:#?}");
     }
     Ok(())
