@@ -98,6 +98,6 @@ pub use turn::{Conversation, Input, NewContent, NewMessage, NewRole, NewTurn, Ou
 pub use usage::{
     BudgetExceeded, BudgetMeasure, BudgetScope, CachedTokens, ReasoningTokens, TokenUsage, Usage,
 };
-pub use verification::{ChainCheck, Divergence, Replay, RowCheck, Verification};
+pub use verification::{AttachmentCheck, ChainCheck, Divergence, Replay, RowCheck, Verification};
 pub use webhook::{Delivery, NewWebhook, Webhook};
 pub use worker::{Worker, WorkerStatus};

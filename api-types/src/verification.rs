@@ -3,17 +3,27 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Result of an integrity check: of the hash chain, and of the rows that are derived from the log.
+/// Result of an integrity check: of the hash chain, of the images and files, and of the rows that are derived from the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verification {
-    /// True if the hash chain is intact.
+    /// True if the hash chain is intact, and the images and files that its events name are those that were stored.
     pub ok: bool,
     /// Number of events in the log.
     pub events: u64,
     /// Result of the hash chain.
     pub chain: ChainCheck,
+    /// Result of the images and files.
+    #[serde(default)]
+    pub attachments: AttachmentCheck,
     /// Result of the rows.
     pub rows: RowCheck,
+}
+
+/// Result of comparing the images and files of a thread with the hashes in its log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AttachmentCheck {
+    /// Descriptions of the images and files that are missing or were changed, at most 100.
+    pub differences: Vec<String>,
 }
 
 /// Result of comparing the rows of a thread and its turns with its log.

@@ -1,11 +1,11 @@
 //! Routes that audit threads page by page, and list checkpoints.
 
 use api_types::{AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed, Page};
-use audit::replay::{Cluster, replay_some};
+use audit::replay::{Broken, Cluster, replay_some};
 use axum::{Json, extract::State};
 use queue::clock::rfc3339;
 use serde::Deserialize;
-use store::{Chain, ThreadFilter, ThreadId};
+use store::{ThreadFilter, ThreadId};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::server::{
     pagination::whole,
     principal::{Operator, Principal},
     problem::{ApiError, Kind},
-    state::{AppState, SharedState},
+    state::SharedState,
 };
 
 /// Default and maximum number of threads of one request.
@@ -69,7 +69,7 @@ pub(crate) async fn threads(
     Ok(Json(AuditPage {
         threads: read as u64,
         events: report.events,
-        broken: broken(&app, &ids[..read]).await?,
+        broken: report.broken_chains.into_iter().map(broken).collect(),
         diverged: report.diverged,
         clusters: report.clusters.into_iter().map(cluster).collect(),
         not_checked: report
@@ -81,19 +81,8 @@ pub(crate) async fn threads(
     }))
 }
 
-/// Verifies the hash chains of threads. One that was deleted in the meantime is left out.
-async fn broken(app: &AppState, threads: &[ThreadId]) -> Result<Vec<BrokenChain>, ApiError> {
-    let mut broken = Vec::new();
-    for id in threads {
-        match app.backends.store.verify_chain(*id).await {
-            Ok(Chain::Broken { seq, what }) => {
-                broken.push(BrokenChain { thread_id: *id, seq, problem: what });
-            }
-            Ok(Chain::Intact { .. }) | Err(store::Error::UnknownThread(_)) => (),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(broken)
+fn broken(Broken { thread, seq, what }: Broken) -> BrokenChain {
+    BrokenChain { thread_id: thread, seq, problem: what }
 }
 
 fn cluster(cluster: Cluster) -> DivergenceCluster {

@@ -4,6 +4,7 @@
 
 #![warn(missing_docs)]
 
+pub mod approvals;
 mod bisect;
 pub mod checkpoints;
 mod cost;

@@ -8,7 +8,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 use shared::{Divergence, Event, Field};
-use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, ThreadScan};
+use store::{Conditions, Error, Finding, Reader, Recorded, Store, ThreadId, ThreadScan};
 use threads::StrategyRegistry;
 
 pub use junit::junit;
@@ -35,6 +35,10 @@ pub struct Report {
     pub unchecked: u64,
     /// The first hundred of the threads that could not be checked.
     pub not_checked: Vec<NotChecked>,
+    /// Number of threads whose hash chain is broken: their logs are not what was recorded.
+    pub broken: u64,
+    /// The first hundred of the threads with a broken hash chain.
+    pub broken_chains: Vec<Broken>,
     /// Threads by strategy.
     pub strategies: BTreeMap<String, Share>,
 }
@@ -82,7 +86,18 @@ pub struct NotChecked {
     pub why: String,
 }
 
-/// Replays the logs of a range of threads. Reworded prompts count only if they are requested.
+/// A thread whose hash chain is broken.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Broken {
+    /// Id of the thread.
+    pub thread: ThreadId,
+    /// Number of the first event that does not fit.
+    pub seq: u64,
+    /// Description of the break.
+    pub what: String,
+}
+
+/// Replays the logs of a range of threads, and verifies their hash chains. Reworded prompts count only if they are requested.
 ///
 /// # Errors
 ///
@@ -153,13 +168,24 @@ struct Log {
     first: Option<Divergence>,
     /// True once a reworded prompt was passed over.
     reworded: bool,
+    /// True if the events are not those that were recorded.
+    broken: bool,
 }
 
 impl Reader for Replayer {
+    const CHECKS_CHAIN: bool = true;
+
+    fn broken(&mut self, finding: Finding) {
+        if let Some(log) = self.log.as_mut().filter(|log| log.thread == finding.thread) {
+            log.broken = true;
+        }
+        self.found.broken(Broken { thread: finding.thread, seq: finding.seq, what: finding.what });
+    }
+
     fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>) {
         if self.log.as_ref().is_none_or(|log| log.thread != thread) {
             self.end();
-            self.log = Some(self.begin(thread, event.as_ref().ok()));
+            self.log = Some(self.begin(thread, &event));
         }
         self.found.events += 1;
         let Some(log) = &mut self.log else { return };
@@ -192,24 +218,22 @@ impl Reader for Replayer {
 
 impl Replayer {
     /// Starts the log that begins with this event.
-    fn begin(&mut self, thread: ThreadId, first: Option<&Recorded>) -> Log {
-        let strategy = match first.map(|recorded| &recorded.event) {
-            Some(Event::Opened(opened)) => opened.strategy.clone(),
-            Some(_) | None => String::new(),
+    fn begin(&mut self, thread: ThreadId, first: &Result<Recorded, Error>) -> Log {
+        let opened = match first.as_ref().map(|recorded| &recorded.event) {
+            Ok(Event::Opened(opened)) => Ok(opened.strategy.clone()),
+            Ok(_) => Err("its first event does not say under which strategy it opened".to_owned()),
+            Err(error) => Err(error.to_string()),
         };
+        let strategy = opened.clone().unwrap_or_default();
         let graph = self.strategies.find(&strategy);
         if graph.is_none() {
             let known = self.strategies.names().join(", ");
-            self.found.not_checked(
-                thread,
-                match strategy.as_str() {
-                    "" => "its first event does not say under which strategy it opened".to_owned(),
-                    other => format!("unknown strategy {other:?}; known: {known}"),
-                },
-            );
+            let unknown = |name| format!("unknown strategy {name:?}; known: {known}");
+            self.found.not_checked(thread, opened.map_or_else(|why| why, unknown));
         }
         self.found.strategies.entry(strategy.clone()).or_default().threads += 1;
-        Log { thread, strategy, replayer: graph.map(shared::Replayer::new), first: None, reworded: false }
+        let replayer = graph.map(shared::Replayer::new);
+        Log { thread, strategy, replayer, first: None, reworded: false, broken: false }
     }
 
     fn end(&mut self) {
@@ -217,6 +241,7 @@ impl Replayer {
             Some(Log { thread, strategy, first: Some(divergence), .. }) => {
                 self.found.diverged(strategy, Example { thread, divergence });
             }
+            Some(Log { broken: true, .. }) => {}
             Some(Log { strategy, replayer: Some(_), reworded, .. }) => {
                 self.found.reworded += u64::from(reworded);
                 self.found.strategies.entry(strategy).or_default().same += 1;
@@ -243,9 +268,18 @@ struct Found {
     reworded: u64,
     unchecked: u64,
     not_checked: Vec<NotChecked>,
+    broken: u64,
+    broken_chains: Vec<Broken>,
 }
 
 impl Found {
+    fn broken(&mut self, broken: Broken) {
+        self.broken += 1;
+        if self.broken_chains.len() < KEPT {
+            self.broken_chains.push(broken);
+        }
+    }
+
     fn not_checked(&mut self, thread: ThreadId, why: String) {
         self.unchecked += 1;
         if self.not_checked.len() < KEPT {
@@ -273,6 +307,10 @@ impl Found {
         self.not_checked.extend(other.not_checked);
         self.not_checked.sort();
         self.not_checked.truncate(KEPT);
+        self.broken += other.broken;
+        self.broken_chains.extend(other.broken_chains);
+        self.broken_chains.sort();
+        self.broken_chains.truncate(KEPT);
         for (strategy, share) in other.strategies {
             let all = self.strategies.entry(strategy).or_default();
             *all = Share { threads: all.threads + share.threads, same: all.same + share.same };
@@ -304,6 +342,8 @@ impl Found {
             reworded: self.reworded,
             unchecked: self.unchecked,
             not_checked: self.not_checked,
+            broken: self.broken,
+            broken_chains: self.broken_chains,
             strategies: self.strategies,
         }
     }

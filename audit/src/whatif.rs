@@ -129,7 +129,7 @@ impl Reader for Lane {
     fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>) {
         if self.log.as_ref().is_none_or(|log| log.thread != thread) {
             self.end();
-            self.begin(thread, event.as_ref().ok().map(|recorded| &recorded.event));
+            self.begin(thread, event.as_ref().map(|recorded| &recorded.event));
         }
         self.found.events += 1;
         let Some(Log { strategy, course: Some(course), .. }) = &mut self.log else { return };
@@ -146,22 +146,23 @@ impl Reader for Lane {
 }
 
 impl Lane {
-    fn begin(&mut self, thread: ThreadId, first: Option<&Event>) {
+    fn begin(&mut self, thread: ThreadId, first: Result<&Event, &Error>) {
         let strategy = match first {
-            Some(Event::Opened(opened)) => opened.strategy.clone(),
-            Some(_) | None => String::new(),
+            Ok(Event::Opened(opened)) => opened.strategy.clone(),
+            Ok(_) | Err(_) => String::new(),
         };
-        if first.is_some() && !self.with.changes.0.contains_key(&strategy) {
+        if first.is_ok() && !self.with.changes.0.contains_key(&strategy) {
             self.found.others += 1;
             self.log = Some(Log { thread, strategy, course: None });
             return;
         }
         self.found.threads += 1;
         let graph = self.with.strategies.find(&strategy);
-        let opened = first.and_then(|first| self.with.changes.over(&strategy, first));
+        let opened = first.ok().and_then(|first| self.with.changes.over(&strategy, first));
         self.log = Some(Log { thread, strategy, course: graph.map(Course::new) });
         let (Some(graph), Some(Event::Opened(opened))) = (graph, opened) else {
-            self.undecided("its first event cannot be read, or its strategy is unknown".to_owned());
+            let unknown = || "its strategy is unknown".to_owned();
+            self.undecided(first.err().map_or_else(unknown, ToString::to_string));
             return;
         };
         if let Err(why) = graph.check_config(&opened.config) {

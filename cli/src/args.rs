@@ -25,7 +25,7 @@ use clap::{
 use shared::{MultitaskStrategy, Priority};
 
 pub(crate) use self::{
-    audit::{Audit, AuditKey},
+    audit::{Approvals, Audit, AuditKey},
     batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
     inbox::{Answer, Inbox, Settle},

@@ -42,6 +42,7 @@ mod m20261129_000026_awaited_answers;
 mod m20261129_000027_learned_models;
 mod m20261129_000028_key_multitask;
 mod m20261129_000029_indexes;
+mod m20261129_000030_store_identity;
 mod m20261129_000031_life_and_ids;
 
 use sea_orm_migration::{
@@ -132,6 +133,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_000027_learned_models::Migration),
             Box::new(m20261129_000028_key_multitask::Migration),
             Box::new(m20261129_000029_indexes::Migration),
+            Box::new(m20261129_000030_store_identity::Migration),
             Box::new(m20261129_000031_life_and_ids::Migration),
         ]
     }

@@ -58,7 +58,9 @@ pub use conversations::Conversation;
 pub use error::Error;
 pub use filter::{ConditionReader, ConditionText, Conditions, FilterError};
 pub use forgotten_models::ForgottenModel;
-pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
+pub use integrity::{
+    AttestedHeads, Coverage, Finding, HeadCheck, Mistyped, RowFinding, Scope, Verified, Wrong,
+};
 pub use keys::{Key, MOST_KEYS};
 pub use log::{
     ANSWER_BEAT, AttachmentContent, AwaitedAnswer, CancelRequest, Chain, ConnectionSettings, Counts,
@@ -75,8 +77,8 @@ pub use read_models::{Difference, Differs, ExpectedThread, ExpectedTurn};
 pub use retention::{Hold, Prune, Pruned};
 pub use shared::{PauseKind, ThreadStatus, TurnStatus, UnknownStatus};
 pub use stats::{
-    CauseCount, Counted, CountedEnd, EndedCount, Intervals, LostCounts, ModelResponse, OpenTurns, Resolution,
-    Stats, Tally, UsageCount, UsageShare,
+    CauseCount, Counted, CountedEnd, EndedCount, Intervals, LostCounts, LowCounts, ModelResponse, OpenTurns,
+    Resolution, Stats, Tally, UsageCount, UsageShare,
 };
 #[cfg(feature = "milvus")]
 pub use vector_index::MilvusIndex;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use queue::clock;
 use serde_json::Value;
-use shared::{DEFAULT_TENANT, DynThread, Event, InputResponse, Message, Policy, TurnKind};
+use shared::{
+    DEFAULT_TENANT, DynThread, Event, InputResponse, Message, Policy, Toolboxes, TurnKind, UsageTotal,
+};
 use shared::{ThreadStatus, TurnStatus};
 use store::{Counted, Error, ExpectedThread, ExpectedTurn, Head, Recorded, Tally, ThreadId, plain};
 
@@ -36,6 +38,7 @@ pub(crate) struct ExpectedRows {
     tally: Tally,
     said: Status,
     asked: AskedModels,
+    toolboxes: Toolboxes,
 }
 
 impl ExpectedRows {
@@ -60,13 +63,13 @@ impl ExpectedRows {
             updated_at: opened_at,
             turns: BTreeMap::new(),
         };
-        let (said, asked) = (Status::START, AskedModels::default());
-        Ok(Self { thread, tenant, rows, tally: Tally::default(), said, asked })
+        let (said, asked, toolboxes) = (Status::START, AskedModels::default(), Toolboxes::default());
+        Ok(Self { thread, tenant, rows, tally: Tally::default(), said, asked, toolboxes })
     }
 
     /// Adds the next event.
     pub(crate) fn add(&mut self, stored: &Recorded) -> Result<(), Error> {
-        let Self { thread, tenant, rows, tally, said, asked } = self;
+        let Self { thread, tenant, rows, tally, said, asked, toolboxes } = self;
         let id = rows.head.thread;
         thread.apply(&stored.event).map_err(|error| Error::Stuck { thread: id, what: error.to_string() })?;
         let is_fork = matches!(stored.event, Event::Forked(_));
@@ -83,7 +86,7 @@ impl ExpectedRows {
         };
         counted.responses.extend(asked.read(&stored.event));
         if let Some(turn) = stored.event.turn_started() {
-            rows.turns.insert(turn, started(stored));
+            rows.turns.insert(turn, started(stored, toolboxes));
         }
         let now = status(&**thread);
         // A fork retries failed work but leaves an idle thread unchanged, and does not record whether its last turn was
@@ -104,6 +107,9 @@ impl ExpectedRows {
             turn.outcome.clone_from(&mark.outcome);
             turn.ended_seq = mark.status.is_over().then_some(stored.seq);
             turn.updated_at = stored.at;
+            turn.usage = *thread.usage();
+            turn.reply = thread.reply().map(str::to_owned);
+            turn.was_retried |= matches!(stored.event, Event::Retried(_));
         }
         (rows.status, rows.updated_at) = (now.thread, stored.at);
         *said = now;
@@ -118,7 +124,7 @@ impl ExpectedRows {
 
 /// Builds the turn that starts with this event. The log records neither the client's metadata nor the idempotency
 /// key. The input mode is irrelevant once the turn has started.
-fn started(recorded: &Recorded) -> ExpectedTurn {
+fn started(recorded: &Recorded, toolboxes: &mut Toolboxes) -> ExpectedTurn {
     let mut turn = ExpectedTurn {
         status: TurnStatus::Running,
         started_seq: recorded.seq,
@@ -130,6 +136,11 @@ fn started(recorded: &Recorded) -> ExpectedTurn {
         author: String::new(),
         caller: None,
         history_hash: None,
+        reply_options: None,
+        usage: UsageTotal::default(),
+        reply: None,
+        was_retried: false,
+        is_as_submitted: false,
         created_at: recorded.at,
         updated_at: recorded.at,
     };
@@ -137,7 +148,9 @@ fn started(recorded: &Recorded) -> ExpectedTurn {
         turn.messages = begun.messages.clone();
         turn.history_hash.clone_from(&begun.history_hash);
         (turn.author, turn.caller) = (plain(&begun.actor), begun.caller.clone());
-        turn.created_at = clock::parse_rfc3339(&begun.time).unwrap_or(recorded.at);
+        turn.reply_options = toolboxes.options_of(begun);
+        let submitted = clock::parse_rfc3339(&begun.time);
+        (turn.created_at, turn.is_as_submitted) = (submitted.unwrap_or(recorded.at), submitted.is_some());
         turn.policy = match begun.kind {
             TurnKind::New | TurnKind::Stop => Policy::Auto,
             TurnKind::Answer => Policy::Answer,

@@ -49,6 +49,6 @@ pub(crate) fn new_thread(
         recorded.push(Recorded { seq, at, event });
     }
     let head = new.head();
-    let (expected, _) = expected_rows(strategies, head, &recorded)?;
-    Ok((NewThread::new(new, expected), head))
+    let (expected, tally) = expected_rows(strategies, head, &recorded)?;
+    Ok((NewThread::new(new, expected, &tally), head))
 }

@@ -56,4 +56,4 @@ pub use registry::StrategyRegistry;
 pub use thread_log::ThreadLog;
 pub use turn_end::TurnEnd;
 pub use turn_result::{Course, TurnResult};
-pub use verify::verify;
+pub use verify::{Audited, verify};

@@ -1,13 +1,16 @@
 //! Routes that list threads, show one, show its state, verify it and replay it.
 
+use std::sync::Arc;
+
+use ::threads::{Audited, Rebuilt};
 use api_types::{
-    ChainCheck, ListedThread, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread, ThreadState,
-    ThreadStatus, Verification,
+    AttachmentCheck, ChainCheck, ListedThread, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread,
+    ThreadState, ThreadStatus, Verification,
 };
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use shared::Replayer;
-use store::{Chain, Conditions, Differs, DryRun, ThreadFilter, ThreadId, ThreadScan};
+use store::{Conditions, Differs, Finding, Mistyped, ThreadFilter, ThreadId, ThreadScan, Wrong};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -160,8 +163,8 @@ pub(crate) async fn state(
 
 /// Verify the integrity of a thread
 ///
-/// Checks the hash chain: whether the stored bytes are the bytes that were appended. Then compares the rows of the thread and its
-/// turns with the log. Nothing is written. To compare the log with today's code, use `GET /v1/threads/{id}/replay`.
+/// Checks the hash chain: whether the stored bytes are the bytes that were appended. Then compares the images and files with their
+/// hashes, and the rows of the thread and its turns with the log. Nothing is written. To compare the log with today's code, use `GET /v1/threads/{id}/replay`.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/verify", tag = "threads", operation_id = "verify_thread",
     params(("id" = Uuid, Path, description = "Id of the thread.")),
@@ -179,36 +182,44 @@ pub(crate) async fn verify(
     let Ok(_permit) = app.replays.acquire().await else {
         return Err(Kind::Unavailable.because("the API is stopping"));
     };
-    let chain = match app.backends.store.verify_chain(id).await? {
-        Chain::Intact { head, .. } => {
-            ChainCheck { intact: true, head: Some(hex::encode(head)), broken_at: None, problem: None }
+    let store = &app.backends.store;
+    let one = ThreadScan::of(Conditions::default(), 1).only(Some(id));
+    let Audited { verified, rebuilt, .. } =
+        ::threads::verify(store, &app.strategies, &one, Arc::new(())).await?;
+    let (attachments, others): (Vec<_>, Vec<_>) =
+        verified.findings.into_iter().partition(|finding| finding.wrong == Wrong::Attachment);
+    let chain = match others.into_iter().find(|finding| finding.wrong != Wrong::Unreadable) {
+        None => {
+            let head = Some(hex::encode(store.head(id).await?.hash));
+            ChainCheck { intact: true, head, broken_at: None, problem: None }
         }
-        Chain::Broken { seq, what } => {
+        Some(Finding { seq, what, .. }) => {
             ChainCheck { intact: false, head: None, broken_at: Some(seq), problem: Some(what) }
         }
     };
     let rows = if chain.intact {
-        check_rows(&app, id).await?
+        row_check(rebuilt, &verified.mistyped)
     } else {
         RowCheck { not_checked: Some("the hash chain is broken".to_owned()), ..RowCheck::default() }
     };
-    let events = app.backends.store.head(id).await?.seq;
-    Ok(Json(Verification { ok: chain.intact, events, chain, rows }))
+    let attachments =
+        AttachmentCheck { differences: attachments.into_iter().map(|finding| finding.what).collect() };
+    let ok = chain.intact && attachments.differences.is_empty();
+    Ok(Json(Verification { ok, events: verified.events, chain, attachments, rows }))
 }
 
-/// Compares the rows of a thread with its log.
-async fn check_rows(app: &AppState, id: ThreadId) -> Result<RowCheck, ApiError> {
-    let one = ThreadScan::of(Conditions::default(), 1).only(Some(id));
-    let rebuilt = ::threads::rebuild(&app.backends.store, &app.strategies, &one, DryRun::Yes).await?;
+/// Returns the differences between the rows of a thread and its log.
+fn row_check(rebuilt: Rebuilt, mistyped: &[Mistyped]) -> RowCheck {
     let mut rows = RowCheck::default();
     for difference in rebuilt.differences {
         if matches!(difference.differs, Differs::Unfolded | Differs::Moving) {
             rows.not_checked = Some(difference.what);
-        } else {
+        } else if difference.differs != Differs::Mistyped {
             rows.differences.push(difference.what);
         }
     }
-    Ok(rows)
+    rows.differences.extend(mistyped.iter().map(ToString::to_string));
+    rows
 }
 
 /// Query parameters of a replay.

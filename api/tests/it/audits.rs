@@ -38,6 +38,7 @@ async fn an_audit_names_broken_chains() {
     let page = api.get("/v1/audit/threads").await.json();
     assert_eq!((&page["broken"][0]["thread_id"], &page["broken"][0]["seq"]), (&json!(id), &json!(2)));
     assert_eq!(page["next"], Value::Null);
+    assert_eq!(page["diverged"], 0, "{page}");
 }
 
 #[tokio::test]

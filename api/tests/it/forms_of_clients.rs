@@ -196,4 +196,14 @@ async fn items_of_a_conversation_have_images() {
     let thread = reply.headers["x-turnfold-thread"].to_str().unwrap();
     let content = api.get(&format!("/v1/threads/{thread}/attachments/{sha256}")).await;
     assert_eq!((content.status.as_u16(), &content.body[..6]), (200, &b"GIF89a"[..]), "{content:?}");
+
+    let verify = format!("/v1/threads/{thread}/verify");
+    let verified = api.get(&verify).await.json();
+    assert_eq!((&verified["ok"], &verified["attachments"]["differences"]), (&json!(true), &json!([])));
+    let change = "UPDATE attachments SET content = CAST('another' AS BLOB)";
+    store::testing::tamper::execute_with(&api.backends.store, change, []).await.unwrap();
+    let verified = api.get(&verify).await.json();
+    assert_eq!((&verified["ok"], &verified["chain"]["intact"]), (&json!(false), &json!(true)), "{verified}");
+    let differences = verified["attachments"]["differences"].as_array().unwrap();
+    assert!(differences.iter().any(|it| it.as_str().unwrap().contains(sha256)), "{verified}");
 }

@@ -47,6 +47,7 @@ mod settle;
 mod stats;
 mod strategies;
 mod submit;
+mod tampering;
 mod tenant_rules;
 mod tenants;
 mod test_api;

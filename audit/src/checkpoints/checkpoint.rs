@@ -7,9 +7,11 @@ use std::{
     sync::Arc,
 };
 
+use sha2::{Digest as _, Sha256};
 use signed_note::Note;
-use store::{Finding, Head, Store, ThreadScan, Wrong};
+use store::{Finding, Head, Store, ThreadId, ThreadScan, Wrong};
 use tlog_tiles::{Checkpoint, Hash};
+use uuid::Uuid;
 
 use super::{
     error::Error,
@@ -53,7 +55,12 @@ pub(super) struct Signed {
     pub(super) origin: String,
     pub(super) size: u64,
     pub(super) root: Hash,
+    /// Store whose heads it attests; `None` in the notes of older versions.
+    pub(super) store: Option<Uuid>,
 }
+
+/// Beginning of the line of a note that names the store.
+const STORE: &str = "store ";
 
 impl Signed {
     pub(super) fn read(file: &Path) -> Result<Self, Error> {
@@ -65,6 +72,7 @@ impl Signed {
                 origin: checkpoint.origin().to_owned(),
                 size: checkpoint.size(),
                 root: *checkpoint.hash(),
+                store: checkpoint.extension().lines().find_map(|line| line.strip_prefix(STORE)?.parse().ok()),
                 note,
             })
         };
@@ -79,12 +87,39 @@ impl Signed {
 }
 
 /// Handling of attested threads that no longer exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gone {
     /// They are findings.
     Found,
     /// They were deleted deliberately; the checkpoint attests that they are gone.
-    Known,
+    Known {
+        /// Their number. Nothing is signed if there are more or fewer.
+        count: u64,
+        /// Reason of the deletion, in one line of at most [`REASON_MAX`] bytes. The heads of the threads hold its hash.
+        reason: String,
+    },
+}
+
+/// Maximum length of a reason in bytes.
+pub const REASON_MAX: usize = 200;
+
+impl Gone {
+    /// Checks the reason.
+    fn check(&self) -> Result<(), Error> {
+        let Gone::Known { reason, .. } = self else { return Ok(()) };
+        let is_line = !reason.trim().is_empty() && !reason.chars().any(char::is_control);
+        if is_line && reason.len() <= REASON_MAX {
+            return Ok(());
+        }
+        Err(Error::Given(format!(
+            "the reason for the missing threads must be one line of 1 to {REASON_MAX} bytes; nothing was signed"
+        )))
+    }
+
+    /// Returns the head that attests the deletion of a thread for this reason.
+    fn head(reason: &str, thread: ThreadId) -> Head {
+        Head { hash: Sha256::digest(reason).into(), ..Head::start(thread) }
+    }
 }
 
 /// A new checkpoint.
@@ -108,9 +143,12 @@ pub struct Made {
 ///
 /// A thread whose log was changed is a finding and is not attested; all other threads are.
 ///
+/// **Invariant:** a list of heads has those of one store. The note names the store, and nothing is written for another one.
+///
 /// # Errors
 ///
-/// [`Error::Damaged`] if the earlier checkpoint is damaged. Nothing is signed then.
+/// [`Error::Damaged`] if the earlier checkpoint is damaged; [`Error::Given`] if it is that of another store, or if other threads are
+/// gone than `gone` says. Nothing is signed then.
 pub async fn checkpoint(
     store: &Store,
     round: &ThreadScan,
@@ -118,6 +156,9 @@ pub async fn checkpoint(
     key: &Key,
     gone: Gone,
 ) -> Result<Made, Error> {
+    gone.check()?;
+    let id = store.store_id().await?;
+    refuse_another_store(to, id)?;
     let heads = Heads::at(&to.heads);
     let _alone = lock(&heads.file)?;
     let size = before(to, &heads, key)?;
@@ -132,17 +173,29 @@ pub async fn checkpoint(
                 grown.heads.retain(|head| head.thread != last.thread);
                 reappeared(&last)
             }
-            (1.., false) if gone == Gone::Known => {
-                left.push(Head::start(last.thread));
-                continue;
-            }
-            (1.., false) => removed(&last),
+            (1.., false) => match &gone {
+                Gone::Known { reason, .. } => {
+                    left.push(Gone::head(reason, last.thread));
+                    continue;
+                }
+                Gone::Found => removed(&last),
+            },
             (0, false) | (1.., true) => continue,
         };
         found += 1;
         if findings.len() < KEPT {
             findings.push(finding);
         }
+    }
+    refuse_other_numbers(&gone, left.len() as u64)?;
+    let there = index.threads().filter(|(last, is_there)| 0 < last.seq && *is_there).count();
+    let attested = index.threads().filter(|(last, _)| 0 < last.seq).count();
+    if gone == Gone::Found && 0 < attested && there == 0 {
+        return Err(Error::Given(format!(
+            "none of the {attested} threads that {} attests is in this store; nothing was signed; hint: check store.url; if they were \
+             deleted on purpose, add --gone {attested} --reason TEXT",
+            to.note.display()
+        )));
     }
     let added = (grown.heads.len() + left.len()) as u64;
     let size_before = size.unwrap_or_default();
@@ -153,8 +206,34 @@ pub async fn checkpoint(
     grown.heads.extend(left);
     heads.add(made.size, &grown.heads)?;
     made.size += made.added;
-    sign(to, &heads, key, made.size)?;
+    sign(to, &heads, key, made.size, id)?;
     Ok(made)
+}
+
+/// Refuses to continue the list of another store.
+fn refuse_another_store(to: &Place, id: Uuid) -> Result<(), Error> {
+    if !to.note.exists() {
+        return Ok(());
+    }
+    match Signed::read(&to.note)?.store.filter(|store| *store != id) {
+        None => Ok(()),
+        Some(other) => Err(Error::Given(format!(
+            "{} attests the threads of store {other}, and this is store {id}; nothing was signed; hint: check store.url, or give another \
+             folder with --to",
+            to.note.display()
+        ))),
+    }
+}
+
+/// Refuses to attest the deletion of more or fewer threads than were named.
+fn refuse_other_numbers(gone: &Gone, left: u64) -> Result<(), Error> {
+    match gone {
+        Gone::Known { count, .. } if *count != left => Err(Error::Given(format!(
+            "{left} attested threads are missing, and not {count}; nothing was signed; hint: find out which ones with turnfold audit \
+             verify, then give --gone {left}"
+        ))),
+        Gone::Known { .. } | Gone::Found => Ok(()),
+    }
 }
 
 /// The finding for an attested thread that is gone from the store.
@@ -215,8 +294,8 @@ fn before(to: &Place, heads: &Heads, key: &Key) -> Result<Option<u64>, Error> {
 }
 
 /// Writes the note beside the list atomically.
-fn sign(to: &Place, heads: &Heads, key: &Key, size: u64) -> Result<(), Error> {
-    let text = Checkpoint::new(key.name(), size, heads.root(size)?, "");
+fn sign(to: &Place, heads: &Heads, key: &Key, size: u64, store: Uuid) -> Result<(), Error> {
+    let text = Checkpoint::new(key.name(), size, heads.root(size)?, &format!("{STORE}{store}\n"));
     let text = text.map_err(|error| Error::Damaged(error.to_string()))?.to_bytes();
     let note = key.sign(&String::from_utf8_lossy(&text))?.to_bytes();
     let mut new = to.note.clone().into_os_string();

@@ -4,11 +4,12 @@
 //!   thread   a hash chain: its head covers all earlier events; anyone who can write to the store can recompute it
 //!   head     thread, number of events, hash of the last event: one line
 //!   list     heads in the order of attestation, append-only: the leaves of an RFC 6962 tree
-//!   note     origin, number of heads, root of the tree, signature: a C2SP tlog-checkpoint of about 200 bytes
+//!   note     origin, number of heads, root of the tree, identity of the store, signature: a C2SP tlog-checkpoint of about 250 bytes
 //! ```
 //!
 //! Threads grow, but leaves of a Merkle log never change, so each checkpoint adds a head for every thread that has grown since
-//! the last. The last head of a thread marks how much of it is attested. A head of zero events says that the thread was deleted.
+//! the last. The last head of a thread marks how much of it is attested. A head of zero events says that the thread was deleted; its hash is
+//! the SHA-256 of the reason.
 //!
 //! **Invariant:** a note never relies on the store alone: a head is added only if the log's hash chain is valid and continues
 //! the attested part.
@@ -28,7 +29,7 @@ mod report;
 mod trusted;
 mod verify;
 
-pub use checkpoint::{Gone, Made, Place, checkpoint};
+pub use checkpoint::{Gone, Made, Place, REASON_MAX, checkpoint};
 pub use error::Error;
 pub use export::{Exported, export};
 pub use key::Key;

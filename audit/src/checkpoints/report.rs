@@ -1,7 +1,7 @@
 //! Result of a verification: intact, tampered or not checked, with details.
 
 use serde::Serialize;
-use store::{Finding, ThreadId};
+use store::{Coverage, Finding, ThreadId};
 
 /// Overall result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -22,10 +22,22 @@ pub struct Found {
     pub thread: Option<ThreadId>,
     /// Sequence number of the affected event, if there is one.
     pub seq: Option<u64>,
-    /// Kind of the change: `broken`, `missing`, `truncated`, `rewritten`, `exchanged`, `removed`, `reappeared`; `read_model`; for checkpoints `forged`, `forked`, `rolled_back`.
+    /// Kind of the change: `broken`, `missing`, `truncated`, `rewritten`, `exchanged`, `removed`, `reappeared`, `attachment`, `mistyped`; `read_model`, `row`; for checkpoints `forged`, `forked`, `rolled_back`, `other_store`.
     pub wrong: &'static str,
+    /// Table with the change, if it is in the store.
+    pub table: Option<String>,
+    /// Columns of the table that may be the ones that were changed.
+    pub columns: Vec<String>,
     /// Description of the change.
     pub what: String,
+}
+
+impl Found {
+    /// Creates a finding in these columns of a table.
+    pub(super) fn at(wrong: &'static str, (table, columns): (&str, &[&str]), what: String) -> Self {
+        let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+        Self { thread: None, seq: None, wrong, table: Some(table.to_owned()), columns, what }
+    }
 }
 
 /// Something that was not checked.
@@ -71,11 +83,15 @@ pub struct Report {
     pub findings: Vec<Found>,
     /// Things that were not checked.
     pub not_checked: Vec<Unchecked>,
+    /// Tables and columns that were compared, and those that were not.
+    #[serde(flatten)]
+    pub coverage: Coverage,
 }
 
 impl Report {
-    pub(super) fn empty() -> Self {
+    pub(super) fn of(coverage: Coverage) -> Self {
         Self {
+            coverage,
             verdict: Verdict::NotChecked,
             threads: 0,
             events: 0,
@@ -90,7 +106,8 @@ impl Report {
 
     pub(super) fn find(&mut self, wrong: &'static str, what: String) {
         self.found += 1;
-        self.findings.push(Found { thread: None, seq: None, wrong, what });
+        let (table, columns) = (None, Vec::new());
+        self.findings.push(Found { thread: None, seq: None, wrong, table, columns, what });
     }
 
     pub(super) fn skip(&mut self, what: impl Into<String>, why: impl Into<String>) {
@@ -99,7 +116,8 @@ impl Report {
 
     pub(super) fn take(&mut self, finding: Finding) {
         let Finding { thread, seq, wrong, what } = finding;
-        self.findings.push(Found { thread: Some(thread), seq: Some(seq), wrong: wrong.name(), what });
+        let found = Found::at(wrong.name(), wrong.place(), what);
+        self.findings.push(Found { thread: Some(thread), seq: Some(seq), ..found });
     }
 
     pub(super) fn judge(&mut self) {

@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use store::ThreadId;
+use uuid::Uuid;
 
 use super::{
     checkpoint::{Place, Signed},
     error::Error,
     heads::Heads,
     index::Index,
-    report::{Report, Seen},
+    report::{Found, Report, Seen},
 };
 
 /// The checkpoints that a store is compared with.
@@ -38,7 +39,12 @@ struct List {
 ///
 /// Checkpoints may be of different age, each with its own list. The list that matches the note with the most heads is
 /// used. Every other note attests a prefix of it, and is also compared with its own list.
-pub(super) fn attested(report: &mut Report, asked: &Asked, thread: Option<ThreadId>) -> Result<Index, Error> {
+pub(super) fn attested(
+    report: &mut Report,
+    asked: &Asked,
+    thread: Option<ThreadId>,
+    store: Uuid,
+) -> Result<Index, Error> {
     let places: Vec<Place> = asked.checkpoints.iter().map(|checkpoint| Place::of(checkpoint)).collect();
     if places.is_empty() {
         report.skip(
@@ -49,6 +55,13 @@ pub(super) fn attested(report: &mut Report, asked: &Asked, thread: Option<Thread
     }
     // Notes are read first: a checkpoint that is being created extends the list before the note.
     let held = held(report, asked, &places)?;
+    for Held { file, signed, .. } in &held {
+        if let Some(other) = signed.store.filter(|other| *other != store) {
+            let what = format!("{file} attests the threads of store {other}, and this is store {store}");
+            report.found += 1;
+            report.findings.push(Found::at("other_store", ("store_identity", &["id"]), what));
+        }
+    }
     let lists = lists(report, &places);
     let mut furthest: Option<(u64, &List)> = None;
     for list in &lists {

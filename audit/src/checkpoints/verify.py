@@ -24,6 +24,15 @@ class NotChecked(Exception):
     pass
 
 
+def unique(pairs):
+    if len(dict(pairs)) != len(pairs):
+        raise Tampered("an object has the same key twice, of which two readers may take different ones")
+    return dict(pairs)
+
+
+parse = json.JSONDecoder(object_pairs_hook=unique).decode
+
+
 def sha256(*parts):
     return hashlib.sha256(b"".join(parts)).digest()
 
@@ -32,7 +41,7 @@ def chain():
     """The hashes of the events, made anew from what they say."""
     hashes, codecs, attached, head = [], [], [], bytes(32)
     for line in (HERE / "events.jsonl").open(encoding="utf-8", newline="\n"):
-        it, n = json.loads(line), len(hashes)
+        it, n = parse(line), len(hashes)
         if it["seq"] != n:
             raise Tampered(f"event {n} is missing: the next one is {it['seq']}")
         number, time = n.to_bytes(8, "big"), it["at"].to_bytes(8, "big", signed=True)
@@ -47,7 +56,7 @@ def chain():
 
 def attachments(payload):
     """The images and files of an event: those of its messages, and those of a tool's answer."""
-    event = json.loads(payload)
+    event = parse(payload)
     for message in event.get("messages") or []:
         yield from message.get("attachments") or []
     for content in (event.get("extras") or {}).get("content") or []:
@@ -118,7 +127,7 @@ def check(vkey):
     check_attachments(attached)
     if not (HERE / "proof.json").exists():
         raise NotChecked(f"{len(hashes)} events fit each other; nothing here attests that they are the ones")
-    proof = json.loads((HERE / "proof.json").read_text(encoding="utf-8"))
+    proof = parse((HERE / "proof.json").read_text(encoding="utf-8"))
     note = (HERE / "checkpoint").read_bytes().decode()
     events = proof["events"]
     if len(hashes) < events:

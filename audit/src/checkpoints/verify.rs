@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use store::{AttestedHeads, Differs, Finding, Head, Store, ThreadId, ThreadScan, Verified, Wrong};
-use threads::{Rebuilt, StrategyRegistry};
+use store::{
+    AttestedHeads, Differs, Finding, Head, LowCounts, Mistyped, RowFinding, Scope, Store, ThreadId,
+    ThreadScan, Verified, Wrong,
+};
+use threads::{Audited, Rebuilt, StrategyRegistry};
 
 use super::{
     checkpoint::{reappeared, removed},
@@ -32,16 +35,19 @@ pub async fn verify(
     round: &ThreadScan,
     asked: &Asked,
 ) -> Result<Report, Error> {
-    let mut report = Report::empty();
-    let index = Arc::new(attested(&mut report, asked, round.thread)?);
+    let scope = if round.thread.is_some() { Scope::Thread } else { Scope::All };
+    let mut report = Report::of(store.coverage(scope));
+    let index = Arc::new(attested(&mut report, asked, round.thread, store.store_id().await?)?);
     let attested: Arc<dyn AttestedHeads> = Arc::<Index>::clone(&index);
-    let (verified, rebuilt) = match threads::verify(store, strategies, round, attested).await {
+    let audited = match threads::verify(store, strategies, round, attested).await {
         // The thread never existed, or was removed.
         Err(store::Error::UnknownThread(id)) if !index.of(id).is_empty() => Default::default(),
         outcome => outcome?,
     };
+    let Audited { verified, rebuilt, rows, low_counts } = audited;
     logs(&mut report, store, verified, &index).await?;
     read_models(&mut report, rebuilt);
+    other_rows(&mut report, rows, low_counts);
     report.judge();
     Ok(report)
 }
@@ -59,7 +65,8 @@ async fn logs(report: &mut Report, store: &Store, verified: Verified, index: &In
     }
     let mut findings = verified.findings;
     findings.retain(|finding| finding.wrong != Wrong::Unreadable);
-    let mut all = findings.len() as u64 + verified.unreadable == verified.found;
+    let listed = findings.len() as u64 + verified.unreadable + verified.mistyped_rows;
+    let mut all = listed == verified.found;
     for (last, asked) in index.threads() {
         let found = match (last.seq, asked) {
             (0, true) => reappeared(&last),
@@ -78,6 +85,9 @@ async fn logs(report: &mut Report, store: &Store, verified: Verified, index: &In
         report.find("rolled_back", what);
     }
     findings.into_iter().for_each(|finding| report.take(finding));
+    let mistyped =
+        |value: Mistyped| Found::at("mistyped", (&value.table, &[&value.column]), value.to_string());
+    report.findings.extend(verified.mistyped.into_iter().map(mistyped));
     let checked = report.checkpoints.iter().any(|checkpoint| checkpoint.signed != Some(false));
     if checked && report.attested == 0 && 0 < report.events && report.found == 0 {
         report.skip("all events beyond their hash chains", "the checkpoint does not attest them");
@@ -111,7 +121,11 @@ async fn of_another(
 ) -> Result<Option<ThreadId>, Error> {
     let mut from = 0;
     loop {
-        let page = store.stored(thread, from, PAGE).await?;
+        let page = match store.stored(thread, from, PAGE).await {
+            // The walk through the log reports it.
+            Err(store::Error::Corrupt { .. }) => return Ok(None),
+            page => page?,
+        };
         let Some(last) = page.last() else { return Ok(None) };
         from = last.seq + 1;
         let other = page.iter().filter_map(|stored| others.get(&stored.hash)).find(|other| **other != thread);
@@ -136,6 +150,7 @@ fn set_back(index: &Index, findings: &[Finding]) -> Option<String> {
             | Wrong::Exchanged
             | Wrong::Reappeared
             | Wrong::Attachment
+            | Wrong::Mistyped
             | Wrong::Unreadable => return None,
         }
     }
@@ -162,8 +177,8 @@ fn read_models(report: &mut Report, Rebuilt { found, differences, .. }: Rebuilt)
                 });
                 report.skip(format!("the rows of {count} threads or turns"), why);
             }
-            // Already reported with the logs.
-            Differs::NoLog => {}
+            // Already reported with the logs, or with the types of values.
+            Differs::NoLog | Differs::Mistyped => {}
             Differs::ThreadMissing
             | Differs::ThreadStrategy
             | Differs::ThreadTenant
@@ -175,6 +190,13 @@ fn read_models(report: &mut Report, Rebuilt { found, differences, .. }: Rebuilt)
             | Differs::TurnEnded
             | Differs::TurnError
             | Differs::TurnOutcome
+            | Differs::TurnTenant
+            | Differs::TurnInput
+            | Differs::TurnAuthor
+            | Differs::TurnCaller
+            | Differs::TurnReplyOptions
+            | Differs::TurnCreated
+            | Differs::TurnUpdated
             | Differs::TurnHistory
             | Differs::TurnOpen
             | Differs::NeverStarted => {
@@ -182,14 +204,25 @@ fn read_models(report: &mut Report, Rebuilt { found, differences, .. }: Rebuilt)
                 for difference in differences.iter().filter(|difference| difference.differs == *differs) {
                     let of = difference.turn.map_or_else(String::new, |turn| format!("turn {turn}: "));
                     let what = format!("{of}{}", difference.what);
-                    report.findings.push(Found {
-                        thread: Some(difference.thread),
-                        seq: None,
-                        wrong: "read_model",
-                        what,
-                    });
+                    let found = Found::at("read_model", differs.place(), what);
+                    report.findings.push(Found { thread: Some(difference.thread), ..found });
                 }
             }
+        }
+    }
+}
+
+/// Reports findings in rows of other tables, and statistics that may have been changed.
+fn other_rows(report: &mut Report, rows: Vec<RowFinding>, low: LowCounts) {
+    report.found += rows.len() as u64;
+    let found = |row: RowFinding| Found::at("row", (row.table, row.columns), row.what);
+    report.findings.extend(rows.into_iter().take(KEPT).map(found));
+    for (table, counts) in
+        [("ended_turn_counts", low.ended_turns), ("model_response_counts", low.model_responses)]
+    {
+        if 0 < counts {
+            let why = "a process may have lost them, or they were changed; hint: turnfold store rebuild counts again";
+            report.skip(format!("{counts} counts in {table} that are below those of the logs"), why);
         }
     }
 }

@@ -7,11 +7,14 @@ use super::Report;
 /// Name of the case of all threads without a divergence.
 const AS_RECORDED: &str = "as recorded";
 
+/// Suite of threads whose hash chain is broken, and type of their failures.
+const BROKEN: &str = "broken chain";
+
 /// Suite of threads that were not checked, and type of their errors.
 const NOT_CHECKED: &str = "not checked";
 
 /// Builds one suite per strategy, with a passing case for all threads without a divergence and a failing case for
-/// each cluster. Threads that were not checked are an error in a suite of their own.
+/// each cluster. Broken hash chains are failures in a suite of their own, and threads that were not checked errors in another.
 ///
 /// # Errors
 ///
@@ -30,6 +33,16 @@ pub fn junit(report: &Report) -> Result<String, quick_junit::SerializeError> {
         let mut same = case(strategy, AS_RECORDED, TestCaseStatus::success());
         same.set_system_out(format!("{} of {} threads go as they went", share.same, share.threads));
         suite.add_test_case(same);
+        junit.add_test_suite(suite);
+    }
+    if 0 < report.broken {
+        let mut suite = TestSuite::new(BROKEN);
+        for chain in &report.broken_chains {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status.set_type(BROKEN);
+            status.set_message(format!("event {}: {}", chain.seq, chain.what));
+            suite.add_test_case(case(BROKEN, chain.thread.to_string(), status));
+        }
         junit.add_test_suite(suite);
     }
     if 0 < report.unchecked {

@@ -9,13 +9,17 @@ use super::{Cluster, Report};
 pub fn sarif(report: &Report, version: &str) -> Value {
     let rules: Vec<Value> = report.clusters.iter().map(rule).collect();
     let results: Vec<Value> = report.clusters.iter().map(result).collect();
-    let missed: Vec<Value> = report
+    let broken = report.broken_chains.iter().map(|chain| {
+        let text = format!("thread {}: the hash chain is broken: {}", chain.thread, chain.what);
+        json!({ "level": "error", "message": { "text": text } })
+    });
+    let missed = report
         .not_checked
         .iter()
         .map(|thread| {
             json!({ "level": "warning", "message": { "text": format!("thread {} was not checked: {}", thread.thread, thread.why) } })
-        })
-        .collect();
+        });
+    let missed: Vec<Value> = broken.chain(missed).collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -23,7 +27,7 @@ pub fn sarif(report: &Report, version: &str) -> Value {
             "tool": { "driver": { "name": "turnfold", "semanticVersion": version, "rules": rules } },
             "results": results,
             "invocations": [{
-                "executionSuccessful": report.unchecked == 0,
+                "executionSuccessful": report.unchecked == 0 && report.broken == 0,
                 "toolExecutionNotifications": missed,
             }],
         }],

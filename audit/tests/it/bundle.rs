@@ -131,6 +131,11 @@ async fn assert_tampering_is_found(bundle: &Bundle, test: &AuditTest) {
         let change = |file: String| lines(&file, |all| all[3][field] = value);
         found(bundle.with(events, change, vkey), "not as it was exported");
     }
+    // The first value is the recorded one, and the last what many readers take.
+    let twice = |file: String| file.replacen("\"payload\":", "\"payload\":\"{}\",\"payload\":", 1);
+    found(bundle.with(events, twice, vkey), "the same key twice");
+    let twice = |file: String| file.replacen('{', "{\"events\":1,", 1);
+    found(bundle.with("proof.json", twice, vkey), "the same key twice");
     let deep = |file: String| format!("{}\n{file}", "[".repeat(100_000));
     found(bundle.with(events, deep, vkey), "not as it was exported");
     // Events that no checkpoint attests may be missing.

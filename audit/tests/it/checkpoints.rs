@@ -2,10 +2,15 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use audit::checkpoints::{Asked, Error, Gone, Key, Place, Verdict, checkpoint, export};
+use audit::checkpoints::{Asked, Error, Gone, Key, Place, Verdict, checkpoint, export, verify};
+use sha2::{Digest as _, Sha256};
+use store::{
+    Store,
+    testing::tamper::{self, Turns},
+};
 use tlog_tiles::{Checkpoint, check_tree, prove_tree};
 
-use crate::audit_test::{AuditTest, scan};
+use crate::audit_test::{AuditTest, all_strategies, scan};
 
 #[tokio::test]
 async fn a_checkpoint_only_adds() {
@@ -34,6 +39,77 @@ async fn a_checkpoint_only_adds() {
     let note = fs::read(&test.place.note).unwrap();
     assert_eq!(test.checkpoint(Gone::Found).await.added, 0);
     assert_eq!(fs::read(&test.place.note).unwrap(), note, "without a new event nothing is written");
+}
+
+/// A store with an identity of its own, in a file.
+async fn another_store(folder: &Path) -> Store {
+    let store = Store::connect(&format!("sqlite:{}", folder.join("another.db").display())).await.unwrap();
+    store.migrate().await.unwrap();
+    store
+}
+
+#[tokio::test]
+async fn the_list_of_a_store_takes_no_heads_of_another() {
+    let test = AuditTest::new("sqlite::memory:").await;
+    let files = || (fs::read(&test.place.note).unwrap(), fs::read(&test.place.heads).unwrap());
+    let before = files();
+    // An empty one, and one with threads of its own.
+    let folder = tempfile::tempdir().unwrap();
+    let other = another_store(folder.path()).await;
+    for gone in [Gone::Found, Gone::Known { count: 3, reason: "lost".to_owned() }] {
+        let refused = checkpoint(&other, &scan(None), &test.place, &test.key, gone).await;
+        let Err(Error::Given(why)) = refused else { panic!("not refused: {refused:?}") };
+        assert!(why.contains("hint: check store.url"), "{why}");
+        assert_eq!(files(), before, "not a byte is written");
+    }
+    let asked = Asked { checkpoints: vec![test.place.note.clone()], vkey: Some(test.key.vkey().to_owned()) };
+    let found = verify(&other, &all_strategies(), &scan(None), &asked).await.unwrap();
+    assert!(found.findings.iter().any(|it| it.wrong == "other_store"), "{found:#?}");
+    assert!(test.verify(&[]).await.findings.is_empty());
+}
+
+#[tokio::test]
+async fn a_copy_of_a_store_continues_its_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = AuditTest::new(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
+    let copy = folder.path().join("copy.db");
+    tamper::execute_with(&test.store, &format!("VACUUM INTO '{}'", copy.display()), []).await.unwrap();
+    let copy = Store::connect(&format!("sqlite:{}", copy.display())).await.unwrap();
+    let made = checkpoint(&copy, &scan(None), &test.place, &test.key, Gone::Found).await.unwrap();
+    assert_eq!((made.found, made.size), (0, 6), "{made:?}");
+}
+
+#[tokio::test]
+async fn a_deletion_is_attested_with_its_count_and_reason() {
+    let test = AuditTest::new("sqlite::memory:").await;
+    test.remove(1, Turns::Delete).await;
+    let before = fs::read(&test.place.heads).unwrap();
+    let known = |count, reason: &str| Gone::Known { count, reason: reason.to_owned() };
+    for gone in [known(2, "pruned"), known(1, " "), known(1, "two\nlines"), known(1, &"x".repeat(201))] {
+        let refused = checkpoint(&test.store, &scan(None), &test.place, &test.key, gone).await;
+        assert!(
+            matches!(&refused, Err(Error::Given(why)) if why.contains("nothing was signed")),
+            "{refused:?}"
+        );
+        assert_eq!(fs::read(&test.place.heads).unwrap(), before);
+    }
+    let made = test.checkpoint(known(1, "pruned after 90 days")).await;
+    assert_eq!(made.gone, 1);
+    let list = fs::read_to_string(&test.place.heads).unwrap();
+    let hash = hex::encode(Sha256::digest("pruned after 90 days"));
+    assert!(list.lines().any(|line| line == format!("{} 0 {hash}", test.threads[1])), "{list}");
+    assert_eq!(test.verify(&[]).await.found, 0);
+
+    // All threads are gone: that is more likely another database.
+    for nth in [0, 2] {
+        test.remove(nth, Turns::Delete).await;
+    }
+    let refused = checkpoint(&test.store, &scan(None), &test.place, &test.key, Gone::Found).await;
+    assert!(
+        matches!(&refused, Err(Error::Given(why)) if why.contains("none of the 2 threads")),
+        "{refused:?}"
+    );
+    assert_eq!(test.checkpoint(known(2, "the end")).await.gone, 2);
 }
 
 /// The tree's hashes as the library stores them, computed leaf by leaf: an independent implementation.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must panic")]
 
+mod approvals;
 mod attacks;
 mod audit_test;
 mod bisect;
@@ -12,6 +13,7 @@ mod diff;
 mod explain;
 mod fixtures;
 mod golden;
+mod mistyped;
 mod replay;
 mod times;
 mod whatif;

@@ -8,7 +8,7 @@ use audit::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use shared::{DEFAULT_TENANT, Event, Message};
-use store::{Conditions, Error, NewTurn, Opening, Store, ThreadScan};
+use store::{Conditions, Error, NewTurn, Opening, Store, ThreadScan, testing::tamper};
 use threads::StrategyRegistry;
 
 const THREADS: u64 = 700;
@@ -67,6 +67,36 @@ async fn assert_logs_are_replayed(url: &str) {
     let report = replay(&store, &fewer, &scan(Conditions::default()), true).await.unwrap();
     assert_eq!(report.unchecked, report.strategies["planner"].threads);
     assert!(report.not_checked[0].why.contains("unknown strategy \"planner\""), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_replay_names_broken_chains_and_unreadable_beginnings() {
+    let store = Store::connect("sqlite::memory:").await.unwrap();
+    store.migrate().await.unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let corpus = Corpus::of(strategies::all(), &fixtures).unwrap();
+    for nth in 0..3 {
+        store_log(&store, corpus.log(nth).unwrap()).await.unwrap();
+    }
+    let threads = store.threads(store::ThreadFilter::default(), None, 10).await.unwrap();
+    let [broken, newer, _] = [0, 1, 2].map(|nth| threads[nth].id);
+    let change = "UPDATE events SET at = at + 1 WHERE seq = 1 AND thread_id = $1";
+    tamper::execute(&store, change, broken).await.unwrap();
+    let mut log = store.stored(newer, 0, 10_000).await.unwrap();
+    log[0].payload = log[0].payload.replacen('{', "{\"tomorrow\":1,", 1);
+    tamper::rehash(&mut log);
+    tamper::replace_log(&store, newer, &log).await.unwrap();
+
+    let today = StrategyRegistry::new(strategies::all());
+    let report = replay(&store, &today, &scan(Conditions::default()), true).await.unwrap();
+    let chains: Vec<_> = report.broken_chains.iter().map(|it| (it.thread, it.seq)).collect();
+    assert_eq!((report.broken, chains), (1, vec![(broken, 1)]), "{report:#?}");
+    assert_eq!((report.threads, report.unchecked, report.not_checked[0].thread), (3, 1, newer));
+    assert!(report.not_checked[0].why.contains("tomorrow"), "{report:#?}");
+    assert_eq!(report.strategies.values().map(|share| share.same).sum::<u64>(), 1, "{report:#?}");
+    assert!(junit(&report).unwrap().contains("type=\"broken chain\""));
+    let sarif = sarif(&report, "0.1.0");
+    assert_eq!(sarif["runs"][0]["invocations"][0]["executionSuccessful"], false, "{sarif}");
 }
 
 /// The report as shown by CI systems.

@@ -10,7 +10,8 @@ use super::Selection;
 pub(crate) enum Audit {
     /// Run today's code against recorded threads and report where it decides differently
     ///
-    /// Calls no model and no tool, and writes nothing. Exits with 1 if the code decides differently for any thread. Otherwise
+    /// Calls no model and no tool, and writes nothing. Also verifies the hash chains of the logs that it reads. Exits with 1 if the
+    /// code decides differently for any thread, or if a chain is broken: that log is not what was recorded. Otherwise
     /// exits with 6 if a thread could not be checked, or if no thread matched.
     Replay {
         #[command(flatten)]
@@ -29,7 +30,7 @@ pub(crate) enum Audit {
     ///
     /// The signature is a note of about 200 bytes (a C2SP tlog-checkpoint). The list is a second file beside it, with the
     /// suffix `.heads`. Threads that have new events are added to the list. Give copies of the note to other people: later
-    /// they prove that no log was changed. If a log was changed since the last checkpoint, it is left out, all others are
+    /// they prove that no log was changed. The note names the store, and the heads of another store are not added to its list. If a log was changed since the last checkpoint, it is left out, all others are
     /// signed, and the exit code is 1.
     Checkpoint {
         /// File for the note, or a folder for the note and its list, such as a git repository
@@ -38,9 +39,14 @@ pub(crate) enum Audit {
         /// File with the signing key
         #[arg(long, value_name = "FILE", default_value = DEFAULT_KEY)]
         key: PathBuf,
-        /// Confirm that missing threads were deleted on purpose, as by `store prune`; otherwise they are reported
-        #[arg(long)]
-        gone: bool,
+        /// Confirm that this number of attested threads was deleted on purpose, as by `store prune`; otherwise they are reported
+        ///
+        /// Nothing is signed if more or fewer are missing. The deletion is attested for ever.
+        #[arg(long, value_name = "COUNT", requires = "reason", value_parser = clap::value_parser!(u64).range(1..))]
+        gone: Option<u64>,
+        /// Reason for the deletion, in one line of at most 200 bytes; the list holds its hash
+        #[arg(long, value_name = "TEXT", requires = "gone")]
+        reason: Option<String>,
         /// Number of threads that are read at the same time [default: number of cores]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
@@ -65,6 +71,11 @@ pub(crate) enum Audit {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
     },
+    /// List the approvals of people: who approved which payload, shown when, under which key, and what was executed
+    ///
+    /// Each question for approval is listed with the payloads that it showed, its answer, and the calls that were made. Reads
+    /// the logs alone. Exits with 6 if a log could not be read.
+    Approvals(Approvals),
     /// Export a thread with a proof that can be checked without turnfold
     Export {
         /// Thread; `last` is the most recent one
@@ -79,6 +90,28 @@ pub(crate) enum Audit {
     /// Create and show signing keys
     #[command(subcommand)]
     Key(AuditKey),
+}
+
+/// Arguments of `turnfold audit approvals`.
+#[derive(clap::Args)]
+pub(crate) struct Approvals {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Only answers of this person, as the client names them or as their key proves
+    #[arg(long, value_name = "NAME")]
+    pub(crate) person: Option<String>,
+    /// Only threads that this batch opened
+    #[arg(long, value_name = "ID", value_parser = batch_id)]
+    pub(crate) batch: Option<store::batches::BatchId>,
+    /// Print one line of CSV for each executed call, and for each call or question without any
+    #[arg(long)]
+    pub(crate) csv: bool,
+}
+
+/// Parses the id of a batch, in the form of the API or as a UUID.
+fn batch_id(text: &str) -> Result<store::batches::BatchId, String> {
+    let id = text.strip_prefix("batch_").unwrap_or(text).parse();
+    id.map_err(|_| format!("{text:?} is not the id of a batch"))
 }
 
 /// Default file of the signing key.

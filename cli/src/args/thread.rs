@@ -64,9 +64,10 @@ pub(crate) enum Thread {
         #[arg(long)]
         prompts: bool,
     },
-    /// Check whether a thread's log was changed, and whether the tables match it
+    /// Check whether a thread's log, images or files were changed, and whether the tables match the log
     ///
-    /// The hash of each event covers the event before it, so a change breaks this hash chain. Today's code plays no part;
+    /// The hash of each event covers the event before it, so a change breaks this hash chain. The events hold the hashes of images
+    /// and files. Today's code plays no part;
     /// for that see `thread replay`. Exits with 1 if something was changed.
     Verify {
         /// Thread; `last` is the most recent one

@@ -10,7 +10,7 @@ use audit::{
 use serde_json::json;
 
 use super::{
-    Context, checkpoint,
+    Context, approvals, checkpoint,
     selection::{select_visible, spinner},
     whatif::refuse_changes,
 };
@@ -23,8 +23,8 @@ use crate::{
 pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
     match command {
         Audit::Key(command) => checkpoint::key(&ctx, command),
-        Audit::Checkpoint { to, key, gone, jobs } => {
-            let gone = if gone { Gone::Known } else { Gone::Found };
+        Audit::Checkpoint { to, key, gone, reason, jobs } => {
+            let gone = gone.zip(reason).map_or(Gone::Found, |(count, reason)| Gone::Known { count, reason });
             checkpoint::checkpoint(&ctx, &ctx.store().await?, &Place::of(&to), &key, gone, jobs).await
         }
         Audit::Verify { thread, all: _, checkpoint, vkey, jobs } => {
@@ -32,6 +32,7 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
             let selection = Selection { thread, jobs, ..Selection::default() };
             checkpoint::verify(&ctx, &ctx.store().await?, &asked, selection).await
         }
+        Audit::Approvals(command) => approvals::run(&ctx, &ctx.store().await?, command).await,
         Audit::Export { thread, proof, to } => {
             checkpoint::export(&ctx, &ctx.store().await?, &thread, proof, to).await
         }
@@ -53,7 +54,7 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
                 write(&path, &serde_json::to_string_pretty(&sarif)?)?;
             }
             Ok(match report {
-                Report { diverged: 1.., .. } => Exit::Finding,
+                Report { diverged: 1.., .. } | Report { broken: 1.., .. } => Exit::Finding,
                 Report { unchecked: 1.., .. } | Report { threads: 0, .. } => Exit::Unchecked,
                 Report { .. } => Exit::Ok,
             })
@@ -106,6 +107,16 @@ fn to_text(report: &Report, seconds: f64) -> String {
             divergence.today,
         );
     }
+    if 0 < report.broken {
+        text += &format!(
+            "\nBROKEN: {}; their logs are not what was recorded",
+            counted(report.broken, "hash chain")
+        );
+    }
+    for chain in &report.broken_chains {
+        text += &format!("\n  thread {}: {}", chain.thread, chain.what);
+    }
+    text += &output::and_more(report.broken, report.broken_chains.len());
     if 0 < report.reworded {
         text += &format!(
             "\n{} of them would be asked in other words; --prompts counts that as a difference",

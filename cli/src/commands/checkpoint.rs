@@ -7,7 +7,7 @@ use queue::clock;
 use serde_json::json;
 use store::{CheckpointRecord, Store};
 
-use super::{Context, selection, source::Source};
+use super::{Context, coverage, selection, source::Source};
 use crate::{
     args::{AuditKey, Selection},
     exit::{CliError, Exit},
@@ -131,6 +131,7 @@ fn to_text(report: &Report) -> String {
         "checked: hash chains of {} events in {} threads, and their rows",
         report.events, report.threads
     ));
+    lines.extend(coverage::to_lines(&report.coverage));
     for checkpoint in &report.checkpoints {
         let signed = match checkpoint.signed {
             Some(true) => "signature valid",

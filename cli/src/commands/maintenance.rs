@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanBytes, ProgressStyle};
 use queue::clock;
 use serde_json::json;
-use store::{Differs, DryRun, Prune, Pruned, Verified};
+use store::{Differs, DryRun, Prune, Pruned, Scope, Verified};
 use threads::Rebuilt;
 
 use super::{
-    Context,
+    Context, coverage,
     selection::{before, select_visible, spinner},
 };
 use crate::{
@@ -39,10 +39,13 @@ async fn verify(ctx: &Context, store: &store::Store, selection: Selection) -> an
     let verified = store.verify(&select_visible(ctx, store, selection, &spinner).await?).await?;
     spinner.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64().max(0.001);
-    let Verified { threads, events, bytes, found, findings, .. } = verified;
+    let coverage = store.coverage(Scope::Logs);
+    let covered: String = coverage::to_lines(&coverage).iter().map(|line| format!("\n{line}")).collect();
+    let Verified { threads, events, bytes, found, findings, mistyped, .. } = verified;
     let thing = json!({
         "threads": threads, "events": events, "bytes": bytes, "seconds": seconds,
-        "found": found, "findings": findings,
+        "found": found, "findings": findings, "mistyped": mistyped,
+        "compared": coverage.compared, "not_compared": coverage.not_compared,
     });
     output::one(ctx.format, &thing, || {
         let counts = format!(
@@ -52,14 +55,15 @@ async fn verify(ctx: &Context, store: &store::Store, selection: Selection) -> an
         );
         if found == 0 {
             return format!(
-                "{counts}\nevery hash chain is intact, no event is missing, and this version can read every event"
+                "{counts}\nevery hash chain is intact, no event is missing, and this version can read every event{covered}"
             );
         }
-        let listed = findings.iter().map(|it| format!("\n  thread {}: {}", it.thread, it.what));
+        let of_logs = findings.iter().map(|it| format!("\n  thread {}: {}", it.thread, it.what));
+        let of_rows = mistyped.iter().map(|it| format!("\n  {it}"));
         format!(
-            "{counts}\nFOUND: {found}{}{}",
-            listed.collect::<String>(),
-            output::and_more(found, findings.len())
+            "{counts}\nFOUND: {found}{}{}{covered}",
+            of_logs.chain(of_rows).collect::<String>(),
+            output::and_more(found, findings.len() + mistyped.len())
         )
     })?;
     Ok(if found == 0 { Exit::Ok } else { Exit::Finding })

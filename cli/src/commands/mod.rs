@@ -1,10 +1,12 @@
 //! Commands: one module for each noun of the command line.
 
+mod approvals;
 mod audit;
 mod batch;
 mod checkpoint;
 mod completions;
 mod config;
+mod coverage;
 mod doctor;
 mod fixture;
 mod follow;

@@ -102,3 +102,34 @@ fn golden_logs_are_checked() {
     );
     assert!(printed_by(folder.path(), &["schema", "check"]).contains("all are read as they were written"));
 }
+
+#[test]
+fn approvals_are_listed_as_text_json_and_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    assert_eq!(run(folder, &["migrate"]).0, 0);
+    let fixture =
+        crate::engine::fixtures().join("action_plan/approve_the_plan_alone_and_change_what_was_shown.jsonl");
+    let (exit, imported, printed) = run(folder, &["thread", "import", fixture.to_str().unwrap()]);
+    assert_eq!(exit, 0, "{printed}");
+    let id = imported["id"].as_str().unwrap();
+
+    let (exit, listed, printed) = run(folder, &["audit", "approvals", "--thread", id]);
+    assert_eq!((exit, listed.as_array().map(Vec::len)), (0, Some(2)), "{listed} {printed}");
+    assert_eq!(listed[0]["calls"][0]["arguments"]["hour"], 12, "{listed}");
+    assert_eq!(listed[0]["calls"][0]["executions"][0]["ending"], "failed", "{listed}");
+
+    let text = printed_by(folder, &["audit", "approvals"]);
+    assert!(
+        text.starts_with("2 approvals\n") && text.contains("calendar.book {\"day\":\"Friday\",\"hour\":15"),
+        "{text}"
+    );
+    assert!(text.contains("approved  "), "{text}");
+
+    let csv = printed_by(folder, &["audit", "approvals", "--csv"]);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].starts_with("thread,tenant,strategy,batch,event,shown_at,"), "{csv}");
+    assert!(csv.contains("\"{\"\"day\"\":\"\"Friday\"\",\"\"hour\"\":15,"), "{csv}");
+    let of_another = run(folder, &["audit", "approvals", "--person", "bert"]);
+    assert_eq!((of_another.0, of_another.1), (0, json!([])));
+}

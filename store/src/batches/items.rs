@@ -55,7 +55,7 @@ impl Item {
 }
 
 /// Parses a key made by [`Item::key`] into the batch, the line and the attempt.
-fn line_of_key(key: &str) -> Option<(BatchId, i64, i32)> {
+pub(super) fn line_of_key(key: &str) -> Option<(BatchId, i64, i32)> {
     let own = key.trim_end_matches(BETWEEN).rsplit(BETWEEN).next()?;
     let mut parts = own.strip_prefix("batch:")?.split(':');
     let (batch, nth) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

@@ -17,6 +17,8 @@ mod batch;
 mod chunker;
 mod common_model;
 mod counts;
+mod derived;
+mod derived_files;
 mod files;
 mod items;
 mod leases;

@@ -8,13 +8,16 @@
 mod table;
 
 use sea_orm::{
-    EntityTrait as _, IntoActiveModel as _, QueryOrder as _, QuerySelect as _, sea_query::OnConflict,
+    ConnectionTrait as _, EntityTrait as _, IntoActiveModel as _, QueryOrder as _, QuerySelect as _,
+    sea_query::OnConflict,
 };
+
+use uuid::Uuid;
 
 use self::table::Column;
 use crate::{
     Error, Store,
-    log::{plain, signed, unsigned},
+    log::{plain, signed, statement, unsigned},
 };
 
 /// Maximum checkpoints that are listed.
@@ -60,6 +63,19 @@ impl Store {
             .exec_without_returning(&self.database.writer)
             .await?;
         Ok(())
+    }
+
+    /// Returns the identity of the store, which its checkpoints name. It was made with the database, and a copy of the database has
+    /// the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`] if the database has none.
+    pub async fn store_id(&self) -> Result<Uuid, Error> {
+        let pool = &self.database.pool;
+        let row = pool.query_one_raw(statement(pool, "SELECT id FROM store_identity", [])).await?;
+        let row = row.ok_or_else(|| Error::Database("the table store_identity has no row".to_owned()))?;
+        Ok(row.try_get("", "id")?)
     }
 
     /// Returns the last checkpoint of each origin, newest first, at most 100.

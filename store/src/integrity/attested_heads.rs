@@ -104,7 +104,7 @@ impl Store {
             }
             for row in page {
                 grown.verified.events += 1;
-                grown.verified.bytes += row.payload.len() as u64;
+                grown.verified.bytes += row.columns.payload.len() as u64;
                 drop(walk.step(&row));
             }
         }

@@ -13,9 +13,10 @@ use crate::{
     Error,
     integrity::{Finding, Wrong, attested_heads::Heads, hash_chain},
     log::{
+        event_row::EventRow,
         head::Head,
         ids::ThreadId,
-        rows::{CODEC, Recorded, recorded},
+        rows::{CODEC, Recorded},
         tables::events,
     },
 };
@@ -70,11 +71,12 @@ impl Walk {
     }
 
     /// Processes the next event, in the order of the stored numbers, and returns it.
-    pub(crate) fn step(&mut self, row: &events::Model) -> Result<Recorded, Error> {
+    pub(crate) fn step(&mut self, stored: &EventRow) -> Result<Recorded, Error> {
+        let row = &stored.columns;
         let expected = self.next;
         let seq = u64::try_from(row.seq).unwrap_or_default();
         let hash = hash_chain::link(&self.hash, seq, row.at, &row.kind, &row.payload);
-        let fits = seq == expected && hash.as_slice() == row.hash;
+        let fits = u64::try_from(row.seq) == Ok(expected) && hash.as_slice() == row.hash;
         if !fits {
             let what = match seq.checked_sub(expected) {
                 Some(1) => format!("event {expected} is missing: the next one is {seq}"),
@@ -89,8 +91,10 @@ impl Walk {
         self.next = seq + 1;
         self.hash = row.hash.as_slice().try_into().unwrap_or(hash);
         self.heads.pass(row, self.next);
-        let event = recorded(row);
-        if fits {
+        let event = stored.recorded();
+        if let Some(what) = &stored.mistyped {
+            self.find(seq, Wrong::Mistyped, format!("table events, event {seq}: {what}"));
+        } else if fits {
             self.read(seq, row, &event);
         }
         event

@@ -37,11 +37,31 @@ pub enum Wrong {
     Reappeared,
     /// An attachment of the event is missing or was changed.
     Attachment,
+    /// A value of the event has another type than its column, which SQLite permits.
+    Mistyped,
     /// The event is intact, but this build cannot decode it.
     Unreadable,
 }
 
 impl Wrong {
+    /// Returns the table with the difference, and its columns that may be the ones that were changed.
+    pub fn place(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Wrong::Attachment => ("attachments", &["thread_id", "sha256", "content"]),
+            Wrong::Broken
+            | Wrong::Missing
+            | Wrong::Truncated
+            | Wrong::Rewritten
+            | Wrong::Exchanged
+            | Wrong::Removed
+            | Wrong::Reappeared
+            | Wrong::Mistyped
+            | Wrong::Unreadable => {
+                ("events", &["thread_id", "seq", "at", "kind", "payload", "codec", "hash"])
+            }
+        }
+    }
+
     /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -53,6 +73,7 @@ impl Wrong {
             Wrong::Removed => "removed",
             Wrong::Reappeared => "reappeared",
             Wrong::Attachment => "attachment",
+            Wrong::Mistyped => "mistyped",
             Wrong::Unreadable => "unreadable",
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     Error,
-    integrity::{AttestedHeads, Finding, Wrong, chain_walk::Walk},
+    integrity::{AttestedHeads, Finding, Mistyped, Wrong, chain_walk::Walk},
     log::{
         Store,
         database::statement,
@@ -35,8 +35,12 @@ pub struct Verified {
     pub found: u64,
     /// Findings that are only unreadable by this build.
     pub unreadable: u64,
-    /// The first findings, at most 100.
+    /// The first findings in logs, at most 100.
     pub findings: Vec<Finding>,
+    /// Number of rows with a value of another type than its column.
+    pub mistyped_rows: u64,
+    /// The values of another type, of at most 100 rows of each table.
+    pub mistyped: Vec<Mistyped>,
 }
 
 impl Verified {
@@ -74,6 +78,8 @@ impl Verified {
         self.findings.extend(other.findings);
         self.findings.sort_by_key(|finding| (finding.thread, finding.seq, finding.wrong));
         self.findings.truncate(KEPT);
+        self.mistyped_rows += other.mistyped_rows;
+        self.mistyped.extend(other.mistyped);
         self
     }
 }
@@ -133,7 +139,11 @@ impl Store {
             }
         });
         let (parts, readers): (Vec<_>, Vec<_>) = ranges.await?.into_iter().unzip();
-        let all = parts.into_iter().fold(Verified::default(), Verified::and);
+        let mut all = parts.into_iter().fold(Verified::default(), Verified::and);
+        if round.thread.is_some() || round.is_of_all() {
+            (all.mistyped_rows, all.mistyped) = self.mistyped(round.thread).await?;
+            all.found += all.mistyped_rows;
+        }
         match round.thread {
             Some(thread) if all.threads == 0 => Err(Error::UnknownThread(thread)),
             Some(_) | None => Ok((all, readers)),
@@ -158,14 +168,15 @@ impl Store {
             }
             for row in page {
                 verified.events += 1;
-                verified.bytes += row.payload.len() as u64;
-                if walk.as_ref().is_none_or(|walk| walk.thread() != row.thread_id) {
-                    seen.push(row.thread_id);
-                    let before = walk.replace(Walk::new(row.thread_id, attested.heads(row.thread_id)));
+                let thread = row.columns.thread_id;
+                verified.bytes += row.columns.payload.len() as u64;
+                if walk.as_ref().is_none_or(|walk| walk.thread() != thread) {
+                    seen.push(thread);
+                    let before = walk.replace(Walk::new(thread, attested.heads(thread)));
                     before.into_iter().for_each(|walk| verified.end(walk, &mut attachments, reader));
                 }
                 if let Some(walk) = &mut walk {
-                    reader.read(row.thread_id, walk.step(&row));
+                    reader.read(thread, walk.step(&row));
                 }
             }
             // Yields between pages, because verifying one is pure computation.

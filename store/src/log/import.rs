@@ -23,6 +23,7 @@ use crate::{
         ExpectedThread,
         differences::{write_thread, write_turn},
     },
+    stats::{Intervals, Tally, add_counts},
 };
 
 /// Maximum events per insert statement.
@@ -58,12 +59,16 @@ impl NewLog {
 pub struct NewThread {
     expected: ExpectedThread,
     log: NewLog,
+    /// What the statistics count of the log.
+    counts: Intervals,
 }
 
 impl NewThread {
-    /// Creates a thread. Retention counts from now.
-    pub fn new(log: NewLog, expected: ExpectedThread) -> Self {
-        Self { expected: ExpectedThread { updated_at: clock::now(), ..expected }, log }
+    /// Creates a thread, of whose turns and responses the statistics count `tally`. Retention counts from now.
+    pub fn new(log: NewLog, expected: ExpectedThread, tally: &Tally) -> Self {
+        let (now, mut counts) = (clock::now(), Intervals::default());
+        counts.add(tally, now);
+        Self { expected: ExpectedThread { updated_at: now, ..expected }, log, counts }
     }
 
     pub(crate) fn id(&self) -> ThreadId {
@@ -89,7 +94,7 @@ impl NewThread {
         for (id, turn) in &self.expected.turns {
             write_turn(tx, &self.expected, *id, turn, None).await?;
         }
-        Ok(())
+        add_counts(tx, self.counts).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use queue::{Batcher, WhenAlone};
 use sea_orm::{
-    ConnectionTrait, EntityTrait, Statement,
+    ConnectionTrait, FromQueryResult as _, Statement,
     sqlx::{self, Row as _, postgres::PgRow},
 };
 use serde_json::json;
@@ -13,7 +13,12 @@ use crate::{
     Error,
     error::share_outcome,
     log::{
-        connection_settings::HOT_CONNECTIONS, database::Database, ids::ThreadId, pool::Pool, tables::events,
+        connection_settings::HOT_CONNECTIONS,
+        database::Database,
+        ids::{ThreadId, corrupt},
+        pool::Pool,
+        tables::events,
+        types::is_of_another_type,
     },
 };
 
@@ -30,16 +35,29 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Returns the wanted rows. A concurrent call may have asked for a larger part of the same log.
-    pub(crate) fn of(self, logs: &Logs) -> &[events::Model] {
-        let rows = logs.get(&self.thread).map_or(&[][..], Vec::as_slice);
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] if a row of the log has a value of another type.
+    pub(crate) fn of(self, logs: &Logs) -> Result<&[events::Model], Error> {
+        if let Some(what) = logs.damaged.get(&self.thread) {
+            return Err(corrupt(self.thread, what));
+        }
+        let rows = logs.rows.get(&self.thread).map_or(&[][..], Vec::as_slice);
         let begin = rows.partition_point(|row| row.seq < self.from);
         let end = rows.partition_point(|row| row.seq <= self.until);
-        rows.get(begin..end).unwrap_or_default()
+        Ok(rows.get(begin..end).unwrap_or_default())
     }
 }
 
-/// Rows by thread, ordered by number.
-pub(crate) type Logs = BTreeMap<ThreadId, Vec<events::Model>>;
+/// Logs that were read together.
+#[derive(Debug, Default)]
+pub(crate) struct Logs {
+    /// Rows by thread, ordered by number.
+    rows: BTreeMap<ThreadId, Vec<events::Model>>,
+    /// Threads with a row that cannot be read, and why. The logs beside them are complete.
+    damaged: BTreeMap<ThreadId, String>,
+}
 
 /// Maximum logs per query.
 const LOGS: usize = 64;
@@ -83,9 +101,16 @@ async fn load(database: &Database, wanted: &[Wanted]) -> Result<Logs, Error> {
                ORDER BY events.thread_id, events.seq";
     let db = &database.hot;
     let statement = Statement::from_sql_and_values(db.get_database_backend(), sql, [rows.to_string().into()]);
-    let mut logs = Logs::new();
-    for row in events::Entity::find().from_raw_sql(statement).all(db).await? {
-        logs.entry(row.thread_id).or_default().push(row);
+    let mut logs = Logs::default();
+    for row in db.query_all_raw(statement).await? {
+        match events::Model::from_query_result(&row, "") {
+            Ok(row) => logs.rows.entry(row.thread_id).or_default().push(row),
+            Err(error) if is_of_another_type(&error) => {
+                let damaged = logs.damaged.entry(row.try_get("", "thread_id")?);
+                damaged.or_insert_with(|| format!("an event cannot be read: {error}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(logs)
 }
@@ -111,7 +136,7 @@ async fn load_postgres(pool: &Pool, parts: BTreeMap<ThreadId, (i64, i64)>) -> Re
         ([thread], [from], [until]) => sqlx::query(ONE).bind(*thread).bind(*from).bind(*until),
         _ => sqlx::query(MANY).bind(threads).bind(from).bind(until),
     };
-    let mut logs = Logs::new();
+    let mut logs = Logs::default();
     let add = |row: &PgRow| {
         let row = events::Model {
             thread_id: row.try_get(0)?,
@@ -122,7 +147,7 @@ async fn load_postgres(pool: &Pool, parts: BTreeMap<ThreadId, (i64, i64)>) -> Re
             codec: row.try_get(5)?,
             hash: row.try_get(6)?,
         };
-        logs.entry(row.thread_id).or_default().push(row);
+        logs.rows.entry(row.thread_id).or_default().push(row);
         Ok(())
     };
     pool.for_each_row(query, add).await.map_err(|error| Error::from(&error))?;

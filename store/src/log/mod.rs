@@ -22,6 +22,7 @@ mod end_turns;
 mod ended_turns;
 pub(crate) mod error_fingerprint;
 mod event_hashes;
+pub(crate) mod event_row;
 pub(crate) mod failure_groups;
 pub(crate) mod fork;
 pub(crate) mod group_commit;
@@ -64,6 +65,7 @@ pub(crate) mod thread_ranges;
 pub(crate) mod threads;
 pub(crate) mod turns;
 pub(crate) mod two_phases;
+pub(crate) mod types;
 pub(crate) mod write_step;
 
 use std::sync::Arc;

@@ -3,23 +3,31 @@
 
 use crate::{
     Error,
+    integrity::{Finding, Wrong, chain_walk::Walk},
     log::{
         Store,
+        event_row::EventRow,
         head::Head,
         ids::ThreadId,
-        rows::{Recorded, recorded},
+        rows::Recorded,
         thread_ranges::{Pages, ThreadScan},
     },
 };
 
 /// A consumer of logs, one after the other.
 pub trait Reader: Send + 'static {
+    /// True if [`Store::read_logs`] verifies the hashes of the logs that it reads.
+    const CHECKS_CHAIN: bool = false;
+
     /// Receives the next event of a log. The events of one log arrive in order and without events of other logs between
     /// them. An event that this build cannot decode is passed as an error, and the log continues after it.
     fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>);
 
     /// Called after the last event of a log with its head, if the hashes are verified in the same pass.
     fn end(&mut self, _head: Head) {}
+
+    /// Called after the last event of a log whose events are not those that were appended, if the reader checks the chain.
+    fn broken(&mut self, _finding: Finding) {}
 
     /// Called after the last event of each range of threads, for queries about data that is not in the logs. An error
     /// ends the scan.
@@ -31,6 +39,27 @@ pub trait Reader: Send + 'static {
 /// A reader of no events, for a pass that only verifies hashes.
 impl Reader for () {
     fn read(&mut self, _thread: ThreadId, _event: Result<Recorded, Error>) {}
+}
+
+/// Passes an event to the reader, and to the walk through its log if the reader checks the chain.
+fn read_row<R: Reader>(row: &EventRow, walk: &mut Option<Walk>, reader: &mut R) {
+    let thread = row.columns.thread_id;
+    if !R::CHECKS_CHAIN {
+        return reader.read(thread, row.recorded());
+    }
+    if walk.as_ref().is_none_or(|walk| walk.thread() != thread) {
+        end_walk(walk.replace(Walk::new(thread, Vec::new())), reader);
+    }
+    if let Some(walk) = walk {
+        reader.read(thread, walk.step(row));
+    }
+}
+
+fn end_walk(walk: Option<Walk>, reader: &mut impl Reader) {
+    let findings = walk.map(Walk::finish).unwrap_or_default();
+    if let Some(broken) = findings.into_iter().find(|finding| finding.wrong != Wrong::Unreadable) {
+        reader.broken(broken);
+    }
 }
 
 impl Store {
@@ -50,15 +79,16 @@ impl Store {
             let (database, mut reader) = (database.clone(), make());
             async move {
                 let mut pages = Pages::of(range);
-                let mut events = 0_u64;
+                let (mut events, mut walk) = (0_u64, None);
                 loop {
                     let page = pages.next(&database.pool).await?;
                     if page.is_empty() {
+                        end_walk(walk, &mut reader);
                         reader.pause().await?;
                         return Ok((events, reader));
                     }
                     events += page.len() as u64;
-                    page.iter().for_each(|row| reader.read(row.thread_id, recorded(row)));
+                    page.iter().for_each(|row| read_row(row, &mut walk, &mut reader));
                     // Yields between pages, so that other tasks can run.
                     tokio::task::yield_now().await;
                 }

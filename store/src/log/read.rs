@@ -10,7 +10,7 @@ use crate::{
         head::Head,
         ids::{ThreadId, at_most, signed, unsigned},
         loader::Wanted,
-        rows::{Recorded, Stored, digest, head, recorded},
+        rows::{Recorded, Stored, digest, head, recorded, undecodable},
         tables::events,
         thread_ranges::{Pages, Range},
     },
@@ -68,7 +68,7 @@ impl Store {
     pub async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Recorded>), Error> {
         let wanted = Wanted { thread: head.thread, from: signed(head.seq), until: i64::MAX };
         let logs = self.loader.submit(wanted).await.ok_or_else(Error::gone)??;
-        let rows = wanted.of(&logs);
+        let rows = wanted.of(&logs)?;
         let head = match rows.last() {
             Some(last) => Head { seq: unsigned(last.seq)? + 1, hash: digest(last)?, ..*head },
             None => *head,
@@ -90,7 +90,7 @@ impl Store {
     ) -> Result<Vec<Recorded>, Error> {
         let wanted = Wanted { thread, from: signed(from), until: signed(until) };
         let logs = self.loader.submit(wanted).await.ok_or_else(Error::gone)??;
-        wanted.of(&logs).iter().map(recorded).collect()
+        wanted.of(&logs)?.iter().map(recorded).collect()
     }
 
     /// Returns at most `limit` events after number `after`, or from the first.
@@ -151,7 +151,7 @@ impl Store {
 
     async fn page(&self, thread: ThreadId, from: u64, limit: u64) -> Result<Vec<events::Model>, Error> {
         let rows = of(thread).filter(events::Column::Seq.gte(signed(from))).limit(at_most(limit));
-        Ok(rows.all(&self.database.pool).await?)
+        rows.all(&self.database.pool).await.map_err(|error| undecodable(thread, error))
     }
 }
 

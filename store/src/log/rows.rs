@@ -1,6 +1,6 @@
 //! Rows of events: decoding, and the head of a log.
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter, QueryOrder};
 use shared::Event;
 
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
         head::Head,
         ids::{ThreadId, corrupt, unsigned},
         tables::events,
+        types::is_of_another_type,
     },
 };
 
@@ -46,13 +47,23 @@ pub struct Stored {
 /// Returns the head of a log as the transaction sees it.
 pub(crate) async fn head(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Head, Error> {
     let rows = events::Entity::find().filter(events::Column::ThreadId.eq(thread));
-    let last = rows.order_by_desc(events::Column::Seq).one(db).await?.ok_or(Error::UnknownThread(thread))?;
+    let last = rows.order_by_desc(events::Column::Seq).one(db).await;
+    let last = last.map_err(|error| undecodable(thread, error))?.ok_or(Error::UnknownThread(thread))?;
     Ok(Head { thread, seq: unsigned(last.seq)? + 1, hash: digest(&last)? })
+}
+
+/// Builds the error for rows of a thread that were not read: a value of another type is damage to the thread.
+pub(crate) fn undecodable(thread: ThreadId, error: DbErr) -> Error {
+    match is_of_another_type(&error) {
+        true => corrupt(thread, format_args!("an event cannot be read: {error}")),
+        false => error.into(),
+    }
 }
 
 /// Decodes an event.
 pub(crate) fn recorded(row: &events::Model) -> Result<Recorded, Error> {
-    let seq = unsigned(row.seq)?;
+    let seq = u64::try_from(row.seq)
+        .map_err(|_| corrupt(row.thread_id, format_args!("the number of event {} is negative", row.seq)))?;
     if row.codec != CODEC {
         let what =
             format!("event {seq} of thread {} has the unknown encoding {:?}", row.thread_id, row.codec);

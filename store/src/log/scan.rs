@@ -7,7 +7,7 @@ use crate::{
     log::{
         Store,
         ids::ThreadId,
-        rows::{Recorded, recorded},
+        rows::Recorded,
         thread_ranges::{Pages, Range},
     },
 };
@@ -60,7 +60,7 @@ impl Store {
                 return Ok(());
             }
             for row in &page {
-                let event = recorded(row)?;
+                let event = row.recorded()?;
                 let is_last = until <= event.seq;
                 if until < event.seq || each(event)?.is_break() || is_last {
                     return Ok(());

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, Value,
+    sea_query::Expr,
 };
 use tokio::{sync::Mutex, task::JoinSet};
 
@@ -13,8 +14,10 @@ use crate::{
     log::{
         Store,
         database::{Database, statement},
+        event_row::EventRow,
         ids::{ThreadId, signed},
-        tables::{events, turns},
+        tables::turns,
+        types,
     },
 };
 
@@ -24,6 +27,9 @@ const THREADS_PER_RANGE: u64 = 64;
 /// Limits of a page: at most this many events, and no further event once the size limit in bytes is reached.
 const PAGE_EVENTS: u64 = 500;
 const PAGE_BYTES: u64 = 4 << 20;
+
+/// Number before every number of an event.
+const BEFORE_FIRST: i64 = i64::MIN;
 
 /// Selection of threads to scan, and the concurrency.
 #[derive(Clone)]
@@ -53,7 +59,7 @@ impl fmt::Debug for ThreadScan {
 pub struct Range {
     /// Threads that have a row, an event or a turn.
     pub threads: Vec<ThreadId>,
-    /// Last event before the range.
+    /// Last event before the range; [`BEFORE_FIRST`] as its number if the range begins with the thread itself.
     after: (ThreadId, i64),
     /// Last thread of the range.
     last: ThreadId,
@@ -62,9 +68,10 @@ pub struct Range {
 }
 
 impl Range {
-    /// Creates a range of one thread, from event `from`.
+    /// Creates a range of one thread, from event `from`; from 0, also events whose numbers turnfold never writes.
     pub(crate) fn of(thread: ThreadId, from: u64) -> Self {
-        Self { threads: vec![thread], after: (thread, signed(from) - 1), last: thread, sparse: false }
+        let before = if from == 0 { BEFORE_FIRST } else { signed(from) - 1 };
+        Self { threads: vec![thread], after: (thread, before), last: thread, sparse: false }
     }
 }
 
@@ -142,33 +149,38 @@ impl Ranges {
             self.over = true;
             return Ok(Some(Range::of(thread, 0)));
         }
-        let after = self.after.unwrap_or_default();
-        let (db, is_of_all) = (&self.database.pool, self.turns == Conditions::default());
+        let (after, db) = (self.after, &self.database.pool);
+        let is_of_all = self.turns == Conditions::default();
         let threads =
             if is_of_all { threads(db, after).await? } else { threads_with(db, &self.turns, after).await? };
+        // The first range contains a thread of the nil id.
+        let after = after.map_or((ThreadId::nil(), BEFORE_FIRST), |thread| (thread, i64::MAX));
         let sparse = !is_of_all || self.database.is_distributed;
         let Some(last) = threads.last().copied() else {
             self.over = true;
             return Ok(None);
         };
         self.after = Some(last);
-        Ok(Some(Range { threads, after: (after, i64::MAX), last, sparse }))
+        Ok(Some(Range { threads, after, last, sparse }))
     }
 }
 
-/// Returns the next threads after `after` with a matching turn.
+/// Returns the next threads after `after` with a matching turn, or the first ones.
 async fn threads_with(
     db: &impl ConnectionTrait,
     conditions: &Conditions,
-    after: ThreadId,
+    after: Option<ThreadId>,
 ) -> Result<Vec<ThreadId>, Error> {
+    let id = turns::Column::ThreadId;
+    let of_type = Expr::cust(types::is_uuid(db.get_database_backend(), "turns.thread_id"));
     let rows = turns::Entity::find()
         .select_only()
-        .column(turns::Column::ThreadId)
+        .column(id)
         .distinct()
-        .filter(turns::Column::ThreadId.gt(after))
+        .filter(after.map_or_else(|| id.gte(ThreadId::nil()), |thread| id.gt(thread)))
+        .filter(of_type)
         .filter(sql::all_of(db.get_database_backend(), conditions))
-        .order_by_asc(turns::Column::ThreadId)
+        .order_by_asc(id)
         .limit(THREADS_PER_RANGE)
         .into_tuple()
         .all(db)
@@ -176,20 +188,28 @@ async fn threads_with(
     Ok(rows)
 }
 
-/// Returns the next threads after `after` that have a row, a log or turns.
-async fn threads(db: &impl ConnectionTrait, after: ThreadId) -> Result<Vec<ThreadId>, Error> {
+/// Returns the next threads after `after` that have a row, a log or turns, or the first ones.
+async fn threads(db: &impl ConnectionTrait, after: Option<ThreadId>) -> Result<Vec<ThreadId>, Error> {
     #[derive(FromQueryResult)]
     struct Row {
         id: ThreadId,
     }
-    let sql = "SELECT id FROM (SELECT DISTINCT thread_id AS id FROM events \
-               WHERE thread_id > $1 ORDER BY 1 LIMIT $2) AS logs \
-               UNION SELECT id FROM (SELECT id FROM threads WHERE id > $1 ORDER BY 1 LIMIT $2) AS known \
-               UNION SELECT id FROM (SELECT DISTINCT thread_id AS id FROM turns \
-               WHERE thread_id > $1 ORDER BY 1 LIMIT $2) AS said \
-               ORDER BY 1 LIMIT $2";
-    let statement = statement(db, sql, [after.into(), signed(THREADS_PER_RANGE).into()]);
-    let rows = Row::find_by_statement(statement).all(db).await?;
+    let is_after = if after.is_some() { ">" } else { ">=" };
+    let part = |table: &str, id: &str| {
+        let of_type = types::is_uuid(db.get_database_backend(), id);
+        format!(
+            "SELECT id FROM (SELECT DISTINCT {id} AS id FROM {table} \
+             WHERE {id} {is_after} $1 AND {of_type} ORDER BY 1 LIMIT $2) AS of_{table}"
+        )
+    };
+    let sql = format!(
+        "{} UNION {} UNION {} ORDER BY 1 LIMIT $2",
+        part("events", "thread_id"),
+        part("threads", "id"),
+        part("turns", "thread_id")
+    );
+    let values = [after.unwrap_or_default().into(), signed(THREADS_PER_RANGE).into()];
+    let rows = Row::find_by_statement(statement(db, &sql, values)).all(db).await?;
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
@@ -210,7 +230,7 @@ impl Pages {
     }
 
     /// Returns the next page; empty after the last.
-    pub(crate) async fn next(&mut self, db: &impl ConnectionTrait) -> Result<Vec<events::Model>, Error> {
+    pub(crate) async fn next(&mut self, db: &impl ConnectionTrait) -> Result<Vec<EventRow>, Error> {
         while let Some(range) = self.left.front_mut() {
             let page = range.page(db).await?;
             if is_last(&page) {
@@ -225,8 +245,8 @@ impl Pages {
 }
 
 /// Returns true if neither limit ended the page.
-fn is_last(page: &[events::Model]) -> bool {
-    let bytes: u64 = page.iter().map(|row| row.payload.len() as u64).sum();
+fn is_last(page: &[EventRow]) -> bool {
+    let bytes: u64 = page.iter().map(|row| row.columns.payload.len() as u64).sum();
     (page.len() as u64) < PAGE_EVENTS && bytes < PAGE_BYTES
 }
 
@@ -237,7 +257,7 @@ impl Range {
     ///
     /// An event may have megabytes. Without the limit in the query, five hundred events would be in memory before
     /// their size is known.
-    async fn page(&mut self, db: &impl ConnectionTrait) -> Result<Vec<events::Model>, Error> {
+    async fn page(&mut self, db: &impl ConnectionTrait) -> Result<Vec<EventRow>, Error> {
         let (thread, seq) = self.after;
         let is_one = thread == self.last;
         // With one thread as an equality, the statement reaches one partition, or one server.
@@ -246,18 +266,22 @@ impl Range {
         } else {
             "(thread_id, seq) > ($5, $4) AND thread_id <= $3"
         };
+        let backend = db.get_database_backend();
         let sql = format!(
-            "SELECT thread_id, seq, at, kind, payload, codec, hash FROM \
+            "SELECT {} FROM \
              (SELECT page.*, sum(octet_length(payload)) OVER (ORDER BY thread_id, seq) AS so_far FROM \
-             (SELECT * FROM events WHERE {selected} ORDER BY thread_id, seq LIMIT $1) AS page) AS measured \
-             WHERE so_far - octet_length(payload) < $2 ORDER BY thread_id, seq"
+             (SELECT * FROM events WHERE {selected} AND {} ORDER BY thread_id, seq LIMIT $1) AS page) AS measured \
+             WHERE so_far - octet_length(payload) < $2 ORDER BY thread_id, seq",
+            EventRow::columns(backend),
+            EventRow::has_key(backend),
         );
         let mut values: Vec<Value> =
             vec![signed(PAGE_EVENTS).into(), signed(PAGE_BYTES).into(), self.last.into(), seq.into()];
         values.extend((!is_one).then(|| Value::from(thread)));
-        let rows = events::Entity::find().from_raw_sql(statement(db, &sql, values)).all(db).await?;
+        let rows = db.query_all_raw(statement(db, &sql, values)).await?;
+        let rows = rows.iter().map(EventRow::read).collect::<Result<Vec<_>, _>>()?;
         if let Some(last) = rows.last() {
-            self.after = (last.thread_id, last.seq);
+            self.after = (last.columns.thread_id, last.columns.seq);
         }
         Ok(rows)
     }

@@ -8,7 +8,7 @@ use crate::{
     log::{
         batch::Batch,
         head::Head,
-        ids::{plain, signed},
+        ids::{ThreadId, plain, signed},
         insert_events::insert_events,
         pool::Transaction,
         read_model_update::{ReadModelUpdate, TurnUpdate},
@@ -53,7 +53,9 @@ pub(crate) async fn write_read_model(
 
 /// Verifies that `head` is the head of the log, and locks the thread's row until the transaction ends.
 pub(crate) async fn lock_thread(tx: &Transaction, head: &Head) -> Result<(), Error> {
-    threads::Entity::find_by_id(head.thread).lock_exclusive().one(tx).await?;
+    // The other columns are not read: one of another type must not keep the thread from being compared.
+    let row = threads::Entity::find_by_id(head.thread).select_only().column(threads::Column::Id);
+    row.lock_exclusive().into_tuple::<ThreadId>().one(tx).await?;
     let end = rows::head(tx, head.thread).await?;
     if end == *head { Ok(()) } else { Err(Error::Stale { thread: head.thread, seq: head.seq }) }
 }

@@ -7,19 +7,22 @@ use queue::Priority;
 use sea_orm::{
     ActiveModelTrait as _,
     ActiveValue::{NotSet, Set, Unchanged},
-    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter,
+    ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, FromQueryResult as _, QueryFilter,
+    QueryTrait as _,
 };
-use shared::{ThreadStatus, TurnStatus};
+use shared::{Message, ThreadStatus, TurnStatus};
 
 use crate::{
     Error,
     log::{
         Store, Transaction,
-        caller_column::caller_text,
+        caller_column::{caller_of, caller_text},
         database::statement,
         ids::{DryRun, ThreadId, TurnId, corrupt, signed},
         read_model_update::cause,
+        reply_options_column::{options_of, options_text},
         tables::{threads, turns},
+        types::is_of_another_type,
         write_step::lock_thread,
     },
     read_models::{Difference, Differs, ExpectedThread, ExpectedTurn},
@@ -32,6 +35,11 @@ struct Rows {
     turns: BTreeMap<TurnId, turns::Model>,
     /// Turns whose entry in `open_turns` contradicts their row, with the status from the row.
     untold: Vec<(TurnId, String)>,
+    /// Rows that cannot be read, because a value has another type than its column. `None` stands for the thread's row, and for
+    /// that of a turn whose id cannot be read either.
+    mistyped: Vec<(Option<TurnId>, String)>,
+    /// True if the thread has a row that cannot be read.
+    has_mistyped_thread: bool,
 }
 
 impl Store {
@@ -124,7 +132,7 @@ async fn untold(
     let sql = "SELECT thread_id, id, status FROM turns WHERE thread_id = ANY ($1::uuid[]) \
                AND (status IN ('queued', 'running')) <> EXISTS \
                (SELECT 1 FROM open_turns AS open WHERE open.thread_id = turns.thread_id \
-               AND open.priority = turns.priority AND open.position = turns.position)";
+               AND open.priority = turns.priority AND open.position = turns.position AND open.tenant = turns.tenant)";
     let found = db.query_all_raw(statement(db, sql, [threads.to_vec().into()])).await?;
     let columns = ["thread_id", "id", "status"].map(str::to_owned);
     Ok(found.iter().map(|row| row.try_get_many("", &columns)).collect::<Result<_, _>>()?)
@@ -132,14 +140,25 @@ async fn untold(
 
 async fn rows(db: &impl ConnectionTrait, ids: &[ThreadId]) -> Result<BTreeMap<ThreadId, Rows>, Error> {
     let mut all: BTreeMap<ThreadId, Rows> = ids.iter().map(|id| (*id, Rows::default())).collect();
-    for row in threads::Entity::find().filter(threads::Column::Id.is_in(ids.to_vec())).all(db).await? {
-        let rows = all.entry(row.id).or_default();
-        rows.thread = Some(row);
+    let backend = db.get_database_backend();
+    let found = threads::Entity::find().filter(threads::Column::Id.is_in(ids.to_vec())).build(backend);
+    for row in db.query_all_raw(found).await? {
+        let rows = all.entry(row.try_get("", "id")?).or_default();
+        match threads::Model::from_query_result(&row, "") {
+            Ok(row) => rows.thread = Some(row),
+            Err(error) => {
+                rows.has_mistyped_thread = true;
+                rows.mistyped.push((None, unless_unavailable(error)?));
+            }
+        }
     }
-    let turns = turns::Entity::find().filter(turns::Column::ThreadId.is_in(ids.to_vec())).all(db).await?;
-    for row in turns {
-        let rows = all.entry(row.thread_id).or_default();
-        rows.turns.insert(row.id, row);
+    let found = turns::Entity::find().filter(turns::Column::ThreadId.is_in(ids.to_vec())).build(backend);
+    for row in db.query_all_raw(found).await? {
+        let rows = all.entry(row.try_get("", "thread_id")?).or_default();
+        match turns::Model::from_query_result(&row, "") {
+            Ok(row) => drop(rows.turns.insert(row.id, row)),
+            Err(error) => rows.mistyped.push((row.try_get("", "id").ok(), unless_unavailable(error)?)),
+        }
     }
     for (thread, turn, status) in untold(db, ids).await? {
         all.entry(thread).or_default().untold.push((turn, status));
@@ -147,12 +166,24 @@ async fn rows(db: &impl ConnectionTrait, ids: &[ThreadId]) -> Result<BTreeMap<Th
     Ok(all)
 }
 
+/// Returns the description of a row that cannot be read, or the error if the database did not answer.
+fn unless_unavailable(error: DbErr) -> Result<String, Error> {
+    match is_of_another_type(&error) {
+        true => Ok(format!("its row cannot be read: {error}")),
+        false => Err(error.into()),
+    }
+}
+
 fn compare(expected: &ExpectedThread, rows: &Rows) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut find = |turn, differs, what: String| {
         found.push(Difference { thread: expected.head.thread, turn, differs, what });
     };
+    for (turn, what) in &rows.mistyped {
+        find(*turn, Differs::Mistyped, what.clone());
+    }
     match &rows.thread {
+        None if rows.has_mistyped_thread => {}
         None => find(
             None,
             Differs::ThreadMissing,
@@ -181,12 +212,17 @@ fn compare(expected: &ExpectedThread, rows: &Rows) -> Vec<Difference> {
     }
     for (id, turn) in &expected.turns {
         match rows.turns.get(id) {
+            None if rows.mistyped.iter().any(|(turn, _)| *turn == Some(*id)) => {}
             None => {
                 let what = "there is no row; its idempotency key and its metadata are lost".to_owned();
                 find(Some(*id), Differs::TurnMissing, what);
             }
             Some(row) => compare_turn(turn, row, &mut |differs, what| find(Some(*id), differs, what)),
         }
+    }
+    for (id, row) in rows.turns.iter().filter(|(_, row)| row.tenant != expected.tenant) {
+        let what = format!("its row says {:?}, its log {:?}", row.tenant, expected.tenant);
+        find(Some(*id), Differs::TurnTenant, what);
     }
     for (id, row) in rows.turns.iter().filter(|(id, _)| !expected.turns.contains_key(id)) {
         // A turn that never started can only be queued, failed or cancelled.
@@ -211,6 +247,11 @@ fn compare_turn(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(D
         find(Differs::Parked, format!("its row says failed ({why}), its log {}", turn.status));
     } else if row.status != turn.status.as_str() {
         find(Differs::TurnStatus, format!("its row says {}, its log {}", row.status, turn.status));
+    }
+    compare_submission(turn, row, find);
+    if row.updated_at != turn.updated_at && !parked {
+        let what = format!("its row was changed at {}, by its log at {}", row.updated_at, turn.updated_at);
+        find(Differs::TurnUpdated, what);
     }
     let number = |seq: Option<i64>| seq.map_or_else(|| "none".to_owned(), |seq| format!("event {seq}"));
     let (heard, ended) = (Some(signed(turn.started_seq)), turn.ended_seq.map(signed));
@@ -238,6 +279,32 @@ fn compare_turn(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(D
         let hash = |hash: &Option<String>| hash.clone().unwrap_or_else(|| "none".to_owned());
         let (row, log) = (hash(&row.history_hash), hash(&turn.history_hash));
         find(Differs::TurnHistory, format!("its row says {row}, its log {log}"));
+    }
+}
+
+/// Compares the columns that were written when the turn was submitted.
+fn compare_submission(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(Differs, String)) {
+    if row.author != turn.author {
+        find(Differs::TurnAuthor, format!("its row says {:?}, its log {:?}", row.author, turn.author));
+    }
+    if caller_of(row.caller.as_deref()).ok().as_ref() != Some(&turn.caller) {
+        let of_log = turn.caller.as_ref().map(caller_text);
+        find(Differs::TurnCaller, format!("its row says {:?}, its log {of_log:?}", row.caller));
+    }
+    if !turn.is_as_submitted {
+        return;
+    }
+    if serde_json::from_str::<Vec<Message>>(&row.input).ok().as_ref() != Some(&turn.messages) {
+        find(Differs::TurnInput, "its row has other messages than its log".to_owned());
+    }
+    let options = options_of(row.reply_options.as_deref()).ok();
+    if options.as_ref().map(Option::as_deref) != Some(turn.reply_options.as_ref()) {
+        let what = "its row has other demands on the reply than its log".to_owned();
+        find(Differs::TurnReplyOptions, what);
+    }
+    if row.created_at != turn.created_at {
+        let what = format!("its row was submitted at {}, by its log at {}", row.created_at, turn.created_at);
+        find(Differs::TurnCreated, what);
     }
 }
 
@@ -288,31 +355,37 @@ pub(crate) async fn write_turn(
         outcome: Set(outcome.map(str::to_owned)),
         cause: Set(cause),
         updated_at: Set(turn.updated_at),
+        tenant: Set(tenant.clone()),
+        author: Set(turn.author.clone()),
+        caller: Set(turn.caller.as_ref().map(caller_text)),
         history_hash: turn.history_hash.clone().map_or(NotSet, |hash| Set(Some(hash))),
         ..Default::default()
     };
-    if known.is_some() {
-        told.update(tx).await?;
-        return Ok(());
-    }
     let input = serde_json::to_string(&turn.messages).map_err(|error| {
         corrupt(thread, format_args!("the messages of turn {id} cannot be encoded as JSON: {error}"))
     })?;
+    let submitted = turns::ActiveModel {
+        input: Set(input),
+        reply_options: Set(turn.reply_options.as_ref().map(options_text)),
+        created_at: Set(turn.created_at),
+        ..told.clone()
+    };
+    if known.is_some() {
+        // What a person answered to a tool is in the row alone.
+        let row = if turn.is_as_submitted { submitted } else { told };
+        row.update(tx).await?;
+        return Ok(());
+    }
     let row = turns::ActiveModel {
         id: Set(id),
         thread_id: Set(thread),
         policy: Set(turn.policy.as_str().to_owned()),
-        input: Set(input),
         metadata: Set("{}".to_owned()),
-        author: Set(turn.author.clone()),
-        caller: Set(turn.caller.as_ref().map(caller_text)),
         idempotency_key: Set(None),
         request_hash: Set(None),
         due_at: Set(None),
-        tenant: Set(tenant.clone()),
         priority: Set(Priority::Normal.rank().into()),
-        created_at: Set(turn.created_at),
-        ..told
+        ..submitted
     };
     turns::Entity::insert(row).exec_without_returning(tx).await?;
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shared::{CallerId, Message, Outcome, Policy};
+use shared::{CallerId, Message, Outcome, Policy, ReplyOptions, UsageTotal};
 
 use crate::{Head, TurnId};
 use shared::{ThreadStatus, TurnStatus};
@@ -49,6 +49,17 @@ pub struct ExpectedTurn {
     pub caller: Option<CallerId>,
     /// Hash of the conversation of the turn, if the log has it.
     pub history_hash: Option<String>,
+    /// Demands of the client on the reply.
+    pub reply_options: Option<ReplyOptions>,
+    /// Usage of the thread up to the last change of the turn's status.
+    pub usage: UsageTotal,
+    /// Reply of the turn at its last change of status.
+    pub reply: Option<String>,
+    /// True if an operator retried the turn.
+    pub was_retried: bool,
+    /// True if the log has the messages, the demands and the time as they were submitted. Of the answer to the question of a
+    /// tool, the log has what was read from it.
+    pub is_as_submitted: bool,
     /// Time of the submission, in microseconds since the Unix epoch.
     pub created_at: i64,
     /// Time of the last change, in microseconds since the Unix epoch.

@@ -12,6 +12,7 @@
 //! A process that is killed loses the counts of its last second. Another process finds its row in `count_writers` and adds what
 //! the logs have more than the tables, two to three minutes later. A rebuild counts everything again from the logs.
 
+mod compare;
 mod intervals;
 mod lost;
 mod query;
@@ -22,7 +23,9 @@ mod writers;
 use shared::status;
 
 pub(crate) use tally::UnwrittenCounts;
+pub(crate) use write::insert as add_counts;
 
+pub use compare::LowCounts;
 pub use intervals::{Intervals, Resolution};
 pub use lost::LostCounts;
 pub use query::{CauseCount, EndedCount, OpenTurns, Stats, UsageCount, UsageShare};

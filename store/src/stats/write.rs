@@ -173,7 +173,7 @@ async fn delete(tx: &Transaction, resolution: Resolution, before: i64) -> Result
     Ok(())
 }
 
-pub(super) async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
+pub(crate) async fn insert(tx: &Transaction, counts: Intervals) -> Result<(), Error> {
     let ends: Vec<_> = counts.ends.into_iter().collect();
     for rows in ends.chunks(ROWS_MAX) {
         let columns = [

@@ -2,6 +2,7 @@
 //! only dev-dependencies enable.
 
 mod corrupt_read_models;
+pub mod schema;
 pub mod tamper;
 
 use std::collections::BTreeMap;

@@ -73,7 +73,10 @@ pub(super) async fn attack(nth: usize, test: &AuditTest) -> (&'static str, Expec
             let all = scan(None);
             let refused = checkpoint(&test.store, &all, &test.place, &test.key, Gone::Found).await.unwrap();
             assert_eq!(refused.findings[0].wrong, store::Wrong::Removed);
-            assert_eq!(test.checkpoint(Gone::Known).await.gone, 1);
+            assert_eq!(
+                test.checkpoint(Gone::Known { count: 1, reason: "on request".to_owned() }).await.gone,
+                1
+            );
             assert_eq!(test.verify(&[]).await.found, 0, "its deletion is attested");
             test.forge(1, &b).await;
             ("restore a thread whose deletion was attested", found(&[at(1, 0, "reappeared")]))

@@ -12,9 +12,11 @@ use crate::{
 
 pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
     let found = source.verify(id).await?;
-    let Verification { events, chain, rows, .. } = &found;
+    let Verification { events, chain, attachments, rows, .. } = &found;
     let exit = match &rows.not_checked {
-        _ if !chain.intact || !rows.differences.is_empty() => Exit::Finding,
+        _ if !chain.intact || !attachments.differences.is_empty() || !rows.differences.is_empty() => {
+            Exit::Finding
+        }
         Some(_) => Exit::Unchecked,
         None => Exit::Ok,
     };
@@ -22,19 +24,27 @@ pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId) -> anyhow:
         true => json!({"intact": true, "events": events, "head": chain.head}),
         false => json!({"intact": false, "broken_at": chain.broken_at, "problem": chain.problem}),
     };
-    output::one(ctx.format, &json!({"ok": exit == Exit::Ok, "chain": chain, "rows": rows}), || {
-        to_text(&found)
-    })?;
+    output::one(
+        ctx.format,
+        &json!({"ok": exit == Exit::Ok, "chain": chain, "attachments": attachments, "rows": rows}),
+        || to_text(&found),
+    )?;
     Ok(exit)
 }
 
-fn to_text(Verification { events, chain, rows, .. }: &Verification) -> String {
-    if let (Some(seq), Some(problem)) = (chain.broken_at, &chain.problem) {
-        return format!("TAMPERED: the hash chain breaks at event {seq}: {problem}");
-    }
-    let chain = format!("the hash chain over {events} events is intact");
+fn to_text(Verification { events, chain, attachments, rows, .. }: &Verification) -> String {
+    let listed =
+        |differences: &[String]| -> String { differences.iter().map(|text| format!("\n  {text}")).collect() };
+    let chain = match (chain.broken_at, &chain.problem) {
+        (Some(seq), Some(problem)) => format!("TAMPERED: the hash chain breaks at event {seq}: {problem}"),
+        _ => format!("the hash chain over {events} events is intact"),
+    };
+    let chain = match attachments.differences.as_slice() {
+        [] => chain,
+        differences => format!("{chain}\nTAMPERED: images or files{}", listed(differences)),
+    };
     if !rows.differences.is_empty() {
-        let listed: String = rows.differences.iter().map(|text| format!("\n  {text}")).collect();
+        let listed = listed(&rows.differences);
         return format!(
             "{chain}\nDIFFERENT: rows do not match the log{listed}\nhint: turnfold store rebuild"
         );

@@ -18,6 +18,7 @@ mod fork;
 mod index;
 mod keys;
 mod mcp_servers;
+mod mistyped;
 mod multitask;
 mod other_connections;
 mod pauses;

@@ -157,8 +157,39 @@ pub(super) async fn counts_what_it_saw(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
+pub(super) async fn sees_the_thread_of_the_nil_id(store: &Store) -> Result<(), Error> {
+    let (start, _) = opened(store).await?;
+    store.append(&start, &[decided("one"), decided("two")], None).await?;
+    let (nil, log) = (uuid::Uuid::nil(), store.stored(start.thread, 0, 10).await?);
+    tamper::replace_log(store, nil, &log).await?;
+    let verified = store.verify(&round(None)).await?;
+    assert_eq!((verified.threads, verified.events, verified.found), (2, 6, 0), "{verified:?}");
+
+    tamper::execute(store, "UPDATE events SET at = at + 1 WHERE seq = 1 AND thread_id = $1", nil).await?;
+    for scan in [None, Some(nil)] {
+        let verified = store.verify(&round(scan)).await?;
+        let found: Vec<_> = verified.findings.iter().map(|it| (it.thread, it.seq, it.wrong)).collect();
+        assert_eq!(found, [(nil, 1, Wrong::Broken)], "{verified:?}");
+    }
+    Ok(())
+}
+
+pub(super) async fn sees_an_event_with_a_negative_number(store: &Store) -> Result<(), Error> {
+    let (start, _) = opened(store).await?;
+    let insert = "INSERT INTO events (thread_id, seq, at, kind, payload, codec, hash) \
+                  SELECT thread_id, -7, at, kind, payload, codec, hash FROM events WHERE thread_id = $1";
+    tamper::execute(store, insert, start.thread).await?;
+    for scan in [None, Some(start.thread)] {
+        let verified = store.verify(&round(scan)).await?;
+        assert_eq!((verified.events, verified.found), (2, 1), "{verified:?}");
+    }
+    Ok(())
+}
+
 on_databases! {
     distributed:
+    sees_the_thread_of_the_nil_id,
+    sees_an_event_with_a_negative_number,
     finds_what_was_done,
     finds_a_skipped_number,
     finds_what_it_cannot_read,
