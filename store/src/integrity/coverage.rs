@@ -342,6 +342,7 @@ pub const COLUMNS: &[Columns] = &[
             "seen_at",
             "steps_per_second",
             "learned_models",
+            "alive_at",
         ],
     ),
     not_compared("count_writers", Process, &["id", "written_at", "claimed_until"]),
