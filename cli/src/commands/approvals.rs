@@ -203,12 +203,13 @@ fn approval_lines(approval: &Approval) -> Vec<String> {
 
 fn answer_line(Answer { event, at, person, key, subject, text, approved }: &Answer) -> String {
     let verb = if *approved { "approved" } else { "answered" };
+    let person = if person.is_empty() { "an unnamed person".to_owned() } else { format!("{person:?}") };
     let key = match (key, subject) {
         (Some(key), Some(subject)) => format!("key {key} ({subject})"),
         (Some(name), None) | (None, Some(name)) => format!("key {name}"),
         (None, None) => "no key".to_owned(),
     };
-    format!("  {verb}  {at}  by {person:?} under {key}, event {event}: {}", shortened(text))
+    format!("  {verb}  {at}  by {person} under {key}, event {event}: {}", shortened(text))
 }
 
 /// Returns the text in one line, cut off at [`TEXT_MAX`] characters.
@@ -233,7 +234,7 @@ fn to_csv(approvals: &[Approval]) -> String {
             cells.map(|text| cell(&text)).collect::<Vec<_>>().join(",")
         }));
     }
-    lines.join("\r\n")
+    lines.join("\n")
 }
 
 fn approval_cells(approval: &Approval) -> [String; 14] {

@@ -14,10 +14,10 @@ pub(super) fn to_lines(coverage: &Coverage) -> Vec<String> {
             part.columns.join(", ")
         ));
     }
-    let mut left_out = BTreeMap::<&str, Vec<String>>::new();
+    let mut left_out = BTreeMap::<(bool, &str), Vec<String>>::new();
     for part in &coverage.not_compared {
         let columns = if part.whole_table { "all".to_owned() } else { part.columns.join(", ") };
-        left_out.entry(part.why).or_default().push(format!("{} ({columns})", part.table));
+        left_out.entry((!part.in_part, part.why)).or_default().push(format!("{} ({columns})", part.table));
     }
     let against = |against| match against {
         Against::Chain => "with the hash chains",
@@ -26,7 +26,9 @@ pub(super) fn to_lines(coverage: &Coverage) -> Vec<String> {
     };
     let compared =
         compared.into_iter().map(|(side, parts)| format!("compared {}: {}", against(side), parts.join("; ")));
-    let left_out =
-        left_out.into_iter().map(|(why, parts)| format!("not compared, {why}: {}", parts.join("; ")));
+    let left_out = left_out.into_iter().map(|((is_whole, why), parts)| {
+        let how = if is_whole { "not compared" } else { "compared in part" };
+        format!("{how}, {why}: {}", parts.join("; "))
+    });
     compared.chain(left_out).collect()
 }

@@ -26,6 +26,8 @@ pub enum Why {
     Cache,
     /// The rows belong to processes that run now.
     Process,
+    /// The value need not be that of the log.
+    MayDiffer(&'static str),
     /// Only some changes are found.
     InPart(&'static str),
 }
@@ -37,7 +39,7 @@ impl Why {
             Why::RowAlone => "only the row says it, no log does",
             Why::Cache => "a cache, which is built again",
             Why::Process => "the state of running processes",
-            Why::InPart(what) => what,
+            Why::MayDiffer(what) | Why::InPart(what) => what,
         }
     }
 }
@@ -62,14 +64,14 @@ const fn not_compared(table: &'static str, why: Why, columns: &'static [&'static
 }
 
 use Against::{Chain, Log, Rows};
-use Why::{Cache, InPart, Process, RowAlone};
+use Why::{Cache, InPart, MayDiffer, Process, RowAlone};
 
 const CODEC: Why = InPart("found in events that a checkpoint attests; the hash does not cover it");
-const UPDATED: Why = InPart("also written by imports, forks and rebuilds");
+const UPDATED: Why = MayDiffer("imports, forks and rebuilds write it too");
 const HISTORY: Why = InPart("found unless the log has no such hash: older versions kept it in the row alone");
 const COUNTS: Why = InPart("counts below those of the logs are found; those above may be of deleted threads");
 
-const IDENTITY: Why = InPart("compared with the checkpoints that are given");
+const IDENTITY: Why = InPart("only with the checkpoints that are given");
 const LINES: Why =
     InPart("found for lines that ran in a thread that exists, not for reused and invalid lines");
 const RESULTS: Why = InPart(
@@ -399,7 +401,9 @@ pub struct NotCompared {
     pub columns: &'static [&'static str],
     /// True if these are all columns of the table.
     pub whole_table: bool,
-    /// Reason for leaving them out.
+    /// True if some changes of these columns are found.
+    pub in_part: bool,
+    /// Reason for leaving them out, or the changes that are found.
     pub why: &'static str,
 }
 
@@ -420,15 +424,23 @@ impl Coverage {
             };
             match (treatment, left_out) {
                 (Ok(against), None) => coverage.compared.push(Compared { table, columns, against }),
-                (Ok(_), Some(why)) => coverage.leave_out(table, columns, why),
-                (Err(why), _) => coverage.leave_out(table, columns, why.words()),
+                (Ok(_) | Err(InPart(_)), Some(why)) => coverage.leave_out(table, columns, why, false),
+                (Err(why), _) => {
+                    coverage.leave_out(table, columns, why.words(), matches!(why, InPart(_)));
+                }
             }
         }
         coverage
     }
 
-    fn leave_out(&mut self, table: &'static str, columns: &'static [&'static str], why: &'static str) {
+    fn leave_out(
+        &mut self,
+        table: &'static str,
+        columns: &'static [&'static str],
+        why: &'static str,
+        in_part: bool,
+    ) {
         let whole_table = COLUMNS.iter().filter(|it| it.table == table).count() == 1;
-        self.not_compared.push(NotCompared { table, columns, whole_table, why });
+        self.not_compared.push(NotCompared { table, columns, whole_table, in_part, why });
     }
 }
