@@ -7,11 +7,11 @@ shared::status! {
     /// Kind of a thing that has an id.
     #[derive(ToSchema)]
     IdKind {
-        /// A thread.
+        /// A conversation with an agent.
         Thread = "thread",
-        /// A turn.
+        /// A message to a thread, and the work on it.
         Turn = "turn",
-        /// A batch.
+        /// A file of turns that runs as a whole.
         Batch = "batch",
     }
 }
@@ -21,7 +21,7 @@ shared::status! {
 pub struct FoundId {
     /// Kind of the thing.
     pub kind: IdKind,
-    /// Its id.
+    /// The whole id, that of a batch with `batch_`.
     #[schema(examples("019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d", "batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d"))]
     pub id: String,
     /// The short form of the id: its last eight characters, which are random. The first ones are a time.

@@ -26,7 +26,7 @@ pub struct SentPrompt {
     pub model: String,
     /// Template that the system prompt was made from.
     pub prompt: PromptName,
-    /// System prompt.
+    /// System prompt as the model received it; may be empty.
     pub system: String,
     /// Position in the conversation of the first message after `earlier`.
     pub first_message: usize,

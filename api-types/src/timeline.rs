@@ -55,7 +55,7 @@ pub struct TurnTimeline {
 pub struct TimeTotal {
     /// Use of the time.
     pub kind: TimeKind,
-    /// Milliseconds.
+    /// Sum of the parts with this use, in milliseconds.
     pub ms: u64,
 }
 

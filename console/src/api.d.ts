@@ -672,6 +672,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/ids/{text}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find ids by a part
+         * @description Returns the threads, turns and batches whose ids begin with the text (at least 4 characters) or end with it (at least 8), at most 10
+         *     of each kind. The short form of an id is its last 8 characters.
+         */
+        get: operations["find_ids"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/inbox": {
         parameters: {
             query?: never;
@@ -1522,6 +1543,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/threads/{id}/prompt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show what a model was sent
+         * @description Returns the last requests to models up to an event: system prompt, messages, tools and the schema of the reply, as their models
+         *     received them, and the name of the prompt.
+         */
+        get: operations["get_thread_prompt"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads/{id}/reconcile": {
         parameters: {
             query?: never;
@@ -1732,6 +1774,28 @@ export interface paths {
          *     was run again since.
          */
         post: operations["retry_turn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/turns/{id}/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the time of a turn
+         * @description Returns the time from which the turn could run until its end, or until now, divided by its uses: waiting for a slot, for a limit or
+         *     provider, for a person, a model, a tool, the engine, and no worker alive. Each moment has exactly one use, so the parts add up
+         *     to the whole. It is derived from the log.
+         */
+        get: operations["get_turn_timeline"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2910,6 +2974,13 @@ export interface components {
             seq: number;
             /** @description Status of the thread after that event. */
             status: components["schemas"]["LogStatus"];
+            /** @description Takeovers of that turn from workers that died or stalled. */
+            takeovers: components["schemas"]["Takeover"][];
+            /**
+             * @description Time of the current turn or of the last one, by its uses, which add up to its duration. `GET /v1/turns/{id}/timeline` has all
+             *     of it.
+             */
+            time: components["schemas"]["TimeTotal"][];
             /** @description Other reasons for the thread not to continue; empty for an earlier event than the last one. */
             waits: components["schemas"]["WaitReason"][];
         };
@@ -3055,6 +3126,22 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /** @description An id that a text may mean. */
+        FoundId: {
+            /**
+             * @description The whole id, that of a batch with `batch_`.
+             * @example 019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d
+             * @example batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d
+             */
+            id: string;
+            /** @description Kind of the thing. */
+            kind: components["schemas"]["IdKind"];
+            /**
+             * @description The short form of the id: its last eight characters, which are random. The first ones are a time.
+             * @example 1a2b4c5d
+             */
+            short: string;
+        };
         /** @description Call of a function of the client. The next input carries its result as `function_call_output`. */
         FunctionCall: {
             /** @description Arguments as the text of a JSON object, or as the model wrote them. */
@@ -3093,6 +3180,11 @@ export interface components {
             /** @description Text of the question. */
             description: string;
         };
+        /**
+         * @description Kind of a thing that has an id.
+         * @enum {string}
+         */
+        IdKind: "thread" | "turn" | "batch";
         /**
          * @description Request to answer a question of the inbox.
          * @example {
@@ -4007,6 +4099,13 @@ export interface components {
             has_more: boolean;
         };
         /** @description One page of a list. */
+        Page_FoundId: {
+            /** @description The items of this page. */
+            data: components["schemas"]["FoundId"][];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
+        };
+        /** @description One page of a list. */
         Page_Hold: {
             /** @description The items of this page. */
             data: components["schemas"]["Hold"][];
@@ -4241,6 +4340,16 @@ export interface components {
             title: string;
             /** @description URN of the kind of error, for programs. */
             type: string;
+        };
+        /** @description The template of a system prompt. */
+        PromptName: {
+            /**
+             * @description SHA-256 of the template: as the log has it if it was configured, and that of this build if it is built in. Null without a
+             *     template.
+             */
+            hash?: string | null;
+            /** @description `configured`; `built-in`, for the node's own; or `made by the node`, for a prompt without a template. */
+            origin: string;
         };
         /** @description The prompt of a node. */
         PromptSetup: {
@@ -4734,6 +4843,64 @@ export interface components {
          * @enum {string}
          */
         Scope: "submit" | "read" | "answer" | "operate" | "admin";
+        /** @description A request to a model. */
+        SentPrompt: {
+            /**
+             * @description Number of messages at the beginning that stand for all before `first_message`: a summary, and those of the person that are
+             *     kept beside it.
+             */
+            earlier: number;
+            /** @description Position in the conversation of the first message after `earlier`. */
+            first_message: number;
+            /** @description Messages, with long tool results shortened as in the request. For a summary they are one text. */
+            messages: components["schemas"]["Message"][];
+            /** @description Model, as `provider/model`. */
+            model: string;
+            /** @description Configured parameters of the reply; null without any. */
+            parameters?: Record<string, never> | null;
+            /** @description Error of the reply before, which the model is to correct; null at the first attempt. */
+            previous_error?: string | null;
+            /** @description Template that the system prompt was made from. */
+            prompt: components["schemas"]["PromptName"];
+            /** @description JSON Schema of the reply; null without one. */
+            schema?: Record<string, never> | null;
+            /** @description Name of the type of the reply; null without a schema. */
+            schema_name?: string | null;
+            /** @description Index among the requests of the node. */
+            slot: number;
+            /** @description System prompt as the model received it; may be empty. */
+            system: string;
+            /** @description Use of tools that the client demands; null without a demand. */
+            tool_use?: Record<string, never> | null;
+            /**
+             * @description Tools that the model may call, as the log has them. A worker leaves out those that its configuration denies, and those that
+             *     do not fit.
+             */
+            tools: components["schemas"]["SentTool"][];
+        };
+        /** @description The requests of a node to models. */
+        SentPrompts: {
+            /** @description Node that made them; `engine.summarise` for a summary of older messages. */
+            node: string;
+            /** @description The requests to models, in order. */
+            requests: components["schemas"]["SentPrompt"][];
+            /**
+             * Format: int64
+             * @description Event that records the requests.
+             */
+            seq: number;
+        };
+        /** @description A tool that is offered to a model. */
+        SentTool: {
+            /** @description Purpose of the tool. */
+            description: string;
+            /** @description Name that the model sees and calls. */
+            name: string;
+            /** @description JSON Schema of the arguments. */
+            parameters: Record<string, never>;
+            /** @description MCP server that has it; null for a tool of the strategy, of the engine or of the client. */
+            server?: string | null;
+        };
         /** @description A value, and its origin. */
         Setting: {
             /**
@@ -4905,6 +5072,23 @@ export interface components {
              * @description Version, raised whenever the strategy would continue old logs differently.
              */
             version: number;
+        };
+        /** @description A worker that continued the turn of one that died or stalled. */
+        Takeover: {
+            /**
+             * Format: int64
+             * @description Time of the takeover, in milliseconds after the start of the turn.
+             */
+            at_ms: number;
+            /** @description Worker that died or stalled. */
+            from: string;
+            /**
+             * Format: int64
+             * @description Event of the takeover.
+             */
+            seq: number;
+            /** @description Worker that continued. */
+            worker: string;
         };
         /** @description The only choice of a completion of a prompt. */
         TextChoice: {
@@ -5080,6 +5264,69 @@ export interface components {
              */
             updated_at: string;
         };
+        /**
+         * @description Use of a part of the time of a turn.
+         * @enum {string}
+         */
+        TimeKind: "slot" | "limit" | "person" | "model" | "tool" | "engine" | "no_worker";
+        /** @description A part of the time of a turn. */
+        TimeSegment: {
+            /**
+             * Format: int64
+             * @description Its start, in milliseconds after the start of the turn.
+             */
+            from_ms: number;
+            /** @description Use of the time. */
+            kind: components["schemas"]["TimeKind"];
+            /**
+             * Format: int64
+             * @description Its end, in milliseconds after the start of the turn.
+             */
+            to_ms: number;
+        };
+        /** @description Time with one use. */
+        TimeTotal: {
+            /** @description Use of the time. */
+            kind: components["schemas"]["TimeKind"];
+            /**
+             * Format: int64
+             * @description Sum of the parts with this use, in milliseconds.
+             */
+            ms: number;
+        };
+        /** @description An attempt at a request. */
+        TimedAttempt: {
+            /**
+             * Format: int64
+             * @description Event by which the node made the request.
+             */
+            asked_seq: number;
+            /**
+             * Format: int64
+             * @description Its start, in milliseconds after the start of the turn.
+             */
+            from_ms: number;
+            /** @description True if it was answered. */
+            is_answered: boolean;
+            /** @description `model` or `tool`. */
+            kind: components["schemas"]["TimeKind"];
+            /** @description Model, tool as `server.tool`, or kind of the request. */
+            name: string;
+            /** @description Node that made the request. */
+            node: string;
+            /**
+             * Format: int64
+             * @description Event that ended the attempt; null if it is under way, or its worker died.
+             */
+            seq?: number | null;
+            /** @description Index among the requests of the node. */
+            slot: number;
+            /**
+             * Format: int64
+             * @description Its end, in milliseconds after the start of the turn.
+             */
+            to_ms: number;
+        };
         /** @description Number of tokens, in OpenAI's shape. */
         TokenUsage: {
             /**
@@ -5234,6 +5481,38 @@ export interface components {
          * @enum {string}
          */
         TurnStatus: "queued" | "running" | "completed" | "interrupted" | "failed" | "cancelled";
+        /** @description The time of a turn. Each moment has one use: `segments` follow each other without a gap, and `totals` add up to `ms`. */
+        TurnTimeline: {
+            /** @description Attempts at the requests of its nodes, in the order of their ends. Those of one node may overlap. */
+            attempts: components["schemas"]["TimedAttempt"][];
+            /** @description Time from which the turn could run (RFC 3339): it was submitted and due, and the turn before it had ended. */
+            from: string;
+            /** @description True if the turn is over. */
+            is_over: boolean;
+            /**
+             * Format: int64
+             * @description Milliseconds from `from` to `to`.
+             */
+            ms: number;
+            /** @description The parts of the time, in order. */
+            segments: components["schemas"]["TimeSegment"][];
+            /** @description Takeovers from workers that died or stalled. */
+            takeovers: components["schemas"]["Takeover"][];
+            /**
+             * Format: uuid
+             * @description Id of its thread.
+             */
+            thread_id: string;
+            /** @description Its end (RFC 3339), or the present if it is not over. */
+            to: string;
+            /** @description Milliseconds by use, without uses of none. */
+            totals: components["schemas"]["TimeTotal"][];
+            /**
+             * Format: uuid
+             * @description Id of the turn.
+             */
+            turn_id: string;
+        };
         /** @description Form of a file upload. It is read as a stream; this type only describes it. */
         UploadForm: {
             /** @description Start of the retention period: `created_at`. Requires `expires_after[seconds]`. */
@@ -8014,6 +8293,77 @@ export interface operations {
             };
             /** @description The key lacks the scope `read`. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    find_ids: {
+        parameters: {
+            query?: {
+                /** @description Only ids of this kind. Default: all kinds. */
+                kind?: components["schemas"]["IdKind"];
+            };
+            header?: never;
+            path: {
+                /** @description A part of an id, or a whole id, with or without hyphens and `batch_`. */
+                text: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ids. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_FoundId"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No id contains the text. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11656,6 +12006,89 @@ export interface operations {
             };
         };
     };
+    get_thread_prompt: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Last event to fold. Default: the last event of the log.
+                 * @example 0
+                 */
+                at?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The requests. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SentPrompts"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The event does not exist yet, or no model was asked up to it. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     reconcile_thread: {
         parameters: {
             query?: never;
@@ -12559,6 +12992,74 @@ export interface operations {
             };
             /** @description The turn has not failed, its thread has continued, or its batch has run the line again. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_turn_timeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The timeline. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TurnTimeline"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn does not exist. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

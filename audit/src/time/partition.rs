@@ -11,9 +11,9 @@ use super::requests::Attempt;
 pub struct Segment {
     /// Use of the time.
     pub kind: TimeKind,
-    /// Start.
+    /// First moment of the part.
     pub from: i64,
-    /// End.
+    /// First moment after the part.
     pub to: i64,
 }
 

@@ -25,9 +25,9 @@ pub struct Attempt {
     pub name: String,
     /// Use of its time.
     pub kind: TimeKind,
-    /// Start.
+    /// Time at which it was sent.
     pub from: i64,
-    /// End.
+    /// Time at which its outcome was stored.
     pub to: i64,
     /// True if it was answered.
     pub is_answered: bool,

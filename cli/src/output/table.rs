@@ -1,4 +1,4 @@
-//! Tables.
+//! Tables that fit the terminal.
 
 use std::{env, io::IsTerminal as _};
 

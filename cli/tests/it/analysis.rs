@@ -114,7 +114,8 @@ fn a_prompt_is_shown_as_text() {
     };
     let folded = text(&["--at", "17"]);
     assert!(folded.starts_with("event 15: assess asks openai/gpt-4o · prompt built-in "), "{folded}");
-    for expected in ["── system\n", "── user · message 1\n", "── answer as Assessment\na schema of "]
+    for expected in
+        ["── system\n", "── assistant · message 1\ncalls book {", "── answer as Assessment\na schema of "]
     {
         assert!(folded.contains(expected), "{expected:?} in {folded}");
     }

@@ -113,6 +113,11 @@ fn the_attributes_have_the_names_of_the_conventions() {
         "input.value",
         "output.value",
         "gen_ai.output.messages",
+        "turnfold.time.slot_ms",
+        "turnfold.time.limit_ms",
+        "turnfold.time.model_ms",
+        "turnfold.time.tool_ms",
+        "turnfold.time.engine_ms",
     ];
     let expected = [
         [&chat[..], &["error.type"], &prompt].concat(),
@@ -123,6 +128,32 @@ fn the_attributes_have_the_names_of_the_conventions() {
         turn.to_vec(),
     ];
     assert_eq!(names, expected);
+}
+
+#[test]
+fn the_time_without_a_worker_is_a_span() {
+    let call = json!({"request": "call_tool", "server": "notes", "call": {"id": "c1", "name": "find", "arguments": {}}});
+    let log = log(&[
+        json!({"event": "opened", "strategy": "planner"}),
+        json!({"event": "turn_started", "turn": TURN, "messages": []}),
+        json!({"event": "asked", "node": "act", "requests": [call]}),
+        json!({"event": "attempted", "slot": 0}),
+        json!({"event": "taken_over", "worker": "b", "from": "a", "silent_ms": 600}),
+        json!({"event": "answered", "slot": 0, "response": {"response": "output", "status": "ok", "text": "x"}}),
+        json!({"event": "decided", "node": "act", "to": "end"}),
+    ]);
+    let spans = spans(&log, Content::Omit);
+    let gap = spans.iter().find(|span| span.name == "no worker").unwrap();
+    assert_eq!((gap.start, gap.end), (3_400_000, 4_000_000));
+    let turn = spans.iter().find(|span| span.kind == SpanKind::Server).unwrap();
+    assert_eq!(gap.parent, Some(turn.id));
+    assert!(
+        turn.attributes.contains(&("turnfold.time.no_worker_ms", 600_u64.into())),
+        "{:?}",
+        turn.attributes
+    );
+    let attempt = spans.iter().find(|span| span.name == "execute_tool find").unwrap();
+    assert_eq!((attempt.start, attempt.end), (4_000_000, 5_000_000), "the attempt of the second worker");
 }
 
 #[test]
