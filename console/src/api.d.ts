@@ -1635,8 +1635,8 @@ export interface paths {
         };
         /**
          * Verify the integrity of a thread
-         * @description Checks the hash chain: whether the stored bytes are the bytes that were appended. Then compares the rows of the thread and its
-         *     turns with the log. Nothing is written. To compare the log with today's code, use `GET /v1/threads/{id}/replay`.
+         * @description Checks the hash chain: whether the stored bytes are the bytes that were appended. Then compares the images and files with their
+         *     hashes, and the rows of the thread and its turns with the log. Nothing is written. To compare the log with today's code, use `GET /v1/threads/{id}/replay`.
          */
         get: operations["verify_thread"];
         put?: never;
@@ -1936,6 +1936,11 @@ export interface components {
             name?: string;
             /** @description SHA-256 of the content, in hexadecimal. */
             sha256: string;
+        };
+        /** @description Result of comparing the images and files of a thread with the hashes in its log. */
+        AttachmentCheck: {
+            /** @description Descriptions of the images and files that are missing or were changed, at most 100. */
+            differences: string[];
         };
         /** @description Result of auditing some threads: their hash chains, and whether today's code decides as recorded. */
         AuditPage: {
@@ -5602,8 +5607,10 @@ export interface components {
                 result: string;
             };
         };
-        /** @description Result of an integrity check: of the hash chain, and of the rows that are derived from the log. */
+        /** @description Result of an integrity check: of the hash chain, of the images and files, and of the rows that are derived from the log. */
         Verification: {
+            /** @description Result of the images and files. */
+            attachments?: components["schemas"]["AttachmentCheck"];
             /** @description Result of the hash chain. */
             chain: components["schemas"]["ChainCheck"];
             /**
@@ -5611,7 +5618,7 @@ export interface components {
              * @description Number of events in the log.
              */
             events: number;
-            /** @description True if the hash chain is intact. */
+            /** @description True if the hash chain is intact, and the images and files that its events name are those that were stored. */
             ok: boolean;
             /** @description Result of the rows. */
             rows: components["schemas"]["RowCheck"];
