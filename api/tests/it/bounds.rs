@@ -15,6 +15,7 @@ const CHECKED_ELSEWHERE: [(&str, &str); 20] = [
     ("get /v1/threads/{id} before", "a position in a conversation, compared with its length"),
     ("get /v1/threads/{id}/state at", "a position in a log, compared with its length"),
     ("get /v1/threads/{id}/state before", "a position in a conversation, compared with its length"),
+    ("get /v1/threads/{id}/prompt at", "a position in a log, compared with its length"),
     ("get /v1/threads/{id}/why at", "a position in a log, compared with its length"),
     ("post /v1/threads/{id}/fork at", "a position in a log, compared with its length"),
     ("post /v1/threads/{id}/reconcile slot", "must be a call in doubt"),

@@ -88,7 +88,7 @@ impl Ids {
 
     fn fill_path(&self, path: &str) -> String {
         let id = match path.split('/').nth(2).unwrap_or_default() {
-            "threads" | "inbox" | "conversations" => &self.thread,
+            "threads" | "inbox" | "conversations" | "ids" => &self.thread,
             "turns" => &self.turn,
             "responses" => &self.response,
             "files" => &self.file,
@@ -104,6 +104,7 @@ impl Ids {
             .replace("{kind}/{name}", "tenant/acme")
             .replace("{name}", "probe")
             .replace("{model}", "probe")
+            .replace("{text}", &id[id.len().saturating_sub(8)..])
             .replace("{sha256}", &"0".repeat(64))
     }
 
@@ -206,7 +207,7 @@ async fn keys(api: &TestApi, tenant: &str, expires: Option<u64>) -> Vec<(Scope, 
 async fn every_route_admits_the_keys_that_it_should() {
     let api = api_with_keys().await;
     let (ids, unknown, routes) = (create_one_of_each(&api).await, Ids::unknown(), routes());
-    assert_eq!(routes.len(), 93);
+    assert_eq!(routes.len(), 96);
     let (own, other) = (keys(&api, "acme", None).await, keys(&api, "bell", None).await);
     let (revoked, expired) = (keys(&api, "acme", None).await, keys(&api, "acme", Some(1)).await);
     for (_, key) in &revoked {

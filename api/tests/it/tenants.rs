@@ -163,7 +163,7 @@ async fn data_of_another_tenant_does_not_exist() {
             hidden += 1;
         }
     }
-    assert_eq!(hidden, 30, "the routes of one thread or turn");
+    assert_eq!(hidden, 32, "the routes of one thread or turn");
     for query in ["turns?after=TURN", "inbox?after=THREAD"] {
         let path = format!("/v1/{query}").replace("TURN", &id).replace("THREAD", &thread);
         assert_eq!(get(&api, "bell-key", &path).await.status, StatusCode::NOT_FOUND, "{path}");
