@@ -27,7 +27,7 @@ pub enum Verdict {
     Changed {
         /// Output of today's code.
         today: Snapshot,
-        /// Accepted output.
+        /// Output that a person accepted, if any.
         accepted: Option<String>,
     },
     /// Today's code rejects a fixture, or does not continue it after a crash.

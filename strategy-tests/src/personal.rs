@@ -25,7 +25,7 @@ const BORN: &str = "a date of birth";
 const NAME: &str = "a person's name";
 const CODE: &str = "a PIN or code";
 
-/// All shapes.
+/// Shapes of every kind of personal data.
 pub(crate) const SHAPES: &[Shape] = &[
     shape(
         EMAIL,

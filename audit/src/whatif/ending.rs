@@ -99,9 +99,9 @@ pub struct Comparison {
     pub thread: ThreadId,
     /// Number of the first event that differs.
     pub seq: usize,
-    /// As recorded.
+    /// The end that was recorded.
     pub recorded: Ending,
-    /// With the changes.
+    /// The end with the changes.
     pub changed: Ending,
     /// Reason why the run could not go on to its end; absent if it did.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -150,7 +150,11 @@ async fn asked(folder: &Path, args: &[&str]) -> (i32, Value) {
 fn record(folder: &Path, threads: usize) -> Vec<String> {
     let log = fs::read_to_string(fixtures().join("planner/confidence_at_the_threshold.jsonl")).unwrap();
     let import = |nth: usize| {
-        fs::write(folder.join("log.jsonl"), log.replace("Book lunch", &format!("Book lunch {nth}"))).unwrap();
+        // Also in the task, so that no two threads send the same request.
+        let log = ["Book lunch", "book lunch"]
+            .iter()
+            .fold(log.clone(), |log, text| log.replace(text, &format!("{text} {nth}")));
+        fs::write(folder.join("log.jsonl"), log).unwrap();
         let (exit, imported) = run(folder, &["thread", "import", "log.jsonl"]);
         assert_eq!(exit, 0, "{imported}");
         imported["id"].as_str().unwrap().to_owned()

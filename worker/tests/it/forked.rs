@@ -311,5 +311,6 @@ fn without_delays(log: &[Event]) -> Vec<String> {
         }
         event.to_string()
     };
-    log.iter().map(render).collect()
+    // On a busy machine, a worker may stall for longer than its lease.
+    log.iter().filter(|event| !matches!(event, Event::TakenOver(_))).map(render).collect()
 }
