@@ -170,7 +170,7 @@ fn digits(text: &str) -> usize {
     text.bytes().filter(u8::is_ascii_digit).count()
 }
 
-/// Domains that RFC 2606 reserves for examples are nobody's.
+/// Domains that RFC 2606 reserves for examples are no one's.
 fn is_real_domain(address: &str) -> bool {
     let domain = address.rsplit('@').next().unwrap_or_default().to_lowercase();
     let reserved = ["example.com", "example.net", "example.org", "example", "test", "invalid", "localhost"];

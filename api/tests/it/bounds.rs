@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::test_api::{TestApi, id_of, thread_of};
 
 /// Numbers without bounds of their own, and what bounds them.
-const CHECKED_ELSEWHERE: [(&str, &str); 20] = [
+const CHECKED_ELSEWHERE: [(&str, &str); 21] = [
     ("get /v1/batches/{id}/results after", "a line number: beyond the last line there is nothing"),
     ("get /v1/responses/{id} starting_after", "a number of an event: beyond the last there is nothing"),
     ("get /v1/threads/{id}/events after", "a position in a log: beyond its end there is nothing"),

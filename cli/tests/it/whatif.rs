@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     fs,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -30,14 +33,31 @@ struct Model {
 struct Calls {
     asked: Mutex<Vec<String>>,
     answered: Mutex<Vec<String>>,
+    waiting: AtomicUsize,
     allowed: Semaphore,
     reply: fn(&Value) -> Value,
+}
+
+/// A request that waits for its answer, until it is answered or its client is gone.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Model {
     async fn serve(reply: fn(&Value) -> Value, allowed: usize) -> Self {
         let (asked, answered, allowed) = (Mutex::default(), Mutex::default(), Semaphore::new(allowed));
-        let calls = Arc::new(Calls { asked, answered, allowed, reply });
+        let calls = Arc::new(Calls { asked, answered, waiting: AtomicUsize::new(0), allowed, reply });
         let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(calls.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -52,11 +72,17 @@ impl Model {
     fn answered(&self) -> usize {
         self.calls.answered.lock().unwrap().len()
     }
+
+    fn waiting(&self) -> usize {
+        self.calls.waiting.load(Ordering::SeqCst)
+    }
 }
 
 async fn complete(State(calls): State<Arc<Calls>>, Json(body): Json<Value>) -> Json<Value> {
     calls.asked.lock().unwrap().push(body.to_string());
+    let waiting = Waiting::new(&calls.waiting);
     calls.allowed.acquire().await.unwrap().forget();
+    drop(waiting);
     calls.answered.lock().unwrap().push(body.to_string());
     let message = (calls.reply)(&body);
     let usage = json!({"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110});
@@ -270,12 +296,16 @@ async fn a_run_that_is_killed_twice_asks_nothing_again_that_was_answered() {
         let mut first = Process::start(command(folder, ASSESS).stderr(log(folder, "run")));
         until(|| model.answered() == from + 7, &mut first, folder).await;
         // Each of the four slots waits for an answer, so all others are in the log.
-        let seen = |model: &Model| model.asked().len() - model.answered() - held.values().sum::<usize>();
-        until(|| 0 < seen(&model), &mut first, folder).await;
+        until(|| 0 < model.waiting(), &mut first, folder).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let waiting = seen(&model);
+        let waiting = model.waiting();
         assert!((1..=4).contains(&waiting), "{waiting} wait at kill {nth}");
         first.kill();
+        let began = Instant::now();
+        while 0 < model.waiting() {
+            assert!(began.elapsed() < TIMEOUT, "the server does not notice that its client is gone");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         held = counted(model.asked());
         for body in model.calls.answered.lock().unwrap().iter() {
             *held.get_mut(body).unwrap() -= 1;
