@@ -71,7 +71,7 @@ test("an audit reads all threads, and a thread is saved as a log and as a fixtur
   await page.view(`threads/${turn.thread_id}`, "Conversation");
   for (const [button, name] of [
     ["Export", `${turn.thread_id}.jsonl`],
-    ["Capture as fixture", "echo_hello.jsonl"],
+    ["Capture as fixture", `probe_${turn.thread_id.slice(-8)}.jsonl`],
   ]) {
     const saved = page.tab.waitForEvent("download");
     await page.button(button).click();

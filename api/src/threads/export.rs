@@ -10,7 +10,7 @@ use axum::{
 };
 use futures::stream;
 use shared::Event;
-use store::Chain;
+use store::{Chain, SHORT_ID};
 use strategy_tests::{capture, fixture_lines};
 use uuid::Uuid;
 
@@ -97,7 +97,9 @@ pub(crate) async fn fixture(
     let log = captured.map_err(|error| refused(error.to_string()))?.redacted.log;
     let lines = fixture_lines(&log)
         .map_err(|error| Kind::Internal.because(format!("the fixture is not JSON: {error}")))?;
-    Ok((download(&format!("thread_{}", id.simple())), lines).into_response())
+    let id = id.simple().to_string();
+    let short = &id[id.len().saturating_sub(SHORT_ID)..];
+    Ok((download(&format!("{}_{short}", graph.name())), lines).into_response())
 }
 
 fn download(name: &str) -> [(axum::http::HeaderName, String); 2] {

@@ -35,7 +35,8 @@ async fn a_thread_that_ended_is_captured_as_a_fixture() {
     api.run_until_idle(id).await;
     let reply = api.get(&path).await;
     assert_eq!(reply.status, 200, "{reply:?}");
-    let name = format!("attachment; filename=\"thread_{}.jsonl\"", id.simple());
+    let short = id.simple().to_string().split_off(24);
+    let name = format!("attachment; filename=\"probe_{short}.jsonl\"");
     assert_eq!(reply.headers["content-disposition"], name, "no words of the conversation");
     let lines: Vec<Value> = reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let head = api.backends.store.head(id).await.unwrap();
