@@ -5,40 +5,11 @@
 set -euo pipefail
 
 binary=$(realpath "$1") turns=${2:-20000} rounds=${3:-10}
-bin=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
-folder=$(mktemp -d)
-chmod 755 "$folder"
-as_postgres() { if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi; }
-install -d -m 700 "$folder/data"
-if [ "$(id -u)" = 0 ]; then chown postgres "$folder" "$folder/data"; fi
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-database_port=$(free_port) queue_port=$(free_port) api_port=$(free_port)
-started=()
-stop() {
-    kill "${started[@]}" 2>/dev/null || true
-    as_postgres "$bin/pg_ctl" -D "$folder/data" -m immediate stop >/dev/null 2>&1 || true
-    rm -rf -- "$folder"
-}
-trap stop EXIT
-cd "$folder"
-as_postgres "$bin/initdb" -D "$folder/data" -U postgres -A trust >/dev/null
-as_postgres "$bin/pg_ctl" -D "$folder/data" -o "-p $database_port -k $folder" -l "$folder/postgres.log" -w start >/dev/null
-sql() { "$bin/psql" -h 127.0.0.1 -p "$database_port" -U postgres -AtX -F ' ' -c "$1" "${2:-postgres}"; }
-sql "CREATE DATABASE turnfold" >/dev/null
-redis-server --port "$queue_port" --save "" --dir /tmp >/dev/null & started+=($!)
-cat > turnfold.toml <<T
-[store]
-url = "postgres://postgres@127.0.0.1:$database_port/turnfold"
-[queue]
-url = "redis://127.0.0.1:$queue_port"
-[log]
-filter = "error"
-T
-tf() { "$binary" --config "$folder/turnfold.toml" "$@"; }
-tf migrate >/dev/null
+# shellcheck source=ops/installation.sh
+source "$(dirname "$(realpath "$0")")/installation.sh"
 tf api --listen "127.0.0.1:$api_port" > api.log 2>&1 & started+=($!)
 tf worker > worker.log 2>&1 & started+=($!)
-until curl -sf "http://127.0.0.1:$api_port/readyz" >/dev/null; do sleep 0.2; done
+until curl -sf "$url/readyz" >/dev/null; do sleep 0.2; done
 
 # Runs a batch of new turns. Its name makes its lines new.
 fill() {
@@ -49,10 +20,9 @@ for nth in range(int(sys.argv[2])):
     print(json.dumps({"custom_id": f"{sys.argv[1]}-{nth}", "method": "POST", "url": "/v1/turns", "body": body}))
 P
     rm -f results.jsonl
-    tf batch run lines.jsonl --out results.jsonl --url "http://127.0.0.1:$api_port" >/dev/null 2>&1
+    tf batch run lines.jsonl --out results.jsonl --url "$url" >/dev/null 2>&1
 }
 size() { sql "SELECT sum(pg_table_size(oid)) / 1048576, sum(pg_indexes_size(oid)) / 1048576 FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace" turnfold; }
-seconds() { date +%s.%N; }
 per_second() { python3 -c "print(round($1 / ($3 - $2)))"; }
 
 echo "round: turns/s, MiB of tables and indexes when full, pruned/s, MiB when pruned and vacuumed"

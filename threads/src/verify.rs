@@ -110,7 +110,7 @@ struct RowReader {
     others: Vec<ThreadId>,
     /// Threads that are forks.
     forks: Vec<ThreadId>,
-    /// What the statistics count of the logs.
+    /// Counts of the statistics, as the logs demand them.
     counts: Intervals,
     /// True if there is a batch, whose lines may have opened threads.
     has_batches: bool,

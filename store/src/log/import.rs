@@ -59,7 +59,7 @@ impl NewLog {
 pub struct NewThread {
     expected: ExpectedThread,
     log: NewLog,
-    /// What the statistics count of the log.
+    /// Counts of the statistics, as the log demands them.
     counts: Intervals,
 }
 
