@@ -12,7 +12,7 @@ shared::status! {
         Slot = "slot",
         /// It waited for a rate limit, a pause, or a provider or server that refused requests or failed.
         Limit = "limit",
-        /// It waited for a person: an answer about a call in doubt, or a retry.
+        /// It waited for a person: an answer to the elicitation of a tool or about a call in doubt, or a retry.
         Person = "person",
         /// A model worked on it.
         Model = "model",

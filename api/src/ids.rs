@@ -36,7 +36,7 @@ pub(crate) struct FindIds {
     params(("text" = String, Path, description = "A part of an id, or a whole id, with or without hyphens and `batch_`."), FindIds),
     responses(
         (status = 200, description = "The ids.", body = Page<FoundId>),
-        (status = 422, description = "No id contains the text.", body = Problem, content_type = "application/problem+json")
+        (status = 422, description = "The text is no part of an id.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn find(
@@ -70,10 +70,15 @@ fn owner(kind: IdKind) -> IdOf {
 }
 
 fn found(kind: IdKind, id: Uuid) -> FoundId {
-    let digits = id.simple().to_string();
-    let short = digits.get(digits.len().saturating_sub(SHORT_ID)..).unwrap_or_default().to_owned();
+    let short = short(id);
     let id = if kind == IdKind::Batch { batch_name(id) } else { id.to_string() };
     FoundId { kind, id, short }
+}
+
+/// Returns the short form of an id.
+pub(crate) fn short(id: Uuid) -> String {
+    let digits = id.simple().to_string();
+    digits.get(digits.len().saturating_sub(SHORT_ID)..).unwrap_or_default().to_owned()
 }
 
 /// Refuses conditions that name a thread by a part of its id which others have too.

@@ -1,12 +1,12 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-Bga6HbvR.js",
+        path: "/assets/index-D1FP8SwB.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "97120ba4c572d338c955f5a935a8c469",
-        content: include_bytes!("assets/index-Bga6HbvR.js"),
-        brotli: include_bytes!("assets/index-Bga6HbvR.js.br"),
+        hash: "93768edf8051b276f8ac1837504ecc7f",
+        content: include_bytes!("assets/index-D1FP8SwB.js"),
+        brotli: include_bytes!("assets/index-D1FP8SwB.js.br"),
     },
     Asset {
         path: "/assets/index-k0MHWOWe.css",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "0ac2a73a2630bb3a8e428771a4a0acf1",
+        hash: "64832c90d48d62dd9621591de0bbdae4",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

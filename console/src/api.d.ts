@@ -8369,7 +8369,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description No id contains the text. */
+            /** @description The text is no part of an id. */
             422: {
                 headers: {
                     [name: string]: unknown;

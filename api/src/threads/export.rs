@@ -10,11 +10,12 @@ use axum::{
 };
 use futures::stream;
 use shared::Event;
-use store::{Chain, SHORT_ID};
+use store::Chain;
 use strategy_tests::{capture, fixture_lines};
 use uuid::Uuid;
 
 use crate::{
+    ids::short,
     logs::{folded_log::graph_of, lookup::find_thread},
     server::{
         extract::Path,
@@ -97,9 +98,7 @@ pub(crate) async fn fixture(
     let log = captured.map_err(|error| refused(error.to_string()))?.redacted.log;
     let lines = fixture_lines(&log)
         .map_err(|error| Kind::Internal.because(format!("the fixture is not JSON: {error}")))?;
-    let id = id.simple().to_string();
-    let short = &id[id.len().saturating_sub(SHORT_ID)..];
-    Ok((download(&format!("{}_{short}", graph.name())), lines).into_response())
+    Ok((download(&format!("{}_{}", graph.name(), short(id))), lines).into_response())
 }
 
 fn download(name: &str) -> [(axum::http::HeaderName, String); 2] {

@@ -15,7 +15,7 @@ const LISTED: usize = 500;
 /// Maximum length of a reply on the page, in bytes.
 const REPLY_MAX: usize = 20_000;
 
-/// Maximum time to compare two replies. After that the difference is larger than it needs to be.
+/// Maximum time to compare two replies. After that, more words are marked than differ.
 const DIFFERENCE_MAX: Duration = Duration::from_millis(20);
 
 const STYLE: &str = include_str!("report.css");

@@ -27,8 +27,9 @@ pub(crate) enum WhatIfCommand {
     /// Asks the models of the configuration; what was recorded before the difference is not asked again. Tools answer from the
     /// record. Nothing is written: a thread that needs a call which the record does not answer is not decided. The threads of
     /// the run are in a database of their own, in --to or .turnfold/whatif/NAME, and are deleted with that folder. Shows a quote
-    /// and asks for confirmation first. Ctrl-C pauses the run, and the same command continues it; no answered request is sent
-    /// again. Exits with 5 if the run was stopped by --max-usd, and with 6 if a thread is not decided, or if no thread matched.
+    /// and asks for confirmation first. Ctrl-C pauses the run, and the same command continues it; a request whose answer is
+    /// stored is not sent again. Exits with 1 if a limit of --fail-if is exceeded, with 5 if the run was stopped by --max-usd, and
+    /// with 6 if a thread is not decided, or if no thread matched.
     Run(Box<Run>),
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Run {
     /// Run without asking for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Exit with 1 if more threads than this went so: 'worse > 2%', 'not_decided > 5'; repeatable. Measures: worse, outcome, route,
+    /// Exit with 1 if more threads than this differ: 'worse > 2%', 'not_decided > 5'; repeatable. Measures: worse, outcome, route,
     /// answer, not_decided
     #[arg(long, value_name = "LIMIT")]
     pub(crate) fail_if: Vec<Limit>,

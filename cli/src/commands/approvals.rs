@@ -63,6 +63,10 @@ struct Collector {
     store: Store,
     strategies: Arc<StrategyRegistry>,
     report: Arc<Mutex<Report>>,
+    /// Only approvals of this person, if given.
+    person: Option<String>,
+    /// Only approvals in threads of this batch, if given.
+    batch: Option<store::batches::BatchId>,
     log: Option<(ThreadId, Result<ApprovalReader, String>)>,
     found: Vec<Approval>,
     not_read: Vec<(ThreadId, String)>,
@@ -84,6 +88,8 @@ pub(super) async fn run(ctx: &Context, store: &Store, command: Approvals) -> any
         store: shared.0.clone(),
         strategies: Arc::clone(&strategies),
         report: Arc::clone(&shared.1),
+        person: person.clone(),
+        batch,
         log: None,
         found: Vec::new(),
         not_read: Vec::new(),
@@ -92,13 +98,6 @@ pub(super) async fn run(ctx: &Context, store: &Store, command: Approvals) -> any
     spinner.finish_and_clear();
     let Report { mut approvals, more, mut not_read } =
         mem::take(&mut *report.lock().unwrap_or_else(PoisonError::into_inner));
-    approvals.retain(|approval| {
-        let by = approval.answer.as_ref();
-        let is_by = |name: &String| {
-            by.is_some_and(|answer| answer.person == *name || answer.subject.as_ref() == Some(name))
-        };
-        person.as_ref().is_none_or(is_by) && batch.is_none_or(|batch| approval.batch == Some(batch))
-    });
     approvals.sort_by_key(|approval| (approval.thread, approval.event));
     not_read.sort();
     if csv {
@@ -107,6 +106,9 @@ pub(super) async fn run(ctx: &Context, store: &Store, command: Approvals) -> any
         output::many(ctx.format, &approvals, || to_text(&approvals, more, &not_read))?;
     }
     if ctx.format != output::Format::Text || csv {
+        if 0 < more {
+            output::note(&not_listed(more));
+        }
         not_read.iter().for_each(|(thread, why)| output::note(&format!("not read: thread {thread}: {why}")));
     }
     Ok(if not_read.is_empty() && more == 0 { Exit::Ok } else { Exit::Unchecked })
@@ -135,9 +137,12 @@ impl Reader for Collector {
 
     async fn pause(&mut self) -> Result<(), Error> {
         self.end();
+        let (person, batch) = (self.person.as_ref(), self.batch);
+        self.found.retain(|approval| person.is_none_or(|name| is_by(approval, name)));
         for approval in &mut self.found {
             approval.batch = self.store.batch_of(approval.thread).await?;
         }
+        self.found.retain(|approval| batch.is_none_or(|batch| approval.batch == Some(batch)));
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         let free = LISTED_MAX.saturating_sub(report.approvals.len()).min(self.found.len());
         report.more += self.found.len() - free;
@@ -157,11 +162,21 @@ impl Collector {
     }
 }
 
+/// Returns true if this person, or this subject of a key, gave the answer.
+fn is_by(approval: &Approval, name: &str) -> bool {
+    let by = approval.answer.as_ref();
+    by.is_some_and(|answer| answer.person == name || answer.subject.as_deref() == Some(name))
+}
+
+fn not_listed(more: usize) -> String {
+    format!("NOT LISTED: {more} more; hint: select fewer threads with --where or --since")
+}
+
 fn to_text(approvals: &[Approval], more: usize, not_read: &[(ThreadId, String)]) -> String {
     let mut lines = vec![counted(approvals.len(), "approval")];
     lines.extend(approvals.iter().flat_map(approval_lines));
     if 0 < more {
-        lines.push(format!("NOT LISTED: {more} more; hint: select fewer threads with --where or --since"));
+        lines.push(not_listed(more));
     }
     lines.extend(not_read.iter().map(|(thread, why)| format!("NOT READ: thread {thread}: {why}")));
     lines.join("\n")

@@ -77,6 +77,7 @@ pub(super) async fn select(
         Some(text) => parse_filter(text)?,
         None => Conditions::default(),
     };
+    check_parts_of_ids(ctx, store, &turns).await?;
     let turns = match selection.since {
         Some(age) => turns.and_since(before(age)?),
         None => turns,
@@ -89,6 +90,22 @@ pub(super) async fn select(
         jobs: selection.jobs.map_or_else(cores, usize::from),
         progress: Arc::new(move |threads| spinner.inc(threads)),
     })
+}
+
+/// Fails if a filter names a thread by a part that other threads have too.
+async fn check_parts_of_ids(
+    ctx: &Context,
+    store: &store::Store,
+    conditions: &Conditions,
+) -> anyhow::Result<()> {
+    for part in conditions.parts_of_threads() {
+        let (ids, is_cut) = store.ids_with(store::IdOf::Thread, part, ctx.tenant.as_deref()).await?;
+        if 1 < ids.len() || is_cut {
+            let what = format!("--where: thread {part} is ambiguous\nhint: write more characters of the id");
+            return Err(CliError::with_exit(Exit::Usage, what));
+        }
+    }
+    Ok(())
 }
 
 /// Creates a spinner that counts threads.

@@ -41,10 +41,11 @@ const NAMES: [RegExp, string][] = [
 /** Aligns two logs as the API did: an event that is in none of its rows is the same in both. */
 export function aligned(diff: Schema<"ThreadDiff">, left: LogEvent[], right: LogEvent[]): Pair[] {
   const pairs: Pair[] = [];
-  let [l, r] = [0, 0];
+  let [l, r, rest] = [0, 0, diff.same];
   const same = (count: number) => {
     for (; 0 < count && l < left.length && r < right.length; count -= 1) {
       pairs.push({ left: left[l++], right: right[r++], changes: [], isSame: true });
+      rest -= 1;
     }
   };
   for (const row of diff.rows) {
@@ -54,15 +55,15 @@ export function aligned(diff: Schema<"ThreadDiff">, left: LogEvent[], right: Log
     const changes = pair.left && pair.right ? changed(pair.left, pair.right) : [];
     pairs.push({ ...pair, changes, isSame: !!pair.left && !!pair.right && !changes.length });
   }
-  same(diff.same - pairs.filter((it) => it.isSame).length);
+  same(rest);
   return pairs;
 }
 
 /** The values of two events that differ in more than clocks and ids. */
 function changed(left: LogEvent, right: LogEvent): Changed[] {
-  const told = (it: LogEvent) =>
+  const fields = (it: LogEvent) =>
     Object.fromEntries(Object.entries(body(it)).filter(([name]) => !IGNORED.includes(name)));
-  return differences(told(left), told(right))
+  return differences(fields(left), fields(right))
     .map((it) => ({ name: nameOf(it.path), left: text(it.before), right: text(it.after) }))
     .filter((it) => blanked(it.left ?? "") !== blanked(it.right ?? ""));
 }

@@ -1,10 +1,15 @@
 /** What narrows a list: status, conditions and period, as the address has them. */
+import { untrack } from "svelte";
 import type { Schema } from "./api.ts";
+import { now } from "./app.svelte.ts";
 import { route } from "./route.svelte.ts";
 
 export type Range = Schema<"StatsRange">;
 
 const DAY = 86_400_000;
+
+/** The present by the clock of the API. A list does not load again when it advances. */
+const present = (): number => untrack(() => now.at);
 
 interface Period {
   text: string;
@@ -25,7 +30,7 @@ export const PERIODS: Record<Range | "month", Period> = {
   hour: last("last hour", "1h", DAY / 24),
   today: {
     text: "today, UTC",
-    where: () => `created > '${new Date().toISOString().slice(0, 10)}'`,
+    where: () => `created > '${new Date(present()).toISOString().slice(0, 10)}'`,
     since: (now) => now - (now % DAY),
   },
   day: last("last day", "1d", DAY),
@@ -56,4 +61,4 @@ export function listQuery(): { status?: string; where?: string } {
 }
 
 /** Reports whether a moment is in the chosen period. */
-export const isInPeriod = (at: number): boolean => (period()?.since(Date.now()) ?? 0) <= at;
+export const isInPeriod = (at: number): boolean => (period()?.since(present()) ?? 0) <= at;

@@ -42,7 +42,8 @@ export class Pages<Item extends Keyed> {
   ) {
     this.first = load(() => {
       const current = query();
-      const key = JSON.stringify([current, settings.key?.()]);
+      // What an earlier caller was shown is under another key.
+      const key = JSON.stringify([app.identity, current, settings.key?.()]);
       this.isStale = key !== this.shown;
       if (this.identity !== app.identity) {
         kept.clear();

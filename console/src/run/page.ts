@@ -31,15 +31,16 @@ const MAX_BYTES = 32 * 1_048_576;
 
 export async function runPage(id: string): Promise<Blob> {
   const thread = await get<Thread>(`/v1/threads/${id}`);
-  const text = await (await request("GET", `/v1/threads/${id}/export`)).text();
-  if (MAX_BYTES < text.length)
-    throw new Error(`The log has more than ${MAX_BYTES / 1_048_576} MiB. Export it instead.`);
-  const lines = text
+  const file = await (await request("GET", `/v1/threads/${id}/export`)).blob();
+  if (MAX_BYTES < file.size) throw new Error(`The log has more than ${MAX_BYTES / 1_048_576} MiB. Export it instead.`);
+  const lines = (await file.text())
     .split("\n")
     .filter(Boolean)
     .map((it) => JSON.parse(it) as Line & Attachment);
   const log = lines.filter((it) => it.hash);
-  const states = await statesOf(id, Math.min(log.length, MAX_STATES));
+  const states: [number, unknown?][] = await statesOf(id, Math.min(log.length, MAX_STATES));
+  // An entry without a state: those from here on are not in the page.
+  if (MAX_STATES < log.length) states.push([MAX_STATES]);
   const attachments = lines.filter((it) => it.sha256);
   return new Blob([document(thread, log, attachments, states)], { type: "text/html" });
 }
@@ -65,7 +66,7 @@ const escaped = (text: string): string =>
 const embedded = (name: string, value: unknown): string =>
   `<script type="application/json" id="${name}">${JSON.stringify(value).replaceAll("<", "\\u003c")}</script>`;
 
-function document(thread: Thread, log: Line[], attachments: Attachment[], states: [number, unknown][]): string {
+function document(thread: Thread, log: Line[], attachments: Attachment[], states: [number, unknown?][]): string {
   const events = log.map((it): LogEvent => ({
     seq: it.seq,
     at: new Date(it.at / 1_000).toISOString(),

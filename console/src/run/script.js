@@ -12,8 +12,9 @@ function show(seq) {
     it.classList.toggle("later", seq < Number(it.dataset.seq));
     it.classList.toggle("at", seq === Number(it.dataset.seq) && it.classList.contains("event"));
   }
-  const state = states.findLast(([from]) => from <= seq);
-  document.getElementById("state").textContent = state ? shown(JSON.stringify(state[1], null, 2)) : "Not in this page.";
+  const [, state] = states.findLast(([from]) => from <= seq) ?? [];
+  document.getElementById("state").textContent =
+    state === undefined ? "Not in this page." : shown(JSON.stringify(state, null, 2));
 }
 
 function open(details) {

@@ -260,13 +260,14 @@ fn fmt_forked(forked: &Forked, f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 fn fmt_taken_over(taken: &TakenOver, f: &mut Formatter<'_>) -> fmt::Result {
-    let full = f.alternate();
-    if full {
+    if f.alternate() {
         return write!(f, "from another worker");
     }
     write!(f, "by {} from {}, which died or stalled", taken.worker, taken.from)?;
-    let silent = taken.silent_ms.iter();
-    silent.into_iter().try_for_each(|ms| write!(f, " {}.{} s before", ms / 1_000, ms % 1_000 / 100))
+    match taken.silent_ms {
+        Some(ms) => write!(f, " {}.{} s before", ms / 1_000, ms % 1_000 / 100),
+        None => Ok(()),
+    }
 }
 
 fn line(f: &mut Formatter<'_>, text: fmt::Arguments<'_>) -> fmt::Result {

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     Error, ExpectedThread, ExpectedTurn, RowFinding, Store, ThreadId, TurnId,
-    log::{BETWEEN, signed, statement, tables::turns, types::is_of_another_type},
+    integrity::row_finding::readable,
+    log::{BETWEEN, signed, statement, tables::turns},
 };
 
 /// A turn that was submitted for a line.
@@ -109,7 +110,7 @@ impl Store {
             .filter(turns::Column::ThreadId.is_in(threads.keys().copied()))
             .filter(turns::Column::IdempotencyKey.contains("batch:"))
             .build(pool.get_database_backend());
-        let rows = readable(pool.query_all_raw(select).await?, turns::Model::from_query_result)?;
+        let rows = readable(&pool.query_all_raw(select).await?, turns::Model::from_query_result)?;
         let submission = |row: turns::Model| {
             let key = row.idempotency_key.filter(|key| key.ends_with(BETWEEN))?;
             let (batch, nth, attempt) = line_of_key(&key)?;
@@ -123,7 +124,7 @@ impl Store {
         let pool = &self.database.pool;
         let select = items::Entity::find().filter(Column::BatchId.eq(batch)).filter(Column::Nth.is_in(lines));
         let rows = pool.query_all_raw(select.build(pool.get_database_backend())).await?;
-        readable(rows, items::Model::from_query_result)
+        readable(&rows, items::Model::from_query_result)
     }
 
     async fn result_rows(
@@ -138,20 +139,8 @@ impl Store {
         let listed = numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
         let sql = format!("SELECT n, nth, line FROM batch_results WHERE batch_id = $1 AND n IN ({listed})");
         let rows = pool.query_all_raw(statement(pool, &sql, [batch.into()])).await?;
-        Ok(readable(rows, ResultRow::from_query_result)?.into_iter().map(|row| (row.n, row)).collect())
+        Ok(readable(&rows, ResultRow::from_query_result)?.into_iter().map(|row| (row.n, row)).collect())
     }
-}
-
-/// Decodes rows, without those that have a value of another type: [`Store::mistyped`] finds them.
-fn readable<T>(
-    rows: Vec<sea_orm::QueryResult>,
-    read: impl Fn(&sea_orm::QueryResult, &str) -> Result<T, sea_orm::DbErr>,
-) -> Result<Vec<T>, Error> {
-    let read = |row: &sea_orm::QueryResult| match read(row, "") {
-        Err(error) if is_of_another_type(&error) => None,
-        read => Some(read.map_err(Error::from)),
-    };
-    rows.iter().filter_map(read).collect()
 }
 
 fn compare(
@@ -169,7 +158,7 @@ fn compare(
         return;
     }
     let Ok(state) = item.state.parse::<ItemState>() else {
-        return findings.of_item(&["state"], "its row has an unknown state, another one");
+        return findings.of_item(&["state"], "its row has an unknown state, other");
     };
     match item.thread_id {
         // Its coordinator has not yet recorded the submission.
@@ -230,7 +219,7 @@ fn compare_end(
             }
         }
     }
-    if !is_told(item, state, turn) {
+    if !has_its_message(item, state, turn) {
         findings.of_item(&["code", "message"], "its row has another error or outcome");
     }
     if state.is_over() {
@@ -239,7 +228,7 @@ fn compare_end(
 }
 
 /// Returns true if code and message of an item are those of its turn. The message may be cut off.
-fn is_told(item: &items::Model, state: ItemState, turn: &ExpectedTurn) -> bool {
+fn has_its_message(item: &items::Model, state: ItemState, turn: &ExpectedTurn) -> bool {
     let (code, message) = (item.code.as_deref(), item.message.as_deref());
     let says = |text: &str| {
         let message = message.unwrap_or_default();
@@ -281,7 +270,7 @@ fn compare_result(
         return findings.find("batch_results", &["nth", "n"], "its result belongs to another line");
     }
     let Ok(result) = serde_json::from_str::<BatchResult>(&row.line) else {
-        return findings.find("batch_results", &["line"], "its result is no JSON, and another one");
+        return findings.find("batch_results", &["line"], "its result cannot be parsed, and is other");
     };
     if result.custom_id != item.custom_id {
         findings.find("batch_items", &["custom_id"], "its row has another custom_id");
@@ -297,7 +286,7 @@ fn compare_result(
     let has_reply = reply.is_none_or(|reply| body.is_some_and(|body| contains(body, reply)));
     let has_status = !state.is_good() || result.response.as_ref().is_some_and(|it| it.status_code == 200);
     if !is_run || !has_reply || !has_status || state.is_good() && result.error.is_some() {
-        findings.find("batch_results", &["line"], "its result tells another run or reply");
+        findings.find("batch_results", &["line"], "its result has another run or reply");
     }
 }
 

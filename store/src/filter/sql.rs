@@ -105,7 +105,7 @@ pub(crate) fn has_turn(backend: DbBackend, conditions: &Conditions) -> Expr {
     Expr::exists(matching)
 }
 
-/// Builds the condition for turns of the threads whose ids begin or end with a part.
+/// Builds the condition for turns of the threads whose ids begin with a part, or end with its last eight characters.
 fn has_part(backend: DbBackend, is: Is, part: &PartOfId) -> Expr {
     let [first, last] = part.range();
     let end = part.end(backend).map(|end| Expr::cust(end_of_id(backend)).eq(end));

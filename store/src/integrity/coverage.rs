@@ -34,9 +34,9 @@ pub enum Why {
 
 impl Why {
     /// Returns the reason for people.
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
-            Why::RowAlone => "only the row says it, no log does",
+            Why::RowAlone => "only the row has it, no log does",
             Why::Cache => "a cache, which is built again",
             Why::Process => "the state of running processes",
             Why::MayDiffer(what) | Why::InPart(what) => what,
@@ -426,7 +426,7 @@ impl Coverage {
                 (Ok(against), None) => coverage.compared.push(Compared { table, columns, against }),
                 (Ok(_) | Err(InPart(_)), Some(why)) => coverage.leave_out(table, columns, why, false),
                 (Err(why), _) => {
-                    coverage.leave_out(table, columns, why.words(), matches!(why, InPart(_)));
+                    coverage.leave_out(table, columns, why.text(), matches!(why, InPart(_)));
                 }
             }
         }

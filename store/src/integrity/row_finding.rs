@@ -73,14 +73,18 @@ impl Store {
         read: impl Fn(&QueryResult, &str) -> Result<T, sea_orm::DbErr>,
     ) -> Result<Vec<T>, Error> {
         let db = &self.database.pool;
-        let mut rows = Vec::new();
-        for row in db.query_all_raw(statement(db, sql, [])).await? {
-            match read(&row, "") {
-                Ok(row) => rows.push(row),
-                Err(error) if is_of_another_type(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(rows)
+        readable(&db.query_all_raw(statement(db, sql, [])).await?, read)
     }
+}
+
+/// Decodes rows, without those that have a value of another type: [`Store::mistyped`] finds them.
+pub(crate) fn readable<T>(
+    rows: &[QueryResult],
+    read: impl Fn(&QueryResult, &str) -> Result<T, sea_orm::DbErr>,
+) -> Result<Vec<T>, Error> {
+    let read = |row: &QueryResult| match read(row, "") {
+        Err(error) if is_of_another_type(&error) => None,
+        read => Some(read.map_err(Error::from)),
+    };
+    rows.iter().filter_map(read).collect()
 }

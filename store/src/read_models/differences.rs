@@ -95,21 +95,34 @@ async fn put_right(
     }
     let wrong: BTreeSet<TurnId> = mendable().filter_map(|difference| difference.turn).collect();
     for id in wrong {
-        if let Some(turn) = expected.turns.get(&id) {
-            write_turn(tx, &expected, id, turn, rows.turns.get(&id)).await?;
+        match expected.turns.get(&id) {
+            Some(turn) => write_turn(tx, &expected, id, turn, rows.turns.get(&id)).await?,
+            // Of a turn that never started, the log has only the tenant.
+            None => {
+                let sql = "UPDATE turns SET tenant = $1 WHERE id = $2 AND thread_id = $3 AND tenant <> $1";
+                let values = [expected.tenant.clone().into(), id.into(), expected.head.thread.into()];
+                tx.execute_raw(statement(tx, sql, values)).await?;
+            }
         }
     }
-    if differences.iter().any(|difference| difference.differs == Differs::TurnOpen) {
+    // An entry of `open_turns` may agree with a tenant that was wrong.
+    let concerns_entries = |differs: Differs| matches!(differs, Differs::TurnOpen | Differs::TurnTenant);
+    if differences.iter().any(|difference| concerns_entries(difference.differs)) {
         tell_open_turns(tx, expected.head.thread).await?;
     }
     Ok(differences)
 }
 
-/// Updates `open_turns` from the rows of a thread's turns while other turns may be submitted.
+/// Updates `open_turns` from the rows of a thread's turns while other turns may be submitted. In SQLite it is a view.
 async fn tell_open_turns(tx: &Transaction, thread: ThreadId) -> Result<(), Error> {
+    if tx.get_database_backend() != DbBackend::Postgres {
+        return Ok(());
+    }
     let statements = [
         "DELETE FROM open_turns WHERE thread_id = $1 AND NOT EXISTS (SELECT 1 FROM turns \
-         WHERE turns.position = open_turns.position AND turns.status IN ('queued', 'running'))",
+         WHERE turns.thread_id = open_turns.thread_id AND turns.priority = open_turns.priority \
+         AND turns.position = open_turns.position AND turns.tenant = open_turns.tenant \
+         AND turns.status IN ('queued', 'running'))",
         "INSERT INTO open_turns (thread_id, priority, position, tenant) SELECT thread_id, priority, position, tenant \
          FROM turns WHERE thread_id = $1 AND status IN ('queued', 'running') ON CONFLICT DO NOTHING",
     ];

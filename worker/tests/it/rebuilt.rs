@@ -71,6 +71,18 @@ async fn real_postgres_open_turns_are_rebuilt() {
         BTreeMap::new(),
         "a second time finds nothing"
     );
+
+    // Another tenant, in the entry alone, and in the turn before its first start.
+    for wrong in [
+        "UPDATE open_turns SET tenant = 'other'",
+        "UPDATE turns SET tenant = 'other' WHERE status = 'queued'",
+    ] {
+        postgres.query(wrong);
+        assert!(!rebuild(&store, &everything(), DryRun::No).await.found.is_empty(), "{wrong}");
+        let again = rebuild(&store, &everything(), DryRun::No).await.found;
+        assert_eq!(again, BTreeMap::new(), "{wrong}: it is put right");
+        assert_eq!(postgres.query("SELECT DISTINCT tenant FROM open_turns"), [["default".to_owned()]]);
+    }
 }
 
 async fn runs_and_rebuilds(url: &str) {

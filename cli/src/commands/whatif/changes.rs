@@ -12,16 +12,22 @@ const STRATEGIES: &str = "strategies";
 
 /// Fails if a flag changes the configuration of a strategy: what replays a log takes it from the log.
 pub(in crate::commands) fn refuse_changes(sources: &Sources) -> anyhow::Result<()> {
+    refuse(sources, |key| {
+        format!(
+            "a replay takes the configuration of a strategy from each log\n\
+             hint: turnfold whatif --set {key}=VALUE replays with a changed configuration"
+        )
+    })
+}
+
+/// Fails with this reason if a flag changes the configuration of a strategy.
+pub(super) fn refuse(sources: &Sources, why: impl Fn(&str) -> String) -> anyhow::Result<()> {
     let Some((key, _)) = changed_keys(sources).next() else { return Ok(()) };
-    let message = format!(
-        "{key} would have no effect: a replay takes the configuration of a strategy from each log\n\
-         hint: turnfold whatif --set {key}=VALUE replays with a changed configuration"
-    );
-    Err(CliError::with_exit(Exit::Usage, message))
+    Err(CliError::with_exit(Exit::Usage, format!("{key} would have no effect: {}", why(key))))
 }
 
 /// The keys of strategies that flags set, split at the dots.
-pub(super) fn changed_keys(sources: &Sources) -> impl Iterator<Item = (&str, Vec<&str>)> {
+fn changed_keys(sources: &Sources) -> impl Iterator<Item = (&str, Vec<&str>)> {
     let keys = sources.flags.iter().filter_map(|flag| Some(flag.sets.as_ref()?.0.as_str()));
     let split = keys.map(|key| (key, key.split('.').collect::<Vec<_>>()));
     split.filter(|(_, path)| path.first() == Some(&STRATEGIES))

@@ -46,6 +46,10 @@ impl Engine {
         let store = engine::store_or_new(&settings).await?;
         let claim = Claim::of(&settings, BUSY_HINT)?;
         store.migrate().await?;
+        // A server whose tools differ from its pin is refused here too.
+        for pin in recorded.pins().await? {
+            store.pin_if_absent(pin).await?;
+        }
         let parts = engine::parts(&settings, store, Alone::Yes, &engine::name(&settings)).await?;
         let models = engine::models(&settings)?;
         let live = Arc::new(engine::world_with_index(&settings, &parts.store, recorded, models)?);

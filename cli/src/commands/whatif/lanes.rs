@@ -123,6 +123,8 @@ impl Lanes {
             let beginning =
                 beginning.map_err(|error| Error::Corrupt { thread: id, what: error.to_string() })?;
             let attachments = self.attachments(id, &record).await?;
+            // The worker may take the thread as soon as it is imported.
+            self.world.add(id, answers(&record), answers(&record[..start.seq.min(record.len())]));
             import_thread(&self.parts.store, &self.strategies, id, beginning, attachments).await?;
         }
         let inputs = inputs(graph, &record, start.seq).map_err(|error| stuck(id, &error))?;
@@ -136,7 +138,6 @@ impl Lanes {
     async fn tell_world(&self, lane: &Lane) -> Result<(), Error> {
         let id = lane.start.thread;
         let own = own_log(&self.parts.store, id).await?;
-        let answers = |log: &[Recorded]| ToolAnswers::of(log.iter().map(|recorded| &recorded.event));
         self.world.add(id, answers(&lane.record), answers(&own));
         Ok(())
     }
@@ -276,6 +277,10 @@ impl Lane {
     fn key(&self, nth: usize) -> Idempotency {
         Idempotency::ours(&format!("whatif:{}:{nth}", self.start.thread), String::new())
     }
+}
+
+fn answers(log: &[Recorded]) -> ToolAnswers {
+    ToolAnswers::of(log.iter().map(|recorded| &recorded.event))
 }
 
 async fn own_log(store: &Store, id: ThreadId) -> Result<Vec<Recorded>, Error> {

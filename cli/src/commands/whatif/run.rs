@@ -16,7 +16,7 @@ use store::{Store, ThreadFilter, ThreadId};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    changes::{changed_keys, changes},
+    changes::{changes, refuse},
     engine::Engine,
     lanes::Lanes,
     offline::{configured_prices, replayed, to_text},
@@ -27,7 +27,6 @@ use super::{
 use crate::{
     args::WhatIfRun,
     commands::{Context, signals::Signals},
-    config::Sources,
     confirm,
     exit::{CliError, Exit},
     output::{self, counted, note, stderr_is_terminal},
@@ -44,7 +43,10 @@ pub(super) async fn run(ctx: &Context, args: WhatIfRun) -> anyhow::Result<Exit> 
     let recorded = ctx.store().await?;
     let (folder, plan) = match planned(ctx, &recorded, args).await? {
         Planned::Run(folder, plan) => (folder, plan),
-        Planned::Nothing(exit) => return Ok(exit),
+        Planned::Nothing(exit) => {
+            files.write(&RunReport::of(&[], Vec::new()))?;
+            return Ok(exit);
+        }
     };
     let began = Instant::now();
     let mut engine = Engine::open(ctx, &folder, &recorded, plan.tools, max_usd).await?;
@@ -118,7 +120,9 @@ enum Planned {
 async fn planned(ctx: &Context, recorded: &Store, args: WhatIfRun) -> anyhow::Result<Planned> {
     let store = recorded.identity().await?;
     if let Some(named) = &args.resume {
-        refuse_changes(&ctx.sources)?;
+        refuse(&ctx.sources, |_| {
+            "the run has its changes\nhint: leave it out, or leave out --resume".to_owned()
+        })?;
         let folder = Folder::find(named)?;
         let plan = folder.read()?.context("the plan was deleted meanwhile")?;
         check_store(&plan, &store)?;
@@ -153,15 +157,6 @@ async fn planned(ctx: &Context, recorded: &Store, args: WhatIfRun) -> anyhow::Re
     let plan = Plan { store, changes, tools: args.tools, report };
     folder.write(&plan)?;
     Ok(Planned::Run(folder, Box::new(plan)))
-}
-
-/// Fails if a flag changes the configuration of a strategy: a run keeps the changes that it began with.
-fn refuse_changes(sources: &Sources) -> anyhow::Result<()> {
-    let Some((key, _)) = changed_keys(sources).next() else { return Ok(()) };
-    let message = format!(
-        "{key} would have no effect: the run has its changes\nhint: leave it out, or leave out --resume"
-    );
-    Err(CliError::with_exit(Exit::Usage, message))
 }
 
 fn question(report: &Report) -> String {
@@ -269,9 +264,6 @@ fn over_budget(done: u64) -> Ended {
 }
 
 fn progress(threads: usize) -> anyhow::Result<ProgressBar> {
-    if !stderr_is_terminal() {
-        return Ok(ProgressBar::hidden());
-    }
     let bar = ProgressBar::new(threads as u64);
     bar.set_style(ProgressStyle::with_template("  {bar:30} {pos}/{len} threads  {msg}  {elapsed}")?);
     Ok(bar)
@@ -292,7 +284,7 @@ async fn print_progress(bar: ProgressBar, world: Arc<RunWorld>) {
 fn paused(folder: &Folder, engine: &Engine, plan: &Plan, why: &str, done: u64) -> String {
     let (all, usd) = (counted(plan.report.changed, "thread"), shared::usd(engine.world.spent()));
     format!(
-        "paused: {why}\n{done} of {all} ended, ${usd:.4} spent; nothing that was answered is asked again\nhint: continue with \
+        "paused: {why}\n{done} of {all} ended, ${usd:.4} spent; nothing whose answer was stored is asked again\nhint: continue with \
          turnfold whatif run --resume {}",
         folder.name()
     )

@@ -122,7 +122,7 @@ impl RunWorld {
             let actor = format!("{GAVE_UP}{why}");
             let request = CancelRequest { thread: ask.thread, turn, actor, caller: None, rolled_back: false };
             if let Err(error) = obey_cancel_request(&self.parts, &self.strategies, &request).await {
-                tracing::warn!(%error, thread = %ask.thread, "cannot end the turn");
+                return Err(Fault::transient(format!("cannot end the turn: {error}")));
             }
         }
         Err(Fault::permanent(why))

@@ -4,8 +4,8 @@ use queue::clock;
 use shared::TurnStatus;
 use shared::{Outcome, OutcomeKind, Usage};
 use store::{
-    CauseCount, Counted, CountedEnd, EndedCount, Error, ModelResponse, OpenTurns, Resolution, Store, Tally,
-    TurnUpdate, UsageCount, UsageShare, testing::tamper::execute_with,
+    CauseCount, Counted, CountedEnd, EndedCount, Error, Intervals, LowCounts, ModelResponse, OpenTurns,
+    Resolution, Store, Tally, TurnUpdate, UsageCount, UsageShare, testing::tamper::execute_with,
 };
 use uuid::Uuid;
 
@@ -222,9 +222,39 @@ pub(super) async fn tell_a_doubt_from_a_question(store: &Store) -> Result<(), Er
     Ok(())
 }
 
+pub(super) async fn below_those_of_the_logs_are_found(store: &Store) -> Result<(), Error> {
+    let (now, answered) = (clock::now(), ended(TurnStatus::Completed, None, Some(OutcomeKind::Answered)));
+    let (mut tally, mut logs) = (Tally::default(), Intervals::default());
+    for _ in 0..2 {
+        let responses = vec![response("p/one", 10, Some(3))];
+        let ended = Some(&answered);
+        let counted = Counted { at: now, tenant: "a", strategy: "probe", ended, in_doubt: false, responses };
+        tally.add(&counted);
+        store.count_recorded(&counted);
+    }
+    logs.add(&tally, now);
+    store.write_counts().await?;
+    // The intervals of the hour and of its parts are complete by then.
+    let later = now + HOUR + 600 * SECOND;
+    assert_eq!(store.low_counts(&logs, later).await?, LowCounts::default());
+    for (sql, expected) in [
+        ("UPDATE ended_turn_counts SET turns = 1", LowCounts { ended_turns: 3, model_responses: 0 }),
+        ("UPDATE model_response_counts SET micro_usd = 5", LowCounts { ended_turns: 3, model_responses: 3 }),
+    ] {
+        execute_with(store, sql, []).await?;
+        assert_eq!(store.low_counts(&logs, later).await?, expected, "{sql}");
+    }
+    assert_eq!(store.low_counts(&logs, now).await?, LowCounts::default(), "not yet complete");
+    // Logs may be deleted, so counts may be higher.
+    execute_with(store, "UPDATE ended_turn_counts SET turns = 9", []).await?;
+    assert_eq!(store.low_counts(&logs, later).await?.ended_turns, 0);
+    Ok(())
+}
+
 on_databases!(
     add_up_by_interval,
     are_forgotten_in_time,
+    below_those_of_the_logs_are_found,
     include_turns_that_never_started,
     of_killed_processes_come_from_the_logs,
     of_a_process_taken_for_killed_are_left_to_the_logs,
