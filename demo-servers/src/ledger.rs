@@ -7,7 +7,7 @@
 //! **Invariant:** a change under a key and `done[key]` reach the disk together or not at all.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fs::{self, File},
     io::{ErrorKind, Write as _},
@@ -39,12 +39,16 @@ const MAX_BYTES: u64 = 16 << 20;
 pub struct Ledger {
     /// Writes that changed something. A count above 1 is a write that happened twice.
     pub applied: BTreeMap<String, u64>,
+    /// Keys of the writes that were carried out and found everything as they would have made it.
+    pub unchanged: BTreeSet<String>,
 }
 
 impl Ledger {
     /// Reads a server's file from outside, without its lock. A missing file is an empty ledger.
     pub fn read(data: &Path) -> anyhow::Result<Self> {
-        Ok(Self { applied: load::<serde_json::Value>(data)?.applied })
+        let Kept { done, applied, .. } = load::<serde_json::Value>(data)?;
+        let unchanged = done.into_keys().filter(|key| !applied.contains_key(key)).collect();
+        Ok(Self { applied, unchanged })
     }
 }
 

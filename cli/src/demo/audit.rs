@@ -31,6 +31,8 @@ pub(super) struct Audit {
     pub(super) writes: u64,
     /// The confirmed writes that are in the servers' data exactly once.
     pub(super) writes_once: u64,
+    /// The confirmed writes that a server carried out and that changed nothing, because all was so already.
+    pub(super) writes_unchanged: u64,
     /// Everything that contradicts the proof, one sentence each.
     pub(super) findings: Vec<String>,
     /// A thread that was running when the engine was killed and continued afterwards.
@@ -156,17 +158,20 @@ impl Audit {
         folder: &Path,
     ) -> anyhow::Result<()> {
         self.writes = confirmed.len() as u64;
-        let mut applied = BTreeMap::new();
+        let (mut applied, mut unchanged) = (BTreeMap::new(), BTreeSet::new());
         for server in Expert::ALL {
             let file = folder.join(format!("{}.json", server.name()));
             if file.exists() {
-                applied.extend(Ledger::read(&file)?.applied);
+                let ledger = Ledger::read(&file)?;
+                applied.extend(ledger.applied);
+                unchanged.extend(ledger.unchanged);
             }
         }
         for key in confirmed.keys() {
             match applied.remove(key) {
                 Some(1) => self.writes_once += 1,
                 Some(times) => self.findings.push(format!("the write {key} happened {times} times")),
+                None if unchanged.contains(key) => self.writes_unchanged += 1,
                 None => self.findings.push(format!("the write {key} was confirmed and did not happen")),
             }
         }

@@ -33,7 +33,8 @@ fn as_json(engine: &Engine, run: &Run, audit: &Audit) -> Value {
         "strategies": audit.strategies, "failures": audit.failures,
         "events": audit.events, "nodes": audit.nodes, "nodes_per_second": rate(run, audit),
         "model_calls": audit.model_calls, "tool_calls": audit.tool_calls,
-        "writes": audit.writes, "writes_once": audit.writes_once, "answers": run.answers,
+        "writes": audit.writes, "writes_once": audit.writes_once,
+        "writes_unchanged": audit.writes_unchanged, "answers": run.answers,
         "unanswered": unanswered.map(|(id, question)| json!({"thread": id.to_string(), "question": question})).collect::<Vec<_>>(),
         "running_at_kill": run.running_at_kill, "reconciled": run.reconciled, "findings": audit.findings,
     })
@@ -59,7 +60,7 @@ fn figures(run: &Run, audit: &Audit) -> String {
          {}\
          \x20 nodes         {} ({:.0} per second), {} in {}\n\
          \x20 calls         {} to models, {} to tools, {} of them writes\n\
-         \x20 writes        {} of {} are in the servers' own data exactly once\n\
+         \x20 writes        {} of {} are in the servers' own data exactly once{}\n\
          \x20 the kill      {} running; {} without an answer, settled by reading the server's data\n",
         run.elapsed.as_secs_f64(),
         turns.join(", "),
@@ -74,9 +75,18 @@ fn figures(run: &Run, audit: &Audit) -> String {
         audit.writes,
         audit.writes_once,
         audit.writes,
+        unchanged(audit),
         counted(run.running_at_kill, "turn"),
         counted(run.reconciled, "write"),
     )
+}
+
+/// Words for writes that found everything as they would have made it.
+fn unchanged(audit: &Audit) -> String {
+    match audit.writes_unchanged {
+        0 => String::new(),
+        some => format!(", and {some} changed nothing there"),
+    }
 }
 
 /// Renders how the turns of each strategy ended, one line each.

@@ -89,6 +89,21 @@ fn the_demo_fits_on_one_screen() {
     }
 }
 
+#[test]
+fn a_write_that_finds_all_as_it_should_be_is_no_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("twice.jsonl");
+    let body = json!({"strategy": "planner", "input": "Add Rosa Abel with the address rosa.abel@example.org to my contacts"});
+    let line =
+        |id: &str| json!({"custom_id": id, "method": "POST", "url": "/v1/turns", "body": body}).to_string();
+    fs::write(&file, [line("one"), line("two")].join("\n")).unwrap();
+    let output = turnfold(folder.path()).args(["demo", "-o", "json", "--file"]).arg(file).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let writes = [&report["writes"], &report["writes_once"], &report["writes_unchanged"]];
+    assert_eq!(writes, [2, 1, 1], "{report}");
+    assert_eq!((&report["findings"], output.status.code()), (&json!([]), Some(0)), "{report}");
+}
+
 /// An endpoint without authentication: it refuses requests that carry a key, or all requests.
 async fn endpoint(refuses_all: bool) -> String {
     let complete = async move |headers: HeaderMap, Json(request): Json<Value>| {

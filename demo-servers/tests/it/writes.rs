@@ -74,9 +74,15 @@ async fn contacts_are_found_and_near_names_offered() {
         let person = json!({"name": name, "email": email});
         let added = ok(&format!("added {name} <{email}>"));
         assert_eq!(call(&client, "add", person.clone()).await, added);
-        assert_eq!(call(&client, "add", person).await, added);
+        assert_eq!(call_as(&client, name, "add", person).await, added);
     }
     assert_eq!(applied(&data), [(String::new(), 2)]);
+    let unchanged = Ledger::read(&data).expect("a ledger").unchanged;
+    assert_eq!(
+        unchanged.into_iter().collect::<Vec<_>>(),
+        ["Ada Lovelace", "Alan Turing"],
+        "it was so already"
+    );
     let both = ok("- Ada Lovelace <ada@example.org>\n- Alan Turing <alan@example.org>");
     assert_eq!(call(&client, "list", json!({})).await, both);
     assert_eq!(call(&client, "find", json!({"name": "A"})).await, both);
