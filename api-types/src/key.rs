@@ -143,6 +143,14 @@ pub enum KeyStatus {
     Revoked,
 }
 
+/// A session of a browser, which it has in a cookie.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Session {
+    /// End of the session (RFC 3339): 12 hours after its start, or when its key expires.
+    #[schema(example = "2026-11-21T22:57:00.000000Z")]
+    pub expires_at: String,
+}
+
 /// The sender of a request, as the API knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Caller {

@@ -64,7 +64,7 @@ pub use inbox::{
     SettleRequest, Settled,
 };
 pub use interrupt_kind::InterruptKindSchema;
-pub use key::{Caller, Key, KeyStatus, NewKey, RotateKey, Scope, UnknownScope};
+pub use key::{Caller, Key, KeyStatus, NewKey, RotateKey, Scope, Session, UnknownScope};
 pub use learned_model::LearnedModel;
 pub use list::{OpenAiList, Page};
 pub use mcp::{

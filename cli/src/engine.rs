@@ -179,6 +179,7 @@ pub(crate) fn api_config(
         context: settings.context.clone(),
         keys: api::KeyRing::new(&keys.operators, &keys.tenants),
         oidc: settings.api.oidc.as_ref().map(oidc).transpose()?,
+        session_secret: settings.api.session_secret.as_ref().map(keys::session_secret).transpose()?,
         tenant_rules,
         providers: Some(settings.providers.keys().cloned().collect()),
         priced_models: Some(world::priced_models(settings)),
@@ -214,6 +215,7 @@ pub(crate) fn embedded_config(
     settings.api.keys.clear();
     settings.tenants.values_mut().for_each(|tenant| tenant.keys.clear());
     settings.api.oidc = None;
+    settings.api.session_secret = None;
     settings.api.access_log = false;
     let queue = Arc::new(MemoryQueue::new(lease(&settings)));
     let parts = Backends { store, queue, notifications: Arc::new(MemoryNotifications::new()) };

@@ -39,7 +39,7 @@ use crate::{
     files::routes as files,
     forgotten_models, ids,
     inbox::{routes as inbox, settle},
-    keys::routes as keys,
+    keys::{routes as keys, session},
     learned_models, mcp, mcp_servers,
     openai::{
         chat, embeddings,
@@ -175,6 +175,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Submit, routes!(schedules::change))
         .needs(Submit, routes!(schedules::remove))
         .for_every_key(routes!(keys::caller))
+        .for_every_key(routes!(session::start, session::end))
         .needs(Admin, routes!(keys::create, keys::list))
         .needs(Admin, routes!(keys::revoke))
         .needs(Admin, routes!(keys::rotate))

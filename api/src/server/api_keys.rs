@@ -6,6 +6,7 @@ use axum::http::{
     HeaderMap,
     header::{AUTHORIZATION, HOST},
 };
+use secrecy::SecretString;
 use store::Store;
 
 use super::{
@@ -14,6 +15,7 @@ use super::{
     key_ring::KeyRing,
     oidc::{self, OidcConfig, Tokens},
     problem::{ApiError, Kind},
+    session::{NewSession, Sessions},
     wrong_keys::WrongKeys,
 };
 
@@ -22,13 +24,25 @@ pub(crate) struct ApiKeys {
     configured: KeyRing,
     pub(crate) issued: IssuedKeys,
     tokens: Option<Tokens>,
+    sessions: Sessions,
     wrong: WrongKeys,
 }
 
 impl ApiKeys {
-    pub(crate) fn new(configured: KeyRing, oidc: Option<OidcConfig>, store: Store) -> Self {
+    pub(crate) fn new(
+        configured: KeyRing,
+        oidc: Option<OidcConfig>,
+        session_secret: Option<&SecretString>,
+        store: Store,
+    ) -> Self {
         let (issued, tokens) = (IssuedKeys::new(store), oidc.map(Tokens::new));
-        Self { configured, issued, tokens, wrong: WrongKeys::default() }
+        Self {
+            configured,
+            issued,
+            tokens,
+            sessions: Sessions::new(session_secret),
+            wrong: WrongKeys::default(),
+        }
     }
 
     /// Reports whether requests need no key.
@@ -36,7 +50,7 @@ impl ApiKeys {
         self.configured.is_empty() && self.tokens.is_none()
     }
 
-    /// Returns the owner of the key in these headers. `address` is that of the client, if it is known.
+    /// Returns the owner of the key in these headers, or in the session that they name. `address` is that of the client, if it is known.
     ///
     /// Without configured keys and tokens, every request from this machine is an operator's, unless it shows an issued key.
     ///
@@ -48,7 +62,8 @@ impl ApiKeys {
         headers: &HeaderMap,
         address: Option<IpAddr>,
     ) -> Result<Arc<Caller>, ApiError> {
-        let key = bearer(headers);
+        let session = if bearer(headers).is_some() { None } else { self.sessions.key(headers) };
+        let key = bearer(headers).or(session.as_deref());
         if let Some(caller) = key.and_then(|key| self.configured.caller(key)) {
             return Ok(caller);
         }
@@ -68,6 +83,20 @@ impl ApiKeys {
                 .hint("use one of these names, or set `[api] keys`"));
         }
         Ok(Arc::new(Caller::operator(None)))
+    }
+
+    /// Starts a session with the key in these headers, which was accepted for this caller.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Invalid`] if there is no key, or a cookie cannot hold it.
+    pub(crate) fn start_session(&self, headers: &HeaderMap, caller: &Caller) -> Result<NewSession, ApiError> {
+        match bearer(headers).filter(|_| caller.key.is_some()) {
+            Some(key) => self.sessions.start(headers, key, caller.expires_at),
+            None => Err(Kind::Invalid
+                .because("a session starts with a key, and the request has none")
+                .hint("send `Authorization: Bearer KEY`")),
+        }
     }
 
     /// Reports whether a caller who was accepted still would be. True while the database does not answer.

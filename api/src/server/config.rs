@@ -8,6 +8,7 @@ use std::{
 
 use axum::http::HeaderValue;
 use queue::rate_limits::{RateLimit, Subject};
+use secrecy::SecretString;
 use serde_json::Value;
 use shared::{Budget, ContextSettings, MultitaskStrategy};
 use threads::{Backends, StrategyRegistry};
@@ -47,6 +48,8 @@ pub struct ApiConfig {
     pub keys: KeyRing,
     /// Issuer of tokens that are accepted like keys.
     pub oidc: Option<OidcConfig>,
+    /// Secret that seals the sessions of browsers, the same for all APIs. None: each has its own until it ends.
+    pub session_secret: Option<SecretString>,
     /// Rules of tenants: what each may use, and its limits.
     pub tenant_rules: TenantRules,
     /// Names of the configured providers of models. `None`: unknown, so a model may be of any.

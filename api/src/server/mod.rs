@@ -27,6 +27,7 @@ pub(crate) mod problem;
 pub(crate) mod readiness;
 pub(crate) mod rejections;
 pub(crate) mod rest;
+pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod storage;
 pub(crate) mod streams;

@@ -43,6 +43,7 @@ mod responses;
 mod schedules;
 mod scopes;
 mod serve;
+mod sessions;
 mod settle;
 mod stats;
 mod strategies;

@@ -84,6 +84,7 @@ pub(crate) fn config(backends: &Backends) -> ApiConfig {
         body_limit: 64 * 1024,
         chat_wait: Duration::from_secs(60),
         finds_threads: true,
+        session_secret: None,
         waiting_max: 1_000_000,
         bulk: api::BatchConfig::default(),
         webhooks: api::WebhookConfig::default(),

@@ -156,6 +156,9 @@ pub struct ApiSettings {
     /// Issuer of tokens that are accepted like keys.
     #[serde(default)]
     pub oidc: Option<OidcSettings>,
+    /// Secret that seals the sessions of browsers.
+    #[serde(default)]
+    pub session_secret: Option<SecretRef>,
     /// True if an approval must be answered with another key than the one that submitted the request.
     pub require_other_approver: bool,
     /// Treatment of turns that are submitted while another one of the thread is in progress, by strategy.

@@ -12,6 +12,23 @@ use crate::{
 /// Minimum length of a key in bytes: as many characters of Base64 hold 128 random bits.
 const KEY_LEN_MIN: usize = 22;
 
+/// Reads the secret that seals the sessions of browsers.
+///
+/// # Errors
+///
+/// A secret that cannot be read, or that is so short that it can be guessed.
+pub(crate) fn session_secret(reference: &SecretRef) -> anyhow::Result<SecretString> {
+    let secret = reference.resolve()?;
+    if secret.expose_secret().len() < KEY_LEN_MIN {
+        let message = format!(
+            "{}: the secret has less than {KEY_LEN_MIN} characters\nhint: generate one with `openssl rand -hex 32`",
+            reference.setting()
+        );
+        return Err(CliError::with_exit(Exit::Usage, message));
+    }
+    Ok(secret)
+}
+
 /// The API keys of the configuration, read from where it refers to.
 pub(crate) struct ConfiguredKeys {
     pub(crate) operators: Vec<SecretString>,

@@ -1,4 +1,4 @@
-/** Requests to the API, with its types, errors and key. */
+/** Requests to the API, with its types, errors and the session of the browser. */
 import type { components } from "../api.d.ts";
 import { parsePrintable, printable } from "./printable.ts";
 import { app, compareClock } from "./app.svelte.ts";
@@ -72,8 +72,8 @@ export async function request(method: string, path: string, options: Options = {
 
 /** Headers that say who makes a request. */
 function identity(): Record<string, string> {
-  const headers: Record<string, string> = {};
-  if (app.key) headers["Authorization"] = `Bearer ${app.key}`;
+  // Without this header, the API ignores the cookie of the session.
+  const headers: Record<string, string> = { "X-Turnfold-Session": "1" };
   // A header is a string of bytes; names outside ASCII are UTF-8.
   if (app.user) headers["X-Turnfold-User"] = String.fromCharCode(...new TextEncoder().encode(app.user));
   if (app.tenant) headers["X-Turnfold-Tenant"] = app.tenant;

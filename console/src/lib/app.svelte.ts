@@ -1,16 +1,12 @@
 /** State shared by all views: identity, rights, reachability of the API, theme, clock. */
 import type { components } from "../api.d.ts";
 
-const remembered = (name: string): string => sessionStorage.getItem(name) ?? "";
-
 export const app = $state({
-  /** API key; sent with every request. */
-  key: remembered("key"),
   /** Name recorded in the log with answers, retries and verdicts. */
-  user: remembered("user"),
+  user: localStorage.getItem("user") ?? "",
   /** Tenant to act as; for operators. */
-  tenant: remembered("tenant"),
-  /** True while the API requires a key that was not given. */
+  tenant: sessionStorage.getItem("tenant") ?? "",
+  /** True while the API requires a key: none was given, or its session is over. */
   needsKey: false,
   /** True while the API does not answer. */
   isAway: false,
@@ -22,13 +18,11 @@ export const app = $state({
   identity: 0,
 });
 
-/** Uses these credentials. `remember` keeps them until the browser tab is closed. */
-export function signIn(key: string, user: string, tenant: string, remember: boolean): void {
-  Object.assign(app, { key, user, tenant, needsKey: false });
-  for (const [name, value] of Object.entries({ key, user, tenant })) {
-    if (remember && value) sessionStorage.setItem(name, value);
-    else sessionStorage.removeItem(name);
-  }
+/** Acts under this name, and for this tenant. Another key may be in use since. */
+export function actAs(user: string, tenant: string): void {
+  Object.assign(app, { user, tenant, needsKey: false });
+  localStorage.setItem("user", user);
+  sessionStorage.setItem("tenant", tenant);
   app.identity += 1;
   app.generation += 1;
 }
