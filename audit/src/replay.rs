@@ -13,6 +13,7 @@ use threads::StrategyRegistry;
 
 pub use junit::junit;
 pub use sarif::sarif;
+pub(crate) use sarif::sarif_document;
 
 /// Maximum number of listed threads that could not be checked; all are counted.
 const KEPT: usize = 100;

@@ -17,6 +17,7 @@ mod junit;
 mod limit;
 mod record;
 mod report;
+mod sarif;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,10 +29,11 @@ use threads::StrategyRegistry;
 
 pub use ending::{Agreement, ClusterSummary, Comparison, Ending, Reason, RunReport, Summary};
 pub use html::html;
-pub use junit::junit;
+pub use junit::{junit, replay_junit};
 pub use limit::{Limit, interval};
 pub use record::{Input, Start, ToolAnswer, ToolAnswers, inputs};
 pub use report::{Cluster, Effect, Example, Report, Rest, Undecided};
+pub use sarif::replay_sarif;
 
 use crate::{
     cost::{Price, Spending},

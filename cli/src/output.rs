@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context as _;
 use serde::Serialize;
 use shared::printable;
 
@@ -18,6 +19,8 @@ pub(crate) use self::{
     table::table,
     times::{seconds, when, when_at},
 };
+
+use crate::exit::{CliError, Exit};
 
 /// Output format of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -55,6 +58,23 @@ pub(crate) fn many<T: Serialize>(
         Format::Json => print(&serde_json::to_string_pretty(items)?),
         Format::Jsonl => items.iter().try_for_each(|item| print(&serde_json::to_string(item)?)),
     }
+}
+
+/// Fails if a file that a flag names cannot be written, before the work whose report it gets.
+pub(crate) fn check_named(flag: &str, file: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let message = |error| format!("{flag} {} cannot be written: {error}", file.display());
+    check_writable(file).map_err(|error| CliError::with_exit(Exit::Usage, message(error)))
+}
+
+/// Writes a report to the file that a flag names, if it names one.
+pub(crate) fn write_named<E: Into<anyhow::Error>>(
+    file: Option<&Path>,
+    report: impl FnOnce() -> Result<String, E>,
+) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let report = report().map_err(Into::into)?;
+    fs::write(file, report).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Checks that a file can be created or written; leaves nothing behind.

@@ -20,6 +20,18 @@ pub fn sarif(report: &Report, version: &str) -> Value {
             json!({ "level": "warning", "message": { "text": format!("thread {} was not checked: {}", thread.thread, thread.why) } })
         });
     let missed: Vec<Value> = broken.chain(missed).collect();
+    let is_whole = report.unchecked == 0 && report.broken == 0;
+    sarif_document(version, rules, results, is_whole, missed)
+}
+
+/// Builds a document of one run. `notes` say what was not looked at.
+pub(crate) fn sarif_document(
+    version: &str,
+    rules: Vec<Value>,
+    results: Vec<Value>,
+    is_whole: bool,
+    notes: Vec<Value>,
+) -> Value {
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -27,8 +39,8 @@ pub fn sarif(report: &Report, version: &str) -> Value {
             "tool": { "driver": { "name": "turnfold", "semanticVersion": version, "rules": rules } },
             "results": results,
             "invocations": [{
-                "executionSuccessful": report.unchecked == 0 && report.broken == 0,
-                "toolExecutionNotifications": missed,
+                "executionSuccessful": is_whole,
+                "toolExecutionNotifications": notes,
             }],
         }],
     })

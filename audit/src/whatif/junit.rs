@@ -1,14 +1,41 @@
-//! The report of a run as JUnit XML, for CI systems.
+//! The reports as JUnit XML, for CI systems.
 
 use quick_junit::{NonSuccessKind, Report as Junit, SerializeError, TestCase, TestCaseStatus, TestSuite};
+use store::ThreadId;
 
-use super::{Limit, RunReport};
+use super::{Limit, Report, RunReport};
+
+/// Suite of a replay with changes.
+const REPLAY: &str = "what if";
 
 /// Suite of the limits of a run.
 const LIMITS: &str = "limits";
 
 /// Suite of the threads that are not decided.
 const NOT_DECIDED: &str = "not decided";
+
+/// Builds a failing case for each place at which threads would go differently, a passing one for all others, and a skipped one for
+/// each thread that is not decided. Names hold no counts, so that a CI system recognizes the cases in the next run.
+///
+/// # Errors
+///
+/// The report cannot be written as XML.
+pub fn replay_junit(report: &Report) -> Result<String, SerializeError> {
+    let mut junit = Junit::new("turnfold whatif");
+    let mut suite = TestSuite::new(REPLAY);
+    for cluster in &report.clusters {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        status.set_type(cluster.effect.words()).set_message(cluster.words());
+        suite.add_test_case(case(REPLAY, cluster.place(), status));
+    }
+    let mut same = case(REPLAY, "as recorded".to_owned(), TestCaseStatus::success());
+    same.set_system_out(format!("{} of {} threads would go as they went", report.same, report.threads));
+    suite.add_test_case(same);
+    junit.add_test_suite(suite);
+    let threads = report.not_decided.iter().map(|thread| (thread.thread, thread.why.as_str()));
+    junit.add_test_suite(not_decided(threads));
+    junit.to_string()
+}
 
 /// Builds a case for each limit, which fails if the run exceeds it, and a skipped case for each thread that is not decided. Names
 /// hold no counts, so that a CI system recognizes the cases in the next run.
@@ -31,15 +58,20 @@ pub fn junit(report: &RunReport, limits: &[Limit]) -> Result<String, SerializeEr
         suite.add_test_case(case(LIMITS, limit.to_string(), status));
     }
     junit.add_test_suite(suite);
-    let mut suite = TestSuite::new(NOT_DECIDED);
-    for compared in &report.threads {
-        let Some(why) = &compared.not_decided else { continue };
-        let mut status = TestCaseStatus::skipped();
-        status.set_message(why.as_str());
-        suite.add_test_case(case(NOT_DECIDED, compared.thread.to_string(), status));
-    }
-    junit.add_test_suite(suite);
+    let threads = report.threads.iter();
+    let undecided = threads.filter_map(|compared| Some((compared.thread, compared.not_decided.as_deref()?)));
+    junit.add_test_suite(not_decided(undecided));
     junit.to_string()
+}
+
+fn not_decided<'a>(threads: impl Iterator<Item = (ThreadId, &'a str)>) -> TestSuite {
+    let mut suite = TestSuite::new(NOT_DECIDED);
+    for (thread, why) in threads {
+        let mut status = TestCaseStatus::skipped();
+        status.set_message(why);
+        suite.add_test_case(case(NOT_DECIDED, thread.to_string(), status));
+    }
+    suite
 }
 
 fn case(class: &str, name: String, status: TestCaseStatus) -> TestCase {

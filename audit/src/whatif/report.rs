@@ -144,6 +144,13 @@ impl Cluster {
         format!("{}/{}/{}", self.strategy, self.node, self.field)
     }
 
+    /// The difference in one line, with the number of threads and the values of the oldest.
+    pub(super) fn words(&self) -> String {
+        let Self { effect, threads, example, .. } = self;
+        let (recorded, changed) = (&example.recorded, &example.changed);
+        format!("{} threads: {}, from {recorded} to {changed}", threads.len(), effect.words())
+    }
+
     /// The threads, each with its first difference.
     pub fn starts(&self) -> impl Iterator<Item = Start> {
         let of = |(thread, seq): (&ThreadId, &usize)| Start { thread: *thread, seq: *seq };

@@ -18,6 +18,12 @@ pub(crate) struct WhatIf {
     pub(crate) command: Option<WhatIfCommand>,
     #[command(flatten)]
     pub(crate) question: Question,
+    /// Also write the report to this file, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Also write the report to this file, as SARIF 2.1.0
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sarif: Option<PathBuf>,
 }
 
 #[derive(clap::Subcommand)]

@@ -1,8 +1,7 @@
 //! `turnfold audit`: replays recorded threads and verifies their integrity.
 
-use std::{fs, path::Path, time::Instant};
+use std::time::Instant;
 
-use anyhow::Context as _;
 use audit::{
     checkpoints::{Asked, Gone, Place},
     replay::{Report, junit, replay, sarif},
@@ -16,7 +15,7 @@ use super::{
 };
 use crate::{
     args::{Audit, Selection},
-    exit::{CliError, Exit},
+    exit::Exit,
     output::{self, counted},
 };
 
@@ -38,21 +37,14 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
         }
         Audit::Replay { selection, prompts, junit, sarif } => {
             refuse_changes(&ctx.sources)?;
-            for (flag, path) in [("--junit", &junit), ("--sarif", &sarif)] {
-                if let Some(path) = path {
-                    let message = |err| format!("{flag} {} cannot be written: {err}", path.display());
-                    output::check_writable(path)
-                        .map_err(|err| CliError::with_exit(Exit::Usage, message(err)))?;
-                }
-            }
+            output::check_named("--junit", junit.as_deref())?;
+            output::check_named("--sarif", sarif.as_deref())?;
             let report = run_replay(&ctx, &ctx.store().await?, selection, prompts).await?;
-            if let Some(path) = junit {
-                write(&path, &self::junit(&report)?)?;
-            }
-            if let Some(path) = sarif {
-                let sarif = self::sarif(&report, env!("CARGO_PKG_VERSION"));
-                write(&path, &serde_json::to_string_pretty(&sarif)?)?;
-            }
+            output::write_named(junit.as_deref(), || self::junit(&report))?;
+            let version = env!("CARGO_PKG_VERSION");
+            output::write_named(sarif.as_deref(), || {
+                serde_json::to_string_pretty(&self::sarif(&report, version))
+            })?;
             Ok(match report {
                 Report { diverged: 1.., .. } | Report { broken: 1.., .. } => Exit::Finding,
                 Report { unchecked: 1.., .. } | Report { threads: 0, .. } => Exit::Unchecked,
@@ -130,8 +122,4 @@ fn to_text(report: &Report, seconds: f64) -> String {
         text += &format!("\n  thread {}: {}", thread.thread, thread.why);
     }
     text + &output::and_more(*unchecked, report.not_checked.len())
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -273,6 +273,31 @@ fn what_if_tells_which_threads_another_threshold_prompt_or_model_changes() {
         "{place}"
     );
 
+    let [xml, json] = ["whatif.xml", "whatif.json"].map(|name| folder.join(name));
+    what_if(&[
+        "--set",
+        "planner.confidence=0.6",
+        "--junit",
+        xml.to_str().unwrap(),
+        "--sarif",
+        json.to_str().unwrap(),
+    ]);
+    let xml = fs::read_to_string(xml).unwrap();
+    assert!(
+        xml.contains(r#"name="planner/assess/to" classname="what if""#)
+            && xml.contains(r#"type="another route""#),
+        "{xml}"
+    );
+    let sarif: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!((&result["ruleId"], &result["occurrenceCount"]), (&json!("planner/assess/to"), &json!(1)));
+    let place = &result["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], format!("threads/{id}.jsonl"), "{sarif}");
+    assert_eq!(place["region"]["startLine"], 18, "event 17 is the eighteenth line");
+    let missing = folder.join("missing/whatif.xml");
+    let (exit, printed) = what_if(&["--set", "planner.confidence=0.6", "--junit", missing.to_str().unwrap()]);
+    assert!(exit == 2 && printed.as_str().unwrap().contains("--junit"), "{printed}");
+
     // As it was: the thread goes as it went.
     let (exit, same) = what_if(&["--set", "planner.confidence=0.7"]);
     assert_eq!((exit, &same["same"], &same["changed"]), (0, &json!(1), &json!(0)), "{same}");

@@ -11,7 +11,7 @@ mod world;
 
 use std::time::Instant;
 
-use audit::whatif::Report;
+use audit::whatif::{Report, replay_junit, replay_sarif};
 use serde_json::json;
 
 pub(super) use self::changes::refuse_changes;
@@ -26,15 +26,23 @@ use crate::{
     output,
 };
 
-pub(super) async fn run(ctx: Context, WhatIf { command, question }: WhatIf) -> anyhow::Result<Exit> {
+pub(super) async fn run(
+    ctx: Context,
+    WhatIf { command, question, junit, sarif }: WhatIf,
+) -> anyhow::Result<Exit> {
     if let Some(WhatIfCommand::Run(args)) = command {
         return run::run(&ctx, *args).await;
     }
     let changes = changes(&ctx)?;
+    output::check_named("--junit", junit.as_deref())?;
+    output::check_named("--sarif", sarif.as_deref())?;
     let began = Instant::now();
     let store = ctx.store().await?;
     let report = replayed(&ctx, &store, question.selection, &changes).await?;
     let seconds = began.elapsed().as_secs_f64();
+    output::write_named(junit.as_deref(), || replay_junit(&report))?;
+    let version = env!("CARGO_PKG_VERSION");
+    output::write_named(sarif.as_deref(), || serde_json::to_string_pretty(&replay_sarif(&report, version)))?;
     let mut thing = json!(report);
     thing["seconds"] = json!(seconds);
     output::one(ctx.format, &thing, || to_text(&report, &changes, seconds))?;

@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -77,25 +76,14 @@ struct Files {
 impl Files {
     /// Fails if a file cannot be written, before anything is asked.
     fn of(args: &WhatIfRun) -> anyhow::Result<Self> {
-        for (flag, path) in [("--html", &args.html), ("--junit", &args.junit)] {
-            let Some(path) = path else { continue };
-            let message = |error| format!("{flag} {} cannot be written: {error}", path.display());
-            output::check_writable(path).map_err(|error| CliError::with_exit(Exit::Usage, message(error)))?;
-        }
+        output::check_named("--html", args.html.as_deref())?;
+        output::check_named("--junit", args.junit.as_deref())?;
         Ok(Self { limits: args.fail_if.clone(), html: args.html.clone(), junit: args.junit.clone() })
     }
 
     fn write(&self, report: &RunReport) -> anyhow::Result<()> {
-        let write = |path: &Path, text: String| {
-            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-        };
-        if let Some(path) = &self.html {
-            write(path, html(report))?;
-        }
-        if let Some(path) = &self.junit {
-            write(path, junit(report, &self.limits)?)?;
-        }
-        Ok(())
+        output::write_named(self.html.as_deref(), || anyhow::Ok(html(report)))?;
+        output::write_named(self.junit.as_deref(), || junit(report, &self.limits))
     }
 }
 
