@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-D1FP8SwB.js",
+        path: "/assets/index-DQozKPuA.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "93768edf8051b276f8ac1837504ecc7f",
-        content: include_bytes!("assets/index-D1FP8SwB.js"),
-        brotli: include_bytes!("assets/index-D1FP8SwB.js.br"),
+        hash: "375f6951fd119ebe0f25d26e60815e48",
+        content: include_bytes!("assets/index-DQozKPuA.js"),
+        brotli: include_bytes!("assets/index-DQozKPuA.js.br"),
     },
     Asset {
-        path: "/assets/index-k0MHWOWe.css",
+        path: "/assets/index-bTdfzy3M.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "023adc6af781805cd1eaf814e447cfd6",
-        content: include_bytes!("assets/index-k0MHWOWe.css"),
-        brotli: include_bytes!("assets/index-k0MHWOWe.css.br"),
+        hash: "ca0de27218e8ee4c7f3680bd935ac8ca",
+        content: include_bytes!("assets/index-bTdfzy3M.css"),
+        brotli: include_bytes!("assets/index-bTdfzy3M.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "64832c90d48d62dd9621591de0bbdae4",
+        hash: "21b5fa9473071658e4ebf47ec29361eb",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

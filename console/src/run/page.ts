@@ -119,7 +119,7 @@ function timeline(events: LogEvent[]): string {
       ...(turn.start ? [line(turn.start, `turn of ${duration(turn.to - turn.from)}`)] : []),
       ...turn.other.map((it) => line(it)),
       ...turn.visits.flatMap((visit) =>
-        visit.events.map((it, nth) => line(it, nth || !visit.segments.length ? "" : duration(visit.to - visit.from))),
+        visit.events.map((it, nth) => line(it, nth || visit.events.length < 2 ? "" : duration(visit.to - visit.from))),
       ),
     ])
     .join("");
