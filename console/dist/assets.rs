@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-DQozKPuA.js",
+        path: "/assets/index-C557OXC8.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "375f6951fd119ebe0f25d26e60815e48",
-        content: include_bytes!("assets/index-DQozKPuA.js"),
-        brotli: include_bytes!("assets/index-DQozKPuA.js.br"),
+        hash: "24cec3816dda811928fda336c5062761",
+        content: include_bytes!("assets/index-C557OXC8.js"),
+        brotli: include_bytes!("assets/index-C557OXC8.js.br"),
     },
     Asset {
-        path: "/assets/index-bTdfzy3M.css",
+        path: "/assets/index-CJel9SeJ.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "ca0de27218e8ee4c7f3680bd935ac8ca",
-        content: include_bytes!("assets/index-bTdfzy3M.css"),
-        brotli: include_bytes!("assets/index-bTdfzy3M.css.br"),
+        hash: "52f6e2dc0dbca01adeaafc0c5074539a",
+        content: include_bytes!("assets/index-CJel9SeJ.css"),
+        brotli: include_bytes!("assets/index-CJel9SeJ.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "21b5fa9473071658e4ebf47ec29361eb",
+        hash: "97690fd497fe5a91aad36f7f8248013b",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
