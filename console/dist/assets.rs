@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-C557OXC8.js",
+        path: "/assets/index-BPv4YSeI.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "24cec3816dda811928fda336c5062761",
-        content: include_bytes!("assets/index-C557OXC8.js"),
-        brotli: include_bytes!("assets/index-C557OXC8.js.br"),
+        hash: "eccc1faabe86017fa64ffdd36fa07e96",
+        content: include_bytes!("assets/index-BPv4YSeI.js"),
+        brotli: include_bytes!("assets/index-BPv4YSeI.js.br"),
     },
     Asset {
-        path: "/assets/index-CJel9SeJ.css",
+        path: "/assets/index-crs_QQn0.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "52f6e2dc0dbca01adeaafc0c5074539a",
-        content: include_bytes!("assets/index-CJel9SeJ.css"),
-        brotli: include_bytes!("assets/index-CJel9SeJ.css.br"),
+        hash: "4f6fea87edd487d33aa47b12e18789f7",
+        content: include_bytes!("assets/index-crs_QQn0.css"),
+        brotli: include_bytes!("assets/index-crs_QQn0.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "97690fd497fe5a91aad36f7f8248013b",
+        hash: "7d4bd1d80a169bd61bc92cf043f88efc",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
