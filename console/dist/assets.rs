@@ -1,12 +1,12 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BPv4YSeI.js",
+        path: "/assets/index-BdreGr1A.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "eccc1faabe86017fa64ffdd36fa07e96",
-        content: include_bytes!("assets/index-BPv4YSeI.js"),
-        brotli: include_bytes!("assets/index-BPv4YSeI.js.br"),
+        hash: "69ea98c93ac22051dc1e6c93ba788d9c",
+        content: include_bytes!("assets/index-BdreGr1A.js"),
+        brotli: include_bytes!("assets/index-BdreGr1A.js.br"),
     },
     Asset {
         path: "/assets/index-crs_QQn0.css",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "7d4bd1d80a169bd61bc92cf043f88efc",
+        hash: "20e2bb655642929f73e73a2506890257",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
