@@ -13,6 +13,7 @@
 
 mod audit;
 mod batch;
+mod cost;
 mod diff;
 mod event;
 mod explanation;
@@ -51,6 +52,7 @@ pub use batch::{
     Batch, BatchErrors, BatchExtension, BatchValidation, ExpiresAfter, InvalidLine, NewBatch, RequestCounts,
     Rerun, Resumable, ResumeBatch, Reuse, TopCause,
 };
+pub use cost::{AttemptTotal, CostBy, CostGroup, CostPage, TurnCost};
 pub use diff::{DiffRow, Difference, Divide, ThreadDiff, UsagePair};
 pub use event::LogEvent;
 pub use explanation::{Decision, EventText, Explanation, WaitReason};

@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod audits;
+mod costs;
 mod batches;
 mod files;
 mod forgotten_models;

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-D1FP8SwB.js",
+        path: "/assets/index-BdreGr1A.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "93768edf8051b276f8ac1837504ecc7f",
-        content: include_bytes!("assets/index-D1FP8SwB.js"),
-        brotli: include_bytes!("assets/index-D1FP8SwB.js.br"),
+        hash: "69ea98c93ac22051dc1e6c93ba788d9c",
+        content: include_bytes!("assets/index-BdreGr1A.js"),
+        brotli: include_bytes!("assets/index-BdreGr1A.js.br"),
     },
     Asset {
-        path: "/assets/index-k0MHWOWe.css",
+        path: "/assets/index-crs_QQn0.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "023adc6af781805cd1eaf814e447cfd6",
-        content: include_bytes!("assets/index-k0MHWOWe.css"),
-        brotli: include_bytes!("assets/index-k0MHWOWe.css.br"),
+        hash: "4f6fea87edd487d33aa47b12e18789f7",
+        content: include_bytes!("assets/index-crs_QQn0.css"),
+        brotli: include_bytes!("assets/index-crs_QQn0.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "64832c90d48d62dd9621591de0bbdae4",
+        hash: "20e2bb655642929f73e73a2506890257",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

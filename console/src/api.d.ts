@@ -478,6 +478,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/costs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sum the money and time of turns
+         * @description Reads the logs of threads, newest first, and returns their usage by strategy, model, tool, day and purpose, the uses of their time,
+         *     what failed attempts and dead workers took, and the turns that cost most and took longest. A request ends after 10,000 events, so
+         *     a page may have fewer threads than `limit`; continue with `next` and add up the sums. Costs are those that were recorded, at
+         *     the prices of that time.
+         */
+        get: operations["get_costs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/deliveries": {
         parameters: {
             query?: never;
@@ -1942,6 +1965,19 @@ export interface components {
             /** @description Descriptions of the images and files that are missing or were changed, at most 100. */
             differences: string[];
         };
+        /** @description Attempts, and the time from their start to their end. */
+        AttemptTotal: {
+            /**
+             * Format: int64
+             * @description Number of attempts.
+             */
+            attempts: number;
+            /**
+             * Format: int64
+             * @description Their time in milliseconds. That of concurrent attempts is added up.
+             */
+            ms: number;
+        };
         /** @description Result of auditing some threads: their hash chains, and whether today's code decides as recorded. */
         AuditPage: {
             /** @description Threads whose hash chain is broken. */
@@ -2595,6 +2631,73 @@ export interface components {
             metadata: Record<string, never>;
             /** @description Type of the object, always `conversation`. */
             object: string;
+        };
+        /**
+         * @description Property by which usage is grouped.
+         * @enum {string}
+         */
+        CostBy: "strategy" | "model" | "tool" | "day" | "purpose";
+        /** @description Usage with the same value of a property. */
+        CostGroup: {
+            /** @description The property. */
+            by: components["schemas"]["CostBy"];
+            /**
+             * Format: int64
+             * @description Number of responses of models, unusable ones included.
+             */
+            model_calls: number;
+            /** @description Its value. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Number of results of tools.
+             */
+            tool_calls: number;
+            /** @description Tokens, money and time. */
+            usage: components["schemas"]["Usage"];
+        };
+        /** @description Money and time of the turns of some threads. Sums of several pages are added up. */
+        CostPage: {
+            /**
+             * Format: int64
+             * @description Number of events that were read.
+             */
+            events: number;
+            /** @description Attempts that failed, or were refused. */
+            failed: components["schemas"]["AttemptTotal"];
+            /** @description Usage by each property, in no order. */
+            groups: components["schemas"]["CostGroup"][];
+            /** @description Attempts without an answer, because their worker died. */
+            lost: components["schemas"]["AttemptTotal"];
+            /**
+             * Format: int64
+             * @description Sum of the durations of the turns, in milliseconds.
+             */
+            ms: number;
+            /**
+             * Format: uuid
+             * @description Value of `after` for the next page. Null: all threads have been read.
+             */
+            next?: string | null;
+            /**
+             * Format: int64
+             * @description Number of takeovers from workers that died or stalled.
+             */
+            takeovers: number;
+            /**
+             * Format: int64
+             * @description Number of threads that were read.
+             */
+            threads: number;
+            /** @description That time by its uses. */
+            time: components["schemas"]["TimeTotal"][];
+            /** @description The ten turns with the highest cost and the ten that took longest, in no order. */
+            top: components["schemas"]["TurnCost"][];
+            /**
+             * Format: int64
+             * @description Number of turns that are counted.
+             */
+            turns: number;
         };
         /** @description A decision and its inputs. */
         Decision: {
@@ -5476,6 +5579,37 @@ export interface components {
             updated_at: string;
             usage?: components["schemas"]["Usage"] | null;
         };
+        /** @description Money and time of one turn. */
+        TurnCost: {
+            /** @description Time from which it could run (RFC 3339). */
+            from: string;
+            /** @description First 200 characters of the message of the turn; empty if it brought the input of a tool. */
+            input: string;
+            /**
+             * Format: int64
+             * @description Time from then until its end, or until now, in milliseconds.
+             */
+            ms: number;
+            /**
+             * Format: int64
+             * @description Event that starts the turn.
+             */
+            seq: number;
+            /** @description Strategy of the thread. */
+            strategy: string;
+            /**
+             * Format: uuid
+             * @description Id of its thread.
+             */
+            thread_id: string;
+            /**
+             * Format: uuid
+             * @description Id of the turn.
+             */
+            turn_id: string;
+            /** @description Tokens, money and time in models and tools. */
+            usage: components["schemas"]["Usage"];
+        };
         /**
          * @description End of a turn other than an answer.
          * @enum {string}
@@ -7536,6 +7670,81 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_costs: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only turns that ended after this time (RFC 3339), or have not ended. Default: all turns.
+                 * @example 2026-11-29T00:00:00Z
+                 */
+                since?: string;
+                /** @description Only threads created before this one: `next` of the previous page. */
+                after?: string;
+                /** @description Maximum number of threads. Default: 50. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sums. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CostPage"];
+                };
+            };
+            /** @description The time or the limit is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };

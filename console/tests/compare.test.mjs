@@ -149,3 +149,26 @@ for (const width of WIDTHS)
     }
     assert.deepEqual(faults, []);
   });
+
+for (const width of WIDTHS)
+  test(`two turns of one thread are compared at ${width} px`, options, async () => {
+    const left = await engine.turn("probe", "steps 2; echo the quick fox");
+    const right = await engine.api("POST", "/v1/turns?wait=30", {
+      thread_id: left.thread_id,
+      input: "steps 2; echo the slow fox; wait 1",
+    });
+    const page = await Page.open(browser, engine, { width, theme: width === 768 ? "dark" : "light" });
+    await page.view("turns", "shown");
+    await page.tab.getByLabel(`Choose turn ${left.id} to compare`).check();
+    await page.tab.getByLabel(`Choose turn ${right.id} to compare`).check();
+    await page.tab.getByRole("link", { name: "Compare the two" }).click();
+    await page.tab.waitForURL(new RegExp(`turns/${left.id}/diff/${right.id}`));
+    await page.sees("Clocks, ids and the place in the conversation do not count.");
+    await page.tab.locator("del", { hasText: "quick" }).first().waitFor();
+    await page.tab.locator("ins", { hasText: "slow" }).first().waitFor();
+    await page.tab.locator("summary", { hasText: "the same" }).first().waitFor();
+    // The node that only the right turn has.
+    await region(page, "Node wait").waitFor();
+    assert.deepEqual(await page.faults("compare-turns"), []);
+    await page.close();
+  });

@@ -5,22 +5,32 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { inaccessible } from "./axe.mjs";
+import { createServer } from "vite";
 import { Engine, openBrowser, Page, WIDTHS } from "./harness.mjs";
 
-let engine, browser, folder, html;
+let engine, browser, folder, html, redacted;
+
+/** Saves the run that a page shows, and returns the file. */
+async function saved(page, thread, isRedacted) {
+  await page.button("Save as page").click();
+  await page.tab.getByLabel(isRedacted ? "Without contents" : "With all contents").check();
+  const download = page.tab.waitForEvent("download");
+  await page.button("Save").click();
+  const file = await download;
+  assert.equal(file.suggestedFilename(), `${thread}${isRedacted ? "-redacted" : ""}.html`);
+  await page.tab.getByRole("dialog").waitFor({ state: "detached" });
+  return readFileSync(await file.path(), "utf8");
+}
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), "run-"));
   [engine, browser] = await Promise.all([Engine.start(), openBrowser()]);
   const hostile = "</script><img src=x onerror=alert(1)>\u{202e}";
-  const { thread_id: thread } = await engine.turn("probe", `echo one ${hostile}; steps 3; echo two`);
+  const { thread_id: thread } = await engine.turn("probe", `echo one ${hostile}; steps 3; flaky 1; echo two`);
   const page = await Page.open(browser, engine);
   await page.view(`threads/${thread}`, "Conversation");
-  const saved = page.tab.waitForEvent("download");
-  await page.button("Save as page").click();
-  const download = await saved;
-  assert.equal(download.suggestedFilename(), `${thread}.html`);
-  html = readFileSync(await download.path(), "utf8");
+  html = await saved(page, thread, false);
+  redacted = await saved(page, thread, true);
   assert.deepEqual(page.problems, []);
   await page.close();
 });
@@ -49,6 +59,7 @@ test("the page verifies its log, and shows the thread at any event", { timeout: 
   const { tab, problems, close } = await open(html);
   await tab.getByText("is intact").waitFor();
   assert.equal(await tab.locator("img").count(), 0);
+  await tab.getByText(/^turn of [\d.]+ m?s: .*engine \d+ ms/).waitFor();
   const last = Number(await tab.getByRole("slider").inputValue());
   assert.equal(await tab.locator(".event").count(), last + 1);
   assert.equal(await tab.locator(".message.later").count(), 0);
@@ -71,6 +82,55 @@ test("a changed page says so", { timeout: 120_000 }, async () => {
   const { tab, close } = await open(changed);
   await tab.getByText("is broken at event 1").waitFor();
   await close();
+});
+
+test("a page without contents has none, and says that it proves nothing", { timeout: 120_000 }, async () => {
+  for (const word of ["onerror", "echo one", "two", "Done"]) assert.ok(!redacted.includes(word), word);
+  const hash = /"([0-9a-f]{64})"\]\]<\/script>/.exec(html)[1];
+  assert.ok(redacted.includes(hash));
+  const { tab, problems, close } = await open(redacted);
+  await tab.getByText("cannot verify the hash chain").waitFor();
+  await tab.getByText("Not in this page.").waitFor();
+  await tab.getByText("[left out: ").first().waitFor();
+  assert.equal(await tab.locator(".message").count(), 2);
+  await tab.locator(".event summary").nth(1).click();
+  await tab.getByText('"kind": "new"').waitFor();
+  assert.deepEqual(problems, []);
+  await close();
+});
+
+test("texts of fields that are not known are left out", { timeout: 60_000 }, async () => {
+  const vite = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
+  const lib = await vite.ssrLoadModule("/src/run/redact.ts");
+  await vite.close();
+  const secret = "Ann Lee";
+  const event = {
+    event: "asked",
+    node: "call_tools",
+    actor: secret,
+    facts: [{ id: secret, server: secret }],
+    requests: [
+      { request: "call_tool", server: "notes", call: { id: "call_1", name: "find", arguments: { id: secret } } },
+      { request: "chat", model: "m", system: secret, new_field: [secret], tools: ["find"], name: secret },
+    ],
+    messages: [{ role: "user", content: secret, attachments: [{ kind: "file", name: secret }] }],
+    to: { interrupt: { kind: "approval", question: secret, options: [secret] } },
+    usage: { model: "m", input_tokens: 7 },
+  };
+  const text = JSON.stringify(lib.redacted(event));
+  assert.ok(!text.includes("Ann"), text);
+  for (const kept of ["call_tools", "notes", '"find"', "call_1", "approval", '"input_tokens":7'])
+    assert.ok(text.includes(kept), kept);
+});
+
+test("a long run is at most 300 KiB and its contents", { timeout: 120_000 }, async () => {
+  const { thread_id: thread } = await engine.turn("probe", "steps 300; echo end");
+  const log = await (await fetch(`${engine.url}/v1/threads/${thread}/export`)).text();
+  const page = await Page.open(browser, engine);
+  await page.view(`threads/${thread}`, "Conversation");
+  const text = await saved(page, thread, false);
+  assert.ok(text.length < 300 * 1_024 + 2 * log.length, `${text.length} ${log.length}`);
+  await page.close();
 });
 
 for (const width of WIDTHS)

@@ -35,6 +35,7 @@ use utoipa_axum::{
 use self::protected::ProtectedRoutes;
 use crate::{
     audits,
+    costs,
     batches::{coordinator::BatchCoordinator, quote, results, routes as batches, validation},
     files::routes as files,
     forgotten_models, ids,
@@ -190,6 +191,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(strategies::nodes))
         .needs(Read, routes!(audits::threads))
         .needs(Read, routes!(audits::checkpoints))
+        .needs(Read, routes!(costs::costs))
 }
 
 /// Routes that require authentication and follow OpenAI's API, including its error shape.

@@ -3,6 +3,7 @@
 
 mod approval_strategy;
 mod audits;
+mod costs;
 mod auth;
 mod batch_test;
 mod batches;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 100] = [
+const ROUTES: [&str; 101] = [
     "delete /v1/conversations/{id}",
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
@@ -30,6 +30,7 @@ const ROUTES: [&str; 100] = [
     "get /v1/caller",
     "get /v1/conversations/{id}",
     "get /v1/conversations/{id}/items",
+    "get /v1/costs",
     "get /v1/deliveries",
     "get /v1/files",
     "get /v1/files/{id}",

@@ -2,7 +2,7 @@
 import type { Schema } from "./api.ts";
 import { differences } from "./difference.ts";
 import { body, type LogEvent } from "./events.ts";
-import { blanked } from "./words.ts";
+import { blanked, matches } from "./words.ts";
 
 /** A value that differs, as text; undefined if a side does not have it. */
 export interface Changed {
@@ -56,6 +56,28 @@ export function aligned(diff: Schema<"ThreadDiff">, left: LogEvent[], right: Log
     pairs.push({ ...pair, changes, isSame: !!pair.left && !!pair.right && !changes.length });
   }
   same(rest);
+  return pairs;
+}
+
+/** Where the conversation of a request ends differs between all turns of a thread. */
+const CONTEXT = /(^|\.)context\.(start|end)$/;
+
+/** Aligns two turns by the kinds of their events and their nodes. */
+export function alignedTurns(left: LogEvent[], right: LogEvent[]): Pair[] {
+  const place = (it: LogEvent) => `${it.kind} ${body(it).node ?? ""} ${body(it).slot ?? ""}`;
+  const pairs: Pair[] = [];
+  let [l, r] = [0, 0];
+  const alone = (upToLeft: number, upToRight: number) => {
+    while (l < upToLeft) pairs.push({ left: left[l++], changes: [], isSame: false });
+    while (r < upToRight) pairs.push({ right: right[r++], changes: [], isSame: false });
+  };
+  for (const [x, y] of matches(left.map(place), right.map(place))) {
+    alone(x, y);
+    const changes = changed(left[x], right[y]).filter((it) => !CONTEXT.test(it.name));
+    pairs.push({ left: left[x], right: right[y], changes, isSame: !changes.length });
+    [l, r] = [x + 1, y + 1];
+  }
+  alone(left.length, right.length);
   return pairs;
 }
 

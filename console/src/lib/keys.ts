@@ -10,6 +10,7 @@ export const VIEWS = [
   { key: "s", path: "strategies", name: "Strategies" },
   { key: "m", path: "mcp", name: "MCP servers" },
   { key: "q", path: "queue", name: "Queue" },
+  { key: "c", path: "costs", name: "Costs" },
   { key: "a", path: "audit", name: "Audit" },
   { key: "p", path: "playground", name: "Playground" },
 ] as const;

@@ -1,22 +1,11 @@
-/** A log as turns, visits of nodes, and the time that each kind of work took. */
+/** A log as turns and visits of nodes. The uses of their time come from the API. */
 import { body, destination, requestText, type Fields, type LogEvent } from "./events.ts";
 import { millis } from "./format.ts";
-
-export type WorkKind = "model" | "tool" | "work" | "waiting" | "person";
-
-export interface Segment {
-  kind: WorkKind;
-  from: number;
-  to: number;
-  /** True if its request has no answer yet. */
-  isOpen?: boolean;
-}
 
 /** One visit of a node: from its requests, or its decision, to the next node. */
 export interface Visit {
   node: string;
   events: LogEvent[];
-  segments: Segment[];
   from: number;
   to: number;
   /** Summary of the requests, or the destination of a decision without any. */
@@ -27,6 +16,8 @@ export interface Visit {
 }
 
 export interface TurnSpan {
+  /** Id of the turn; empty for events before the first one. */
+  id: string;
   start?: LogEvent;
   /** Events before the first turn, and all others that belong to no node. */
   other: LogEvent[];
@@ -35,24 +26,38 @@ export interface TurnSpan {
   to: number;
   /** Time that a person took to answer before this turn, in milliseconds. */
   waited: number;
+  isOver: boolean;
 }
+
+const ENDS = ["failed", "cancelled"];
 
 export function turnsOf(events: LogEvent[]): TurnSpan[] {
   const turns: TurnSpan[] = [];
   let asked = 0;
   for (const event of events) {
-    const at = millis(event.at);
-    if (event.kind === "turn_started" || !turns.length) {
-      const waited = event.kind === "turn_started" && body(event).kind === "answer" && asked ? at - asked : 0;
-      turns.push({ other: [], visits: [], from: at, to: at, waited });
+    const [it, at] = [body(event), millis(event.at)];
+    const last = turns.at(-1);
+    const brings = event.kind === "input_provided" && it.turn !== last?.id;
+    if (event.kind === "turn_started" || brings || !last) {
+      const isAnswer = brings || (event.kind === "turn_started" && it.kind === "answer");
+      const waited = isAnswer && asked ? at - asked : 0;
+      const id = event.kind === "turn_started" || brings ? it.turn : "";
+      turns.push({ id, other: [], visits: [], from: at, to: at, waited, isOver: false });
+      // A tool that asked continues with the input.
+      const visit = last?.visits.at(-1);
+      if (brings && visit && isUnderWay(visit)) begin(turns.at(-1)!, { node: visit.node }, at).text = visit.text;
+      if (brings) last!.isOver = true;
     }
     const turn = turns.at(-1)!;
     if (event.kind === "turn_started") turn.start = event;
     else add(turn, event, at);
+    if (brings) turn.start = event;
     turn.to = Math.max(turn.to, at);
-    if (event.kind === "decided" && destination(body(event).to) === "a person") asked = at;
+    const to = event.kind === "decided" ? destination(it.to) : "";
+    if (ENDS.includes(event.kind) || to === "end" || to === "a person") turn.isOver = true;
+    if (event.kind === "retried") turn.isOver = false;
+    if (to === "a person" || event.kind === "input_required") asked = at;
   }
-  turns.forEach((turn) => turn.visits.forEach((visit) => (visit.segments = segmentsOf(visit))));
   return turns;
 }
 
@@ -84,8 +89,7 @@ export function lastingUntil(turns: TurnSpan[], now: number): TurnSpan[] {
   const turn = turns.at(-1);
   const visit = turn?.visits.at(-1);
   if (!turn || !visit || !isUnderWay(visit) || now <= visit.to) return turns;
-  const segments = visit.segments.map((it) => (it.isOpen ? { ...it, to: now } : it));
-  const visits = [...turn.visits.slice(0, -1), { ...visit, segments, to: now }];
+  const visits = [...turn.visits.slice(0, -1), { ...visit, to: now }];
   return [...turns.slice(0, -1), { ...turn, visits, to: now }];
 }
 
@@ -93,7 +97,6 @@ function begin(turn: TurnSpan, it: Fields, at: number): Visit {
   const visit: Visit = {
     node: it.node,
     events: [],
-    segments: [],
     from: at,
     to: at,
     text: "",
@@ -103,38 +106,6 @@ function begin(turn: TurnSpan, it: Fields, at: number): Visit {
   };
   turn.visits.push(visit);
   return visit;
-}
-
-const kindOf = (request?: Fields): WorkKind =>
-  !request || request.request === "simulate" ? "work" : request.request === "chat" ? "model" : "tool";
-
-function segmentsOf(visit: Visit): Segment[] {
-  const segments: Segment[] = [];
-  let requests: Fields[] = [];
-  const started = new Map<number, { kind: WorkKind; from: number }>();
-  const close = (slot: number, to: number) => {
-    const open = started.get(slot);
-    if (open) segments.push({ ...open, to });
-    started.delete(slot);
-  };
-  for (const event of visit.events) {
-    const [it, at] = [body(event), millis(event.at)];
-    const slot: number = it.slot ?? 0;
-    const begin = (kind: WorkKind) => {
-      close(slot, at);
-      started.set(slot, { kind, from: at });
-    };
-    if (event.kind === "asked") {
-      requests = it.requests ?? [];
-      requests.forEach((request, nth) => started.set(nth, { kind: kindOf(request), from: at }));
-    } else if (event.kind === "attempted" || event.kind === "retried") begin(kindOf(requests[slot]));
-    else if (event.kind === "attempt_failed") begin("waiting");
-    else if (event.kind === "input_required" || event.kind === "in_doubt") begin("person");
-    else if (event.kind === "input_provided" || event.kind === "reconciled") begin(kindOf(requests[slot]));
-    else if (event.kind === "answered" || event.kind === "abandoned") close(slot, at);
-  }
-  for (const open of started.values()) segments.push({ ...open, to: visit.to, isOpen: true });
-  return segments;
 }
 
 /** Key of an edge: `from → to`, or `from ⇢ to` if a person answers in between. */

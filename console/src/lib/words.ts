@@ -55,10 +55,10 @@ export function folded(piece: Piece, nth: number, count: number): [string, strin
   return [text.slice(0, from), text.slice(from, to), text.slice(to)];
 }
 
-type Match = [number, number];
+export type Match = [number, number];
 
 /** Positions of a longest common subsequence, by the algorithm of Myers between equal beginnings and ends. */
-function matches(a: string[], b: string[]): Match[] {
+export function matches(a: string[], b: string[]): Match[] {
   let [head, tail] = [0, 0];
   while (head < Math.min(a.length, b.length) && a[head] === b[head]) head += 1;
   const rest = Math.min(a.length, b.length) - head;

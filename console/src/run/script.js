@@ -48,6 +48,10 @@ async function broken() {
 
 async function verify() {
   const place = document.getElementById("proof");
+  if ("redacted" in document.documentElement.dataset) {
+    place.textContent = "This page has no contents, so it cannot verify the hash chain.";
+    return;
+  }
   const problem = globalThis.crypto?.subtle
     ? await broken()
     : "This browser verifies only pages that are opened from a file.";

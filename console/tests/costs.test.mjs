@@ -1,0 +1,148 @@
+/** Where the money and the time of a period went. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+
+let engine, browser;
+
+before(async () => {
+  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
+});
+
+after(async () => {
+  await browser.close();
+  await engine.stop();
+});
+
+const options = { timeout: 180_000 };
+
+/** Milliseconds of a duration as the page writes it. */
+function ms(text) {
+  const [, value, unit] = /([\d.]+) (ms|s|min)\b/.exec(text);
+  return Number(value) * { ms: 1, s: 1_000, min: 60_000 }[unit];
+}
+
+/** Sums all pages of the API. */
+async function costs() {
+  const all = { turns: 0, takeovers: 0, failed: 0, top: [], groups: [] };
+  for (let after = ""; after !== undefined;) {
+    const page = await engine.api("GET", `/v1/costs?limit=100${after}`);
+    all.turns += page.turns;
+    all.takeovers += page.takeovers;
+    all.failed += page.failed.attempts;
+    all.top.push(...page.top);
+    all.groups.push(...page.groups);
+    after = page.next ? `&after=${page.next}` : undefined;
+  }
+  return all;
+}
+
+test("all turns of a period are counted, by strategy, model, tool and day", options, async () => {
+  const all = await costs();
+  assert.ok(200 < all.turns && 0 < all.takeovers, JSON.stringify([all.turns, all.takeovers]));
+  const page = await Page.open(browser, engine);
+  await page.view("costs", new RegExp(`^${all.turns} turns of \\d+ threads read\\.`));
+  const table = page.tab.getByRole("region", { name: "By property" });
+  const names = new Set(all.groups.filter((it) => it.by === "strategy").map((it) => it.name));
+  assert.equal(await table.locator("tbody tr").count(), names.size);
+  await table.getByRole("tab", { name: "Tool" }).click();
+  await table.getByText("calendar.book").waitFor();
+  await table.getByRole("button", { name: "Responses" }).click();
+  const counts = (await table.locator("tbody td:nth-child(2)").allInnerTexts()).map(Number);
+  assert.deepEqual(
+    counts,
+    counts.toSorted((a, b) => b - a),
+  );
+  const booked = all.groups.filter((it) => it.by === "tool" && it.name === "calendar.book");
+  const sum = booked.reduce((total, it) => total + it.tool_calls, 0);
+  await table.locator("tr", { hasText: "calendar.book" }).getByText(String(sum), { exact: true }).waitFor();
+  await table.getByRole("tab", { name: "Model" }).click();
+  await table.getByText("scripted/demo").first().waitFor();
+  await table.getByRole("tab", { name: "Day" }).click();
+  await table.getByText(new Date().toISOString().slice(0, 10)).waitFor();
+  const overhead = page.tab.getByRole("region", { name: "Overhead" });
+  await overhead.getByText(`${all.takeovers} takeover`).waitFor();
+  await overhead.getByText(`${all.failed} attempt`).waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("the slowest turns of all pages are listed, and lead to their time", options, async () => {
+  const { top } = await costs();
+  const slowest = Math.max(...top.map((it) => it.ms));
+  const page = await Page.open(browser, engine);
+  await page.view("costs", /threads read\./);
+  const rows = page.tab.getByRole("region", { name: "Slowest turns" }).getByRole("link");
+  assert.equal(await rows.count(), 10);
+  const times = (await rows.locator("strong").allInnerTexts()).map(ms);
+  assert.ok(Math.abs(times[0] - slowest) <= 500, `${times[0]} ${slowest}`);
+  assert.deepEqual(
+    times,
+    times.toSorted((a, b) => b - a),
+  );
+  await page.tab.getByRole("region", { name: "Dearest turns" }).getByText("No cost and no number of tokens").waitFor();
+  await rows.first().click();
+  await page.tab.getByRole("list", { name: "Uses of the time" }).first().waitFor();
+  await page.tab.locator(".toggle[aria-expanded=true]").first().waitFor();
+  await page.close();
+});
+
+test("the dearest turns of all pages are listed by their cost", options, async () => {
+  const page = await Page.open(browser, engine);
+  const prices = new Map();
+  await page.tab.route(/\/v1\/costs/, async (route) => {
+    const json = await (await route.fetch()).json();
+    // The scripted model has no price.
+    for (const it of json.top) {
+      const usd = 0.01 * (prices.size % 17) + 1;
+      prices.set(it.turn_id, usd);
+      Object.assign(it.usage, { usd, responses_without_price: 0 });
+    }
+    await route.fulfill({ json });
+  });
+  await page.view("costs", /threads read\./);
+  const rows = page.tab.getByRole("region", { name: "Dearest turns" }).getByRole("link");
+  const shown = (await rows.locator("strong").allInnerTexts()).map((it) => Number(it.replace("$", "")));
+  const highest = [...prices.values()].sort((a, b) => b - a).slice(0, 10);
+  assert.deepEqual(
+    shown,
+    highest.map((it) => Number(it.toFixed(2))),
+  );
+  await page.close();
+});
+
+test("reading stops on demand and goes on", options, async () => {
+  const page = await Page.open(browser, engine);
+  let release;
+  const held = new Promise((done) => (release = done));
+  await page.tab.route(/\/v1\/costs\?.*after=/, async (route) => (await held, route.continue().catch(() => {})));
+  await page.view("costs", "read…");
+  await page.button("Stop").click();
+  await page.sees("Older ones are not counted yet");
+  release();
+  await page.button("Read on").click();
+  await page.sees(/threads read\./);
+  await until(async () => (await page.button("Read on").count()) === 0);
+  await page.close();
+});
+
+test("a period in which nothing ran says what to do", options, async () => {
+  const page = await Page.open(browser, engine);
+  const none = await engine.api("GET", "/v1/costs?since=2999-01-01T00:00:00Z");
+  await page.tab.route(/\/v1\/costs/, (route) => route.fulfill({ json: none }));
+  await page.view("costs?range=hour", "Nothing ran in this period");
+  assert.deepEqual(await page.faults("costs-empty"), []);
+  await page.close();
+});
+
+for (const width of WIDTHS)
+  test(`costs are sound at ${width} px`, options, async () => {
+    const faults = [];
+    for (const theme of ["light", "dark"]) {
+      const page = await Page.open(browser, engine, { width, theme });
+      await page.view("costs?by=tool", /threads read\./);
+      faults.push(...(await page.faults("costs")));
+      await page.close();
+    }
+    assert.deepEqual(faults, []);
+  });
