@@ -34,7 +34,7 @@ pub struct CostPage {
     pub turns: u64,
     /// Sum of the durations of the turns, in milliseconds.
     pub ms: u64,
-    /// That time by its uses.
+    /// Sum of the durations by their uses.
     pub time: Vec<TimeTotal>,
     /// Usage by each property, in no order.
     pub groups: Vec<CostGroup>,
@@ -53,9 +53,9 @@ pub struct CostPage {
 /// Usage with the same value of a property.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CostGroup {
-    /// The property.
+    /// Property of the group.
     pub by: CostBy,
-    /// Its value.
+    /// Value of the property.
     pub name: String,
     /// Number of responses of models, unusable ones included.
     pub model_calls: u64,

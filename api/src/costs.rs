@@ -72,7 +72,8 @@ pub(crate) async fn costs(
     };
     let active = since.map(|since| format!("updated > '{}'", clock::rfc3339(since)));
     let conditions = conditions(&app, &principal, active.as_deref()).await?;
-    let filter = ThreadFilter { tenant: principal.only(), turns: conditions.as_ref(), ..ThreadFilter::default() };
+    let filter =
+        ThreadFilter { tenant: principal.only(), turns: conditions.as_ref(), ..ThreadFilter::default() };
     let rows = app.backends.store.threads(filter, after, limit + 1).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut sums = Sums::since(since.unwrap_or(i64::MIN));

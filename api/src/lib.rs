@@ -14,8 +14,8 @@
 #![warn(missing_docs)]
 
 mod audits;
-mod costs;
 mod batches;
+mod costs;
 mod files;
 mod forgotten_models;
 mod ids;

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BdreGr1A.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "69ea98c93ac22051dc1e6c93ba788d9c",
-        content: include_bytes!("assets/index-BdreGr1A.js"),
-        brotli: include_bytes!("assets/index-BdreGr1A.js.br"),
-    },
-    Asset {
-        path: "/assets/index-crs_QQn0.css",
+        path: "/assets/index-DbilgoA-.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "4f6fea87edd487d33aa47b12e18789f7",
-        content: include_bytes!("assets/index-crs_QQn0.css"),
-        brotli: include_bytes!("assets/index-crs_QQn0.css.br"),
+        hash: "6ed2820b1165c8c5e726a3f9a550fad1",
+        content: include_bytes!("assets/index-DbilgoA-.css"),
+        brotli: include_bytes!("assets/index-DbilgoA-.css.br"),
+    },
+    Asset {
+        path: "/assets/index-qXJ9Mws_.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "8479c6e28533f6aa41e4a5a707b8bcb9",
+        content: include_bytes!("assets/index-qXJ9Mws_.js"),
+        brotli: include_bytes!("assets/index-qXJ9Mws_.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "20e2bb655642929f73e73a2506890257",
+        hash: "722b86341852f7ab288cca4feb65c6ea",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -2639,14 +2639,14 @@ export interface components {
         CostBy: "strategy" | "model" | "tool" | "day" | "purpose";
         /** @description Usage with the same value of a property. */
         CostGroup: {
-            /** @description The property. */
+            /** @description Property of the group. */
             by: components["schemas"]["CostBy"];
             /**
              * Format: int64
              * @description Number of responses of models, unusable ones included.
              */
             model_calls: number;
-            /** @description Its value. */
+            /** @description Value of the property. */
             name: string;
             /**
              * Format: int64
@@ -2689,7 +2689,7 @@ export interface components {
              * @description Number of threads that were read.
              */
             threads: number;
-            /** @description That time by its uses. */
+            /** @description Sum of the durations by their uses. */
             time: components["schemas"]["TimeTotal"][];
             /** @description The ten turns with the highest cost and the ten that took longest, in no order. */
             top: components["schemas"]["TurnCost"][];

@@ -51,6 +51,11 @@ test(
     const { messages } = await deployment.api("GET", `/v1/threads/${thread}`);
     assert.match(messages.at(-1).content, /after the worker was killed/);
     assert.equal((await deployment.api("GET", `/v1/turns/${id}`)).status, "completed");
+    await page.sees("second took over from first");
+    const uses = page.tab.getByRole("list", { name: "Uses of the time" });
+    const dead = Number(/no worker alive\s+([\d.]+) s/.exec(await uses.innerText())[1]);
+    // The lease of 9 s is renewed every third of it, and its end is noticed within a sweep.
+    assert.ok(4 < dead && dead < 14, String(dead));
     await row(overview, "first").getByText("missing").waitFor({ timeout: 90_000 });
     await row(overview, "second").getByText("active").waitFor();
     assert.deepEqual(await Promise.all(pages.map(({ tab }) => tab.title())), ["not reloaded", "not reloaded"]);

@@ -130,6 +130,11 @@ test("the time of a dead worker is not the node's, and the takeover is named", o
     assert.equal(await visit(page, "wait").locator(".line:not(.try) .use-no_worker").count(), 1);
     await visit(page, "wait").getByText("attempt 1 of 2, no answer").waitFor();
     assert.deepEqual(await page.faults("waterfall-takeover"), []);
+    await page.tab.getByRole("tab", { name: "Why" }).click();
+    const why = page.tab.getByRole("region", { name: "Time of the turn" });
+    await why.getByText("no worker alive").waitFor();
+    await why.getByText(`${takeovers[0].worker} took over from ${takeovers[0].from}`).waitFor();
+    assert.deepEqual(await page.faults("why-takeover"), []);
     await page.close();
   } finally {
     await other.stop();
@@ -155,6 +160,22 @@ test("of a long thread only the times of open turns are read", options, async ()
   await page.tab.keyboard.press("j");
   assert.match(await page.tab.evaluate(() => document.activeElement.innerText), /read/);
   assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("of a turn with many nodes those around the chosen event are shown, and all on demand", options, async () => {
+  const { thread_id: thread } = await engine.turn("probe", "steps 400; echo end");
+  const page = await Page.open(browser, engine);
+  await page.view(`threads/${thread}?tab=timeline`, /^Nodes \d+ to (\d+) of \1 are shown/);
+  assert.equal(await page.tab.locator(".visit").count(), 200);
+  await page.tab.getByText("→ end").waitFor();
+  await page.tab.evaluate(() => (location.hash += "&at=50"));
+  await page.tab.locator(".event.at .seq", { hasText: "50" }).waitFor();
+  await page.sees("Nodes 1 to 200 of");
+  assert.deepEqual(await page.faults("waterfall-long"), []);
+  await page.button("Show all").click();
+  await page.tab.getByText("→ end").waitFor();
+  assert.ok(400 < (await page.tab.locator(".visit").count()));
   await page.close();
 });
 

@@ -35,8 +35,8 @@ use utoipa_axum::{
 use self::protected::ProtectedRoutes;
 use crate::{
     audits,
-    costs,
     batches::{coordinator::BatchCoordinator, quote, results, routes as batches, validation},
+    costs,
     files::routes as files,
     forgotten_models, ids,
     inbox::{routes as inbox, settle},

@@ -3,7 +3,6 @@
 
 mod approval_strategy;
 mod audits;
-mod costs;
 mod auth;
 mod batch_test;
 mod batches;
@@ -16,6 +15,7 @@ mod cancelled_writes;
 mod client_tools;
 mod config;
 mod connections;
+mod costs;
 mod events;
 mod exact_values;
 mod exports;
