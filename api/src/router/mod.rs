@@ -189,6 +189,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(strategies::nodes))
         .needs(Read, routes!(audits::threads))
         .needs(Read, routes!(audits::checkpoints))
+        .needs(Admin, routes!(audits::log))
 }
 
 /// Routes that require authentication and follow OpenAI's API, including its error shape.

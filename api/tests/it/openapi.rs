@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 100] = [
+const ROUTES: [&str; 101] = [
     "delete /v1/conversations/{id}",
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
@@ -22,6 +22,7 @@ const ROUTES: [&str; 100] = [
     "get /openapi.json",
     "get /readyz",
     "get /v1/audit/checkpoints",
+    "get /v1/audit/log",
     "get /v1/audit/threads",
     "get /v1/batches",
     "get /v1/batches/{id}",
