@@ -14,7 +14,7 @@ use super::{note::Note, report::Verdict, strict_json};
 /// Result of a check: the verdict, and what was checked or found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// The verdict.
+    /// The overall result.
     pub verdict: Verdict,
     /// Description for people.
     pub what: String,

@@ -40,7 +40,7 @@ async fn a_key_is_replaced_by_a_note_of_the_old_one() {
     }
     test.run_turn(None, "echo new").await;
     let made = checkpoint(&test.store, &scan(None), &test.place, &new, Gone::Found).await.unwrap();
-    assert_eq!(made.size, 6);
+    assert_eq!(made.size, 7);
     for vkeys in [vec![old], vec![newer]] {
         assert_eq!(wrong(&test, asked(&test, &vkeys)).await, intact(), "{vkeys:?}");
     }

@@ -99,6 +99,8 @@ mod tests {
         for sql in [
             "INSERT INTO holds VALUES (X'01900000000070008000000000000001', 'a lawsuit', 'ada', 5)"
                 .to_owned(),
+            "DROP VIEW audit_events".to_owned(),
+            "DROP VIEW audit_approvals".to_owned(),
             "DROP TABLE admin_events".to_owned(),
             format!("DELETE FROM seaql_migrations WHERE version = '{MIGRATION}'"),
         ] {
