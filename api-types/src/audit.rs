@@ -1,10 +1,42 @@
 //! Audits: pages of threads whose logs were verified and replayed, and checkpoints.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::Divergence;
+
+/// An entry of an administrative log: what was decided, by whom, when and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AdminEntry {
+    /// Id of the entry: its log and its number there.
+    #[schema(examples("1f3a7c52-0d4e-8b6a-9c1d-2e5f60718293.4"))]
+    pub id: String,
+    /// Number in the log, from 0.
+    pub seq: u64,
+    /// Time of the decision (RFC 3339).
+    pub at: String,
+    /// Tenant that the decision concerns. Null: it concerns no single tenant, such as the pin of an MCP server.
+    pub tenant: Option<String>,
+    /// User who decided, as the client names them.
+    pub by: String,
+    /// Id of the API key that made the request. Null: none was required, or the command line made it.
+    pub key: Option<String>,
+    /// Name of the key, or subject of the token.
+    pub subject: Option<String>,
+    /// Reason, if one was given.
+    pub reason: Option<String>,
+    /// True if the row is older than the log: an upgrade found it, and the time is that of the upgrade.
+    pub adopted: bool,
+    /// Kind of the decision.
+    #[schema(examples("hold_released"))]
+    pub kind: String,
+    /// What was decided; its fields depend on the kind.
+    pub what: Value,
+    /// SHA-256 of the entry and of all entries before it, in hexadecimal.
+    pub hash: String,
+}
 
 /// Result of auditing some threads: their hash chains, and whether today's code decides as recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -47,7 +47,7 @@ mod verification;
 mod webhook;
 mod worker;
 
-pub use audit::{AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed};
+pub use audit::{AdminEntry, AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed};
 pub use batch::{
     Batch, BatchErrors, BatchExtension, BatchValidation, ExpiresAfter, InvalidLine, NewBatch, RequestCounts,
     Rerun, Resumable, ResumeBatch, Reuse, TopCause,

@@ -1,17 +1,22 @@
 //! Routes that audit threads page by page, and list checkpoints.
 
-use api_types::{AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed, Page};
-use audit::replay::{Broken, Cluster, replay_some};
+use api_types::{
+    AdminEntry, AuditPage, BrokenChain, Checkpoint, DivergenceCluster, NotReplayed, Page, Problem,
+};
+use audit::{
+    admin_entry,
+    replay::{Broken, Cluster, replay_some},
+};
 use axum::{Json, extract::State};
-use queue::clock::rfc3339;
+use queue::clock::{self, rfc3339};
 use serde::Deserialize;
-use store::{ThreadFilter, ThreadId};
+use store::{AdminEvent, AdminFilter, ThreadFilter, ThreadId};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::server::{
     extract::Query,
-    pagination::whole,
+    pagination::{limit, page, whole},
     principal::{Operator, Principal},
     problem::{ApiError, Kind},
     state::SharedState,
@@ -95,6 +100,68 @@ fn cluster(cluster: Cluster) -> DivergenceCluster {
         thread_id: example.thread,
         divergence: example.divergence.into(),
     }
+}
+
+/// Query parameters of an administrative log.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LogParams {
+    /// Only entries of this kind.
+    #[param(example = "hold_released")]
+    kind: Option<String>,
+    /// Only entries from this time on (RFC 3339).
+    since: Option<String>,
+    /// Only entries older than this one: the last entry of the previous page.
+    after: Option<String>,
+    /// Maximum number of entries. Default: 50.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+}
+
+/// Read the administrative log
+///
+/// Returns a page of decisions, newest first: holds, deletions, keys, pins, pauses, and decisions about batches. A tenant sees those
+/// about itself, an operator who names no tenant all of them.
+#[utoipa::path(
+    get, path = "/v1/audit/log", tag = "audit", operation_id = "read_admin_log", params(LogParams),
+    responses(
+        (status = 200, description = "A page of entries.", body = Page<AdminEntry>),
+        (status = 400, description = "A parameter is invalid.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn log(
+    State(app): SharedState,
+    principal: Principal,
+    Query(params): Query<LogParams>,
+) -> Result<Json<Page<AdminEntry>>, ApiError> {
+    let limit = limit(params.limit)?;
+    if let Some(kind) = params.kind.as_deref().filter(|kind| !AdminEvent::KINDS.contains(kind)) {
+        let known = AdminEvent::KINDS.join(", ");
+        let detail = format!("kind: {kind:?} is not a kind of entry");
+        return Err(Kind::Malformed.because(detail).hint(format!("use one of {known}")));
+    }
+    let since = params.since.as_deref().map(time).transpose()?;
+    let before = params.after.as_deref().map(entry_id).transpose()?;
+    let tenant = principal.only().map(str::to_owned);
+    let filter = AdminFilter { tenant, kind: params.kind, since, before };
+    let rows = app.backends.store.admin_entries(&filter, limit + 1).await?;
+    let entries = rows.into_iter().map(admin_entry).collect::<Result<Vec<_>, _>>()?;
+    Ok(Json(page(entries, limit)))
+}
+
+fn time(text: &str) -> Result<i64, ApiError> {
+    let wrong = || Kind::Malformed.because(format!("since: {text:?} is not a time"));
+    clock::parse_rfc3339(text).ok_or_else(|| wrong().hint("write it as 2026-01-31T12:00:00Z"))
+}
+
+fn entry_id(text: &str) -> Result<(Uuid, u64), ApiError> {
+    let read = || {
+        let (log, seq) = text.split_once('.')?;
+        Some((log.parse().ok()?, seq.parse().ok()?))
+    };
+    let wrong = || Kind::Malformed.because(format!("after: {text:?} is not the id of an entry"));
+    read().ok_or_else(|| wrong().hint("send the `id` of the last entry of the previous page"))
 }
 
 /// List checkpoints

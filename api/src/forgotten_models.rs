@@ -54,7 +54,7 @@ pub(crate) async fn list(
 pub(crate) async fn put(
     State(app): SharedState,
     _: Operator,
-    Actor { name: by, .. }: Actor,
+    Actor { name: by, caller, .. }: Actor,
     Path(name): Path<String>,
 ) -> Result<Json<api_types::ForgottenModel>, ApiError> {
     let Some((provider, _)) = name.split_once('/').filter(|_| name.len() <= MAX_NAME_BYTES) else {
@@ -72,7 +72,7 @@ pub(crate) async fn put(
             .hint(format!("configured providers: {}", known.join(", "))));
     }
     let forgotten = ForgottenModel::new(&name, &by);
-    app.backends.store.forget_model(&forgotten).await?;
+    app.backends.store.forget_model(&forgotten, caller).await?;
     tracing::info!(model = name, by, "what was learned about the model is to be forgotten");
     app.backends.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
     Ok(Json(views::forgotten_model(forgotten)))

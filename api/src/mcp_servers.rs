@@ -12,7 +12,7 @@ use store::{McpOffer, McpServerRecord, Pin};
 use crate::server::{
     extract::{Body, Path},
     pagination::whole,
-    principal::{Actor, Operator},
+    principal::{Decider, Operator},
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
 };
@@ -64,7 +64,8 @@ pub(crate) async fn get(
     request_body = ApproveTools,
     params(
         ("name" = String, Path, description = "Name of the server.", example = "calendar"),
-        ("X-Turnfold-User" = Option<String>, Header, description = "User who approves. Default: `api`.")
+        ("X-Turnfold-User" = Option<String>, Header, description = "User who approves. Default: `api`."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
     ),
     responses(
         (status = 200, description = "The server.", body = McpServer),
@@ -75,7 +76,7 @@ pub(crate) async fn get(
 pub(crate) async fn approve(
     State(app): SharedState,
     _: Operator,
-    Actor { name: by, .. }: Actor,
+    Decider(by): Decider,
     Path(name): Path<String>,
     Body { value: ApproveTools { hash }, .. }: Body<ApproveTools>,
 ) -> Result<Json<McpServer>, ApiError> {
@@ -84,8 +85,9 @@ pub(crate) async fn approve(
         let detail = format!("the tools of MCP server {name} do not have the hash {hash:?}");
         Kind::ToolsChanged.because(detail).hint("show the server again, and approve the hash that it has now")
     })?;
-    app.backends.store.approve(Pin::new(&name, definitions, &by)).await?;
-    tracing::info!(server = name, by, "the tools of an MCP server were approved");
+    let author = by.name.clone();
+    app.backends.store.approve(Pin::new(&name, definitions, &author), by).await?;
+    tracing::info!(server = name, by = author, "the tools of an MCP server were approved");
     Ok(Json(Found::read(&app, &name).await?.detail()))
 }
 

@@ -10,7 +10,7 @@ use crate::{
     server::{
         extract::{Body, Path},
         pagination::whole,
-        principal::{Actor, Principal},
+        principal::{Actor, Decider, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
         tenant_rules::Submitter,
@@ -86,7 +86,7 @@ pub(crate) async fn get(
 pub(crate) async fn put(
     State(app): SharedState,
     principal: Principal,
-    Actor { name: by, .. }: Actor,
+    Actor { name: by, caller, .. }: Actor,
     Path((kind, name)): Path<(String, String)>,
     Body { value: new, .. }: Body<NewPause>,
 ) -> Result<Json<api_types::Pause>, ApiError> {
@@ -107,7 +107,7 @@ pub(crate) async fn put(
         PauseKind::Strategy | PauseKind::Model | PauseKind::Tenant | PauseKind::OwnTenant => (),
     }
     let pause = Pause::new(kind, &name, &new.reason, &by);
-    app.backends.store.pause(&pause).await?;
+    app.backends.store.pause(&pause, caller).await?;
     tracing::info!("{pause}");
     app.backends.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
     Ok(Json(views::pause(pause)))
@@ -131,6 +131,7 @@ pub(crate) async fn put(
 pub(crate) async fn delete(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path((kind, name)): Path<(String, String)>,
 ) -> Result<Json<api_types::Pause>, ApiError> {
     let kind = target(&principal, &kind, &name)?;
@@ -144,7 +145,7 @@ pub(crate) async fn delete(
         (Err(_), Some(wait)) => return Ok(Json(views::pause(wait))),
         (pause, _) => pause?,
     };
-    if !app.backends.store.resume(kind, &name).await? {
+    if !app.backends.store.resume(kind, &name, by).await? {
         return Err(not_paused(kind, &name));
     }
     tracing::info!(%kind, name, "resumed");

@@ -4,6 +4,7 @@
 
 #![warn(missing_docs)]
 
+mod admin;
 pub mod approvals;
 mod bisect;
 pub mod checkpoints;
@@ -20,6 +21,7 @@ mod transfer;
 mod waits;
 pub mod whatif;
 
+pub use admin::admin_entry;
 pub use bisect::{Condition, Found, Search};
 pub use cost::{CostTotal, Price, Purpose, Share, Spending};
 pub use diff::{Divergence, Row, Side, Sides, ThreadDiff, diff};

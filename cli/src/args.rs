@@ -25,7 +25,7 @@ use clap::{
 use shared::{MultitaskStrategy, Priority};
 
 pub(crate) use self::{
-    audit::{Approvals, Audit, AuditKey},
+    audit::{AdminLog, Approvals, Audit, AuditKey},
     batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
     inbox::{Answer, Inbox, Settle},
@@ -404,11 +404,17 @@ pub(crate) enum Pins {
         /// Approve only if the hash of the tools begins with this, as printed by `diff`
         #[arg(long)]
         hash: Option<String>,
+        /// Reason, for the administrative log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
     /// Forget a server's approved tools; the next turn that uses the server approves the tools that it finds
     Reset {
         /// Server, as named in the configuration
         server: String,
+        /// Reason, for the administrative log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
 }
 

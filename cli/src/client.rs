@@ -140,6 +140,16 @@ pub(crate) fn with_idempotency_key(
     })
 }
 
+/// Adds the reason of an administrative decision to a request.
+pub(crate) fn with_reason(request: RequestBuilder, reason: Option<&str>) -> anyhow::Result<RequestBuilder> {
+    let Some(reason) = reason else { return Ok(request) };
+    // The API reads this header as UTF-8.
+    let value = HeaderValue::from_bytes(reason.as_bytes()).map_err(|_| {
+        CliError::with_exit(Exit::Usage, "--reason must be one line without control characters")
+    })?;
+    Ok(request.header("x-turnfold-reason", value))
+}
+
 impl Client {
     /// Creates a client of the API at `url`, or at `api.listen`.
     pub(crate) fn new(settings: &Settings, url: Option<&str>, tenant: Option<&str>) -> anyhow::Result<Self> {

@@ -16,6 +16,7 @@
 //!   pins          the approved tools of each MCP server
 //!   mcp_servers   MCP servers, as workers last found them
 //!   trace_parents spans of clients, of which turns are children
+//!   admin         administrative logs: who changed holds, keys, pins and pauses, and who deleted what
 //!   checkpoints   checkpoints, as they were last made
 //!   workers       workers that run, as they last reported
 //!   stats         counts of ended turns and of model responses over time         counted again from the log
@@ -28,6 +29,7 @@
 
 #![warn(missing_docs)]
 
+mod admin;
 mod checkpoints;
 mod conversations;
 mod error;
@@ -53,6 +55,9 @@ pub mod testing;
 pub mod vector_index;
 pub mod webhooks;
 
+pub use admin::{
+    AdminEntry, AdminEvent, AdminFilter, AdminVerified, By, KeyDetails, admin_log, is_admin_log,
+};
 pub use checkpoints::CheckpointRecord;
 pub use conversations::Conversation;
 pub use error::Error;

@@ -122,8 +122,8 @@ impl ExpectedRows {
     }
 }
 
-/// Builds the turn that starts with this event. The log records neither the client's metadata nor the idempotency
-/// key. The input mode is irrelevant once the turn has started.
+/// Builds the turn that starts with this event. The log does not record the idempotency key. The input mode is irrelevant once the
+/// turn has started.
 fn started(recorded: &Recorded, toolboxes: &mut Toolboxes) -> ExpectedTurn {
     let mut turn = ExpectedTurn {
         status: TurnStatus::Running,
@@ -136,6 +136,8 @@ fn started(recorded: &Recorded, toolboxes: &mut Toolboxes) -> ExpectedTurn {
         author: String::new(),
         caller: None,
         history_hash: None,
+        priority: None,
+        metadata: None,
         reply_options: None,
         usage: UsageTotal::default(),
         reply: None,
@@ -147,6 +149,8 @@ fn started(recorded: &Recorded, toolboxes: &mut Toolboxes) -> ExpectedTurn {
     if let Event::TurnStarted(begun) = &recorded.event {
         turn.messages = begun.messages.clone();
         turn.history_hash.clone_from(&begun.history_hash);
+        turn.metadata.clone_from(&begun.metadata);
+        turn.priority = begun.priority;
         (turn.author, turn.caller) = (plain(&begun.actor), begun.caller.clone());
         turn.reply_options = toolboxes.options_of(begun);
         let submitted = clock::parse_rfc3339(&begun.time);
@@ -164,6 +168,8 @@ fn started(recorded: &Recorded, toolboxes: &mut Toolboxes) -> ExpectedTurn {
         turn.messages = vec![Message::user(words(&provided.response))];
         (turn.author, turn.caller) = (plain(&provided.actor), provided.caller.clone());
         turn.history_hash.clone_from(&provided.history_hash);
+        turn.metadata.clone_from(&provided.metadata);
+        turn.priority = provided.priority;
         turn.policy = Policy::Answer;
     }
     turn

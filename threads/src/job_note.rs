@@ -38,6 +38,7 @@ impl JobNote {
             answers_seq,
             created_at: at,
             history_hash,
+            metadata: turn.metadata.clone(),
         };
         let note = Self { opened, at, hash: hex::encode(head.hash), queued };
         let note = serde_json::to_string(&note).ok().filter(|text| text.len() <= MAX_BYTES)?;

@@ -223,6 +223,7 @@ impl<L: Log> StepRunner<L> {
                     let event = self.admission.forgotten_models.note(log.thread(), event);
                     // Buffered and stored with what follows from it, before any request is sent.
                     let event = event.sent_by(turn.caller).with_history(turn.history_hash);
+                    let event = event.submitted_with(turn.priority, turn.metadata);
                     let event = log.thread().asking_for(event, turn.reply_options);
                     log.push(event)?;
                     record_turn(log);

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use shared::{DEFAULT_TENANT, usd};
 use store::{
     Idempotency,
-    batches::{Batch, BatchStatus, KnownBy, Rerun, StopReason},
+    batches::{Batch, BatchStatus, KnownBy, Rerun},
 };
 use utoipa::IntoParams;
 
@@ -32,7 +32,7 @@ use crate::{
         extract::{Attempt, Body, IdempotencyKey, MaybeBody, Path, Query},
         openai_ids::{batch_id, file_id},
         pagination::{limit, openai_list, page},
-        principal::{Actor, Principal},
+        principal::{Actor, Decider, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
@@ -310,7 +310,10 @@ pub(crate) async fn get(
 /// ended lines are kept.
 #[utoipa::path(
     post, path = "/v1/batches/{id}/cancel", tag = "bulk", operation_id = "cancel_batch",
-    params(("id" = String, Path, description = "Id of the batch.")),
+    params(
+        ("id" = String, Path, description = "Id of the batch."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "The batch is being cancelled.", body = api_types::Batch),
         (status = 404, description = "The batch does not exist.", body = Problem),
@@ -320,10 +323,11 @@ pub(crate) async fn get(
 pub(crate) async fn cancel(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path(id): Path<String>,
 ) -> Result<Json<api_types::Batch>, ApiError> {
     let batch = find(&app, &principal, &id).await?;
-    let changed = app.backends.store.cancel_batch(batch.id).await?;
+    let changed = app.backends.store.cancel_batch(batch.id, by).await?;
     let now = find(&app, &principal, &id).await?;
     if !changed && !matches!(now.status, BatchStatus::Cancelling | BatchStatus::Cancelled) {
         return Err(not_now(&now, &format!("it is {} and cannot be cancelled", now.status)));
@@ -337,7 +341,10 @@ pub(crate) async fn cancel(
 /// No more lines are submitted. Submitted lines continue.
 #[utoipa::path(
     post, path = "/v1/batches/{id}/pause", tag = "bulk", operation_id = "pause_batch",
-    params(("id" = String, Path, description = "Id of the batch.")),
+    params(
+        ("id" = String, Path, description = "Id of the batch."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "The batch is paused.", body = api_types::Batch),
         (status = 404, description = "The batch does not exist.", body = Problem),
@@ -347,10 +354,11 @@ pub(crate) async fn cancel(
 pub(crate) async fn pause(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path(id): Path<String>,
 ) -> Result<Json<api_types::Batch>, ApiError> {
     let batch = find(&app, &principal, &id).await?;
-    if !app.backends.store.stop_batch(batch.id, StopReason::Paused).await? {
+    if !app.backends.store.pause_batch(batch.id, by).await? {
         return Err(not_now(&batch, &format!("it is {} and has no lines left to submit", batch.status)));
     }
     Ok(Json(show(&app, find(&app, &principal, &id).await?).await?))
@@ -362,7 +370,10 @@ pub(crate) async fn pause(
 /// matching lines of an ended batch again and adds their results; with `cause`, only those with this cause.
 #[utoipa::path(
     post, path = "/v1/batches/{id}/resume", tag = "bulk", operation_id = "resume_batch", request_body = ResumeBatch,
-    params(("id" = String, Path, description = "Id of the batch.")),
+    params(
+        ("id" = String, Path, description = "Id of the batch."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "The batch continues.", body = api_types::Batch),
         (status = 404, description = "The batch does not exist.", body = Problem),
@@ -372,6 +383,7 @@ pub(crate) async fn pause(
 pub(crate) async fn resume(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path(id): Path<String>,
     MaybeBody(params): MaybeBody<ResumeBatch>,
 ) -> Result<Json<api_types::Batch>, ApiError> {
@@ -397,13 +409,13 @@ pub(crate) async fn resume(
             let rerun = Rerun { state: rerun_state(only), cause: params.cause };
             let has_cause = rerun.cause.is_some();
             let seconds = window(&batch.completion_window)?;
-            let reopened = store.reopen_batch(batch.id, rerun, seconds, cap).await?;
+            let reopened = store.reopen_batch(batch.id, rerun, seconds, cap, by).await?;
             if !matches!(reopened, Some(1..)) {
                 return Err(no_line(&batch, only, has_cause, reopened.is_some()));
             }
         }
         None => {
-            if !store.resume_batch(batch.id, cap).await? {
+            if !store.resume_batch(batch.id, cap, by).await? {
                 return Err(not_stopped(&find(&app, &principal, &id).await?));
             }
         }

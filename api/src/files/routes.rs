@@ -25,7 +25,7 @@ use crate::server::{
     extract::{Path, Query, SameSite, deserialize},
     openai_ids::{file_id, file_name, seconds},
     pagination::{LIMIT_MAX, limit, openai_list, page},
-    principal::Principal,
+    principal::{Decider, Principal},
     problem::{ApiError, Kind},
     rejections::invalid_json,
     state::{AppState, SharedState},
@@ -158,7 +158,7 @@ pub(crate) async fn upload(
     }
     if outcome.is_err() {
         // If the deletion fails as well, the incomplete file is removed within a day.
-        let _ = app.backends.store.delete_file(id).await;
+        let _ = app.backends.store.delete_file(id, "turnfold").await;
     }
     Ok(Json(file_view(outcome?)))
 }
@@ -348,7 +348,10 @@ pub(crate) async fn content(
 /// Fails while an open batch reads the file.
 #[utoipa::path(
     delete, path = "/v1/files/{id}", tag = "bulk", operation_id = "delete_file",
-    params(("id" = String, Path, description = "Id of the file.")),
+    params(
+        ("id" = String, Path, description = "Id of the file."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "The file is deleted.", body = DeletedFile),
         (status = 404, description = "The file does not exist.", body = Problem),
@@ -358,10 +361,11 @@ pub(crate) async fn content(
 pub(crate) async fn delete(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path(id): Path<String>,
 ) -> Result<Json<DeletedFile>, ApiError> {
     let file = find_file(&app, &principal, &id).await?;
-    if !app.backends.store.delete_file(file.id).await? {
+    if !app.backends.store.delete_file(file.id, by).await? {
         return Err(Kind::FileInUse
             .because("an open batch reads the file")
             .hint("cancel the batch, or wait until it has ended"));

@@ -17,7 +17,7 @@ use crate::server::{
     extract::{Body, MaybeBody, Path, Query},
     issued_keys::NewSecret,
     pagination::{limit, page},
-    principal::{Actor, Principal},
+    principal::{Decider, Principal},
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
 };
@@ -40,7 +40,8 @@ const OVERLAP_MAX: u64 = 30 * 24 * 3600;
     post, path = "/v1/keys", tag = "keys", operation_id = "create_key", request_body = NewKey,
     params(
         ("X-Turnfold-Tenant" = Option<String>, Header, description = "Tenant of the key, for operators."),
-        ("X-Turnfold-User" = Option<String>, Header, description = "User who creates the key. Default: `api`.")
+        ("X-Turnfold-User" = Option<String>, Header, description = "User who creates the key. Default: `api`."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
     ),
     responses(
         (status = 200, description = "The key with its secret.", body = api_types::Key),
@@ -52,7 +53,7 @@ const OVERLAP_MAX: u64 = 30 * 24 * 3600;
 pub(crate) async fn create(
     State(app): SharedState,
     principal: Principal,
-    Actor { name: by, .. }: Actor,
+    Decider(by): Decider,
     Body { value: new, .. }: Body<NewKey>,
 ) -> Result<Json<api_types::Key>, ApiError> {
     if new.name.chars().count() > NAME_MAX || new.name.chars().any(char::is_control) {
@@ -73,14 +74,14 @@ pub(crate) async fn create(
         tenant: principal.only().map(str::to_owned),
         name: new.name,
         scopes: names(&new.scopes),
-        created_by: by,
+        created_by: by.name.clone(),
         created_at: now,
         expires_at,
         revoked_at: None,
         last_used_at: None,
         multitask_strategy: new.multitask_strategy,
     };
-    if !app.backends.store.add_key(&key).await? {
+    if !app.backends.store.add_key(&key, by).await? {
         return Err(too_many());
     }
     tracing::info!(key = key.id, by = principal.caller().key.as_deref(), "key created");
@@ -150,7 +151,10 @@ pub(crate) async fn list(
 /// Every API refuses the key at once. Revoking a revoked key changes nothing.
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "keys", operation_id = "revoke_key",
-    params(("id" = String, Path, description = "Id of the key.")),
+    params(
+        ("id" = String, Path, description = "Id of the key."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "The revoked key.", body = api_types::Key),
         (status = 404, description = "The key does not exist.", body = Problem, content_type = "application/problem+json")
@@ -159,10 +163,11 @@ pub(crate) async fn list(
 pub(crate) async fn revoke(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path(id): Path<String>,
 ) -> Result<Json<api_types::Key>, ApiError> {
     find(&app, &principal, &id).await?;
-    app.backends.store.revoke_key(&id).await?;
+    app.backends.store.revoke_key(&id, by).await?;
     app.keys_changed().await;
     tracing::info!(key = id, by = principal.caller().key.as_deref(), "key revoked");
     Ok(Json(view::key(find(&app, &principal, &id).await?, clock::now())))
@@ -176,7 +181,8 @@ pub(crate) async fn revoke(
     post, path = "/v1/keys/{id}/rotate", tag = "keys", operation_id = "rotate_key", request_body = RotateKey,
     params(
         ("id" = String, Path, description = "Id of the key."),
-        ("X-Turnfold-User" = Option<String>, Header, description = "User who rotates the key. Default: `api`.")
+        ("X-Turnfold-User" = Option<String>, Header, description = "User who rotates the key. Default: `api`."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
     ),
     responses(
         (status = 200, description = "The new key with its secret.", body = api_types::Key),
@@ -189,7 +195,7 @@ pub(crate) async fn revoke(
 pub(crate) async fn rotate(
     State(app): SharedState,
     principal: Principal,
-    Actor { name: by, .. }: Actor,
+    Decider(by): Decider,
     Path(id): Path<String>,
     MaybeBody(request): MaybeBody<RotateKey>,
 ) -> Result<Json<api_types::Key>, ApiError> {
@@ -210,13 +216,13 @@ pub(crate) async fn rotate(
         id: secret.id.clone(),
         hash: secret.hash.clone(),
         scopes: names(&scopes),
-        created_by: by,
+        created_by: by.name.clone(),
         created_at: now,
         expires_at: earlier(lifetime.map(|lifetime| now + lifetime), principal.caller().expires_at),
         last_used_at: None,
         ..old
     };
-    if !app.backends.store.rotate_key(&id, now + overlap, &new).await? {
+    if !app.backends.store.rotate_key(&id, now + overlap, &new, by).await? {
         return Err(too_many());
     }
     app.keys_changed().await;

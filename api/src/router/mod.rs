@@ -192,6 +192,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(audits::threads))
         .needs(Read, routes!(audits::checkpoints))
         .needs(Read, routes!(costs::costs))
+        .needs(Admin, routes!(audits::log))
 }
 
 /// Routes that require authentication and follow OpenAI's API, including its error shape.

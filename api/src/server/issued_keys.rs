@@ -254,7 +254,7 @@ mod tests {
             last_used_at: None,
             multitask_strategy: None,
         };
-        assert!(store.add_key(&key).await.unwrap());
+        assert!(store.add_key(&key, "test").await.unwrap());
         let long = Duration::from_secs(3600);
         let keys = Arc::new(IssuedKeys { fresh: long, ..IssuedKeys::new(store.clone()) });
         let (notifications, stop) = (MemoryNotifications::new(), CancellationToken::new());
@@ -267,7 +267,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert!(is_valid().await);
-        store.revoke_key(id).await.unwrap();
+        store.revoke_key(id, "test").await.unwrap();
         assert!(is_valid().await, "it is cached");
         notifications.publish(ALL_APIS, Notification::KeysChanged).await;
         while keys.lock().generation == 1 {

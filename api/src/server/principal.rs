@@ -10,6 +10,7 @@ use axum::{
 };
 use queue::{MAX_TENANT_LEN, is_valid_tenant};
 use shared::{CallerId, DEFAULT_TENANT};
+use store::By;
 
 use super::{
     caller::Caller,
@@ -21,6 +22,12 @@ pub(crate) const USER_HEADER: &str = "x-turnfold-user";
 
 /// Maximum length of a user name in characters.
 pub(crate) const USER_MAX: usize = 200;
+
+/// Header with the reason of an administrative decision.
+const REASON_HEADER: &str = "x-turnfold-reason";
+
+/// Maximum length of a reason in characters.
+const REASON_MAX: usize = 500;
 
 /// Header that names the tenant of a request.
 pub(crate) const TENANT_HEADER: &str = "x-turnfold-tenant";
@@ -164,6 +171,29 @@ impl<S: Sync> FromRequestParts<S> for Actor {
         let name = std::str::from_utf8(name.as_bytes()).map_err(|_| wrong())?.trim();
         let is_valid = (1..=USER_MAX).contains(&name.chars().count());
         if is_valid { Ok(Self { name: name.to_owned(), caller, trace_parent }) } else { Err(wrong()) }
+    }
+}
+
+/// Author of an administrative decision and the reason, for the administrative log.
+#[derive(Clone, Debug)]
+pub(crate) struct Decider(pub(crate) By);
+
+impl<S: Sync> FromRequestParts<S> for Decider {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Actor { name, caller, .. } = Actor::from_request_parts(parts, state).await?;
+        let by = By { name, caller, reason: None };
+        let Some(reason) = parts.headers.get(REASON_HEADER) else { return Ok(Self(by)) };
+        let wrong = || {
+            let detail = format!("X-Turnfold-Reason must be one line of 1 to {REASON_MAX} characters");
+            Kind::Malformed.because(detail).hint("leave it out if there is no reason to record")
+        };
+        let reason = std::str::from_utf8(reason.as_bytes()).map_err(|_| wrong())?.trim();
+        if !(1..=REASON_MAX).contains(&reason.chars().count()) {
+            return Err(wrong());
+        }
+        Ok(Self(by.because(reason)))
     }
 }
 

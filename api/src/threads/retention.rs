@@ -3,7 +3,7 @@
 use api_types::{DeletedThread, Hold, NewHold, Page, Problem};
 use axum::{Json, extract::State};
 use queue::clock::rfc3339;
-use store::ThreadId;
+use store::{By, ThreadId};
 use uuid::Uuid;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     server::{
         extract::{Body, Path},
         pagination::whole,
-        principal::{Actor, Principal},
+        principal::{Decider, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
@@ -22,7 +22,10 @@ use crate::{
 /// Deletes the thread with its turns and events. Refused while it is busy, waits for an answer, has a queued turn or is under a hold.
 #[utoipa::path(
     delete, path = "/v1/threads/{id}", tag = "threads", operation_id = "delete_thread",
-    params(("id" = Uuid, Path, description = "Id of the thread.")),
+    params(
+        ("id" = Uuid, Path, description = "Id of the thread."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "What was deleted.", body = DeletedThread),
         (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
@@ -32,11 +35,11 @@ use crate::{
 pub(crate) async fn delete(
     State(app): SharedState,
     principal: Principal,
-    Actor { name: by, .. }: Actor,
+    Decider(by): Decider,
     Path(id): Path<Uuid>,
 ) -> Result<Json<DeletedThread>, ApiError> {
     find_thread(&app, &principal, id).await?;
-    Ok(Json(delete_thread(&app, id, &by).await?))
+    Ok(Json(delete_thread(&app, id, by).await?))
 }
 
 /// Deletes a thread for the user `by`.
@@ -44,7 +47,7 @@ pub(crate) async fn delete(
 /// # Errors
 ///
 /// [`Kind::NotNow`] if the thread must stay.
-pub(crate) async fn delete_thread(app: &AppState, id: ThreadId, by: &str) -> Result<DeletedThread, ApiError> {
+pub(crate) async fn delete_thread(app: &AppState, id: ThreadId, by: By) -> Result<DeletedThread, ApiError> {
     let Some(deleted) = app.backends.store.delete_thread(id, by).await? else {
         let detail = format!(
             "thread {id} cannot be deleted: it is busy, waits for an answer, has a queued turn, or is under a hold"
@@ -72,7 +75,7 @@ pub(crate) async fn delete_thread(app: &AppState, id: ThreadId, by: &str) -> Res
 pub(crate) async fn hold(
     State(app): SharedState,
     principal: Principal,
-    Actor { name: by, .. }: Actor,
+    Decider(by): Decider,
     Path(id): Path<Uuid>,
     Body { value: NewHold { reason }, .. }: Body<NewHold>,
 ) -> Result<Json<Hold>, ApiError> {
@@ -81,7 +84,7 @@ pub(crate) async fn hold(
         return Err(Kind::Invalid.because("the reason is empty").hint(hint));
     }
     find_thread(&app, &principal, id).await?;
-    Ok(Json(view(app.backends.store.hold(id, &reason, &by).await?)))
+    Ok(Json(view(app.backends.store.hold(id, &reason, by).await?)))
 }
 
 /// Release a thread from its hold
@@ -89,7 +92,10 @@ pub(crate) async fn hold(
 /// Returns the hold that was ended.
 #[utoipa::path(
     delete, path = "/v1/threads/{id}/hold", tag = "threads", operation_id = "release_thread",
-    params(("id" = Uuid, Path, description = "Id of the thread.")),
+    params(
+        ("id" = Uuid, Path, description = "Id of the thread."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "The hold that was ended.", body = Hold),
         (status = 404, description = "The thread is not held.", body = Problem, content_type = "application/problem+json")
@@ -98,10 +104,11 @@ pub(crate) async fn hold(
 pub(crate) async fn release(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path(id): Path<Uuid>,
 ) -> Result<Json<Hold>, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let released = app.backends.store.release(id).await?.map(view);
+    let released = app.backends.store.release(id, by).await?.map(view);
     let not_held = || Kind::NotHeld.because(format!("thread {id} is not held"));
     Ok(Json(released.ok_or_else(|| not_held().hint("list held threads with GET /v1/holds"))?))
 }

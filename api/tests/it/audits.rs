@@ -1,9 +1,10 @@
 //! Audits of many threads, page by page, and checkpoints.
 
+use axum::{body::Body, http::Request};
 use serde_json::{Value, json};
 use store::{CheckpointRecord, testing::tamper};
 
-use crate::test_api::{TestApi, thread_of};
+use crate::test_api::{TestApi, key_ring, thread_of};
 
 #[tokio::test]
 async fn an_audit_reads_every_thread_once_in_pages() {
@@ -59,4 +60,46 @@ async fn checkpoints_are_listed_for_operators() {
         "made_at": "1970-01-01T00:00:00.000000Z"
     });
     assert_eq!(listed["data"], json!([row]));
+}
+
+#[tokio::test]
+async fn a_decision_is_in_the_log_of_its_tenant_with_its_author_and_reason() {
+    let api = TestApi::with(|config| config.keys = key_ring(&["operator-key"], &[])).await;
+    let ask = async |tenant: Option<&str>, method: &str, path: &str, reason: Option<&str>, body: &str| {
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let request = request.header("authorization", "Bearer operator-key").header("x-turnfold-user", "Ada");
+        let request =
+            tenant.into_iter().fold(request, |request, name| request.header("x-turnfold-tenant", name));
+        let request = reason.into_iter().fold(request, |it, reason| it.header("x-turnfold-reason", reason));
+        api.send(request.body(Body::from(body.to_owned())).unwrap()).await
+    };
+    let new = r#"{"scopes": ["read"], "name": "web shop"}"#;
+    let key = ask(Some("acme"), "POST", "/v1/keys", None, new).await.json();
+    let revoke = format!("/v1/keys/{}", key["id"].as_str().unwrap());
+    ask(Some("acme"), "DELETE", &revoke, Some(""), "").await.problem(400, "malformed");
+    ask(Some("acme"), "DELETE", &revoke, Some(&"x".repeat(501)), "").await.problem(400, "malformed");
+    assert_eq!(ask(Some("acme"), "DELETE", &revoke, Some("it leaked"), "").await.status, 200);
+    let pause = r#"{"reason": "too dear"}"#;
+    ask(None, "PUT", "/v1/pauses/model/openai%2Fx", None, pause).await;
+
+    let log = async |tenant: Option<&str>, query: &str| {
+        ask(tenant, "GET", &format!("/v1/audit/log{query}"), None, "").await.json()
+    };
+    let of_tenant = log(Some("acme"), "").await;
+    let [revoked, created] = &of_tenant["data"].as_array().unwrap()[..] else { panic!("{of_tenant}") };
+    assert_eq!(
+        (&revoked["kind"], &revoked["by"], &revoked["reason"], &revoked["tenant"]),
+        (&json!("key_revoked"), &json!("Ada"), &json!("it leaked"), &json!("acme"))
+    );
+    assert_eq!((&revoked["what"]["key"], &created["what"]["key"]["scopes"]), (&key["id"], &json!(["read"])));
+    assert!(!of_tenant.to_string().contains(key["key"].as_str().unwrap()), "no secret is in a log");
+    let all = log(None, "?limit=1").await;
+    assert_eq!((&all["data"][0]["kind"], &all["has_more"]), (&json!("paused"), &json!(true)), "{all}");
+    let next = log(None, &format!("?after={}", all["data"][0]["id"].as_str().unwrap())).await;
+    assert_eq!(next["data"], of_tenant["data"]);
+    let some = log(Some("acme"), "?kind=key_created&since=2020-01-01T00:00:00Z").await;
+    assert_eq!(some["data"], json!([created]));
+    for wrong in ["?kind=nonsense", "?since=yesterday", "?after=7", "?limit=0"] {
+        ask(Some("acme"), "GET", &format!("/v1/audit/log{wrong}"), None, "").await.problem(400, "malformed");
+    }
 }

@@ -67,7 +67,7 @@ async fn a_server_is_shown_as_a_worker_last_found_it() {
 async fn exactly_the_shown_tools_are_approved() {
     let api = TestApi::new().await;
     let store = &api.backends.store;
-    store.approve(Pin::new("desk", &definitions("books"), "first use")).await.unwrap();
+    store.approve(Pin::new("desk", &definitions("books"), "first use"), "first use").await.unwrap();
     store.record_mcp_offer("desk", "w1", &offer(), Some(&definitions("books"))).await.unwrap();
     assert_eq!(show_server(&api).await["pin_state"], "approved");
 
@@ -100,7 +100,7 @@ async fn tools_that_are_not_shown_are_not_approved() {
     let api = TestApi::new().await;
     let store = &api.backends.store;
     let withheld = McpOffer { tools_withheld: Some("they are too large".to_owned()), ..offer() };
-    store.approve(Pin::new("desk", "[]", "first use")).await.unwrap();
+    store.approve(Pin::new("desk", "[]", "first use"), "first use").await.unwrap();
     store.record_mcp_offer("desk", "w1", &withheld, None).await.unwrap();
     let server = show_server(&api).await;
     assert_eq!(

@@ -22,6 +22,7 @@ const ROUTES: [&str; 101] = [
     "get /openapi.json",
     "get /readyz",
     "get /v1/audit/checkpoints",
+    "get /v1/audit/log",
     "get /v1/audit/threads",
     "get /v1/batches",
     "get /v1/batches/{id}",

@@ -95,7 +95,7 @@ async fn every_pending_turn_has_a_reason() {
     assert_eq!((&second["turn_id"], &second["place"]), (&json!(id_of(&waits[1])), &json!(2)));
 
     let pause = Pause::new(PauseKind::Strategy, "probe", "spring", "Ada");
-    api.backends.store.pause(&pause).await.unwrap();
+    api.backends.store.pause(&pause, None).await.unwrap();
     let all = groups(&api).await;
     assert_eq!(all["behind"].0 + all["not_due"].0 + all["person"].0, 3);
     assert!(all["paused"].1.as_str().unwrap().contains("by Ada: spring"), "{all:?}");

@@ -200,7 +200,7 @@ async fn a_schedule_creates_batches_and_reports_what_was_refused() {
     let began = Instant::now();
     while ask(&api, None, "DELETE", &delete, &Value::Null).await.status != 200 {
         assert!(began.elapsed() < PATIENCE, "the batch has not read its file");
-        api.backends.store.cancel_batch(batch_of(&fired)).await.unwrap();
+        api.backends.store.cancel_batch(batch_of(&fired), "test").await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     now_is("2026-11-02T10:00:00Z");

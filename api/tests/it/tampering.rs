@@ -12,8 +12,9 @@ use std::{
 use api::BatchConfig;
 use audit::checkpoints::{self, Asked, Gone, Key, Place, Report, Verdict};
 use serde_json::json;
+use shared::PauseKind;
 use store::{
-    Conditions, Pin, Store, ThreadScan,
+    Conditions, ForgottenModel, Pause, Pin, Store, ThreadScan,
     integrity::coverage::COLUMNS,
     testing::{
         schema::{self, Column},
@@ -23,12 +24,14 @@ use store::{
 
 use crate::{
     batch_test::{BatchTest, line},
-    test_api::{id_of, known_strategies, thread_of},
+    test_api::{TestApi, id_of, known_strategies, thread_of},
 };
 
 /// Columns of which some changes are found, among them those that are made here.
 const FOUND_IN_PART: &[(&str, &[&str])] = &[
     ("events", &["codec"]),
+    ("admin_events", &["codec"]),
+    ("turns", &["priority", "metadata"]),
     ("store_identity", &["id"]),
     (
         "batch_items",
@@ -124,7 +127,14 @@ async fn make(url: &str, folder: &Path) -> PathBuf {
     assert!(queued.status.is_success(), "{queued:?}");
     assert!(!id_of(&queued.json()).is_empty());
     let store = test.api.backends.store.clone();
-    store.approve(Pin::new("desk", "[]", "ada")).await.unwrap();
+    store.approve(Pin::new("desk", "[]", "ada"), "ada").await.unwrap();
+    store.hold(thread_of(&asks), "a lawsuit", "ada").await.unwrap();
+    store.pause(&Pause::new(PauseKind::Model, "openai/none", "too dear", "ada"), None).await.unwrap();
+    store.forget_model(&ForgottenModel::new("openai/none", "ada"), None).await.unwrap();
+    let new = json!({"scopes": ["read"], "name": "web shop", "multitask_strategy": "reject"});
+    assert_eq!(test.api.post("/v1/keys", new).await.status, 200);
+    let chosen = json!({"strategy": "probe", "input": "echo chosen", "priority": "high", "metadata": {"customer": "c-17"}});
+    assert_eq!(test.api.post("/v1/turns?wait=30", chosen).await.status, 200);
     wait_until_idle(&test).await;
     test.kill_coordinator().await;
     drop(test);
@@ -222,6 +232,10 @@ async fn change(
     let row = match engine {
         // Uploaded files are compared with nothing.
         _ if table == "file_chunks" => "file_id = (SELECT output_file FROM batches)".to_owned(),
+        // Those of the others are the defaults, which no log has.
+        _ if table == "turns" && ["priority", "metadata"].contains(&column.as_str()) => {
+            "metadata LIKE '%c-17%'".to_owned()
+        }
         Engine::Sqlite => format!("rowid = (SELECT min(rowid) FROM {table})"),
         Engine::Postgres => {
             format!("(tableoid, ctid) = (SELECT tableoid, ctid FROM {table} ORDER BY 1, 2 LIMIT 1)")
@@ -232,10 +246,32 @@ async fn change(
 }
 
 async fn verify(store: &Store, checkpoint: &Path) -> Report {
-    let asked = Asked { checkpoints: vec![checkpoint.to_owned()], vkey: None };
+    let asked = Asked { checkpoints: vec![checkpoint.to_owned()], ..Asked::default() };
     checkpoints::verify(store, &known_strategies(), &scan(), &asked).await.unwrap()
 }
 
 fn scan() -> ThreadScan {
     ThreadScan::of(Conditions::default(), 2)
+}
+
+#[tokio::test]
+async fn metadata_and_priority_of_a_turn_come_from_its_log() {
+    let api = TestApi::new().await;
+    let new =
+        json!({"strategy": "probe", "input": "echo hi", "priority": "low", "metadata": {"customer": "c-17"}});
+    let turn = api.post("/v1/turns", new).await.json();
+    api.run_until_idle(thread_of(&turn)).await;
+    let path = format!("/v1/turns/{}", id_of(&turn));
+    let before = api.get(&path).await.json();
+    assert_eq!((&before["priority"], &before["metadata"]["customer"]), (&json!("low"), &json!("c-17")));
+    let store = &api.backends.store;
+    for forgery in
+        ["UPDATE turns SET metadata = '{\"customer\": \"c-18\"}', priority = 0", "DELETE FROM turns"]
+    {
+        tamper::execute_with(store, forgery, []).await.unwrap();
+        let rebuilt =
+            threads::rebuild(store, &known_strategies(), &scan(), store::DryRun::No).await.unwrap().found;
+        assert!(!rebuilt.is_empty(), "{forgery}");
+        assert_eq!(api.get(&path).await.json(), before, "{forgery}");
+    }
 }

@@ -178,6 +178,7 @@ impl TestApi {
         let event =
             log.thread().accept_message(turn.id, &turn.author, &at, turn.policy, turn.messages).unwrap();
         let event = event.sent_by(turn.caller).with_history(turn.history_hash);
+        let event = event.submitted_with(turn.priority, turn.metadata);
         let event = log.thread().asking_for(event, turn.reply_options);
         log.push(event).unwrap();
         log.flush(&self.backends).await.unwrap();

@@ -9,7 +9,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 use signed_note::Note;
-use store::{Finding, Head, Store, ThreadId, ThreadScan, Wrong};
+use store::{Finding, Head, Store, ThreadId, ThreadScan, Wrong, is_admin_log};
 use tlog_tiles::{Checkpoint, Hash};
 use uuid::Uuid;
 
@@ -166,6 +166,10 @@ pub async fn checkpoint(
     let attested: Arc<dyn store::AttestedHeads> = Arc::<Index>::clone(&index);
     let mut grown = store.grown(round, attested).await?;
     let store::Verified { threads, mut found, mut findings, .. } = grown.verified;
+    let admin = store.verify_admin_logs(&*index).await?;
+    found += admin.findings.len() as u64;
+    findings.extend(admin.findings.into_iter().take(KEPT.saturating_sub(findings.len())));
+    grown.heads.extend(admin.heads.into_iter().filter(|head| index.last(head.thread) != Some(*head)));
     let mut left = Vec::new();
     for (last, asked) in index.threads() {
         let finding = match (last.seq, asked) {
@@ -174,11 +178,12 @@ pub async fn checkpoint(
                 reappeared(&last)
             }
             (1.., false) => match &gone {
-                Gone::Known { reason, .. } => {
+                // Nothing deletes an administrative log.
+                Gone::Known { reason, .. } if !is_admin_log(last.thread) => {
                     left.push(Gone::head(reason, last.thread));
                     continue;
                 }
-                Gone::Found => removed(&last),
+                Gone::Known { .. } | Gone::Found => removed(&last),
             },
             (0, false) | (1.., true) => continue,
         };
@@ -188,8 +193,12 @@ pub async fn checkpoint(
         }
     }
     refuse_other_numbers(&gone, left.len() as u64)?;
-    let there = index.threads().filter(|(last, is_there)| 0 < last.seq && *is_there).count();
-    let attested = index.threads().filter(|(last, _)| 0 < last.seq).count();
+    // Every store has administrative logs with the same ids.
+    let of_threads = index.threads().filter(|(last, _)| 0 < last.seq && !is_admin_log(last.thread));
+    let (mut attested, mut there) = (0, 0);
+    for (_, is_there) in of_threads {
+        (attested, there) = (attested + 1, there + u64::from(is_there));
+    }
     if gone == Gone::Found && 0 < attested && there == 0 {
         return Err(Error::Given(format!(
             "none of the {attested} threads that {} attests is in this store; nothing was signed; hint: check store.url; if they were \
@@ -238,7 +247,11 @@ fn refuse_other_numbers(gone: &Gone, left: u64) -> Result<(), Error> {
 
 /// The finding for an attested thread that is gone from the store.
 pub(super) fn removed(last: &Head) -> Finding {
-    let what = format!("the thread is gone with all its rows; {} of its events were attested", last.seq);
+    let (log, events) = (last.thread, last.seq);
+    let what = match is_admin_log(log) {
+        true => format!("the administrative log {log} is gone; {events} of its entries were attested"),
+        false => format!("the thread is gone with all its rows; {events} of its events were attested"),
+    };
     Finding { thread: last.thread, seq: 0, wrong: Wrong::Removed, what }
 }
 
@@ -297,15 +310,33 @@ fn before(to: &Place, heads: &Heads, key: &Key) -> Result<Option<u64>, Error> {
 fn sign(to: &Place, heads: &Heads, key: &Key, size: u64, store: Uuid) -> Result<(), Error> {
     let text = Checkpoint::new(key.name(), size, heads.root(size)?, &format!("{STORE}{store}\n"));
     let text = text.map_err(|error| Error::Damaged(error.to_string()))?.to_bytes();
-    let note = key.sign(&String::from_utf8_lossy(&text))?.to_bytes();
-    let mut new = to.note.clone().into_os_string();
+    replace(&to.note, &key.sign(&String::from_utf8_lossy(&text))?.to_bytes())
+}
+
+/// Writes a file atomically.
+pub(super) fn replace(file: &Path, content: &[u8]) -> Result<(), Error> {
+    let mut new = file.to_owned().into_os_string();
     new.push(".new");
     let new = PathBuf::from(new);
     let write = || {
-        let mut file = File::create(&new)?;
-        file.write_all(&note)?;
-        file.sync_all()?;
-        fs::rename(&new, &to.note)
+        let mut out = File::create(&new)?;
+        out.write_all(content)?;
+        out.sync_all()?;
+        fs::rename(&new, file)
     };
-    write().map_err(|error| Error::file("write", &to.note, &error))
+    write().map_err(|error| Error::file("write", file, &error))
+}
+
+/// Returns the number of heads that the checkpoint of a place attests, while no other writes there; `None` if there is no checkpoint.
+///
+/// # Errors
+///
+/// [`Error::Damaged`] if the key did not sign it, or its list differs.
+pub(super) fn attested_by(to: &Place, key: &Key) -> Result<Option<u64>, Error> {
+    if !to.note.exists() {
+        return Ok(None);
+    }
+    let heads = Heads::at(&to.heads);
+    let _alone = lock(&heads.file)?;
+    before(to, &heads, key)
 }

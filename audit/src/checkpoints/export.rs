@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 use shared::Event;
-use store::{Store, Stored, ThreadId};
+use store::{Store, Stored, ThreadId, is_admin_log};
 
 use super::{
     checkpoint::{Place, Signed},
@@ -22,6 +22,7 @@ use super::{
 const PAGE: u64 = 50;
 
 const SCRIPT: &str = include_str!("verify.py");
+const JAVASCRIPT: &str = include_str!("verify.mjs");
 const README: &str = include_str!("bundle.md");
 
 /// Summary of an export.
@@ -33,7 +34,7 @@ pub struct Exported {
     pub attested: Option<u64>,
 }
 
-/// Writes a thread into a new folder, with the proof that a checkpoint attests it.
+/// Writes a thread, or an administrative log by its id, into a new folder, with the proof that a checkpoint attests it.
 ///
 /// # Errors
 ///
@@ -45,7 +46,13 @@ pub async fn export(
     proof: Option<&Place>,
     to: &Path,
 ) -> Result<Exported, Error> {
-    store.head(thread).await?;
+    if is_admin_log(thread) {
+        if store.admin_stored(thread, 0, 1).await?.is_empty() {
+            return Err(Error::Given("the administrative log has no entry; nothing was exported".to_owned()));
+        }
+    } else {
+        store.head(thread).await?;
+    }
     let proof = proof.map(|proof| prove(proof, thread)).transpose()?;
     if let Some(above) = to.parent() {
         fs::create_dir_all(above).map_err(|error| Error::file("make", above, &error))?;
@@ -54,6 +61,7 @@ pub async fn export(
     let (events, attachments) = events(store, thread, &to.join("events.jsonl")).await?;
     export_attachments(store, thread, &attachments, &to.join("attachments")).await?;
     write(to.join("verify.py"), SCRIPT)?;
+    write(to.join("verify.mjs"), JAVASCRIPT)?;
     write(to.join("README.md"), &README.replace("{thread}", &thread.to_string()))?;
     let attested = proof.as_ref().map(|proof| proof.events);
     if let Some(proof) = proof {
@@ -130,7 +138,10 @@ async fn events(store: &Store, thread: ThreadId, file: &PathBuf) -> Result<(u64,
     let mut out = BufWriter::new(File::create(file).map_err(failed)?);
     let (mut events, mut attachments) = (0, BTreeSet::new());
     loop {
-        let page = store.stored(thread, events, PAGE).await?;
+        let page = match is_admin_log(thread) {
+            true => store.admin_stored(thread, events, PAGE).await?,
+            false => store.stored(thread, events, PAGE).await?,
+        };
         let Some(last) = page.last() else { break };
         events = last.seq + 1;
         for Stored { seq, at, kind, codec, payload, hash } in &page {

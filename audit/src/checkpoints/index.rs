@@ -38,6 +38,11 @@ impl Index {
         &self.heads[self.places(thread)]
     }
 
+    /// The last head of a thread.
+    pub(super) fn last(&self, thread: ThreadId) -> Option<Head> {
+        self.of(thread).last().map(|entry| entry.0)
+    }
+
     /// The last head of each thread, and whether the store contains the thread.
     pub(super) fn threads(&self) -> impl Iterator<Item = (Head, bool)> {
         let groups = self.heads.chunk_by(|one, two| one.0.thread == two.0.thread);

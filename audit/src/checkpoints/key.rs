@@ -91,6 +91,15 @@ impl Key {
     }
 }
 
+impl Key {
+    /// Signs a text with this key and another one.
+    pub(super) fn sign_with(&self, other: &Key, text: &str) -> Result<Note, Error> {
+        let mut note = self.sign(text)?;
+        note.add_sigs(&[&other.signer]).map_err(|error| Error::Damaged(error.to_string()))?;
+        Ok(note)
+    }
+}
+
 /// Reports whether the key signed the note.
 pub(super) fn is_signed(note: &Note, vkey: &str) -> Result<bool, Error> {
     let verifier = StandardVerifier::new(vkey).map_err(|error| {

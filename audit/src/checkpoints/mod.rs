@@ -7,6 +7,8 @@
 //!   note     origin, number of heads, root of the tree, identity of the store, signature: a C2SP tlog-checkpoint of about 250 bytes
 //! ```
 //!
+//! The head of an administrative log is a line like that of a thread. Its id is a UUID of version 8, those of threads have version 7.
+//!
 //! Threads grow, but leaves of a Merkle log never change, so each checkpoint adds a head for every thread that has grown since
 //! the last. The last head of a thread marks how much of it is attested. A head of zero events says that the thread was deleted; its hash is
 //! the SHA-256 of the reason.
@@ -22,17 +24,25 @@
 mod checkpoint;
 mod error;
 mod export;
+mod folder;
 mod heads;
 mod index;
 mod key;
+mod note;
 mod report;
+mod rotation;
+mod strict_json;
 mod trusted;
 mod verify;
+mod witness;
 
 pub use checkpoint::{Gone, Made, Place, REASON_MAX, checkpoint};
 pub use error::Error;
 pub use export::{Exported, export};
+pub use folder::{Checked, check_folder};
 pub use key::Key;
-pub use report::{Found, Report, Seen, Unchecked, Verdict};
+pub use report::{AdminLogs, Found, Report, Seen, Unchecked, Verdict};
+pub use rotation::rotate;
 pub use trusted::Asked;
 pub use verify::verify;
+pub use witness::Cosigned;

@@ -1,7 +1,13 @@
 //! Result of a verification: intact, tampered or not checked, with details.
 
 use serde::Serialize;
-use store::{Coverage, Finding, ThreadId};
+use store::{Coverage, Finding, ThreadId, is_admin_log};
+
+use super::witness::Cosigned;
+
+/// Table of the administrative logs, and the columns that a finding in one may concern.
+const ADMIN_EVENTS: (&str, &[&str]) =
+    ("admin_events", &["log_id", "seq", "at", "kind", "payload", "codec", "hash"]);
 
 /// Overall result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -60,6 +66,21 @@ pub struct Seen {
     pub size: u64,
     /// True if the signature is valid; `None` if it was not checked.
     pub signed: Option<bool>,
+    /// Valid cosignatures of the given witnesses.
+    pub cosigned: Vec<Cosigned>,
+}
+
+/// The administrative logs that were verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AdminLogs {
+    /// Number of logs.
+    pub logs: u64,
+    /// Number of entries.
+    pub entries: u64,
+    /// Number of entries that are as attested.
+    pub attested: u64,
+    /// Number of logs with further entries, of which only the hash chain was checked.
+    pub beyond: u64,
 }
 
 /// Scope and findings of a verification.
@@ -75,6 +96,8 @@ pub struct Report {
     pub attested: u64,
     /// Number of threads with further events, of which only the hash chain was checked.
     pub beyond: u64,
+    /// The administrative logs.
+    pub admin: AdminLogs,
     /// The checkpoints that were used.
     pub checkpoints: Vec<Seen>,
     /// Number of findings.
@@ -97,6 +120,7 @@ impl Report {
             events: 0,
             attested: 0,
             beyond: 0,
+            admin: AdminLogs::default(),
             checkpoints: Vec::new(),
             found: 0,
             findings: Vec::new(),
@@ -116,8 +140,12 @@ impl Report {
 
     pub(super) fn take(&mut self, finding: Finding) {
         let Finding { thread, seq, wrong, what } = finding;
-        let found = Found::at(wrong.name(), wrong.place(), what);
-        self.findings.push(Found { thread: Some(thread), seq: Some(seq), ..found });
+        let (place, thread) = match is_admin_log(thread) {
+            true => (ADMIN_EVENTS, None),
+            false => (wrong.place(), Some(thread)),
+        };
+        let found = Found::at(wrong.name(), place, what);
+        self.findings.push(Found { thread, seq: Some(seq), ..found });
     }
 
     pub(super) fn judge(&mut self) {

@@ -10,7 +10,10 @@ use super::{
     error::Error,
     heads::Heads,
     index::Index,
+    note::Note,
     report::{Found, Report, Seen},
+    rotation::Keys,
+    witness::{Cosigned, Witness},
 };
 
 /// The checkpoints that a store is compared with.
@@ -18,8 +21,12 @@ use super::{
 pub struct Asked {
     /// Notes, or folders with one. At least one of them must have a list of heads.
     pub checkpoints: Vec<PathBuf>,
-    /// Public key that checks the signatures.
-    pub vkey: Option<String>,
+    /// Public keys, of which one must have signed each note. A note beside a checkpoint may name the successor of a key.
+    pub vkeys: Vec<String>,
+    /// Public keys of witnesses.
+    pub witnesses: Vec<String>,
+    /// Number of witnesses that must have cosigned each note.
+    pub min_witnesses: usize,
 }
 
 /// A note that is not signed by another key.
@@ -108,6 +115,11 @@ pub(super) fn attested(
 /// The valid notes. Two notes with the same number of heads must attest the same.
 fn held<'a>(report: &mut Report, asked: &Asked, places: &'a [Place]) -> Result<Vec<Held<'a>>, Error> {
     let (mut held, mut roots) = (Vec::new(), BTreeMap::new());
+    let keys = Keys::of(&asked.vkeys, places)?;
+    let witnesses = asked.witnesses.iter().map(|vkey| Witness::parse(vkey)).collect::<Result<Vec<_>, _>>()?;
+    for what in &keys.forked {
+        report.find("forked", what.clone());
+    }
     for place in places {
         let file = place.note.display().to_string();
         let signed = match Signed::read(&place.note) {
@@ -118,12 +130,16 @@ fn held<'a>(report: &mut Report, asked: &Asked, places: &'a [Place]) -> Result<V
             }
             Err(error) => return Err(error),
         };
-        let by = asked.vkey.as_deref().map(|vkey| signed.is_by(vkey)).transpose()?;
+        let by = (!asked.vkeys.is_empty()).then(|| keys.signed(&signed)).transpose()?;
         let (origin, many) = (signed.origin.clone(), signed.size);
-        report.checkpoints.push(Seen { file: file.clone(), origin, size: many, signed: by });
+        let cosigned = cosigned(report, &file, &signed, &witnesses, asked.min_witnesses);
+        report.checkpoints.push(Seen { file: file.clone(), origin, size: many, signed: by, cosigned });
         if by == Some(false) {
-            report
-                .find("forged", format!("{file} is not signed by the given key, or not for that key's log"));
+            let what = match asked.vkeys.len() {
+                1 => "is not signed by the given key, or not for that key's log",
+                _ => "is signed by none of the given keys, or not for that key's log",
+            };
+            report.find("forged", format!("{file} {what}"));
             continue;
         }
         match roots.insert(many, (signed.root, file.clone())) {
@@ -137,13 +153,40 @@ fn held<'a>(report: &mut Report, asked: &Asked, places: &'a [Place]) -> Result<V
         }
         held.push(Held { place, file, signed });
     }
-    if asked.vkey.is_none() {
+    if asked.vkeys.is_empty() {
         report.skip(
             "who made the checkpoint",
             "no --vkey was given, so anyone who can write the file may have created it",
         );
     }
     Ok(held)
+}
+
+/// Returns the cosignatures of the witnesses. One that is not valid is a finding; too few of them are not checked.
+fn cosigned(
+    report: &mut Report,
+    file: &str,
+    signed: &Signed,
+    witnesses: &[Witness],
+    least: usize,
+) -> Vec<Cosigned> {
+    let mut cosigned = Vec::new();
+    let note = Note::read(&String::from_utf8_lossy(&signed.note.to_bytes()));
+    for witness in witnesses {
+        match note.as_ref().map_err(Clone::clone).and_then(|note| witness.cosignature(note)) {
+            Ok(found) => cosigned.extend(found),
+            Err(what) => report.find("forged", format!("{file}: {what}")),
+        }
+    }
+    if cosigned.len() < least {
+        let why = format!(
+            "{} of the {} given witnesses cosigned {file}, and {least} are required",
+            cosigned.len(),
+            witnesses.len()
+        );
+        report.skip("whether the holder of the key shows others the same history", why);
+    }
+    cosigned
 }
 
 /// The lists beside the notes.

@@ -1,10 +1,14 @@
 //! Compares a store with checkpoints, and reports what could not be checked as clearly as the findings.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use queue::clock::rfc3339;
 use store::{
-    AttestedHeads, Differs, Finding, Head, LowCounts, Mistyped, RowFinding, Scope, Store, ThreadId,
-    ThreadScan, Verified, Wrong,
+    AdminVerified, AttestedHeads, Differs, Finding, Head, LowCounts, Mistyped, RowFinding, Scope, Store,
+    ThreadId, ThreadScan, Verified, Wrong, is_admin_log,
 };
 use threads::{Audited, Rebuilt, StrategyRegistry};
 
@@ -12,7 +16,7 @@ use super::{
     checkpoint::{reappeared, removed},
     error::Error,
     index::Index,
-    report::{Found, Report},
+    report::{AdminLogs, Found, Report},
     trusted::{Asked, attested},
 };
 
@@ -45,15 +49,26 @@ pub async fn verify(
         outcome => outcome?,
     };
     let Audited { verified, rebuilt, rows, low_counts } = audited;
-    logs(&mut report, store, verified, &index).await?;
+    let admin = match scope {
+        Scope::All => store.verify_admin_logs(&*index).await?,
+        Scope::Thread | Scope::Logs => AdminVerified::default(),
+    };
+    logs(&mut report, store, verified, &admin, &index).await?;
     read_models(&mut report, rebuilt);
     other_rows(&mut report, rows, low_counts);
+    admin_logs(&mut report, admin);
     report.judge();
     Ok(report)
 }
 
 /// Reports what the hash chains and the heads say about the logs.
-async fn logs(report: &mut Report, store: &Store, verified: Verified, index: &Index) -> Result<(), Error> {
+async fn logs(
+    report: &mut Report,
+    store: &Store,
+    verified: Verified,
+    admin: &AdminVerified,
+    index: &Index,
+) -> Result<(), Error> {
     (report.threads, report.events) = (verified.threads, verified.events);
     (report.attested, report.beyond) = (verified.attested, verified.beyond);
     report.found += verified.found - verified.unreadable;
@@ -67,6 +82,8 @@ async fn logs(report: &mut Report, store: &Store, verified: Verified, index: &In
     findings.retain(|finding| finding.wrong != Wrong::Unreadable);
     let listed = findings.len() as u64 + verified.unreadable + verified.mistyped_rows;
     let mut all = listed == verified.found;
+    report.found += admin.findings.len() as u64;
+    findings.extend(admin.findings.iter().cloned());
     for (last, asked) in index.threads() {
         let found = match (last.seq, asked) {
             (0, true) => reappeared(&last),
@@ -80,6 +97,7 @@ async fn logs(report: &mut Report, store: &Store, verified: Verified, index: &In
             all = false;
         }
     }
+    explain_deletions(store, &mut findings).await?;
     exchanged(store, index, &mut findings).await?;
     if let Some(what) = set_back(index, &findings).filter(|_| all) {
         report.find("rolled_back", what);
@@ -91,6 +109,45 @@ async fn logs(report: &mut Report, store: &Store, verified: Verified, index: &In
     let checked = report.checkpoints.iter().any(|checkpoint| checkpoint.signed != Some(false));
     if checked && report.attested == 0 && 0 < report.events && report.found == 0 {
         report.skip("all events beyond their hash chains", "the checkpoint does not attest them");
+    }
+    Ok(())
+}
+
+/// Reports rows that differ from the administrative logs, and entries that could not be read.
+fn admin_logs(
+    report: &mut Report,
+    AdminVerified { logs, entries, attested, beyond, unreadable, rows, .. }: AdminVerified,
+) {
+    report.admin = AdminLogs { logs, entries, attested, beyond };
+    if 0 < unreadable {
+        let why = "a newer version may have written them; hint: verify with that version";
+        report.skip(
+            format!("{unreadable} entries of administrative logs, and the rows that depend on them"),
+            why,
+        );
+    }
+    report.found += rows.len() as u64;
+    let found = |row: RowFinding| Found::at("row", (row.table, row.columns), row.what);
+    report.findings.extend(rows.into_iter().take(KEPT).map(found));
+}
+
+/// Adds to the findings of missing threads what the administrative logs say about their deletion.
+async fn explain_deletions(store: &Store, findings: &mut [Finding]) -> Result<(), Error> {
+    let missing = |it: &&mut Finding| it.wrong == Wrong::Removed && !is_admin_log(it.thread);
+    let threads: BTreeSet<ThreadId> =
+        findings.iter_mut().filter(missing).map(|finding| finding.thread).collect();
+    if threads.is_empty() {
+        return Ok(());
+    }
+    let deletions = store.deletions(&threads).await?;
+    for finding in findings.iter_mut().filter(missing) {
+        finding.what += &match deletions.get(&finding.thread) {
+            None => "; no administrative log says who deleted it".to_owned(),
+            Some(entry) => {
+                let why = entry.by.reason.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+                format!("; {} deleted it at {}{why}", entry.by.name, rfc3339(entry.at))
+            }
+        };
     }
     Ok(())
 }
@@ -198,6 +255,8 @@ fn read_models(report: &mut Report, Rebuilt { found, differences, .. }: Rebuilt)
             | Differs::TurnCreated
             | Differs::TurnUpdated
             | Differs::TurnHistory
+            | Differs::TurnPriority
+            | Differs::TurnMetadata
             | Differs::TurnOpen
             | Differs::NeverStarted => {
                 report.found += count;

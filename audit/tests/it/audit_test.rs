@@ -85,6 +85,8 @@ impl AuditTest {
             reply_options: None,
             toolbox: None,
             history_hash: None,
+            priority: None,
+            metadata: None,
         };
         script.push(started.into());
         let probe = strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();
@@ -105,7 +107,11 @@ impl AuditTest {
     pub(crate) async fn verify(&self, more: &[&Path]) -> Report {
         let own = self.place.note.clone();
         let checkpoints = std::iter::once(own).chain(more.iter().map(|path| path.to_path_buf())).collect();
-        self.verify_with(Asked { checkpoints, vkey: Some(self.key.vkey().to_owned()) }, None).await
+        self.verify_with(
+            Asked { checkpoints, vkeys: vec![self.key.vkey().to_owned()], ..Asked::default() },
+            None,
+        )
+        .await
     }
 
     pub(crate) async fn verify_with(&self, asked: Asked, thread: Option<ThreadId>) -> Report {

@@ -1,6 +1,10 @@
 //! Guarantees of checkpoints beyond the detection of attacks.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
 
 use audit::checkpoints::{Asked, Error, Gone, Key, Place, Verdict, checkpoint, export, verify};
 use sha2::{Digest as _, Sha256};
@@ -62,7 +66,11 @@ async fn the_list_of_a_store_takes_no_heads_of_another() {
         assert!(why.contains("hint: check store.url"), "{why}");
         assert_eq!(files(), before, "not a byte is written");
     }
-    let asked = Asked { checkpoints: vec![test.place.note.clone()], vkey: Some(test.key.vkey().to_owned()) };
+    let asked = Asked {
+        checkpoints: vec![test.place.note.clone()],
+        vkeys: vec![test.key.vkey().to_owned()],
+        ..Asked::default()
+    };
     let found = verify(&other, &all_strategies(), &scan(None), &asked).await.unwrap();
     assert!(found.findings.iter().any(|it| it.wrong == "other_store"), "{found:#?}");
     assert!(test.verify(&[]).await.findings.is_empty());
@@ -154,18 +162,23 @@ async fn unchecked_parts_are_reported() {
     assert_eq!((nothing.verdict, nothing.found, nothing.attested), (Verdict::NotChecked, 0, 0));
     assert!(nothing.not_checked[0].what.contains("recomputed hashes"), "{nothing:?}");
 
-    let no_key = Asked { checkpoints: vec![test.place.note.clone()], vkey: None };
+    let no_key = Asked { checkpoints: vec![test.place.note.clone()], ..Asked::default() };
     let no_key = test.verify_with(no_key, None).await;
     assert_eq!(no_key.verdict, Verdict::NotChecked);
     assert!(0 < no_key.attested && no_key.not_checked[0].why.contains("--vkey"), "{no_key:?}");
 
-    let vkey = Some(test.key.vkey().to_owned());
-    let no_list = Asked { checkpoints: vec![test.independent_note.clone()], vkey: vkey.clone() };
+    let vkeys = vec![test.key.vkey().to_owned()];
+    let asked = |checkpoint: &PathBuf| Asked {
+        checkpoints: vec![checkpoint.clone()],
+        vkeys: vkeys.clone(),
+        ..Asked::default()
+    };
+    let no_list = asked(&test.independent_note);
     let no_list = test.verify_with(no_list, None).await;
     assert_eq!((no_list.verdict, no_list.attested), (Verdict::NotChecked, 0), "{no_list:?}");
 
     let new = test.run_turn(None, "echo new").await;
-    let asked = Asked { checkpoints: vec![test.place.note.clone()], vkey };
+    let asked = asked(&test.place.note);
     let unattested = test.verify_with(asked.clone(), Some(new)).await;
     assert_eq!(unattested.verdict, Verdict::NotChecked, "{unattested:?}");
     let attested = test.verify_with(asked.clone(), Some(test.threads[1])).await;
@@ -262,7 +275,7 @@ async fn verify_in_both_orders(
     let mut results = Vec::new();
     for notes in [[one, other], [other, one]] {
         let checkpoints = notes.map(Path::to_owned).to_vec();
-        let asked = Asked { checkpoints, vkey: Some(test.key.vkey().to_owned()) };
+        let asked = Asked { checkpoints, vkeys: vec![test.key.vkey().to_owned()], ..Asked::default() };
         let report = test.verify_with(asked, None).await;
         results.push((report.verdict, report.findings.iter().map(|finding| finding.wrong).collect()));
     }

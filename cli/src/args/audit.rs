@@ -1,10 +1,10 @@
 //! Arguments of `turnfold audit`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 
-use super::Selection;
+use super::{Selection, duration};
 
 #[derive(Subcommand)]
 pub(crate) enum Audit {
@@ -64,9 +64,16 @@ pub(crate) enum Audit {
         /// people keep
         #[arg(long, value_name = "FOLDER|FILE")]
         checkpoint: Vec<PathBuf>,
-        /// Public key to check the signatures with, as printed by `audit key show`
+        /// Public key to check the signatures with, as printed by `audit key show`; may be given several times, for keys that were
+        /// replaced
         #[arg(long, value_name = "KEY")]
-        vkey: Option<String>,
+        vkey: Vec<String>,
+        /// Public key of a witness, whose cosignature is checked; may be given several times
+        #[arg(long, value_name = "KEY", requires = "checkpoint")]
+        witness: Vec<String>,
+        /// Number of witnesses that must have cosigned each checkpoint [default: all of --witness]
+        #[arg(long, value_name = "N", requires = "witness")]
+        min_witnesses: Option<usize>,
         /// Number of threads that are read at the same time [default: number of cores]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
@@ -76,10 +83,29 @@ pub(crate) enum Audit {
     /// Each question for approval is listed with the payloads that it showed, its answer, and the calls that were made. Reads
     /// the logs alone. Exits with 6 if a log could not be read.
     Approvals(Approvals),
+    /// Show who changed holds, keys, pins and pauses, deleted data, or decided about batches: when and why
+    ///
+    /// Lists the newest entries first, of the tenant of --tenant or of all. `audit verify` compares the rows with these logs.
+    Log(AdminLog),
+    /// Check an exported thread, without a store
+    ///
+    /// Answers as the scripts in the folder do: exits with 0 if everything is intact, with 1 if something was changed, and with 6 if
+    /// something could not be checked.
+    Check {
+        /// Folder that `audit export` made
+        folder: PathBuf,
+        /// Public key that signed the checkpoint; may be given several times, of which one must have signed
+        #[arg(long, value_name = "KEY")]
+        vkey: Vec<String>,
+    },
     /// Export a thread with a proof that can be checked without turnfold
     Export {
         /// Thread; `last` is the most recent one
-        thread: String,
+        #[arg(required_unless_present = "admin_log")]
+        thread: Option<String>,
+        /// Export the administrative log of the tenant of --tenant, or else that of what concerns no tenant
+        #[arg(long, conflicts_with = "thread")]
+        admin_log: bool,
         /// Add the proof that this checkpoint covers the thread
         #[arg(long, value_name = "FOLDER|FILE")]
         proof: Option<PathBuf>,
@@ -108,6 +134,20 @@ pub(crate) struct Approvals {
     pub(crate) csv: bool,
 }
 
+/// Arguments of `turnfold audit log`.
+#[derive(clap::Args)]
+pub(crate) struct AdminLog {
+    /// Only entries of this kind, such as hold_released or key_created
+    #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(store::AdminEvent::KINDS))]
+    pub(crate) kind: Option<String>,
+    /// Only entries within this time: 7d, 12h, 30m
+    #[arg(long, value_name = "AGE", value_parser = duration)]
+    pub(crate) since: Option<Duration>,
+    /// Maximum number of entries
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) limit: u64,
+}
+
 /// Parses the id of a batch, in the form of the API or as a UUID.
 fn batch_id(text: &str) -> Result<store::batches::BatchId, String> {
     let id = text.strip_prefix("batch_").unwrap_or(text).parse();
@@ -127,6 +167,21 @@ pub(crate) enum AuditKey {
         /// File for the key
         #[arg(long, value_name = "FILE", default_value = DEFAULT_KEY)]
         key: PathBuf,
+    },
+    /// Replace the key that signs a checkpoint, and print the new public key
+    ///
+    /// The old key signs a note about the new one, which is kept beside the checkpoint. `audit verify` then accepts the new key from
+    /// a person who gives the old one, and no further checkpoint of the old key.
+    Rotate {
+        /// Folder or file of the checkpoint
+        #[arg(long, value_name = "FOLDER|FILE")]
+        to: PathBuf,
+        /// File with the old key
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_KEY)]
+        key: PathBuf,
+        /// File for the new key
+        #[arg(long, value_name = "FILE")]
+        new_key: PathBuf,
     },
     /// Print the public key, which verifies signatures and may be published
     Show {

@@ -76,11 +76,17 @@ pub(crate) enum Batch {
     Cancel {
         /// Id of the batch
         id: String,
+        /// Reason, for the administrative log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
     /// Start no more lines of a batch until it is resumed
     Pause {
         /// Id of the batch
         id: String,
+        /// Reason, for the administrative log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
     /// Resume a batch that was paused or reached its cost limit, or run lines again
     Resume {

@@ -36,6 +36,9 @@ pub(crate) enum Key {
     Revoke {
         /// Id of the key
         id: String,
+        /// Reason, for the administrative log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
     /// Replace a key with a new one of the same tenant, name, scopes, settings and lifetime, and print the new one
     Rotate {
@@ -44,5 +47,8 @@ pub(crate) enum Key {
         /// Time for which the old key remains valid, such as 1h
         #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
         overlap: Duration,
+        /// Reason, for the administrative log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
 }

@@ -46,6 +46,9 @@ pub(crate) enum Store {
         /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
+        /// Reason, for the administrative log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
 }
 

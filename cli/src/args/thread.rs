@@ -169,6 +169,9 @@ pub(crate) enum Thread {
         /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
+        /// Reason, for the administrative log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
     /// Protect a thread from deletion until it is released
     Hold {
@@ -182,6 +185,9 @@ pub(crate) enum Thread {
     Release {
         /// Thread; `last` is the most recent one
         id: String,
+        /// Reason, for the administrative log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
     /// Settle a call whose answer was lost: record whether it took effect
     Reconcile(Reconcile),

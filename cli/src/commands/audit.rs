@@ -9,7 +9,7 @@ use audit::{
 use serde_json::json;
 
 use super::{
-    Context, approvals, checkpoint,
+    Context, admin_log, approvals, checkpoint,
     selection::{select_visible, spinner},
     whatif::refuse_changes,
 };
@@ -26,14 +26,24 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
             let gone = gone.zip(reason).map_or(Gone::Found, |(count, reason)| Gone::Known { count, reason });
             checkpoint::checkpoint(&ctx, &ctx.store().await?, &Place::of(&to), &key, gone, jobs).await
         }
-        Audit::Verify { thread, all: _, checkpoint, vkey, jobs } => {
-            let asked = Asked { checkpoints: checkpoint, vkey };
+        Audit::Verify { thread, all: _, checkpoint, vkey, witness, min_witnesses, jobs } => {
+            let min_witnesses = min_witnesses.unwrap_or(witness.len());
+            if witness.len() < min_witnesses {
+                let message = format!(
+                    "--min-witnesses {min_witnesses} is more than the {} of --witness\nhint: give the key of each witness",
+                    witness.len()
+                );
+                return Err(CliError::with_exit(Exit::Usage, message));
+            }
+            let asked = Asked { checkpoints: checkpoint, vkeys: vkey, witnesses: witness, min_witnesses };
             let selection = Selection { thread, jobs, ..Selection::default() };
             checkpoint::verify(&ctx, &ctx.store().await?, &asked, selection).await
         }
         Audit::Approvals(command) => approvals::run(&ctx, &ctx.store().await?, command).await,
-        Audit::Export { thread, proof, to } => {
-            checkpoint::export(&ctx, &ctx.store().await?, &thread, proof, to).await
+        Audit::Check { folder, vkey } => checkpoint::check(&ctx, &folder, &vkey),
+        Audit::Log(command) => admin_log::run(&ctx, &ctx.store().await?, command).await,
+        Audit::Export { thread, admin_log: _, proof, to } => {
+            checkpoint::export(&ctx, &ctx.store().await?, thread.as_deref(), proof, to).await
         }
         Audit::Replay { selection, prompts, junit, sarif } => {
             refuse_changes(&ctx.sources)?;

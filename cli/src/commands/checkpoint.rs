@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use audit::checkpoints::{self, Asked, Error, Gone, Key, Place, Report, Verdict};
+use audit::checkpoints::{self, Asked, Checked, Error, Gone, Key, Place, Report, Verdict};
 use queue::clock;
 use serde_json::json;
 use store::{CheckpointRecord, Store};
@@ -32,6 +32,24 @@ pub(super) fn key(ctx: &Context, command: AuditKey) -> anyhow::Result<Exit> {
                 key.display()
             ));
             created
+        }
+        AuditKey::Rotate { to, key, new_key } => {
+            if new_key.exists() {
+                let message = format!(
+                    "{} already exists, and keys are never overwritten\nhint: choose another file with --new-key",
+                    new_key.display()
+                );
+                return Err(CliError::with_exit(Exit::Usage, message));
+            }
+            let old = Key::read(&key).map_err(with_exit_code)?;
+            let (new, note) = checkpoints::rotate(&Place::of(&to), &old, &new_key).map_err(with_exit_code)?;
+            output::note(&format!(
+                "{} says that the new key in {} replaces the old one in {}; sign with the new one, and destroy the old one",
+                note.display(),
+                new_key.display(),
+                key.display()
+            ));
+            new
         }
         AuditKey::Show { key } => Key::read(&key).map_err(with_exit_code)?,
     };
@@ -131,6 +149,10 @@ fn to_text(report: &Report) -> String {
         "checked: hash chains of {} events in {} threads, and their rows",
         report.events, report.threads
     ));
+    lines.push(format!(
+        "checked: hash chains of {} entries in {} administrative logs, and the rows of keys, holds, pins and pauses",
+        report.admin.entries, report.admin.logs
+    ));
     lines.extend(coverage::to_lines(&report.coverage));
     for checkpoint in &report.checkpoints {
         let signed = match checkpoint.signed {
@@ -142,9 +164,17 @@ fn to_text(report: &Report) -> String {
             "compared with: {}, {} heads from {}, {signed}",
             checkpoint.file, checkpoint.size, checkpoint.origin
         ));
+        lines.extend(checkpoint.cosigned.iter().map(|it| {
+            let at = i64::try_from(it.at).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+            format!("  cosigned by {} at {}", it.witness, clock::rfc3339(at))
+        }));
     }
     if !report.checkpoints.is_empty() {
         lines.push(format!("attested: {} events", report.attested));
+        lines.push(format!(
+            "attested: {} of {} entries of administrative logs",
+            report.admin.attested, report.admin.entries
+        ));
         if 0 < report.beyond {
             lines.push(format!(
                 "NOT ATTESTED: {} other events in {} threads; a user who can write to the database could have changed \
@@ -158,14 +188,33 @@ fn to_text(report: &Report) -> String {
     lines.join("\n")
 }
 
+/// Checks an exported thread.
+pub(super) fn check(ctx: &Context, folder: &Path, vkeys: &[String]) -> anyhow::Result<Exit> {
+    if !folder.is_dir() {
+        let message = format!("{} is no folder\nhint: turnfold audit export makes one", folder.display());
+        return Err(CliError::with_exit(Exit::Usage, message));
+    }
+    let Checked { verdict, what } = checkpoints::check_folder(folder, vkeys);
+    let (word, exit) = match verdict {
+        Verdict::Intact => ("intact", Exit::Ok),
+        Verdict::Tampered => ("tampered", Exit::Finding),
+        Verdict::NotChecked => ("not checked", Exit::Unchecked),
+    };
+    output::one(ctx.format, &json!({ "verdict": verdict, "what": what }), || format!("{word}: {what}"))?;
+    Ok(exit)
+}
+
 pub(super) async fn export(
     ctx: &Context,
     store: &Store,
-    id: &str,
+    thread: Option<&str>,
     proof: Option<PathBuf>,
     to: Option<PathBuf>,
 ) -> anyhow::Result<Exit> {
-    let id = Source::on(ctx, store)?.find(id).await?;
+    let id = match thread {
+        Some(thread) => Source::on(ctx, store)?.find(thread).await?,
+        None => store::admin_log(ctx.tenant.as_deref()),
+    };
     let to = to.unwrap_or_else(|| PathBuf::from(format!("proof-{id}")));
     let place = proof.as_deref().map(Place::of);
     let done = checkpoints::export(store, id, place.as_ref(), &to).await.map_err(with_exit_code)?;

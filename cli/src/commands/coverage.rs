@@ -23,6 +23,7 @@ pub(super) fn to_lines(coverage: &Coverage) -> Vec<String> {
         Against::Chain => "with the hash chains",
         Against::Log => "with the logs",
         Against::Rows => "with other rows",
+        Against::AdminLog => "with the administrative logs",
     };
     let compared =
         compared.into_iter().map(|(side, parts)| format!("compared {}: {}", against(side), parts.join("; ")));

@@ -5,7 +5,12 @@ use reqwest::Method;
 use shared::MultitaskStrategy;
 
 use super::Context;
-use crate::{args::Key, client::path, exit::Exit, output};
+use crate::{
+    args::Key,
+    client::{path, with_reason},
+    exit::Exit,
+    output,
+};
 
 pub(crate) async fn run(ctx: Context, command: Key) -> anyhow::Result<Exit> {
     let client = ctx.client()?;
@@ -35,15 +40,17 @@ pub(crate) async fn run(ctx: Context, command: Key) -> anyhow::Result<Exit> {
                 ),
             })?;
         }
-        Key::Revoke { id } => {
+        Key::Revoke { id, reason } => {
             let request = client.request(Method::DELETE, &path(&["keys", id_of(&id)])?);
+            let request = with_reason(request, reason.as_deref())?;
             let key: api_types::Key = client.fetch(request).await?;
             output::one(ctx.format, &key, || format!("revoked key {}", key.id))?;
         }
-        Key::Rotate { id, overlap } => {
+        Key::Rotate { id, overlap, reason } => {
             let id = id_of(&id);
             let body = RotateKey { overlap_seconds: overlap.as_secs() };
-            let new: api_types::Key = client.post(&path(&["keys", id, "rotate"])?, &body).await?;
+            let request = client.request(Method::POST, &path(&["keys", id, "rotate"])?).json(&body);
+            let new: api_types::Key = client.fetch(with_reason(request, reason.as_deref())?).await?;
             show_secret(&ctx, &format!("replaced key {id}: created"), &new)?;
         }
     }

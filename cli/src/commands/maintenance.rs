@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanBytes, ProgressStyle};
 use queue::clock;
 use serde_json::json;
-use store::{Differs, DryRun, Prune, Pruned, Scope, Verified};
+use store::{By, Differs, DryRun, Prune, Pruned, Scope, Verified};
 use threads::Rebuilt;
 
 use super::{
@@ -27,8 +27,8 @@ pub(crate) async fn run(ctx: Context, command: Store) -> anyhow::Result<Exit> {
     match command {
         Store::Verify { selection } => verify(&ctx, &store, selection).await,
         Store::Rebuild { selection, dry_run } => rebuild(&ctx, &store, selection, dry_run).await,
-        Store::Prune { older_than, strategy, dry_run, yes } => {
-            prune(&ctx, &store, older_than, strategy, PruneOptions { dry_run, yes }).await
+        Store::Prune { older_than, strategy, dry_run, yes, reason } => {
+            prune(&ctx, &store, older_than, strategy, PruneOptions { dry_run, yes, reason }).await
         }
     }
 }
@@ -111,6 +111,7 @@ async fn rebuild(
 struct PruneOptions {
     dry_run: bool,
     yes: bool,
+    reason: Option<String>,
 }
 
 async fn prune(
@@ -118,7 +119,7 @@ async fn prune(
     store: &store::Store,
     older_than: Option<Duration>,
     strategy: Option<String>,
-    PruneOptions { dry_run, yes }: PruneOptions,
+    PruneOptions { dry_run, yes, reason }: PruneOptions,
 ) -> anyhow::Result<Exit> {
     let days = ctx.settings.retention.after_days;
     let configured = || days.map(|days| Duration::from_secs(days.saturating_mul(24 * 60 * 60)));
@@ -126,7 +127,8 @@ async fn prune(
         let message = "no age is given\nhint: use --older-than 90d, or set retention.after_days";
         CliError::with_exit(Exit::Usage, message)
     })?;
-    let criteria = Prune { before: before(age)?, strategy, by: crate::user::user_name() };
+    let by = By::from(&crate::user::user_name()).because(reason.unwrap_or_default());
+    let criteria = Prune { before: before(age)?, strategy, by };
     let before = clock::rfc3339(criteria.before);
     let all = criteria.strategy.is_none();
     let describe = |verb: &str, Pruned { threads, turns, events, batches, lines, files }: Pruned| {

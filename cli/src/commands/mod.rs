@@ -1,5 +1,6 @@
 //! Commands: one module for each noun of the command line.
 
+mod admin_log;
 mod approvals;
 mod audit;
 mod batch;

@@ -3,7 +3,7 @@
 use queue::clock;
 use serde_json::{Value, json};
 use shared::{Fault, Tool, ToolChange, diff_tools, visible_line};
-use store::{Pin, Store};
+use store::{By, Pin, Store};
 use world::{Servers, decode_pin, encode_tools};
 
 use super::{Context, mcp};
@@ -19,8 +19,10 @@ pub(crate) async fn run(ctx: &Context, servers: &Servers, command: Option<Pins>)
     match command {
         None => list(ctx, &store).await,
         Some(Pins::Diff { server }) => diff(ctx, servers, &store, &server).await,
-        Some(Pins::Approve { server, hash }) => approve(ctx, servers, &store, &server, hash.as_deref()).await,
-        Some(Pins::Reset { server }) => reset(&store, &server).await,
+        Some(Pins::Approve { server, hash, reason }) => {
+            approve(ctx, servers, &store, &server, hash.as_deref(), by(reason)).await
+        }
+        Some(Pins::Reset { server, reason }) => reset(&store, &server, by(reason)).await,
     }
 }
 
@@ -101,6 +103,7 @@ async fn approve(
     store: &Store,
     name: &str,
     hash: Option<&str>,
+    by: By,
 ) -> anyhow::Result<Exit> {
     let (tools, live) = live(ctx, servers, name).await?;
     if hash.is_some_and(|hash| !live.starts_with(hash)) {
@@ -111,16 +114,20 @@ async fn approve(
     // A pin that cannot be read is replaced.
     let before = store.pin(name).await?.and_then(|tools| decode_pin(&tools).ok()).unwrap_or_default();
     let changes = diff_tools(&before, &tools);
-    let by = crate::user::user_name();
-    store.approve(Pin::new(name, &encode_tools(&tools).map_err(unusable)?, &by)).await?;
+    store.approve(Pin::new(name, &encode_tools(&tools).map_err(unusable)?, &by.name), by).await?;
     let things: Vec<Value> = changes.iter().map(|it| json!(api_types::ToolChange::from(it))).collect();
     output::many(ctx.format, &things, || changes.iter().map(to_text).collect::<Vec<_>>().join("\n"))?;
     output::note(&format!("{name} is pinned to its current {} tools", tools.len()));
     Ok(Exit::Ok)
 }
 
-async fn reset(store: &Store, name: &str) -> anyhow::Result<Exit> {
-    if !store.unpin(name).await? {
+/// Returns the person at the command line, with the reason.
+fn by(reason: Option<String>) -> By {
+    By::from(&crate::user::user_name()).because(reason.unwrap_or_default())
+}
+
+async fn reset(store: &Store, name: &str, by: By) -> anyhow::Result<Exit> {
+    if !store.unpin(name, by).await? {
         let message = format!("{name} is not pinned\nhint: list pinned servers with: turnfold mcp pins");
         return Err(CliError::with_exit(Exit::NotFound, message));
     }

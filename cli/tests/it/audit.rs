@@ -75,6 +75,13 @@ async fn a_store_is_attested_verified_and_exported() {
     let checked = Command::new(python).arg(folder.join("bundle/verify.py")).arg(&vkey).output().unwrap();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 
+    let checked = run(folder, &["audit", "check", "bundle", "--vkey", &vkey]);
+    assert_eq!((checked.0, &checked.1["verdict"]), (0, &json!("intact")), "{checked:?}");
+    assert_eq!(run(folder, &["audit", "check", "bundle"]).0, 6, "the signer is unknown");
+    assert_eq!(run(folder, &["audit", "check", "nowhere"]).0, 2);
+    let (exit, _, printed) = run(folder, &[&held[..], &["--witness", &vkey]].concat());
+    assert!(exit == 2 && printed.contains("no key of a witness"), "{printed}");
+
     store::testing::tamper::execute(&store, "UPDATE events SET at = at + 1 WHERE thread_id = $1", thread)
         .await
         .unwrap();
@@ -89,6 +96,41 @@ async fn a_store_is_attested_verified_and_exported() {
     assert!(printed_by(folder, &held).starts_with("TAMPERED: "));
     let (exit, made, _) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
     assert_eq!((exit, &made["found"]), (1, &json!(1)), "a log whose end has not moved is not read: {made}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_administrative_log_is_shown_and_a_key_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    assert_eq!(run(folder, &["migrate"]).0, 0);
+    let store =
+        Store::connect(&format!("sqlite:{}", folder.join(".turnfold/turnfold.db").display())).await.unwrap();
+    let id = submitted(&store).await.to_string();
+    assert_eq!(run(folder, &["thread", "hold", &id, "--reason", "case 17"]).0, 0);
+    assert_eq!(run(folder, &["thread", "release", &id, "--reason", "it is closed"]).0, 0);
+    let (exit, log, _) = run(folder, &["audit", "log", "--since", "1h"]);
+    let kinds: Vec<&str> = log.as_array().unwrap().iter().map(|it| it["kind"].as_str().unwrap()).collect();
+    assert_eq!((exit, kinds), (0, vec!["hold_released", "hold_placed"]));
+    assert_eq!((&log[0]["reason"], &log[1]["reason"]), (&json!("it is closed"), &json!("case 17")));
+    let (_, log, _) = run(folder, &["audit", "log", "--kind", "hold_placed"]);
+    assert_eq!(log.as_array().unwrap().len(), 1);
+    assert!(printed_by(folder, &["audit", "log"]).contains("it is closed"));
+    assert_eq!(run(folder, &["audit", "log", "--kind", "nonsense"]).0, 2);
+
+    let (_, made, _) = run(folder, &["audit", "key", "new", "--name", "example.org/turnfold"]);
+    let old = made["vkey"].as_str().unwrap();
+    let (_, made, _) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
+    assert_eq!(made["size"], json!(2), "a thread and a log: {made}");
+    let export =
+        ["--tenant", "default", "audit", "export", "--admin-log", "--proof", "witness", "--to", "log"];
+    assert_eq!(run(folder, &export).0, 0);
+    let checked = run(folder, &["audit", "check", "log", "--vkey", old]);
+    assert_eq!((checked.0, &checked.1["verdict"]), (0, &json!("intact")), "{checked:?}");
+    let rotate = ["audit", "key", "rotate", "--to", "witness", "--new-key", "new.key"];
+    let (exit, made, printed) = run(folder, &rotate);
+    assert!(exit == 0 && made["vkey"] != json!(old) && printed.contains("destroy the old one"), "{printed}");
+    assert_eq!(run(folder, &rotate).0, 2, "a key is never overwritten");
+    assert_eq!(run(folder, &["audit", "verify", "--checkpoint", "witness", "--vkey", old]).0, 0);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::{
     outcome::Outcome,
     reply_options::ReplyOptions,
     request::{Request, Response},
+    status::Priority,
     tool_content::ResponseExtras,
     usage::Usage,
 };
@@ -117,6 +118,12 @@ pub struct TurnStarted {
     /// Hash of the conversation that the client sent whole, by which its next request finds the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_hash: Option<String>,
+    /// Priority of the turn. Absent: normal, or an older version left it in the row alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// Metadata of the client. Absent: none, or an older version left it in the row alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
 }
 
 /// Relation of a message to its thread.
@@ -363,6 +370,12 @@ pub struct InputProvided {
     /// Hash of the conversation that the client sent whole, by which its next request finds the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_hash: Option<String>,
+    /// Priority of the turn. Absent: normal, or an older version left it in the row alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// Metadata of the client. Absent: none, or an older version left it in the row alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
 }
 
 /// Messages were summarised, because they do not fit into the context window of a model.

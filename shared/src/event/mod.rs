@@ -30,6 +30,7 @@ mod upcast;
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use kinds::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
@@ -40,7 +41,7 @@ pub use kinds::{
 
 pub use upcast::{Shape, Upcast};
 
-use crate::{attachment::Attachment, usage::Usage};
+use crate::{attachment::Attachment, status::Priority, usage::Usage};
 
 /// Format version that this build writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
@@ -324,6 +325,18 @@ impl Event {
         | Event::InputProvided(InputProvided { history_hash, .. }) = &mut self
         {
             *history_hash = hash;
+        }
+        self
+    }
+
+    /// Sets the priority and the metadata of the turn, if the event starts one. Those of a turn without a choice are left out.
+    #[must_use]
+    pub fn submitted_with(mut self, chosen: Priority, given: Value) -> Self {
+        if let Event::TurnStarted(TurnStarted { priority, metadata, .. })
+        | Event::InputProvided(InputProvided { priority, metadata, .. }) = &mut self
+        {
+            *priority = (chosen != Priority::Normal).then_some(chosen);
+            *metadata = Some(given).filter(|given| given.as_object().is_some_and(|given| !given.is_empty()));
         }
         self
     }

@@ -438,8 +438,17 @@ impl<S: Strategy> Progress<S> {
             let response = input.elicitation.read(words).map_err(MessageRejected::InvalidAnswer)?;
             let (slot, name) = (input.slot, input.name.to_owned());
             let actor = actor.to_owned();
-            let provided =
-                InputProvided { slot, name, response, actor, turn, caller: None, history_hash: None };
+            let provided = InputProvided {
+                slot,
+                name,
+                response,
+                actor,
+                turn,
+                caller: None,
+                history_hash: None,
+                priority: None,
+                metadata: None,
+            };
             return Ok(provided.into());
         }
         let open = open_calls(&self.thread.messages);
@@ -472,6 +481,8 @@ impl<S: Strategy> Progress<S> {
             reply_options,
             toolbox,
             history_hash,
+            priority: None,
+            metadata: None,
         };
         Ok(started.into())
     }

@@ -21,7 +21,8 @@ use super::{
     transitions::lock_batch,
 };
 use crate::{
-    Error, Order, Store,
+    AdminEvent, By, Error, Order, Store,
+    admin::{Entry, append},
     log::{Transaction, at_most, plain, replanned::Replanned, signed, statement, unsigned},
 };
 
@@ -227,8 +228,9 @@ impl Store {
     /// file does not block other writes. The next sweep removes whatever an interruption leaves behind.
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn delete_file(&self, id: FileId) -> Result<bool, Error> {
-        if !self.database.transact(move |tx| hide_unread(tx, id).boxed()).await? {
+    pub async fn delete_file(&self, id: FileId, by: impl Into<By>) -> Result<bool, Error> {
+        let by = by.into();
+        if !self.database.transact(move |tx| hide_unread(tx, id, by).boxed()).await? {
             return Ok(false);
         }
         self.erase(id).await?;
@@ -268,7 +270,8 @@ impl Store {
         let find = statement(pool, TO_SWEEP, [now.into(), (now - WHOLE_WITHIN).into()]);
         let mut swept = 0;
         for row in pool.query_all_raw(find).await? {
-            swept += u64::from(self.delete_file(row.try_get("", "id")?).await?);
+            let by = By::from("turnfold").because("it expired");
+            swept += u64::from(self.delete_file(row.try_get("", "id")?, by).await?);
         }
         Ok(swept)
     }
@@ -316,14 +319,19 @@ async fn begin_results(
     Ok(true)
 }
 
-async fn hide_unread(tx: &Transaction, id: FileId) -> Result<bool, Error> {
-    files::Entity::find_by_id(id).lock_exclusive().one(tx).await?;
+async fn hide_unread(tx: &Transaction, id: FileId, by: By) -> Result<bool, Error> {
+    let file = files::Entity::find_by_id(id).lock_exclusive().one(tx).await?;
     // A separate statement, so that it sees a batch committed by the previous holder of the row lock.
     let reads = batches::Entity::find().filter(is_open()).filter(batches::Column::InputFile.eq(id));
     if reads.one(tx).await?.is_some() {
         return Ok(false);
     }
     hide(tx, id).await?;
+    // Of an upload that was not completed, and of a file that was deleted before, only remains are removed.
+    if let Some(file) = file.filter(|file| file.status == PROCESSED) {
+        let deleted = AdminEvent::FileDeleted { file: id };
+        append(tx, vec![Entry::new(Some(&file.tenant), by, deleted)]).await?;
+    }
     Ok(true)
 }
 

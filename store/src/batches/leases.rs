@@ -21,7 +21,8 @@ use super::{
     webhook_events::announce,
 };
 use crate::{
-    Error, Store,
+    AdminEvent, By, Error, Store,
+    admin::{Entry, append},
     log::{Transaction, error_fingerprint::error_fingerprint, plain, signed, tables::turns},
 };
 use shared::TurnStatus;
@@ -137,16 +138,16 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn cancel_batch(&self, id: BatchId) -> Result<bool, Error> {
+    pub async fn cancel_batch(&self, id: BatchId, by: impl Into<By>) -> Result<bool, Error> {
         let row = batches::ActiveModel {
             status: Set(BatchStatus::Cancelling.to_string()),
             cancelling_at: Set(Some(clock::now())),
             ..Default::default()
         };
-        self.change(row, id, &BatchStatus::RUNNING, None).await
+        self.decide(row, id, by.into(), AdminEvent::BatchCancelled { batch: id }).await
     }
 
-    /// Stops the start of further items of a batch. Returns true if the batch could be stopped.
+    /// Stops the start of further items of a batch, for its coordinator. Returns true if the batch could be stopped.
     ///
     /// # Errors
     ///
@@ -156,19 +157,35 @@ impl Store {
         self.change(row, id, &BatchStatus::RUNNING, None).await
     }
 
+    /// Pauses a batch for a person: no further item starts. Returns true if the batch could be paused.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn pause_batch(&self, id: BatchId, by: impl Into<By>) -> Result<bool, Error> {
+        let stopped = Set(Some(StopReason::Paused.to_string()));
+        let row = batches::ActiveModel { stopped, ..Default::default() };
+        self.decide(row, id, by.into(), AdminEvent::BatchPaused { batch: id }).await
+    }
+
     /// Resumes a stopped batch, with a new budget if `max_micro_usd` is given. Returns true if the batch could be
     /// resumed.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn resume_batch(&self, id: BatchId, max_micro_usd: Option<u64>) -> Result<bool, Error> {
+    pub async fn resume_batch(
+        &self,
+        id: BatchId,
+        max_micro_usd: Option<u64>,
+        by: impl Into<By>,
+    ) -> Result<bool, Error> {
         let row = batches::ActiveModel {
             stopped: Set(None),
             max_micro_usd: cap(max_micro_usd),
             ..Default::default()
         };
-        self.change(row, id, &BatchStatus::RUNNING, None).await
+        self.decide(row, id, by.into(), AdminEvent::BatchResumed { batch: id, max_micro_usd }).await
     }
 
     /// Reopens an ended batch: runs its items in the final state `only` again, with a new time limit in seconds,
@@ -191,9 +208,21 @@ impl Store {
         only: impl Into<Rerun>,
         seconds: u64,
         max_micro_usd: Option<u64>,
+        by: impl Into<By>,
     ) -> Result<Option<u64>, Error> {
-        let only = only.into();
-        self.database.transact(move |tx| reopen(tx, id, only, seconds, max_micro_usd).boxed()).await
+        let (only, by) = (only.into(), by.into());
+        self.database.transact(move |tx| rerun(tx, id, only, seconds, max_micro_usd, by).boxed()).await
+    }
+
+    /// Changes a running batch for a person.
+    async fn decide(
+        &self,
+        row: batches::ActiveModel,
+        id: BatchId,
+        by: By,
+        event: AdminEvent,
+    ) -> Result<bool, Error> {
+        self.database.transact(move |tx| decide(tx, row, id, by, event).boxed()).await
     }
 
     async fn change(
@@ -226,6 +255,26 @@ async fn change(
         .filter(Column::Status.is_in(from))
         .apply_if(owner, |update, owner| update.filter(Column::LeaseOwner.eq(owner)));
     Ok(update.exec(db).await?.rows_affected == 1)
+}
+
+async fn decide(
+    tx: &Transaction,
+    row: batches::ActiveModel,
+    id: BatchId,
+    by: By,
+    event: AdminEvent,
+) -> Result<bool, Error> {
+    if !change(tx, row, id, &BatchStatus::RUNNING, None).await? {
+        return Ok(false);
+    }
+    record(tx, id, by, event).await?;
+    Ok(true)
+}
+
+/// Appends a decision about a batch to the log of its tenant.
+async fn record(tx: &Transaction, id: BatchId, by: By, event: AdminEvent) -> Result<(), Error> {
+    let tenant = batches::Entity::find_by_id(id).one(tx).await?.map(|row| row.tenant);
+    append(tx, vec![Entry::new(tenant.as_deref(), by, event)]).await
 }
 
 async fn advance(
@@ -282,6 +331,22 @@ impl Rerun {
             .add(items::Column::State.eq(self.state.as_str()))
             .add_option(self.cause.as_ref().map(has))
     }
+}
+
+async fn rerun(
+    tx: &Transaction,
+    id: BatchId,
+    only: Rerun,
+    seconds: u64,
+    max_micro_usd: Option<u64>,
+    by: By,
+) -> Result<Option<u64>, Error> {
+    let (state, cause) = (only.state.to_string(), only.cause.as_deref().map(plain));
+    let reopened = reopen(tx, id, only, seconds, max_micro_usd).await?;
+    if let Some(lines @ 1..) = reopened {
+        record(tx, id, by, AdminEvent::BatchRerun { batch: id, state, cause, lines, max_micro_usd }).await?;
+    }
+    Ok(reopened)
 }
 
 /// **Invariant:** the earlier usage of an item stays in the batch's totals, because it was paid for.

@@ -4,11 +4,17 @@
 
 pub(crate) mod table;
 
+use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{EntityTrait as _, IntoActiveModel as _, sea_query::OnConflict};
+use shared::CallerId;
 
 use self::table::Column;
-use crate::{Error, Store, log::plain};
+use crate::{
+    AdminEvent, By, Error, Store,
+    admin::{Entry, append},
+    log::{Transaction, plain},
+};
 
 /// An operator's request to forget what was learned about a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,18 +49,27 @@ impl Store {
         Ok(models)
     }
 
-    /// Stores a request. An earlier one about the same model is replaced.
+    /// Stores a request. An earlier one about the same model is replaced. `caller` is its author, as the key proves it.
     ///
     /// # Errors
     ///
     /// [`Error`] if the write fails.
-    pub async fn forget_model(&self, forgotten: &ForgottenModel) -> Result<(), Error> {
-        let ForgottenModel { model, by, at } = forgotten.clone();
-        let over = OnConflict::column(Column::Model).update_columns([Column::By, Column::At]).to_owned();
-        table::Entity::insert_many([table::Model { model, by, at }.into_active_model()])
-            .on_conflict(over)
-            .exec_without_returning(&self.database.writer)
-            .await?;
-        Ok(())
+    pub async fn forget_model(
+        &self,
+        forgotten: &ForgottenModel,
+        caller: Option<CallerId>,
+    ) -> Result<(), Error> {
+        let forgotten = forgotten.clone();
+        self.database.transact(move |tx| put(tx, forgotten, caller).boxed()).await
     }
+}
+
+async fn put(tx: &Transaction, forgotten: ForgottenModel, caller: Option<CallerId>) -> Result<(), Error> {
+    let ForgottenModel { model, by, at } = forgotten;
+    let author = By { caller, ..By::from(&by) };
+    let over = OnConflict::column(Column::Model).update_columns([Column::By, Column::At]).to_owned();
+    let row = table::Model { model: model.clone(), by, at };
+    let insert = table::Entity::insert_many([row.into_active_model()]).on_conflict(over);
+    insert.exec_without_returning(tx).await?;
+    append(tx, vec![Entry::new(None, author, AdminEvent::ModelForgotten { model, at })]).await
 }

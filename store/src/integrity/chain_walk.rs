@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Error,
+    admin::is_admin_log,
     integrity::{Finding, Wrong, attested_heads::Heads, hash_chain},
     log::{
         event_row::EventRow,
@@ -72,6 +73,16 @@ impl Walk {
 
     /// Processes the next event, in the order of the stored numbers, and returns it.
     pub(crate) fn step(&mut self, stored: &EventRow) -> Result<Recorded, Error> {
+        let is_readable = self.pass(stored);
+        let event = stored.recorded();
+        if is_readable {
+            self.read(&stored.columns, &event);
+        }
+        event
+    }
+
+    /// Passes the next row, in the order of the stored numbers. Returns true if it fits, and each value has its type.
+    pub(crate) fn pass(&mut self, stored: &EventRow) -> bool {
         let row = &stored.columns;
         let expected = self.next;
         let seq = u64::try_from(row.seq).unwrap_or_default();
@@ -91,13 +102,11 @@ impl Walk {
         self.next = seq + 1;
         self.hash = row.hash.as_slice().try_into().unwrap_or(hash);
         self.heads.pass(row, self.next);
-        let event = stored.recorded();
         if let Some(what) = &stored.mistyped {
-            self.find(seq, Wrong::Mistyped, format!("table events, event {seq}: {what}"));
-        } else if fits {
-            self.read(seq, row, &event);
+            let table = if is_admin_log(self.thread) { "admin_events" } else { "events" };
+            self.find(seq, Wrong::Mistyped, format!("table {table}, event {seq}: {what}"));
         }
-        event
+        fits && stored.mistyped.is_none()
     }
 
     /// Returns the findings, ordered by event number.
@@ -134,16 +143,21 @@ impl Walk {
         }
     }
 
-    fn read(&mut self, seq: u64, row: &events::Model, event: &Result<Recorded, Error>) {
-        let error = match event {
+    fn read(&mut self, row: &events::Model, event: &Result<Recorded, Error>) {
+        let seq = u64::try_from(row.seq).unwrap_or_default();
+        match event {
             Ok(recorded) => {
                 for attachment in recorded.event.attachments() {
                     self.attachments.entry(attachment.sha256.clone()).or_insert(seq);
                 }
-                return;
             }
-            Err(error) => error,
-        };
+            Err(error) => self.unreadable(row, error),
+        }
+    }
+
+    /// Adds the finding for a row that fits but cannot be decoded.
+    pub(crate) fn unreadable(&mut self, row: &events::Model, error: &Error) {
+        let seq = u64::try_from(row.seq).unwrap_or_default();
         // The hash does not cover the codec; only events stored as JSON are ever attested.
         if row.codec != CODEC && seq < self.heads.last {
             let what = format!("event {seq} has the codec {:?}, but {CODEC:?} was attested", row.codec);

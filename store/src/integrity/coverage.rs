@@ -15,6 +15,8 @@ pub enum Against {
     Log,
     /// Other rows, which are compared with the log in turn.
     Rows,
+    /// The administrative logs.
+    AdminLog,
 }
 
 /// Reason why columns are not compared.
@@ -63,14 +65,18 @@ const fn not_compared(table: &'static str, why: Why, columns: &'static [&'static
     Columns { table, columns, treatment: Err(why) }
 }
 
-use Against::{Chain, Log, Rows};
+use Against::{AdminLog, Chain, Log, Rows};
 use Why::{Cache, InPart, MayDiffer, Process, RowAlone};
 
 const CODEC: Why = InPart("found in events that a checkpoint attests; the hash does not cover it");
 const UPDATED: Why = MayDiffer("imports, forks and rebuilds write it too");
 const HISTORY: Why = InPart("found unless the log has no such hash: older versions kept it in the row alone");
+const CHOICES: Why = InPart(
+    "found unless the log has none: older versions kept them in the row alone, and defaults are left out",
+);
 const COUNTS: Why = InPart("counts below those of the logs are found; those above may be of deleted threads");
 
+const USED: Why = MayDiffer("each use of a key changes it");
 const IDENTITY: Why = InPart("only with the checkpoints that are given");
 const LINES: Why =
     InPart("found for lines that ran in a thread that exists, not for reused and invalid lines");
@@ -83,6 +89,8 @@ const FILES: Why = InPart("found in files of results, not in uploaded files");
 pub const COLUMNS: &[Columns] = &[
     compared("events", Chain, &["thread_id", "seq", "at", "kind", "payload", "hash"]),
     not_compared("events", CODEC, &["codec"]),
+    compared("admin_events", Chain, &["log_id", "seq", "at", "kind", "payload", "hash"]),
+    not_compared("admin_events", CODEC, &["codec"]),
     compared("attachments", Log, &["thread_id", "sha256", "content"]),
     compared("threads", Log, &["id", "tenant", "strategy", "status", "created_at"]),
     not_compared("threads", UPDATED, &["updated_at"]),
@@ -108,14 +116,13 @@ pub const COLUMNS: &[Columns] = &[
         ],
     ),
     not_compared("turns", HISTORY, &["history_hash"]),
+    not_compared("turns", CHOICES, &["priority", "metadata"]),
     not_compared(
         "turns",
         RowAlone,
         &[
             "position",
-            "priority",
             "policy",
-            "metadata",
             "idempotency_key",
             "request_hash",
             "due_at",
@@ -127,8 +134,7 @@ pub const COLUMNS: &[Columns] = &[
     compared("open_turns", Rows, &["thread_id", "priority", "position", "tenant"]),
     compared("forks", Log, &["thread_id"]),
     not_compared("forks", RowAlone, &["idempotency_key", "request_hash"]),
-    compared("mcp_pins", Rows, &["definitions", "hash"]),
-    not_compared("mcp_pins", RowAlone, &["server", "approved_by", "updated_at"]),
+    compared("mcp_pins", AdminLog, &["server", "definitions", "hash", "approved_by", "updated_at"]),
     not_compared(
         "ended_turn_counts",
         COUNTS,
@@ -237,14 +243,15 @@ pub const COLUMNS: &[Columns] = &[
         RowAlone,
         &["thread_id", "tenant", "metadata", "items", "created_at", "begun"],
     ),
-    not_compared("holds", RowAlone, &["thread_id", "reason", "placed_by", "placed_at"]),
+    compared("holds", AdminLog, &["thread_id", "reason", "placed_by", "placed_at"]),
     not_compared("cancel_requests", RowAlone, &["thread_id", "turn_id", "actor", "caller", "rolled_back"]),
     not_compared("trace_parents", RowAlone, &["turn_id", "thread_id", "header"]),
-    not_compared("pauses", RowAlone, &["kind", "name", "reason", "by", "at"]),
-    not_compared("forgotten_models", RowAlone, &["model", "by", "at"]),
-    not_compared(
+    compared("pauses", AdminLog, &["kind", "name", "reason", "by", "at"]),
+    compared("forgotten_models", AdminLog, &["model", "by", "at"]),
+    not_compared("api_keys", USED, &["last_used_at"]),
+    compared(
         "api_keys",
-        RowAlone,
+        AdminLog,
         &[
             "id",
             "hash",
@@ -255,7 +262,6 @@ pub const COLUMNS: &[Columns] = &[
             "created_at",
             "expires_at",
             "revoked_at",
-            "last_used_at",
             "multitask_strategy",
         ],
     ),

@@ -8,7 +8,7 @@
 //! The secret part has 256 random bits. A slow hash such as Argon2 protects secrets that people choose, by making each guess
 //! expensive. 256 random bits cannot be guessed at any speed, and a slow hash would cost every request milliseconds.
 
-mod table;
+pub(crate) mod table;
 
 use futures::FutureExt as _;
 use queue::clock;
@@ -17,11 +17,13 @@ use sea_orm::{
     PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _,
     sea_query::SimpleExpr,
 };
+use sha2::{Digest as _, Sha256};
 use shared::MultitaskStrategy;
 
 use self::table::Column;
 use crate::{
-    Error, Store,
+    AdminEvent, By, Error, KeyDetails, Store,
+    admin::{Entry, append},
     log::{Transaction, at_most, one_at_a_time, plain},
     schedules,
 };
@@ -57,6 +59,20 @@ pub struct Key {
 }
 
 impl Key {
+    /// Returns what an administrative log has of the stored row.
+    pub(crate) fn details(&self) -> KeyDetails {
+        KeyDetails {
+            id: self.id.clone(),
+            fingerprint: hex::encode(Sha256::digest(&self.hash)),
+            name: plain(&self.name),
+            scopes: self.scopes.clone(),
+            created_by: plain(&self.created_by),
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+            multitask_strategy: self.multitask_strategy,
+        }
+    }
+
     /// Reports whether the key is neither revoked nor expired at this time.
     pub fn is_valid(&self, now: i64) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
@@ -69,9 +85,9 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn add_key(&self, new: &Key) -> Result<bool, Error> {
-        let new = new.clone();
-        self.database.transact(move |tx| add(tx, new).boxed()).await
+    pub async fn add_key(&self, new: &Key, by: impl Into<By>) -> Result<bool, Error> {
+        let (new, by) = (new.clone(), by.into());
+        self.database.transact(move |tx| create(tx, new, by).boxed()).await
     }
 
     /// Stores the successor of a key, which expires at `old_expires_at` or earlier. Its schedules continue with the
@@ -80,28 +96,15 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn rotate_key(&self, old: &str, old_expires_at: i64, new: &Key) -> Result<bool, Error> {
-        let (old, new) = (old.to_owned(), new.clone());
-        self.database
-            .transact(move |tx| {
-                async move {
-                    let row =
-                        table::ActiveModel { expires_at: Set(Some(old_expires_at)), ..Default::default() };
-                    let lives_longer = Condition::any()
-                        .add(Column::ExpiresAt.is_null())
-                        .add(Column::ExpiresAt.gt(old_expires_at));
-                    let update = table::Entity::update_many().set(row).filter(Column::Id.eq(old.as_str()));
-                    update.filter(lives_longer).exec(tx).await?;
-                    let id = new.id.clone();
-                    let is_stored = add(tx, new).await?;
-                    if is_stored {
-                        schedules::inherit(tx, &old, &id).await?;
-                    }
-                    Ok(is_stored)
-                }
-                .boxed()
-            })
-            .await
+    pub async fn rotate_key(
+        &self,
+        old: &str,
+        old_expires_at: i64,
+        new: &Key,
+        by: impl Into<By>,
+    ) -> Result<bool, Error> {
+        let (old, new, by) = (old.to_owned(), new.clone(), by.into());
+        self.database.transact(move |tx| rotate(tx, old, old_expires_at, new, by).boxed()).await
     }
 
     /// Returns a key, or `None` if it does not exist.
@@ -145,11 +148,9 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn revoke_key(&self, id: &str) -> Result<(), Error> {
-        let row = table::ActiveModel { revoked_at: Set(Some(clock::now())), ..Default::default() };
-        let update = table::Entity::update_many().set(row).filter(Column::Id.eq(plain(id)));
-        update.filter(Column::RevokedAt.is_null()).exec(&self.database.writer).await?;
-        Ok(())
+    pub async fn revoke_key(&self, id: &str, by: impl Into<By>) -> Result<(), Error> {
+        let (id, by) = (plain(id), by.into());
+        self.database.transact(move |tx| revoke(tx, id, by).boxed()).await
     }
 
     /// Notes the use of a key. An earlier time than the noted one changes nothing.
@@ -166,7 +167,60 @@ impl Store {
     }
 }
 
-async fn add(tx: &Transaction, new: Key) -> Result<bool, Error> {
+async fn create(tx: &Transaction, new: Key, by: By) -> Result<bool, Error> {
+    let (tenant, key) = (new.tenant.clone(), new.details());
+    let Some(forgotten) = add(tx, new).await? else { return Ok(false) };
+    let created = AdminEvent::KeyCreated { key };
+    append(tx, entries(tenant.as_deref(), &by, created, forgotten)).await?;
+    Ok(true)
+}
+
+async fn rotate(tx: &Transaction, old: String, old_expires_at: i64, new: Key, by: By) -> Result<bool, Error> {
+    let (tenant, key) = (new.tenant.clone(), new.details());
+    let before = table::Entity::find_by_id(old.clone()).one(tx).await?.and_then(|row| row.expires_at);
+    // First, because an expired key leaves room for the new one.
+    let end = Some(before.map_or(old_expires_at, |end| end.min(old_expires_at)));
+    expire(tx, &old, end).await?;
+    let Some(forgotten) = add(tx, new).await? else {
+        expire(tx, &old, before).await?;
+        return Ok(false);
+    };
+    schedules::inherit(tx, &old, &key.id).await?;
+    let rotated = AdminEvent::KeyRotated { old, old_expires_at, key };
+    append(tx, entries(tenant.as_deref(), &by, rotated, forgotten)).await?;
+    Ok(true)
+}
+
+async fn expire(tx: &Transaction, id: &str, at: Option<i64>) -> Result<(), Error> {
+    let row = table::ActiveModel { expires_at: Set(at), ..Default::default() };
+    table::Entity::update_many().set(row).filter(Column::Id.eq(id)).exec(tx).await?;
+    Ok(())
+}
+
+async fn revoke(tx: &Transaction, id: String, by: By) -> Result<(), Error> {
+    let Some(row) = table::Entity::find_by_id(id.clone()).one(tx).await? else { return Ok(()) };
+    let at = clock::now();
+    let revoked = table::ActiveModel { revoked_at: Set(Some(at)), ..Default::default() };
+    let update = table::Entity::update_many().set(revoked).filter(Column::Id.eq(id.as_str()));
+    if update.filter(Column::RevokedAt.is_null()).exec(tx).await?.rows_affected == 0 {
+        return Ok(());
+    }
+    append(tx, vec![Entry::new(row.tenant.as_deref(), by, AdminEvent::KeyRevoked { key: id, at })]).await
+}
+
+/// Entries about a new key, and about the rows that were deleted for it.
+fn entries(tenant: Option<&str>, by: &By, event: AdminEvent, forgotten: Vec<String>) -> Vec<Entry> {
+    let mut entries = vec![Entry::new(tenant, by.clone(), event)];
+    if !forgotten.is_empty() {
+        let forgotten = AdminEvent::KeysForgotten { keys: forgotten };
+        entries.push(Entry::new(tenant, By::from("turnfold"), forgotten));
+    }
+    entries
+}
+
+/// Inserts a key unless its owner has reached the limit. Returns the ids of the ended keys that were deleted, or `None` if it was not
+/// inserted.
+async fn add(tx: &Transaction, new: Key) -> Result<Option<Vec<String>>, Error> {
     one_at_a_time(tx, "api_keys", new.tenant.as_deref().unwrap_or_default()).await?;
     let own = match &new.tenant {
         Some(tenant) => Column::Tenant.eq(tenant.as_str()),
@@ -176,9 +230,9 @@ async fn add(tx: &Transaction, new: Key) -> Result<bool, Error> {
     let valid =
         table::Entity::find().filter(own.clone()).filter(Column::RevokedAt.is_null()).filter(unexpired);
     if MOST_KEYS <= valid.count(tx).await? {
-        return Ok(false);
+        return Ok(None);
     }
-    delete_ended(tx, own).await?;
+    let deleted = delete_ended(tx, own).await?;
     let row = table::Model {
         id: new.id,
         hash: new.hash,
@@ -193,11 +247,11 @@ async fn add(tx: &Transaction, new: Key) -> Result<bool, Error> {
         multitask_strategy: new.multitask_strategy.map(|strategy| strategy.as_str().to_owned()),
     };
     table::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
-    Ok(true)
+    Ok(Some(deleted))
 }
 
-/// Deletes the oldest keys of an owner that are revoked or expired, beyond [`MOST_KEYS`].
-async fn delete_ended(tx: &Transaction, own: SimpleExpr) -> Result<(), Error> {
+/// Deletes the oldest keys of an owner that are revoked or expired, beyond [`MOST_KEYS`]. Returns their ids.
+async fn delete_ended(tx: &Transaction, own: SimpleExpr) -> Result<Vec<String>, Error> {
     let ended =
         Condition::any().add(Column::RevokedAt.is_not_null()).add(Column::ExpiresAt.lte(clock::now()));
     let superfluous = table::Entity::find()
@@ -210,9 +264,9 @@ async fn delete_ended(tx: &Transaction, own: SimpleExpr) -> Result<(), Error> {
         .limit(MOST_KEYS);
     let ids: Vec<String> = superfluous.into_tuple().all(tx).await?;
     if !ids.is_empty() {
-        table::Entity::delete_many().filter(Column::Id.is_in(ids)).exec(tx).await?;
+        table::Entity::delete_many().filter(Column::Id.is_in(ids.iter().cloned())).exec(tx).await?;
     }
-    Ok(())
+    Ok(ids)
 }
 
 impl From<table::Model> for Key {

@@ -17,7 +17,9 @@ use sea_orm::{
 };
 
 use crate::{
-    Error, error,
+    Error,
+    admin::adopt,
+    error,
     log::{
         ConnectionSettings, Store,
         connection_settings::HOT_CONNECTIONS,
@@ -154,7 +156,11 @@ async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, Error> {
     if tx.get_database_backend() == DbBackend::Postgres {
         alone(tx).await?;
     }
-    Ok(migrations::migrate(tx).await?)
+    let applied = migrations::migrate(tx).await?;
+    if applied.iter().any(|name| name == adopt::MIGRATION) {
+        adopt::adopt(tx).await?;
+    }
+    Ok(applied)
 }
 
 async fn postgres(url: &str, settings: ConnectionSettings) -> Result<Store, Error> {

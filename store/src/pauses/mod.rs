@@ -6,12 +6,17 @@ pub(crate) mod table;
 
 use std::fmt;
 
+use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{EntityTrait as _, IntoActiveModel as _, sea_query::OnConflict};
-use shared::{PauseKind, UnknownStatus};
+use shared::{CallerId, PauseKind, UnknownStatus};
 
 use self::table::Column;
-use crate::{Error, Store, log::plain};
+use crate::{
+    AdminEvent, By, Error, Store,
+    admin::{Entry, append},
+    log::{Transaction, plain},
+};
 
 /// A pause in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,22 +67,14 @@ impl Store {
         Ok(pauses)
     }
 
-    /// Stores a pause; an existing pause of the same kind and name is replaced.
+    /// Stores a pause; an existing pause of the same kind and name is replaced. `caller` is its author, as the key proves it.
     ///
     /// # Errors
     ///
     /// [`Error`] if the write fails.
-    pub async fn pause(&self, new: &Pause) -> Result<(), Error> {
-        let Pause { kind, name, reason, by, at } = new.clone();
-        let row = table::Model { kind: kind.as_str().to_owned(), name, reason, by, at };
-        let over = OnConflict::columns([Column::Kind, Column::Name])
-            .update_columns([Column::Reason, Column::By, Column::At])
-            .to_owned();
-        table::Entity::insert_many([row.into_active_model()])
-            .on_conflict(over)
-            .exec_without_returning(&self.database.writer)
-            .await?;
-        Ok(())
+    pub async fn pause(&self, new: &Pause, caller: Option<CallerId>) -> Result<(), Error> {
+        let new = new.clone();
+        self.database.transact(move |tx| put(tx, new, caller).boxed()).await
     }
 
     /// Removes a pause. Returns true if it existed.
@@ -85,10 +82,40 @@ impl Store {
     /// # Errors
     ///
     /// [`Error`] if the write fails.
-    pub async fn resume(&self, kind: PauseKind, name: &str) -> Result<bool, Error> {
-        let key = (kind.as_str().to_owned(), plain(name));
-        let gone = table::Entity::delete_by_id(key).exec(&self.database.writer).await?;
-        Ok(gone.rows_affected > 0)
+    pub async fn resume(&self, kind: PauseKind, name: &str, by: impl Into<By>) -> Result<bool, Error> {
+        let (name, by) = (plain(name), by.into());
+        self.database.transact(move |tx| end(tx, kind, name, by).boxed()).await
+    }
+}
+
+async fn put(tx: &Transaction, new: Pause, caller: Option<CallerId>) -> Result<(), Error> {
+    let Pause { kind: of, name, reason, by, at } = new;
+    let author = By { caller, reason: Some(reason.clone()), ..By::from(&by) };
+    let row = table::Model { kind: of.as_str().to_owned(), name: name.clone(), reason, by, at };
+    let over = OnConflict::columns([Column::Kind, Column::Name])
+        .update_columns([Column::Reason, Column::By, Column::At])
+        .to_owned();
+    let insert = table::Entity::insert_many([row.into_active_model()]).on_conflict(over);
+    insert.exec_without_returning(tx).await?;
+    let tenant = concerned(of, &name);
+    append(tx, vec![Entry::new(tenant.as_deref(), author, AdminEvent::Paused { of, name, at })]).await
+}
+
+async fn end(tx: &Transaction, of: PauseKind, name: String, by: By) -> Result<bool, Error> {
+    let key = (of.as_str().to_owned(), name.clone());
+    if table::Entity::delete_by_id(key).exec(tx).await?.rows_affected == 0 {
+        return Ok(false);
+    }
+    let tenant = concerned(of, &name);
+    append(tx, vec![Entry::new(tenant.as_deref(), by, AdminEvent::Resumed { of, name })]).await?;
+    Ok(true)
+}
+
+/// Returns the tenant whose log has the pause; `None` if it concerns more than one.
+pub(crate) fn concerned(kind: PauseKind, name: &str) -> Option<String> {
+    match kind {
+        PauseKind::Tenant | PauseKind::OwnTenant => Some(name.to_owned()),
+        PauseKind::Strategy | PauseKind::Model => None,
     }
 }
 

@@ -4,12 +4,17 @@
 
 pub(crate) mod table;
 
+use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{EntityTrait as _, IntoActiveModel as _, QueryOrder as _, sea_query::OnConflict};
 use sha2::{Digest as _, Sha256};
 
 use self::table::Column;
-use crate::{Error, Store, log::plain};
+use crate::{
+    AdminEvent, By, Error, Store,
+    admin::{Entry, append},
+    log::{Transaction, plain},
+};
 
 /// Approved tool definitions of one MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,22 +85,21 @@ impl Store {
         if let Some(standing) = self.pin(&new.server).await? {
             return Ok(standing);
         }
-        let unless = OnConflict::column(Column::Server).do_nothing().to_owned();
-        self.write(&new, unless).await?;
+        let row = new.clone();
+        self.database.transact(move |tx| insert_first(tx, row).boxed()).await?;
         // If the pin has been removed in the meantime, the new definitions apply until the next caller pins them.
         Ok(self.pin(&new.server).await?.unwrap_or(new))
     }
 
-    /// Pins a server, replacing an existing pin.
+    /// Pins a server for `by`, replacing an existing pin.
     ///
     /// # Errors
     ///
     /// [`Error`] if the write fails.
-    pub async fn approve(&self, new: Pin) -> Result<(), Error> {
-        let over = OnConflict::column(Column::Server)
-            .update_columns([Column::Definitions, Column::Hash, Column::ApprovedBy, Column::UpdatedAt])
-            .to_owned();
-        self.write(&new, over).await
+    pub async fn approve(&self, new: Pin, by: impl Into<By>) -> Result<(), Error> {
+        let by = by.into();
+        let new = Pin { approved_by: plain(&by.name), ..new };
+        self.database.transact(move |tx| replace(tx, new, by).boxed()).await
     }
 
     /// Removes the pin of a server, so that the next use creates a new one. Returns true if it existed.
@@ -103,19 +107,42 @@ impl Store {
     /// # Errors
     ///
     /// [`Error`] if the write fails.
-    pub async fn unpin(&self, server: &str) -> Result<bool, Error> {
-        let gone = table::Entity::delete_by_id(plain(server)).exec(&self.database.writer).await?;
-        Ok(gone.rows_affected > 0)
+    pub async fn unpin(&self, server: &str, by: impl Into<By>) -> Result<bool, Error> {
+        let (server, by) = (plain(server), by.into());
+        self.database.transact(move |tx| remove(tx, server, by).boxed()).await
     }
+}
 
-    async fn write(&self, new: &Pin, on_conflict: OnConflict) -> Result<(), Error> {
-        let row = [row(new.clone()).into_active_model()];
-        table::Entity::insert_many(row)
-            .on_conflict(on_conflict)
-            .exec_without_returning(&self.database.writer)
-            .await?;
-        Ok(())
+fn approval(pin: &Pin) -> AdminEvent {
+    AdminEvent::ToolsApproved { server: plain(&pin.server), hash: plain(&pin.hash), at: pin.updated_at }
+}
+
+async fn insert_first(tx: &Transaction, pin: Pin) -> Result<(), Error> {
+    let (by, approved) = (By::from(&pin.approved_by), approval(&pin));
+    let unless = OnConflict::column(Column::Server).do_nothing().to_owned();
+    let insert = table::Entity::insert_many([row(pin).into_active_model()]).on_conflict(unless);
+    match insert.exec_without_returning(tx).await? {
+        0 => Ok(()),
+        _ => append(tx, vec![Entry::new(None, by, approved)]).await,
     }
+}
+
+async fn replace(tx: &Transaction, pin: Pin, by: By) -> Result<(), Error> {
+    let approved = approval(&pin);
+    let over = OnConflict::column(Column::Server)
+        .update_columns([Column::Definitions, Column::Hash, Column::ApprovedBy, Column::UpdatedAt])
+        .to_owned();
+    let insert = table::Entity::insert_many([row(pin).into_active_model()]).on_conflict(over);
+    insert.exec_without_returning(tx).await?;
+    append(tx, vec![Entry::new(None, by, approved)]).await
+}
+
+async fn remove(tx: &Transaction, server: String, by: By) -> Result<bool, Error> {
+    if table::Entity::delete_by_id(server.clone()).exec(tx).await?.rows_affected == 0 {
+        return Ok(false);
+    }
+    append(tx, vec![Entry::new(None, by, AdminEvent::ToolsReset { server })]).await?;
+    Ok(true)
 }
 
 fn row(pin: Pin) -> table::Model {

@@ -61,6 +61,10 @@ pub enum Differs {
     TurnUpdated,
     /// The turn's row lacks the hash of the conversation that is in the log, or has another one.
     TurnHistory,
+    /// The turn's row has another priority than the log records.
+    TurnPriority,
+    /// The turn's row has other metadata than the log records.
+    TurnMetadata,
     /// `open_turns` contradicts the turn's row about whether the turn has ended.
     TurnOpen,
     /// The turn's row says that it started, but the log does not. Not repaired.
@@ -99,6 +103,8 @@ impl Differs {
             | Differs::TurnCreated
             | Differs::TurnUpdated
             | Differs::TurnHistory
+            | Differs::TurnPriority
+            | Differs::TurnMetadata
             | Differs::TurnOpen => true,
             Differs::NeverStarted
             | Differs::Mistyped
@@ -132,6 +138,8 @@ impl Differs {
             Differs::TurnCreated => ("turns", &["created_at"]),
             Differs::TurnUpdated => ("turns", &["updated_at"]),
             Differs::TurnHistory => ("turns", &["history_hash"]),
+            Differs::TurnPriority => ("turns", &["priority"]),
+            Differs::TurnMetadata => ("turns", &["metadata"]),
             Differs::TurnOpen => ("open_turns", &["thread_id", "priority", "position", "tenant"]),
             Differs::NeverStarted => ("turns", &["id", "thread_id", "status", "started_seq"]),
         }
@@ -160,6 +168,8 @@ impl Differs {
             Differs::TurnCreated => "row of the turn has another time of submission than the log",
             Differs::TurnUpdated => "row of the turn has another time of its last change than the log",
             Differs::TurnHistory => "row of the turn has another hash of the conversation than the log",
+            Differs::TurnPriority => "row of the turn has another priority than the log",
+            Differs::TurnMetadata => "row of the turn has other metadata than the log",
             Differs::TurnOpen => "open_turns contradicts the row of the turn",
             Differs::NeverStarted => "row says that the turn started, but the log does not (left as it is)",
             Differs::Mistyped => "row has a value of another type than its column (left as it is)",

@@ -227,7 +227,7 @@ fn compare(expected: &ExpectedThread, rows: &Rows) -> Vec<Difference> {
         match rows.turns.get(id) {
             None if rows.mistyped.iter().any(|(turn, _)| *turn == Some(*id)) => {}
             None => {
-                let what = "there is no row; its idempotency key and its metadata are lost".to_owned();
+                let what = "there is no row; its idempotency key is lost".to_owned();
                 find(Some(*id), Differs::TurnMissing, what);
             }
             Some(row) => compare_turn(turn, row, &mut |differs, what| find(Some(*id), differs, what)),
@@ -262,6 +262,7 @@ fn compare_turn(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(D
         find(Differs::TurnStatus, format!("its row says {}, its log {}", row.status, turn.status));
     }
     compare_submission(turn, row, find);
+    compare_choices(turn, row, find);
     if row.updated_at != turn.updated_at && !parked {
         let what = format!("its row was changed at {}, by its log at {}", row.updated_at, turn.updated_at);
         find(Differs::TurnUpdated, what);
@@ -292,6 +293,20 @@ fn compare_turn(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(D
         let hash = |hash: &Option<String>| hash.clone().unwrap_or_else(|| "none".to_owned());
         let (row, log) = (hash(&row.history_hash), hash(&turn.history_hash));
         find(Differs::TurnHistory, format!("its row says {row}, its log {log}"));
+    }
+}
+
+/// Compares the priority and the metadata, which older versions kept in the row alone.
+fn compare_choices(turn: &ExpectedTurn, row: &turns::Model, find: &mut impl FnMut(Differs, String)) {
+    if let Some(priority) = turn.priority.filter(|it| i32::from(it.rank()) != row.priority) {
+        find(
+            Differs::TurnPriority,
+            format!("its row has the rank {}, its log says {priority}", row.priority),
+        );
+    }
+    let in_row = serde_json::from_str(&row.metadata).ok();
+    if turn.metadata.is_some() && turn.metadata != in_row {
+        find(Differs::TurnMetadata, "its row has other metadata than its log".to_owned());
     }
 }
 
@@ -372,6 +387,8 @@ pub(crate) async fn write_turn(
         author: Set(turn.author.clone()),
         caller: Set(turn.caller.as_ref().map(caller_text)),
         history_hash: turn.history_hash.clone().map_or(NotSet, |hash| Set(Some(hash))),
+        priority: turn.priority.map_or(NotSet, |priority| Set(priority.rank().into())),
+        metadata: turn.metadata.as_ref().map_or(NotSet, |metadata| Set(metadata.to_string())),
         ..Default::default()
     };
     let input = serde_json::to_string(&turn.messages).map_err(|error| {
@@ -393,11 +410,11 @@ pub(crate) async fn write_turn(
         id: Set(id),
         thread_id: Set(thread),
         policy: Set(turn.policy.as_str().to_owned()),
-        metadata: Set("{}".to_owned()),
+        metadata: Set(turn.metadata.as_ref().map_or_else(|| "{}".to_owned(), ToString::to_string)),
         idempotency_key: Set(None),
         request_hash: Set(None),
         due_at: Set(None),
-        priority: Set(Priority::Normal.rank().into()),
+        priority: Set(turn.priority.unwrap_or(Priority::Normal).rank().into()),
         ..submitted
     };
     turns::Entity::insert(row).exec_without_returning(tx).await?;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use shared::{CallerId, Message, Outcome, Policy, ReplyOptions, UsageTotal};
+use serde_json::Value;
+use shared::{CallerId, Message, Outcome, Policy, Priority, ReplyOptions, UsageTotal};
 
 use crate::{Head, TurnId};
 use shared::{ThreadStatus, TurnStatus};
@@ -49,6 +50,10 @@ pub struct ExpectedTurn {
     pub caller: Option<CallerId>,
     /// Hash of the conversation of the turn, if the log has it.
     pub history_hash: Option<String>,
+    /// Priority, if the log has it.
+    pub priority: Option<Priority>,
+    /// Metadata of the client, if the log has it.
+    pub metadata: Option<Value>,
     /// Demands of the client on the reply.
     pub reply_options: Option<ReplyOptions>,
     /// Usage of the thread up to the last change of the turn's status.

@@ -14,7 +14,7 @@
 //! may be deleted; resuming a batch locks the same row. The table of holds is locked for the deletion, so a hold that
 //! was placed earlier keeps the batch. Creating a batch locks the row of its file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt as _;
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Value};
@@ -23,7 +23,8 @@ use tracing::info;
 use uuid::Uuid;
 
 use crate::{
-    DryRun, Error, Prune, Pruned, Store,
+    AdminEvent, By, DryRun, Error, Prune, Pruned, Store,
+    admin::{Entry, append},
     batches::{BatchId, BatchStatus, FileId},
     log::{Transaction, looked_up, one_at_a_time, statement, unsigned},
     retention::{list, listed},
@@ -81,7 +82,7 @@ impl Store {
                 continue;
             }
             for id in left {
-                self.clear(rest, id, &which.by, &mut all, &told).await?;
+                self.clear(rest, id, &which.by.name, &mut all, &told).await?;
             }
         }
         if dry_run == DryRun::No {
@@ -112,10 +113,11 @@ impl Store {
                     continue;
                 }
                 if dry_run == DryRun::No {
-                    if !self.database.transact(move |tx| delete(tx, before, id).boxed()).await? {
+                    let by = which.by.clone();
+                    if !self.database.transact(move |tx| delete(tx, before, id, by).boxed()).await? {
                         continue;
                     }
-                    info!(by = %which.by, before, batch = %id, "pruned");
+                    info!(by = %which.by.name, before, batch = %id, "pruned");
                 }
                 gone.push(id);
                 all.batches += 1;
@@ -138,8 +140,10 @@ impl Store {
             count += if without.is_some() {
                 page.len() as u64
             } else {
-                let files = self.database.transact(move |tx| delete_files(tx, before, page).boxed()).await?;
-                info!(by = %which.by, before, files, "pruned");
+                let by = which.by.clone();
+                let files =
+                    self.database.transact(move |tx| delete_files(tx, before, page, by).boxed()).await?;
+                info!(by = %which.by.name, before, files, "pruned");
                 files
             };
         }
@@ -267,14 +271,24 @@ async fn may_go(db: &impl ConnectionTrait, before: i64, id: BatchId) -> Result<b
     Ok(!ids(db, &sql, values(before, id)).await?.is_empty())
 }
 
-async fn delete(tx: &Transaction, before: i64, id: BatchId) -> Result<bool, Error> {
+async fn delete(tx: &Transaction, before: i64, id: BatchId, by: By) -> Result<bool, Error> {
     if tx.get_database_backend() == DbBackend::Postgres {
         ids(tx, "SELECT id FROM batches WHERE id = $1 FOR UPDATE", [id.into()]).await?;
         // A concurrent hold either commits before this lock and is seen, or finds the batch deleted.
         tx.execute_raw(statement(tx, "LOCK TABLE holds IN SHARE MODE", [])).await?;
     }
-    let sql = format!("DELETE FROM batches WHERE {}", this_one(tx));
-    Ok(tx.execute_raw(statement(tx, &sql, values(before, id))).await?.rows_affected() == 1)
+    let sql = format!("DELETE FROM batches WHERE {} RETURNING id, tenant", this_one(tx));
+    let gone = Gone::find_by_statement(statement(tx, &sql, values(before, id))).one(tx).await?;
+    let Some(Gone { id: batch, tenant }) = gone else { return Ok(false) };
+    append(tx, vec![Entry::new(Some(&tenant), by, AdminEvent::BatchPruned { batch, before })]).await?;
+    Ok(true)
+}
+
+/// A batch or file that was deleted.
+#[derive(FromQueryResult)]
+struct Gone {
+    id: Uuid,
+    tenant: String,
 }
 
 /// Builds a query for complete files created before `$1` that no batch refers to, except the batches in `$2`; `such`
@@ -293,7 +307,7 @@ fn unused(db: &impl ConnectionTrait, such: &str) -> String {
 
 /// **Invariant:** the rows are locked first, as they are when a batch is created from a file, so one of the two sees
 /// the other.
-async fn delete_files(tx: &Transaction, before: i64, page: Vec<FileId>) -> Result<u64, Error> {
+async fn delete_files(tx: &Transaction, before: i64, page: Vec<FileId>, by: By) -> Result<u64, Error> {
     // Concurrent prunes would deadlock.
     one_at_a_time(tx, "prune", "").await?;
     if tx.get_database_backend() == DbBackend::Postgres {
@@ -301,9 +315,19 @@ async fn delete_files(tx: &Transaction, before: i64, page: Vec<FileId>) -> Resul
         ids(tx, &sql, [listed(tx, &page)]).await?;
     }
     let such = unused(tx, &format!("files.id IN ({})", list(tx, 3)));
-    let sql = format!("DELETE FROM files WHERE id IN ({such})");
+    let sql = format!("DELETE FROM files WHERE id IN ({such}) RETURNING id, tenant");
     let values = [before.into(), listed(tx, &[]), listed(tx, &page)];
-    Ok(tx.execute_raw(statement(tx, &sql, values)).await?.rows_affected())
+    let gone = Gone::find_by_statement(statement(tx, &sql, values)).all(tx).await?;
+    let count = gone.len() as u64;
+    let mut tenants: BTreeMap<String, Vec<FileId>> = BTreeMap::new();
+    for Gone { id, tenant } in gone {
+        tenants.entry(tenant).or_default().push(id);
+    }
+    let entry = |(tenant, files): (String, Vec<FileId>)| {
+        Entry::new(Some(&tenant), by.clone(), AdminEvent::FilesPruned { files, before })
+    };
+    append(tx, tenants.into_iter().map(entry).collect()).await?;
+    Ok(count)
 }
 
 /// Returns owners that are gone but still have rows in this table. Costs one lookup per owner, whatever its number of

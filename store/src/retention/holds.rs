@@ -5,7 +5,8 @@ use queue::clock;
 use sea_orm::{ActiveValue::Set, EntityTrait, QueryOrder, QuerySelect};
 
 use crate::{
-    Error,
+    AdminEvent, By, Error,
+    admin::{Entry, append},
     log::{
         Store, Transaction,
         ids::{ThreadId, plain},
@@ -35,9 +36,10 @@ impl Store {
     ///
     /// [`Error::UnknownThread`] if the thread does not exist or has been deleted.
     #[tracing::instrument(level = "debug", skip_all, fields(%thread))]
-    pub async fn hold(&self, thread: ThreadId, reason: &str, by: &str) -> Result<Hold, Error> {
-        let hold = Hold { thread, reason: plain(reason), by: plain(by), at: clock::now() };
-        self.database.transact(move |tx| place(tx, hold).boxed()).await
+    pub async fn hold(&self, thread: ThreadId, reason: &str, by: impl Into<By>) -> Result<Hold, Error> {
+        let by = By { reason: Some(plain(reason)), ..by.into() };
+        let hold = Hold { thread, reason: plain(reason), by: plain(&by.name), at: clock::now() };
+        self.database.transact(move |tx| place(tx, hold, by).boxed()).await
     }
 
     /// Releases a thread and returns the hold that it was under, if any.
@@ -46,8 +48,9 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     #[tracing::instrument(level = "debug", skip_all, fields(%thread))]
-    pub async fn release(&self, thread: ThreadId) -> Result<Option<Hold>, Error> {
-        self.database.transact(move |tx| lift(tx, thread).boxed()).await
+    pub async fn release(&self, thread: ThreadId, by: impl Into<By>) -> Result<Option<Hold>, Error> {
+        let by = by.into();
+        self.database.transact(move |tx| lift(tx, thread, by).boxed()).await
     }
 
     /// Returns all holds, newest first.
@@ -61,9 +64,9 @@ impl Store {
     }
 }
 
-async fn place(tx: &Transaction, hold: Hold) -> Result<Hold, Error> {
+async fn place(tx: &Transaction, hold: Hold, by: By) -> Result<Hold, Error> {
     let row = threads::Entity::find_by_id(hold.thread).lock_exclusive().one(tx).await?;
-    row.ok_or(Error::UnknownThread(hold.thread))?;
+    let tenant = row.ok_or(Error::UnknownThread(hold.thread))?.tenant;
     if let Some(before) = holds::Entity::find_by_id(hold.thread).one(tx).await? {
         return Ok(before.into());
     }
@@ -74,13 +77,19 @@ async fn place(tx: &Transaction, hold: Hold) -> Result<Hold, Error> {
         placed_at: Set(hold.at),
     };
     holds::Entity::insert(row).exec_without_returning(tx).await?;
+    let placed = AdminEvent::HoldPlaced { thread: hold.thread, at: hold.at };
+    append(tx, vec![Entry::new(Some(&tenant), by, placed)]).await?;
     Ok(hold)
 }
 
-async fn lift(tx: &Transaction, thread: ThreadId) -> Result<Option<Hold>, Error> {
-    let hold = holds::Entity::find_by_id(thread).one(tx).await?;
+async fn lift(tx: &Transaction, thread: ThreadId, by: By) -> Result<Option<Hold>, Error> {
+    let Some(hold) = holds::Entity::find_by_id(thread).lock_exclusive().one(tx).await? else {
+        return Ok(None);
+    };
     holds::Entity::delete_by_id(thread).exec(tx).await?;
-    Ok(hold.map(Hold::from))
+    let tenant = threads::Entity::find_by_id(thread).one(tx).await?.map(|row| row.tenant);
+    append(tx, vec![Entry::new(tenant.as_deref(), by, AdminEvent::HoldReleased { thread })]).await?;
+    Ok(Some(hold.into()))
 }
 
 impl From<holds::Model> for Hold {

@@ -16,6 +16,8 @@
 //! frequent statements, which leave the planner no other way. Only their short timeout does not apply: a page may have millions of
 //! events.
 
+use std::collections::BTreeMap;
+
 use futures::FutureExt as _;
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Value};
 use serde_json::json;
@@ -23,7 +25,8 @@ use tracing::info;
 use uuid::Uuid;
 
 use crate::{
-    Error,
+    AdminEvent, By, Error,
+    admin::{Entry, append},
     log::{
         Store, Transaction,
         database::{looked_up, statement},
@@ -44,8 +47,8 @@ pub struct Prune {
     pub before: i64,
     /// Strategy of the threads to delete; batches and files are kept if it is given.
     pub strategy: Option<String>,
-    /// Author of the deletion, for traces.
-    pub by: String,
+    /// Author of the deletion, and the reason.
+    pub by: By,
 }
 
 /// Numbers of rows deleted, or that would be deleted in a dry run.
@@ -128,9 +131,9 @@ impl Store {
                 count(hot, &going(hot, which, &page).await?).await?
             } else {
                 let wanted = which.clone();
-                let pruned = self.database.transact_hot(move |tx| delete(tx, wanted, page).boxed()).await?;
+                let pruned = self.database.transact_hot(move |tx| prune(tx, wanted, page).boxed()).await?;
                 let Pruned { threads, turns, events, .. } = pruned;
-                info!(by = %which.by, before = which.before, threads, turns, events, "pruned");
+                info!(by = %which.by.name, before = which.before, threads, turns, events, "pruned");
                 pruned
             };
             all.add(pruned);
@@ -169,13 +172,14 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn delete_thread(&self, thread: ThreadId, by: &str) -> Result<Option<Pruned>, Error> {
-        let any_age = Prune { before: i64::MAX, strategy: None, by: by.to_owned() };
-        let deleted = self.database.transact_hot(move |tx| delete(tx, any_age, vec![thread]).boxed()).await?;
+    pub async fn delete_thread(&self, thread: ThreadId, by: impl Into<By>) -> Result<Option<Pruned>, Error> {
+        let by = by.into();
+        let (name, any_age) = (by.name.clone(), Prune { before: i64::MAX, strategy: None, by });
+        let deleted = self.database.transact_hot(move |tx| delete_one(tx, any_age, thread).boxed()).await?;
         if deleted.threads == 0 {
             return Ok(None);
         }
-        info!(by, %thread, turns = deleted.turns, events = deleted.events, "deleted thread");
+        info!(by = name, %thread, turns = deleted.turns, events = deleted.events, "deleted thread");
         Ok(Some(deleted))
     }
 }
@@ -223,16 +227,50 @@ async fn going(db: &impl ConnectionTrait, which: &Prune, page: &[ThreadId]) -> R
     ids(db, &sql, [which.before.into(), strategy(which), listed(db, page)]).await
 }
 
-async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<Pruned, Error> {
+/// Deletes one thread, whatever its age.
+async fn delete_one(tx: &Transaction, any_age: Prune, thread: ThreadId) -> Result<Pruned, Error> {
+    let (pruned, gone) = delete(tx, &any_age, &[thread]).await?;
+    let deleted = AdminEvent::ThreadDeleted { thread, turns: pruned.turns, events: pruned.events };
+    let entry = |row: Gone| Entry::new(Some(&row.tenant), any_age.by.clone(), deleted.clone());
+    append(tx, gone.into_iter().map(entry).collect()).await?;
+    Ok(pruned)
+}
+
+/// Deletes the threads of a page that may go. Each of their tenants gets one entry, with at most a page of ids.
+async fn prune(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<Pruned, Error> {
+    let (pruned, gone) = delete(tx, &which, &page).await?;
+    let mut tenants: BTreeMap<String, Vec<ThreadId>> = BTreeMap::new();
+    for Gone { id, tenant } in gone {
+        tenants.entry(tenant).or_default().push(id);
+    }
+    let entry = |(tenant, threads): (String, Vec<ThreadId>)| {
+        let pruned = AdminEvent::ThreadsPruned { threads, before: which.before };
+        Entry::new(Some(&tenant), which.by.clone(), pruned)
+    };
+    append(tx, tenants.into_iter().map(entry).collect()).await?;
+    Ok(pruned)
+}
+
+/// A thread that was deleted.
+#[derive(FromQueryResult)]
+struct Gone {
+    id: ThreadId,
+    tenant: String,
+}
+
+async fn delete(tx: &Transaction, which: &Prune, page: &[ThreadId]) -> Result<(Pruned, Vec<Gone>), Error> {
     take_time(tx).await?;
     commit_in_two_phases(tx).await?;
     if tx.get_database_backend() == DbBackend::Postgres {
         // Locked in a fixed order, so that concurrent prunes cannot deadlock.
         let sql = format!("SELECT id FROM threads WHERE {} ORDER BY id FOR UPDATE", among(tx, "id", 1));
-        ids(tx, &sql, [listed(tx, &page)]).await?;
+        ids(tx, &sql, [listed(tx, page)]).await?;
     }
-    let sql = format!("DELETE FROM threads WHERE {} AND {} RETURNING id", among(tx, "id", 3), may_go(tx));
-    let gone = ids(tx, &sql, [which.before.into(), strategy(&which), listed(tx, &page)]).await?;
+    let sql =
+        format!("DELETE FROM threads WHERE {} AND {} RETURNING id, tenant", among(tx, "id", 3), may_go(tx));
+    let values = [which.before.into(), strategy(which), listed(tx, page)];
+    let rows = Gone::find_by_statement(statement(tx, &sql, values)).all(tx).await?;
+    let gone: Vec<ThreadId> = rows.iter().map(|row| row.id).collect();
     let mut pruned = Pruned { threads: gone.len() as u64, ..Pruned::default() };
     // **Invariant:** every new table whose rows belong to a thread must be deleted from here.
     let (mut keys, mut contents, mut spans, mut requests, mut conversations) = (0, 0, 0, 0, 0);
@@ -249,7 +287,7 @@ async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<P
         let sql = format!("DELETE FROM {table} WHERE {}", among(tx, "thread_id", 1));
         *count = tx.execute_raw(statement(tx, &sql, [listed(tx, &gone)])).await?.rows_affected();
     }
-    Ok(pruned)
+    Ok((pruned, rows))
 }
 
 async fn count(db: &impl ConnectionTrait, going: &[ThreadId]) -> Result<Pruned, Error> {

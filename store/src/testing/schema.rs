@@ -15,6 +15,17 @@ pub struct Column {
     pub declared: String,
 }
 
+/// Returns the first column of a query as texts; a null is an empty one.
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] if the database does not answer; [`Error::Database`] if a value is no text.
+pub async fn texts(store: &Store, sql: &str) -> Result<Vec<String>, Error> {
+    let db = &store.database.pool;
+    let rows = db.query_all_raw(statement(db, sql, [])).await?;
+    rows.iter().map(|row| Ok(row.try_get_by_index::<Option<String>>(0)?.unwrap_or_default())).collect()
+}
+
 /// Returns the columns of all tables, in the order of the tables, without those that the database computes. The partitions of a table are
 /// part of it.
 ///

@@ -76,7 +76,7 @@ async fn real_changes_of_one_node_are_committed_in_two_phases() {
     assert_passes_rows_by_copy_before("DELETE FROM events", &since(before));
 
     let before = recorder.statements().len();
-    let all = Prune { before: i64::MAX, strategy: None, by: "test".to_owned() };
+    let all = Prune { before: i64::MAX, strategy: None, by: "test".into() };
     store.prune(&all, DryRun::No, |_| ()).await.unwrap();
     assert_passes_rows_by_copy_before("DELETE FROM attachments", &since(before));
 }

@@ -227,6 +227,8 @@ async fn run_turn(store: &Store, thread: ThreadId) {
         forgotten_models: Vec::new(),
         toolbox: None,
         history_hash: None,
+        priority: None,
+        metadata: None,
         reply_options: None,
     };
     let decided = shared::Decided {
@@ -357,7 +359,7 @@ async fn real_postgres_prunes_without_reading_the_whole_table_for_each_page() {
         postgres.query(insert);
     }
     let store = connect().await;
-    let all = Prune { before: i64::MAX, strategy: None, by: "test".to_owned() };
+    let all = Prune { before: i64::MAX, strategy: None, by: "test".into() };
     assert_eq!(store.prune(&all, DryRun::Yes, |_| ()).await.unwrap().threads, THREADS);
     let counted = read(&postgres, store).await;
     assert!(counted < MOST_OF_A_THREAD * THREADS, "{counted} read to count {THREADS} threads");

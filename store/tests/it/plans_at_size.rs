@@ -53,6 +53,10 @@ const OTHERS: &[(&str, &str)] = &[
     ("verify", "reads all logs"),
     ("verify_against", "reads all logs"),
     ("verify_reading", "reads all logs"),
+    ("verify_admin_logs", "reads all administrative logs"),
+    ("admin_stored", "reads a page of one log by its key"),
+    ("deletions", "reads all administrative logs, if an attested thread is missing"),
+    ("admin_entries", "reads a page of an index, or the log of one tenant from its end"),
     ("pin_findings", "a row for each MCP server"),
     ("forks_with_key", "passes over all forks, in an audit of all threads"),
     ("item_findings", "reads the lines of the threads that an audit has just read"),
@@ -347,8 +351,9 @@ async fn of_batches(postgres: &Postgres) -> Vec<String> {
         FEW => |store| store.leased_batch(runs, owner);
         FEW => |store| store.acquire_batch_leases("generated", 60_000_000);
         FEW => |store| store.stop_batch(runs, StopReason::Paused);
-        FEW => |store| store.resume_batch(runs, None);
-        FEW => |store| store.cancel_batch(id_of(BATCH, 7));
+        FEW => |store| store.pause_batch(runs, "test");
+        FEW => |store| store.resume_batch(runs, None, "test");
+        FEW => |store| store.cancel_batch(id_of(BATCH, 7), "test");
         LIST => |store| store.waiting_items(runs, PAGE);
         LIST => |store| store.moved_items(runs, PAGE);
         LIST => |store| store.running_items(runs, i64::MAX, 0, PAGE);
@@ -377,7 +382,7 @@ async fn reopening(postgres: &Postgres) -> Vec<String> {
     let mut over = Vec::new();
     let failed = id_of(BATCH, 3);
     let again = |store: Store| async move {
-        let reopened = store.reopen_batch(failed, ItemState::Failed, 60, None).await?;
+        let reopened = store.reopen_batch(failed, ItemState::Failed, 60, None, "test").await?;
         assert_eq!(reopened, Some(1000));
         Ok::<_, store::Error>(())
     };
@@ -398,7 +403,7 @@ async fn changes(postgres: &Postgres) -> Vec<String> {
     const TURNS: u64 = 20;
     let mut over = Vec::new();
     let (thread, turn, waiter) = (id_of(THREAD, 4242), id_of(TURN, 4242), Uuid::now_v7());
-    let old = Prune { before: 1_700_000_000_002_000, strategy: None, by: "test".to_owned() };
+    let old = Prune { before: 1_700_000_000_002_000, strategy: None, by: "test".into() };
     let run_batch = |store: Store| async move {
         run(&store, &Uuid::now_v7().to_string(), 200).await;
         Ok::<_, store::Error>(())
@@ -424,7 +429,7 @@ async fn changes(postgres: &Postgres) -> Vec<String> {
         };
         store.begin_file(new, new_file).await?;
         assert!(store.finish_file(new, 0, 0, None).await?.is_some());
-        assert!(store.delete_file(new).await?);
+        assert!(store.delete_file(new, "test").await?);
         Ok::<_, store::Error>(())
     };
     let cancelled = |store: Store| async move {
@@ -435,7 +440,7 @@ async fn changes(postgres: &Postgres) -> Vec<String> {
     };
     let held = |store: Store| async move {
         store.hold(thread, "test", "test").await?;
-        store.release(thread).await
+        store.release(thread, "test").await
     };
     let claimed = |store: Store| async move {
         let limits = DeliveryLimits { all: 10, tenant: 10, webhook: 10 };

@@ -72,11 +72,11 @@ impl PausedWork {
     }
 
     async fn pause(&self, kind: PauseKind, name: &str) {
-        self.backends.store.pause(&Pause::new(kind, name, "dear", "Ada")).await.unwrap();
+        self.backends.store.pause(&Pause::new(kind, name, "dear", "Ada"), None).await.unwrap();
     }
 
     async fn resume(&self, kind: PauseKind, name: &str) {
-        assert!(self.backends.store.resume(kind, name).await.unwrap());
+        assert!(self.backends.store.resume(kind, name, "test").await.unwrap());
     }
 
     /// Notifies the workers that pauses changed.

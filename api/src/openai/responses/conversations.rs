@@ -15,7 +15,7 @@ use super::{
 use crate::{
     server::{
         extract::{Body, MaybeBody, Path, Query},
-        principal::{Actor, Principal},
+        principal::{Decider, Principal},
         problem::{ApiError, Kind},
         state::SharedState,
         tenant_rules::Submitter,
@@ -137,12 +137,12 @@ pub(crate) async fn update(
 pub(crate) async fn delete(
     State(app): SharedState,
     principal: Principal,
-    Actor { name: by, .. }: Actor,
+    Decider(by): Decider,
     Path(name): Path<String>,
 ) -> Result<Json<DeletedConversation>, ApiError> {
     let found = Found::of(&app, &principal, &name).await?;
     if let Some(thread) = found.existing() {
-        delete_thread(&app, thread, &by).await?;
+        delete_thread(&app, thread, by).await?;
     } else {
         app.backends.store.delete_conversation(found.id).await?;
     }

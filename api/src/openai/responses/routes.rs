@@ -33,7 +33,7 @@ use crate::{
     },
     server::{
         extract::{Attempt, Body, IdempotencyKey, Path, Query},
-        principal::{Actor, Principal},
+        principal::{Actor, Decider, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
         tenant_rules::Submitter,
@@ -270,7 +270,7 @@ pub(crate) struct DeletedResponse {
 pub(crate) async fn delete(
     State(app): SharedState,
     principal: Principal,
-    Actor { name: by, .. }: Actor,
+    Decider(by): Decider,
     Path(name): Path<String>,
 ) -> Result<Json<DeletedResponse>, ApiError> {
     let turn = find(&app, &principal, response_turn(&name)?).await?;
@@ -286,7 +286,7 @@ pub(crate) async fn delete(
         let hint = format!("delete the whole thread with DELETE /v1/threads/{}", turn.thread);
         return Err(Kind::NotNow.because(detail).hint(hint));
     }
-    delete_thread(&app, turn.thread, &by).await?;
+    delete_thread(&app, turn.thread, by).await?;
     Ok(Json(DeletedResponse { id: response_name(turn.id), object: "response", deleted: true }))
 }
 

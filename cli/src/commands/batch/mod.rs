@@ -17,6 +17,7 @@ mod watch;
 use std::{path::Path, time::Duration};
 
 use api_types::{IdKind, OpenAiList, ResumeBatch};
+use reqwest::Method;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -26,7 +27,7 @@ use self::{lines::RulesOf, local::LocalEngine, submit::Submission, watch::WatchO
 use super::{Context, signals::Signals};
 use crate::{
     args::{Batch, Only, Plan, ResultFormat},
-    client::{Client, path, refusal},
+    client::{Client, path, refusal, with_reason},
     exit::Exit,
     ids,
     output::{self, counted, note},
@@ -90,8 +91,12 @@ pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
             results::write(&client, &find(&client, &id).await?, follow, &to).await?;
             Ok(Exit::Ok)
         }
-        Batch::Cancel { id } => act(&ctx, &id, "cancel", &ResumeBatch::default()).await,
-        Batch::Pause { id } => act(&ctx, &id, "pause", &ResumeBatch::default()).await,
+        Batch::Cancel { id, reason } => {
+            act(&ctx, &id, "cancel", &ResumeBatch::default(), reason.as_deref()).await
+        }
+        Batch::Pause { id, reason } => {
+            act(&ctx, &id, "pause", &ResumeBatch::default(), reason.as_deref()).await
+        }
         Batch::Resume { id, only, cause, max_usd } => {
             let only = only.map(|only| match only {
                 Only::Failed => api_types::Rerun::Failed,
@@ -99,7 +104,7 @@ pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
                 Only::Partial => api_types::Rerun::Partial,
                 Only::Declined => api_types::Rerun::Declined,
             });
-            act(&ctx, &id, "resume", &ResumeBatch { only, cause, max_usd }).await
+            act(&ctx, &id, "resume", &ResumeBatch { only, cause, max_usd }, None).await
         }
     }
 }
@@ -256,9 +261,17 @@ pub(super) async fn find(client: &Client, text: &str) -> anyhow::Result<String> 
     ids::resolve(client, IdKind::Batch, text).await
 }
 
-async fn act(ctx: &Context, id: &str, verb: &str, body: &ResumeBatch) -> anyhow::Result<Exit> {
+async fn act(
+    ctx: &Context,
+    id: &str,
+    verb: &str,
+    body: &ResumeBatch,
+    reason: Option<&str>,
+) -> anyhow::Result<Exit> {
     let client = ctx.client()?;
-    show(ctx, &client.post(&path(&["batches", &find(&client, id).await?, verb])?, body).await?)
+    let path = path(&["batches", &find(&client, id).await?, verb])?;
+    let request = with_reason(client.request(Method::POST, &path).json(body), reason)?;
+    show(ctx, &client.fetch(request).await?)
 }
 
 fn show(ctx: &Context, batch: &api_types::Batch) -> anyhow::Result<Exit> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use store::ThreadId;
 
 use crate::{
-    client::{Client, path},
+    client::{Client, path, with_reason},
     commands::Context,
     exit::Exit,
     output,
@@ -32,8 +32,14 @@ pub(super) async fn place(
     Ok(Exit::Ok)
 }
 
-pub(super) async fn release(ctx: &Context, client: &Client, id: ThreadId) -> anyhow::Result<Exit> {
-    let hold: Hold = client.fetch(client.request(Method::DELETE, &hold_path(id)?)).await?;
+pub(super) async fn release(
+    ctx: &Context,
+    client: &Client,
+    id: ThreadId,
+    reason: Option<&str>,
+) -> anyhow::Result<Exit> {
+    let request = client.request(Method::DELETE, &hold_path(id)?);
+    let hold: Hold = client.fetch(with_reason(request, reason)?).await?;
     output::one(ctx.format, &to_json(&hold), || {
         format!("thread {id} is released; it was held {}", about(&hold))
     })?;

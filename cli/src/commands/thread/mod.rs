@@ -104,14 +104,16 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
             transfer::import(ctx, &database_only(ctx, "thread import").await?, &file, options).await
         }
         Thread::Fork(args) => fork::run(ctx, args).await,
-        Thread::Delete { id, yes } => delete::run(ctx, &Source::open(ctx).await?, &id, yes).await,
+        Thread::Delete { id, yes, reason } => {
+            delete::run(ctx, &Source::open(ctx).await?, &id, yes, reason.as_deref()).await
+        }
         Thread::Hold { id, reason } => {
             let (source, id) = reader(&id).await?;
             hold::place(ctx, source.client(), id, reason).await
         }
-        Thread::Release { id } => {
+        Thread::Release { id, reason } => {
             let (source, id) = reader(&id).await?;
-            hold::release(ctx, source.client(), id).await
+            hold::release(ctx, source.client(), id, reason.as_deref()).await
         }
         Thread::Reconcile(args) => reconcile::run(ctx, args).await,
     }

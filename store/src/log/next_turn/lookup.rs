@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use queue::{Batcher, Priority, WhenAlone, clock};
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Statement};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use shared::{CallerId, Message, Policy, ReplyOptions};
 
 use crate::{
@@ -42,6 +43,9 @@ pub struct Queued {
     pub created_at: i64,
     /// Hash of the whole conversation that ends with the messages, if the client sent it.
     pub history_hash: Option<String>,
+    /// Metadata of the client.
+    #[serde(default)]
+    pub metadata: Value,
 }
 
 /// The columns of a turn that are needed to start it.
@@ -58,11 +62,12 @@ pub(crate) struct Row {
     answers_seq: Option<i64>,
     created_at: i64,
     history_hash: Option<String>,
+    metadata: String,
 }
 
 /// The same columns as SQL, of a table named `turns`.
 const COLUMNS: &str = "turns.id, turns.thread_id, turns.priority, turns.policy, turns.input, turns.author, \
-                       turns.caller, turns.answers_seq, turns.created_at, turns.reply_options, turns.history_hash";
+                       turns.caller, turns.answers_seq, turns.created_at, turns.reply_options, turns.history_hash, turns.metadata";
 
 impl TryFrom<&Row> for Queued {
     type Error = Error;
@@ -84,6 +89,7 @@ impl TryFrom<&Row> for Queued {
             answers_seq: row.answers_seq.map(unsigned).transpose()?,
             created_at: row.created_at,
             history_hash: row.history_hash.clone(),
+            metadata: serde_json::from_str(&row.metadata).map_err(|error| unread("its metadata", &error))?,
         })
     }
 }

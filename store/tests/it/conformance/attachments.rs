@@ -45,7 +45,7 @@ pub(super) async fn count_with_files_and_logs(store: &Store) -> Result<(), Error
     let size = store.file(file).await?.unwrap().bytes;
     assert_eq!(store.stored_bytes("default").await?, with_turn + size);
     assert_eq!(store.stored_bytes("another").await?, 0, "each tenant stores its own");
-    assert!(store.delete_file(file).await?);
+    assert!(store.delete_file(file, "test").await?);
     assert_eq!(store.stored_bytes("default").await?, with_turn);
     Ok(())
 }

@@ -191,8 +191,8 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
 
     assert!(store.stop_batch(made.id, StopReason::Paused).await?);
     assert_eq!(known(store, made.id).await?.stopped, Some(StopReason::Paused));
-    assert!(store.resume_batch(made.id, Some(9)).await?);
-    assert!(store.cancel_batch(made.id).await? && !store.cancel_batch(made.id).await?);
+    assert!(store.resume_batch(made.id, Some(9), "test").await?);
+    assert!(store.cancel_batch(made.id, "test").await? && !store.cancel_batch(made.id, "test").await?);
     let now = known(store, made.id).await?;
     assert_eq!((now.status, now.max_micro_usd), (BatchStatus::Cancelling, Some(9)));
     assert!(now.at.cancelling.is_some() && now.stopped.is_none());
@@ -380,7 +380,7 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
         (&json!("well"), &json!("duplicate_custom_id"))
     );
 
-    assert!(store.cancel_batch(made.id).await?);
+    assert!(store.cancel_batch(made.id, "test").await?);
     assert!(
         matches!(store.add_lines(&all, "ada", Vec::new(), 4).await, Err(Error::BatchLost(_))),
         "no more is looked at"
@@ -392,7 +392,7 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
     assert_eq!((off.status, off.counts.open()), (BatchStatus::Cancelling, 0));
     assert!(store.advance_batch(&off, "ada", BatchStatus::Cancelled, None).await?);
     assert_eq!(
-        store.reopen_batch(made.id, ItemState::Failed, 60, None).await?,
+        store.reopen_batch(made.id, ItemState::Failed, 60, None, "test").await?,
         Some(0),
         "it would end without the lines that nobody looked at"
     );

@@ -70,7 +70,7 @@ pub(super) async fn items_keep_their_images(store: &Store) -> Result<(), Error> 
     assert_eq!(store.stored_bytes(&tenant).await?, 3 * 3 + 2);
     store.submit(NewTurn { conversation: Some(kept.id), ..of_tenant(&tenant, "three") }).await?;
     store.delete_conversation(deleted.id).await?;
-    let which = Prune { before: pruned.created_at + 1, strategy: None, by: "test".to_owned() };
+    let which = Prune { before: pruned.created_at + 1, strategy: None, by: "test".into() };
     store.prune(&which, DryRun::No, |_| ()).await?;
     for (id, image_of, other_of) in
         [(kept.id, Some(vec![1, 2, 3]), Some(vec![4, 5])), (deleted.id, None, None), (pruned.id, None, None)]
@@ -96,7 +96,7 @@ pub(super) async fn unused_ones_are_bounded_and_pruned(store: &Store) -> Result<
     assert!(store.delete_conversation(all[2].id).await?);
     assert!(!store.delete_conversation(all[2].id).await?);
 
-    let which = Prune { before: all[1].created_at + 1, strategy: None, by: "test".to_owned() };
+    let which = Prune { before: all[1].created_at + 1, strategy: None, by: "test".into() };
     store.prune(&which, DryRun::Yes, |_| ()).await?;
     assert!(store.conversation(all[1].id).await?.is_some());
     store.prune(&which, DryRun::No, |_| ()).await?;

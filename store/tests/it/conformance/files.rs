@@ -65,7 +65,7 @@ pub(super) async fn come_back_as_they_were_sent(store: &Store) -> Result<(), Err
     assert_eq!(listed(store.files(Some("files"), None, Order::NewestFirst, None, 10).await?), [other, id]);
     assert_eq!(store.sweep_files().await?, 1);
     assert_eq!(store.chunk(gone, 0).await?, None);
-    assert!(store.delete_file(id).await?);
+    assert!(store.delete_file(id, "test").await?);
     assert_eq!(store.file(id).await?, None);
     assert_eq!(store.chunk(id, 0).await?, None);
     Ok(())
@@ -77,7 +77,7 @@ pub(super) async fn stay_while_a_batch_reads_them(store: &Store) -> Result<(), E
     let key = Idempotency { key: "once".to_owned(), request_hash: "hash".to_owned() };
     let new = NewBatch { known_by: KnownBy::Key(key.key.clone()), ..new_batch("read", input) };
     let first = made(store, new.clone()).await?;
-    assert!(!store.delete_file(input).await?, "a batch reads it");
+    assert!(!store.delete_file(input, "test").await?, "a batch reads it");
     assert!(store.file(input).await?.is_some());
     expired(store, input, "read").await?;
     assert_eq!(store.make_batch(new_batch("read", input)).await?, None, "no other batch keeps it longer");
@@ -103,8 +103,8 @@ pub(super) async fn stay_while_a_batch_reads_them(store: &Store) -> Result<(), E
     store.apply_transitions(made.id, "ada", vec![to(&waiting[0], ItemState::Failed)]).await?;
     assert!(store.advance_batch(&made, "ada", BatchStatus::Completed, None).await?);
     let over = known(store, made.id).await?;
-    assert!(store.delete_file(made.input_file).await?);
-    assert_eq!(store.reopen_batch(made.id, ItemState::Failed, 60, Some(77)).await?, None);
+    assert!(store.delete_file(made.input_file, "test").await?);
+    assert_eq!(store.reopen_batch(made.id, ItemState::Failed, 60, Some(77), "test").await?, None);
     assert_eq!(known(store, made.id).await?, over, "what cannot be read again stays as it is");
     Ok(())
 }
@@ -117,7 +117,7 @@ pub(super) async fn go_or_their_batch_is_made(store: &Store) -> Result<(), Error
         let (deletes, makes) = ((store.clone(), Arc::clone(&start)), (store.clone(), start));
         let deletes = tokio::spawn(async move {
             deletes.1.wait().await;
-            deletes.0.delete_file(input).await
+            deletes.0.delete_file(input, "test").await
         });
         let makes = tokio::spawn(async move {
             makes.1.wait().await;
@@ -165,7 +165,7 @@ pub(super) async fn go_piece_by_piece(store: &Store) -> Result<(), Error> {
     }
     store.finish_file(id, pieces, 1000, None).await?;
     let deletes = store.clone();
-    let deletes = tokio::spawn(async move { deletes.delete_file(id).await });
+    let deletes = tokio::spawn(async move { deletes.delete_file(id, "test").await });
     while store.file(id).await?.is_some() {
         tokio::task::yield_now().await;
     }

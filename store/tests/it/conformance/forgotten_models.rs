@@ -7,11 +7,11 @@ pub(super) async fn are_kept_by_model(store: &Store) -> Result<(), Error> {
     let first = ForgottenModel { at: 7, ..ForgottenModel::new("openai/gpt-4o", "A\0da") };
     assert_eq!(first.by, "A\u{fffd}da");
     let other = ForgottenModel::new("local/x", "Bob");
-    store.forget_model(&first).await?;
-    store.forget_model(&other).await?;
+    store.forget_model(&first, None).await?;
+    store.forget_model(&other, None).await?;
     assert_eq!(store.forgotten_models().await?, [other.clone(), first]);
     let again = ForgottenModel::new("openai/gpt-4o", "Bob");
-    store.forget_model(&again).await?;
+    store.forget_model(&again, None).await?;
     assert_eq!(store.forgotten_models().await?, [other, again], "the last request counts");
     Ok(())
 }

@@ -46,10 +46,10 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     for turn in turns {
         store.cancel_queued(turn.id).await?;
     }
-    let all = Prune { before: i64::MAX, strategy: Some("probe".to_owned()), by: "test".to_owned() };
+    let all = Prune { before: i64::MAX, strategy: Some("probe".to_owned()), by: "test".into() };
     store.hold(source, "it is the source", "eve").await?;
     store.prune(&all, DryRun::No, |_| ()).await?;
-    store.release(source).await?;
+    store.release(source, "test").await?;
     assert_eq!(store.thread(thread).await?, None);
     assert_eq!(store.forked(DEFAULT_TENANT, &of("hash")).await?, None);
     assert!(matches!(fork(store, source, Some(of("hash"))).await?, Fork::New(_)));
@@ -146,7 +146,7 @@ fn new_fork(source: ThreadId, idempotency: Option<Idempotency>) -> NewFork {
         prompts: BTreeMap::new(),
         facts: Vec::new(),
         input: Some((Policy::Auto, vec![Message::user("go on")])),
-        by: "conformance".to_owned(),
+        by: "conformance".into(),
         idempotency,
         caller: None,
     }

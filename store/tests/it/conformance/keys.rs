@@ -27,7 +27,7 @@ pub(super) async fn keys_are_listed_rotated_and_revoked(store: &Store) -> Result
     let [first, second, other] =
         [key("tf_b", Some("acme"), 1), key("tf_a", Some("acme"), 1), key("tf_c", None, 0)];
     for it in [&first, &second, &other] {
-        assert!(store.add_key(it).await?);
+        assert!(store.add_key(it, "test").await?);
     }
     let stored = |key: &Key| Key { name: "web \u{fffd} shop".to_owned(), ..key.clone() };
     assert_eq!(store.key("tf_b").await?, Some(stored(&first)));
@@ -48,14 +48,14 @@ pub(super) async fn keys_are_listed_rotated_and_revoked(store: &Store) -> Result
         "an earlier use changes nothing"
     );
     let successor = key("tf_d", Some("acme"), now);
-    assert!(store.rotate_key("tf_b", now + 1_000_000, &successor).await?);
-    assert!(store.rotate_key("tf_b", now + 9_000_000, &key("tf_e", Some("acme"), now)).await?);
+    assert!(store.rotate_key("tf_b", now + 1_000_000, &successor, "test").await?);
+    assert!(store.rotate_key("tf_b", now + 9_000_000, &key("tf_e", Some("acme"), now), "test").await?);
     let old = store.key("tf_b").await?.unwrap_or(other);
     assert_eq!(old.expires_at, Some(now + 1_000_000), "a rotation makes no key live longer");
     assert!(old.is_valid(now) && !old.is_valid(now + 1_000_000));
-    store.revoke_key("tf_a").await?;
+    store.revoke_key("tf_a", "test").await?;
     let revoked = store.key("tf_a").await?.and_then(|key| key.revoked_at);
-    store.revoke_key("tf_a").await?;
+    store.revoke_key("tf_a", "test").await?;
     assert!(revoked.is_some() && store.key("tf_a").await?.and_then(|key| key.revoked_at) == revoked);
     Ok(())
 }
@@ -69,11 +69,11 @@ pub(super) async fn keys_of_an_owner_are_bounded(store: &Store) -> Result<(), Er
         )
     };
     tamper::execute_with(store, &add(1, MOST_KEYS + 3, "1"), []).await?;
-    assert!(store.add_key(&key("tf_a", Some("acme"), 5)).await?, "expired keys do not count");
+    assert!(store.add_key(&key("tf_a", Some("acme"), 5), "test").await?, "expired keys do not count");
     assert_eq!(store.key("k3").await?, None, "the oldest expired keys beyond the limit are deleted");
     tamper::execute_with(store, &add(9_000, 9_000 + MOST_KEYS - 2, "NULL"), []).await?;
-    assert!(!store.add_key(&key("tf_b", Some("acme"), 5)).await?);
-    assert!(store.add_key(&key("tf_b", Some("bell"), 5)).await?, "another tenant has room");
+    assert!(!store.add_key(&key("tf_b", Some("acme"), 5), "test").await?);
+    assert!(store.add_key(&key("tf_b", Some("bell"), 5), "test").await?, "another tenant has room");
     Ok(())
 }
 

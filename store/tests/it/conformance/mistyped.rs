@@ -26,7 +26,7 @@ async fn names_every_value(store: &Store) -> Result<(), Error> {
     let events: Vec<_> = (0..10).map(decided).collect();
     store.append(&damaged, &events, None).await?;
     store.keep_attachment(damaged.thread, b"a picture".to_vec()).await?;
-    store.approve(Pin::new("desk", "[]", "ada")).await?;
+    store.approve(Pin::new("desk", "[]", "ada"), "ada").await?;
     let (beside, _) = opened(store).await?;
     store.append(&beside, &events, None).await?;
 

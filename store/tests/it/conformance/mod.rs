@@ -3,6 +3,7 @@
 #[macro_use]
 mod engines;
 
+mod admin;
 mod append;
 mod attachments;
 mod batches;
@@ -104,6 +105,8 @@ fn turn_started(turn: &Turn) -> Event {
         reply_options: None,
         toolbox: None,
         history_hash: None,
+        priority: None,
+        metadata: None,
     }
     .into()
 }

@@ -11,18 +11,18 @@ pub(super) async fn stand_until_resumed(store: &Store) -> Result<(), Error> {
     let model = Pause::new(PauseKind::Model, "openai/gpt-4o", "too \0 dear", "Ada");
     let strategy = Pause::new(PauseKind::Strategy, "openai/gpt-4o", "", "Ada");
     assert_eq!(model.reason, "too \u{fffd} dear");
-    store.pause(&model).await?;
-    store.pause(&strategy).await?;
+    store.pause(&model, None).await?;
+    store.pause(&strategy, None).await?;
     assert_eq!(store.pauses().await?, [strategy.clone(), model], "kinds do not mix");
     let again = Pause { at: 7, ..Pause::new(PauseKind::Model, "openai/gpt-4o", "für immer", "Bob") };
-    store.pause(&again).await?;
+    store.pause(&again, None).await?;
     assert_eq!(store.pauses().await?, [strategy, again.clone()], "the last reason stands");
     assert_eq!(again.to_string(), "model openai/gpt-4o is paused by Bob: für immer");
 
-    assert!(store.resume(PauseKind::Strategy, "openai/gpt-4o").await?);
-    assert!(!store.resume(PauseKind::Strategy, "openai/gpt-4o").await?);
+    assert!(store.resume(PauseKind::Strategy, "openai/gpt-4o", "test").await?);
+    assert!(!store.resume(PauseKind::Strategy, "openai/gpt-4o", "test").await?);
     assert_eq!(store.pauses().await?, [again]);
-    assert!(store.resume(PauseKind::Model, "openai/gpt-4o").await?);
+    assert!(store.resume(PauseKind::Model, "openai/gpt-4o", "test").await?);
     Ok(())
 }
 
@@ -48,19 +48,19 @@ pub(super) async fn keep_threads_from_being_enqueued(store: &Store) -> Result<()
     let all = vec![queued, busy.thread, other];
     assert_eq!(runnable(store, None).await?, all);
 
-    store.pause(&Pause::new(PauseKind::Model, "probe", "another kind", "Ada")).await?;
+    store.pause(&Pause::new(PauseKind::Model, "probe", "another kind", "Ada"), None).await?;
     assert_eq!(runnable(store, None).await?, all, "a model is not a strategy");
-    store.pause(&Pause::new(PauseKind::Strategy, "probe", "", "Ada")).await?;
+    store.pause(&Pause::new(PauseKind::Strategy, "probe", "", "Ada"), None).await?;
     assert_eq!(runnable(store, None).await?, [other]);
-    store.pause(&Pause::new(PauseKind::Strategy, "planner", "", "Ada")).await?;
+    store.pause(&Pause::new(PauseKind::Strategy, "planner", "", "Ada"), None).await?;
     assert!(runnable(store, None).await?.is_empty());
-    store.resume(PauseKind::Strategy, "probe").await?;
+    store.resume(PauseKind::Strategy, "probe", "test").await?;
     assert_eq!(runnable(store, None).await?, [queued, busy.thread]);
-    store.resume(PauseKind::Strategy, "planner").await?;
-    store.pause(&Pause::new(PauseKind::Tenant, DEFAULT_TENANT, "", "Ada")).await?;
+    store.resume(PauseKind::Strategy, "planner", "test").await?;
+    store.pause(&Pause::new(PauseKind::Tenant, DEFAULT_TENANT, "", "Ada"), None).await?;
     assert!(runnable(store, None).await?.is_empty());
-    store.resume(PauseKind::Tenant, DEFAULT_TENANT).await?;
-    store.resume(PauseKind::Model, "probe").await?;
+    store.resume(PauseKind::Tenant, DEFAULT_TENANT, "test").await?;
+    store.resume(PauseKind::Model, "probe", "test").await?;
     assert_eq!(runnable(store, Some(queued)).await?, [busy.thread, other]);
     Ok(())
 }

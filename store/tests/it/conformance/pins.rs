@@ -16,16 +16,16 @@ pub(super) async fn stand_until_approved_over(store: &Store) -> Result<(), Error
     assert_eq!(store.pin("mail").await?, Some(first));
 
     let approved = Pin { approved_by: "für Ada".to_owned(), updated_at: 7, ..second };
-    store.approve(approved.clone()).await?;
+    store.approve(approved.clone(), &approved.approved_by).await?;
     assert_eq!(store.pin("mail").await?, Some(approved.clone()));
     let apples = Pin::new("Apples", "[]", "Ada");
-    store.approve(apples.clone()).await?;
+    store.approve(apples.clone(), &apples.approved_by).await?;
     assert_eq!(store.pins().await?, [apples, approved], "by name");
 
-    assert!(store.unpin("mail").await?);
-    assert!(!store.unpin("mail").await?);
+    assert!(store.unpin("mail", "test").await?);
+    assert!(!store.unpin("mail", "test").await?);
     assert_eq!(store.pin("mail").await?, None);
-    assert!(store.unpin("Apples").await?);
+    assert!(store.unpin("Apples", "test").await?);
     Ok(())
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn race_with_each_other(store: &Store) -> Result<(), Error> {
     let stand = futures::future::try_join_all(racing).await?;
     let winner = store.pin("mail").await?;
     assert!(stand.iter().all(|pin| Some(pin) == winner.as_ref()), "all receive the winner: {stand:?}");
-    store.unpin("mail").await?;
+    store.unpin("mail", "test").await?;
     Ok(())
 }
 

@@ -50,8 +50,8 @@ pub(super) async fn deletes_what_rests(store: &Store) -> Result<(), Error> {
     }
 
     store.cancel_queued(turn.id).await?;
-    assert_eq!(store.release(held.thread).await?, Some(hold));
-    assert_eq!(store.release(held.thread).await?, None);
+    assert_eq!(store.release(held.thread, "test").await?, Some(hold));
+    assert_eq!(store.release(held.thread, "test").await?, None);
     let three = Pruned { threads: 2, turns: 3, events: 6, ..Pruned::default() };
     assert_eq!(prune(store, name, FAR, DryRun::No).await?, three);
     is_gone(store, held).await
@@ -114,7 +114,7 @@ pub(super) async fn races_with_new_turns_and_holds(store: &Store) -> Result<(), 
             (1, Err(Error::UnknownThread(_))) => is_gone(store, head).await?,
             _ => panic!("round {round}: {pruned:?} and {wanted:?}"),
         }
-        store.release(head.thread).await?;
+        store.release(head.thread, "test").await?;
         for turn in
             store.turns(TurnFilter { thread: Some(head.thread), ..TurnFilter::default() }, None, 9).await?
         {
@@ -126,12 +126,12 @@ pub(super) async fn races_with_new_turns_and_holds(store: &Store) -> Result<(), 
 }
 
 async fn prune(store: &Store, strategy: &str, before: i64, dry_run: DryRun) -> Result<Pruned, Error> {
-    let which = Prune { before, strategy: Some(strategy.to_owned()), by: "conformance".to_owned() };
+    let which = Prune { before, strategy: Some(strategy.to_owned()), by: "conformance".into() };
     store.prune(&which, dry_run, |_| ()).await
 }
 
 /// Returns the head of a thread that has started a turn and has this status.
-async fn at_rest(store: &Store, strategy: &str, status: ThreadStatus) -> Result<Head, Error> {
+pub(super) async fn at_rest(store: &Store, strategy: &str, status: ThreadStatus) -> Result<Head, Error> {
     let mut new: NewTurn = new_turn("hello");
     if let Opening::New(opened) = &mut new.thread {
         opened.strategy = strategy.to_owned();

@@ -189,7 +189,7 @@ pub(super) async fn a_turn_to_be_cancelled_is_not_told(store: &Store) -> Result<
 pub(super) async fn operators_are_told_once_of_changed_tools(store: &Store) -> Result<(), Error> {
     let tenant = added(store, Some("default"), WebhookFilter::default()).await?;
     let operator = added(store, None, WebhookFilter::default()).await?;
-    store.approve(Pin::new("desk", "[1]", "me")).await?;
+    store.approve(Pin::new("desk", "[1]", "me"), "me").await?;
     let offer = McpOffer::default();
     for tools in ["[1]", "[2]", "[2]", "[1]", "[3]"] {
         store.record_mcp_offer("desk", "w", &offer, Some(tools)).await?;

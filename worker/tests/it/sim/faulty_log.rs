@@ -255,6 +255,7 @@ fn queued(turn: &Turn) -> Queued {
         answers_seq,
         created_at,
         history_hash: None,
+        metadata: turn.metadata.clone(),
     }
 }
 

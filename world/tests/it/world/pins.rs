@@ -112,7 +112,7 @@ async fn a_changed_server_is_not_used_until_a_person_approves() {
     }
 
     let tools = listed(list(&live([], servers([("desk", reads_tools(&server.file()))]))).await);
-    server.pins.approve(Pin::new("desk", &encode_tools(&tools).unwrap(), "Ada")).await.unwrap();
+    server.pins.approve(Pin::new("desk", &encode_tools(&tools).unwrap(), "Ada"), "Ada").await.unwrap();
     assert_eq!(listed(list(&world).await), tools, "the world that refused hears of it");
     assert!(is_done(&call(&world, "pid").await));
 }

@@ -65,7 +65,7 @@ async fn over(store: &Store, batch: &Batch) -> Result<Batch, Error> {
 }
 
 async fn prune(store: &Store, before: i64, dry_run: DryRun) -> Result<Pruned, Error> {
-    let which = Prune { before, strategy: None, by: "conformance".to_owned() };
+    let which = Prune { before, strategy: None, by: "conformance".into() };
     store.prune(&which, dry_run, |_| ()).await
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn goes_with_all_that_is_its_own(store: &Store) -> Result<(), E
     let (before, of_before) = run(store, name).await?;
     let before = over(store, &before).await?;
     store.hold(of_before, "a lawsuit", "eve").await?;
-    assert_eq!(store.reopen_batch(before.id, ItemState::Failed, 60, None).await?, Some(1));
+    assert_eq!(store.reopen_batch(before.id, ItemState::Failed, 60, None, "test").await?, Some(1));
     store.acquire_batch_leases("ada", LEASE).await?;
     let (open, _) = run(store, name).await?;
     answered(store, &before).await?;
@@ -142,7 +142,7 @@ pub(crate) async fn goes_with_all_that_is_its_own(store: &Store) -> Result<(), E
     assert_eq!(left(store, &open).await?, [1, 2, 2, 0, 1]);
     assert!(store.file(unused).await?.is_none() && store.file(new).await?.is_some());
 
-    let only_threads = Prune { before: LATE, strategy: Some("probe".to_owned()), by: String::new() };
+    let only_threads = Prune { before: LATE, strategy: Some("probe".to_owned()), by: "".into() };
     assert_eq!(store.prune(&only_threads, DryRun::No, |_| ()).await?.batches, 0, "a batch has no strategy");
     assert_eq!(store.thread(of_young).await?, None);
     assert_eq!(left(store, &young).await?, ALL, "what came of a line is kept longer than its thread");
@@ -158,7 +158,7 @@ pub(crate) async fn goes_with_all_that_is_its_own(store: &Store) -> Result<(), E
     }
     assert_eq!(left(store, &open).await?, [1, 2, 2, 0, 1], "however long it is open");
     for thread in [of_held, of_before] {
-        store.release(thread).await?;
+        store.release(thread, "test").await?;
     }
     store.release_batch_leases("ada").await?;
     tidy(store).await?;
@@ -182,7 +182,7 @@ pub(crate) async fn goes_on_where_it_was_broken_off(store: &Store) -> Result<(),
     store.add_lines(&made, "ada", taken_lines(1, &lines), LINES).await?;
     assert!(store.advance_batch(&known(store, made.id).await?, "ada", BatchStatus::Failed, None).await?);
 
-    let which = Prune { before: LATE, strategy: None, by: "conformance".to_owned() };
+    let which = Prune { before: LATE, strategy: None, by: "conformance".into() };
     for lines in [0, 1] {
         let now = Notify::new();
         let told = |it: Pruned| {
@@ -232,7 +232,7 @@ pub(crate) async fn goes_or_is_wanted(store: &Store) -> Result<(), Error> {
                 store.hold(thread, "wanted", "eve").await?;
                 Ok(store.batch(batch.id).await?.is_some())
             } else {
-                let reopened = store.reopen_batch(batch.id, ItemState::Failed, 60, None).await?;
+                let reopened = store.reopen_batch(batch.id, ItemState::Failed, 60, None, "test").await?;
                 Ok::<_, Error>(reopened == Some(1))
             }
         });
@@ -241,7 +241,7 @@ pub(crate) async fn goes_or_is_wanted(store: &Store) -> Result<(), Error> {
         let kept = known(store, batch.id).await.is_ok();
         assert_eq!(kept, is_kept, "in round {round}");
         assert_eq!(count_items(store, batch.id).await?.is_empty(), !kept);
-        store.release(thread).await?;
+        store.release(thread, "test").await?;
         store.cancel_queued(more.id).await?;
         tidy(store).await?;
         prune(store, LATE, DryRun::No).await?;

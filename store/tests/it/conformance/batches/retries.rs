@@ -15,7 +15,7 @@ use store::{
 /// Failed items are run again, and their new results are added to the existing ones.
 pub(super) async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
     assert_eq!(
-        store.reopen_batch(batch.id, ItemState::Failed, 60, Some(1)).await?,
+        store.reopen_batch(batch.id, ItemState::Failed, 60, Some(1), "test").await?,
         Some(0),
         "it is not over"
     );
@@ -25,11 +25,11 @@ pub(super) async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
     assert!(store.name_results(&now, "ada", now.output_file, None).await?);
     assert!(store.advance_batch(&now, "ada", BatchStatus::Completed, None).await?);
     assert_eq!(
-        store.reopen_batch(batch.id, ItemState::Cancelled, 60, Some(1)).await?,
+        store.reopen_batch(batch.id, ItemState::Cancelled, 60, Some(1), "test").await?,
         Some(0),
         "there is none"
     );
-    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60, Some(77)).await?, Some(1));
+    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60, Some(77), "test").await?, Some(1));
     let now = known(store, batch.id).await?;
     assert_eq!((now.status, now.output_file, now.at.completed), (BatchStatus::InProgress, None, None));
     assert_eq!(now.max_micro_usd, Some(77), "what was refused before changed nothing");
@@ -130,7 +130,7 @@ pub(crate) async fn what_was_tried_again_is_under_way(store: &Store) -> Result<(
         mark(store, &turns[turn], status).await?;
     }
     mark(store, &turns[4], TurnStatus::Running).await?;
-    assert_eq!(store.reopen_batch(made.id, ItemState::Failed, 60, None).await?, Some(5));
+    assert_eq!(store.reopen_batch(made.id, ItemState::Failed, 60, None, "test").await?, Some(5));
     store.acquire_batch_leases("ada", LEASE).await?;
     let now = known(store, made.id).await?;
     assert_eq!(
