@@ -115,9 +115,13 @@ impl Sums {
         for total in &timeline.totals {
             *self.uses.entry(total.kind).or_default() += total.ms;
         }
-        let over = timeline.attempts.iter().filter(|_| timeline.is_over);
-        for attempt in over.filter(|attempt| !attempt.is_answered) {
-            let sum = if attempt.seq.is_some() { &mut self.page.failed } else { &mut self.page.lost };
+        for attempt in timeline.attempts.iter().filter(|attempt| !attempt.is_answered) {
+            let sum = match attempt.seq {
+                Some(_) => &mut self.page.failed,
+                None if attempt.to_ms < timeline.ms => &mut self.page.lost,
+                // It is under way, or was when the turn was cancelled.
+                None => continue,
+            };
             sum.attempts += 1;
             sum.ms += attempt.to_ms.saturating_sub(attempt.from_ms);
         }
