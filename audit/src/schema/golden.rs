@@ -31,6 +31,7 @@ golden! {
     "v1/planner__more_than_words.jsonl",
     "v1/planner__nodes_are_configured.jsonl",
     "v1/planner__reconciled_with_a_key.jsonl",
+    "v1/planner__prompts_and_tools_have_hashes.jsonl",
     "v1/planner__repeats_have_a_limit.jsonl",
     "v1/planner__repeats_of_a_write_run_out_in_doubt.jsonl",
     "v1/planner__replies_of_no_use_are_paid_for.jsonl",

@@ -85,6 +85,7 @@ impl AuditTest {
             reply_options: None,
             toolbox: None,
             history_hash: None,
+            build: None,
         };
         script.push(started.into());
         let probe = strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();

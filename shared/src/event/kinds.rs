@@ -117,6 +117,10 @@ pub struct TurnStarted {
     /// Hash of the conversation that the client sent whole, by which its next request finds the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_hash: Option<String>,
+    /// Build of the worker that starts the turn: its version, and its commit if it was built with one. A thread may outlive many
+    /// deployments, and the API that opens it decides nothing, so the build is recorded here and not in `opened`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
 }
 
 /// Relation of a message to its thread.
@@ -363,6 +367,9 @@ pub struct InputProvided {
     /// Hash of the conversation that the client sent whole, by which its next request finds the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_hash: Option<String>,
+    /// Build of the worker that continues with the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
 }
 
 /// Messages were summarised, because they do not fit into the context window of a model.

@@ -328,6 +328,17 @@ impl Event {
         self
     }
 
+    /// Sets the build of the worker, if the event starts a turn.
+    #[must_use]
+    pub fn by_build(mut self, worker: &str) -> Self {
+        if let Event::TurnStarted(TurnStarted { build, .. })
+        | Event::InputProvided(InputProvided { build, .. }) = &mut self
+        {
+            *build = Some(worker.to_owned());
+        }
+        self
+    }
+
     /// Returns true for decisions of the code, which replay compares with the decisions of the current code.
     pub fn is_decision(&self) -> bool {
         match self {

@@ -199,6 +199,7 @@ impl<S: Strategy> Progress<S> {
         self.thread.turn =
             TurnSoFar { time, from, outcome, causes, tool_ran, reply_options, ..TurnSoFar::default() };
         self.window.begin_turn(from, &started.messages);
+        self.offers.begin_turn();
         self.window.limits.forget(&started.forgotten_models);
         started.messages.iter().cloned().for_each(|message| self.say(message));
         self.turn = Some(started.turn);
@@ -347,6 +348,7 @@ impl<S: Strategy> Progress<S> {
         ) = (&state, &slot.request)
         {
             self.window.list_tools(server, tools);
+            self.offers.list_tools(server);
             self.thread.server_tools.insert(server.clone(), tools.clone());
         }
         if let (Event::AttemptFailed(failed), Request::Chat { model, .. }) = (event, &slot.request)

@@ -227,6 +227,7 @@ async fn run_turn(store: &Store, thread: ThreadId) {
         forgotten_models: Vec::new(),
         toolbox: None,
         history_hash: None,
+        build: None,
         reply_options: None,
     };
     let decided = shared::Decided {

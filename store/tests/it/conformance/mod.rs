@@ -104,6 +104,7 @@ fn turn_started(turn: &Turn) -> Event {
         reply_options: None,
         toolbox: None,
         history_hash: None,
+        build: None,
     }
     .into()
 }
