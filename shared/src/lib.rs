@@ -72,8 +72,8 @@ pub use elicitation::{Elicitation, InputResponse, InputResponses, InvalidAnswer}
 pub use event::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
     Event, FORMAT, Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind,
-    Opened, Reading, Reconciled, Retried, Shape, Summarised, TakenOver, TaskStarted, TurnKind, TurnStarted,
-    Unreadable, Upcast, Verdict, WriteEnded, WriteEnding,
+    Opened, RATING_NOTE_MAX, Rated, Rating, Reading, Reconciled, Retried, Shape, Summarised, TakenOver,
+    TaskStarted, TurnKind, TurnStarted, Unreadable, Upcast, Verdict, WriteEnded, WriteEnding,
 };
 pub use graph::{DynThread, Graph, NodeInfo, Topology, Walked, map};
 pub use json_schema::argument_mismatch;

@@ -235,27 +235,31 @@ pub fn is_same_decision(then: &Event, today: &Event) -> bool {
         return true;
     }
     let (Event::Asked(then), Event::Asked(today)) = (then, today) else { return false };
-    then.node == today.node && then.requests == as_detailed(&today.requests, &then.requests)
+    *then == today.as_detailed_as(then)
 }
 
-/// Leaves out of requests the hashes that the recorded ones lack.
-fn as_detailed(today: &[Request], then: &[Request]) -> Vec<Request> {
-    let mut requests = today.to_vec();
-    for (request, then) in requests.iter_mut().zip(then) {
-        if let Request::Chat { prompt, offered, .. } = request
-            && let Request::Chat { prompt: recorded, offered: recorded_offer, .. } = then
-        {
-            prompt.take_if(|name| recorded.is_none() && is_template_hash(name));
-            offered.take_if(|_| recorded_offer.is_none());
+impl Asked {
+    /// Returns the event without the hashes that the requests of another one lack, because an earlier version recorded it.
+    #[must_use]
+    pub fn as_detailed_as(&self, other: &Self) -> Self {
+        let mut asked = self.clone();
+        for (request, other) in asked.requests.iter_mut().zip(&other.requests) {
+            if let Request::Chat { prompt, offered, .. } = request
+                && let Request::Chat { prompt: other_prompt, offered: other_offer, .. } = other
+            {
+                prompt.take_if(|name| other_prompt.is_none() && is_template_hash(name));
+                offered.take_if(|_| other_offer.is_none());
+            }
         }
+        asked
     }
-    requests
 }
 
 /// Finds the difference between the requests of a node: first in what is asked, then in words, then in what describes the tools
 /// and the reply.
 fn questions(then: &Asked, today: &Asked) -> Result<Option<Differs>, InvalidLog> {
-    let (then, today) = (&then.requests, &as_detailed(&today.requests, &then.requests));
+    let today = today.as_detailed_as(then);
+    let (then, today) = (&then.requests, &today.requests);
     let (left, right) = (without_words(then, today)?, without_words(today, then)?);
     if let Some(ValueDifference { path, left, right }) = diff_values("requests", &left, &right, 1).pop() {
         return Ok(Some(Differs { field: Field::Request(path), then: left, today: right }));

@@ -109,6 +109,9 @@ fn location(difference: &Option<Box<Difference>>) -> String {
 ///
 /// [`Refusal`] explains why the log cannot be a fixture.
 pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> Result<Captured, Refusal> {
+    // A judgement is no part of the run.
+    let log: Vec<Event> = log.iter().filter(|event| !matches!(event, Event::Rated(_))).cloned().collect();
+    let log = &log[..];
     if !log.iter().any(|event| matches!(event, Event::TurnStarted(_))) {
         return Err(Refusal::NotStarted);
     }

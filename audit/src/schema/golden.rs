@@ -43,6 +43,7 @@ golden! {
     "v1/probe__a_picture_and_a_file.jsonl",
     "v1/probe__a_worker_stops_a_node.jsonl",
     "v1/probe__a_worker_takes_over.jsonl",
+    "v1/probe__answers_are_rated.jsonl",
     "v1/probe__asks_a_choice.jsonl",
     "v1/probe__asks_openly.jsonl",
     "v1/probe__asks_openly_with_options.jsonl",

@@ -118,10 +118,14 @@ async fn assert_words_are_counted_apart(url: &str) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
     let corpus = Corpus::of(strategies::all(), &fixtures).unwrap();
     let asks = |log: &Vec<Event>| {
-        matches!(&log[0], Event::Opened(opened) if opened.strategy == "planner" && opened.config.is_null())
+        let is_plain = |event: &Event| {
+            matches!(event, Event::Opened(opened) if opened.strategy == "planner"
+                && opened.config["rounds"] == 6 && opened.config["nodes"].is_null())
+        };
+        is_plain(&log[0])
             && log.iter().any(|event| matches!(event, Event::Asked(asked) if asked.node == "assess"))
     };
-    let log = (0..).map(|nth| corpus.log(nth).unwrap()).find(asks).unwrap();
+    let log = (0..THREADS).map(|nth| corpus.log(nth).unwrap()).find(asks).unwrap();
     let other = Some("0123456789abcdef".to_owned());
     for (prompt, offered) in
         [(None, None), (Some(None), Some(None)), (Some(other.clone()), None), (None, Some(other))]
@@ -156,8 +160,7 @@ async fn assert_words_are_counted_apart(url: &str) {
     assert_eq!((strict.reworded, strict.redescribed), (0, 0));
 
     let mut changes = Changes::default();
-    let rounds = shared::Graph::defaults(strategies::find("planner").unwrap())["rounds"].clone();
-    changes.set("planner", &["rounds"], rounds);
+    changes.set("planner", &["rounds"], 6.into());
     let price: Prices = Arc::new(|_, _| None);
     let report = what_if(&store, &today, &scan(Conditions::default()), &changes, &price).await.unwrap();
     assert_eq!((report.same, report.changed, report.undecided), (4, 0, 0), "{report:?}");

@@ -33,9 +33,9 @@ use serde::{Deserialize, Serialize};
 
 pub use kinds::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
-    Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened, Reading,
-    Reconciled, Retried, Summarised, TakenOver, TaskStarted, TurnKind, TurnStarted, Verdict, WriteEnded,
-    WriteEnding,
+    Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened,
+    RATING_NOTE_MAX, Rated, Rating, Reading, Reconciled, Retried, Summarised, TakenOver, TaskStarted,
+    TurnKind, TurnStarted, Verdict, WriteEnded, WriteEnding,
 };
 
 pub use upcast::{Shape, Upcast};
@@ -114,7 +114,8 @@ macro_rules! events {
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => &[],
+            | Event::TakenOver(_)
+            | Event::Rated(_) => &[],
         };
         let extras = if let Event::Answered(answered) = self { answered.extras.as_deref() } else { None };
         let of_a_tool = extras.into_iter().flat_map(crate::tool_content::ResponseExtras::attachments);
@@ -191,6 +192,8 @@ events! {
     "forked" Forked,
     /// A worker continues the turn of one that died or stalled.
     "taken_over" TakenOver,
+    /// A person rated the answer of a turn.
+    "rated" Rated,
 }
 
 impl Event {
@@ -243,7 +246,8 @@ impl Event {
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => true,
+            | Event::TakenOver(_)
+            | Event::Rated(_) => true,
             Event::Asked(_)
             | Event::Attempted(_)
             | Event::Abandoned(_)
@@ -275,7 +279,8 @@ impl Event {
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => None,
+            | Event::TakenOver(_)
+            | Event::Rated(_) => None,
         }
     }
 
@@ -300,6 +305,7 @@ impl Event {
             Event::Retried(retried) => retried.caller = caller,
             Event::Cancelled(cancelled) => cancelled.caller = caller,
             Event::Forked(forked) => forked.caller = caller,
+            Event::Rated(rated) => rated.caller = caller,
             Event::Asked(_)
             | Event::Attempted(_)
             | Event::Answered(_)
@@ -358,7 +364,8 @@ impl Event {
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => false,
+            | Event::TakenOver(_)
+            | Event::Rated(_) => false,
         }
     }
 }

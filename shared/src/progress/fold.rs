@@ -100,7 +100,9 @@ impl<S: Strategy> Progress<S> {
                 return Ok(matches!(self.at, Phase::Ready(_) | Phase::AwaitingResponses(..)));
             }
             Event::Forked(forked) if 0 < self.seq => self.fold_forked(forked)?,
-            Event::Opened(_) | Event::Forked(_) => return Ok(false),
+            // A judgement changes nothing: the same step is next.
+            Event::Rated(_) if 0 < self.seq => {}
+            Event::Opened(_) | Event::Forked(_) | Event::Rated(_) => return Ok(false),
         }
         Ok(true)
     }

@@ -124,7 +124,7 @@ fn hashes_of(tools: &[Tool]) -> BTreeMap<String, Hash> {
     tools.iter().map(|tool| (tool.name.clone(), hash_of_tool(tool))).collect()
 }
 
-/// Hashes what a model is told of a tool.
+/// Hashes what a model sees of a tool.
 fn hash_of_tool(Tool { name, description, parameters, .. }: &Tool) -> Hash {
     let mut all = Sha256::new();
     text(&mut all, name);

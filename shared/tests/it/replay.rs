@@ -143,7 +143,7 @@ fn another_template_and_another_description_are_differences_in_words() {
     assert!(counts.diverged > 3 && counts.reworded == 0);
 }
 
-/// The hash covers what a model is told of a tool, and nothing else.
+/// The hash covers what a model sees of a tool, and nothing else.
 #[test]
 fn a_tool_that_is_described_differently_changes_the_hash_of_its_requests() {
     let offers = |change: &dyn Fn(&mut shared::Tool)| -> Vec<(String, Option<String>)> {

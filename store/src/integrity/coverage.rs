@@ -69,6 +69,7 @@ use Why::{Cache, InPart, MayDiffer, Process, RowAlone};
 const CODEC: Why = InPart("found in events that a checkpoint attests; the hash does not cover it");
 const UPDATED: Why = MayDiffer("imports, forks and rebuilds write it too");
 const HISTORY: Why = InPart("found unless the log has no such hash: older versions kept it in the row alone");
+const PROMPTS: Why = MayDiffer("counts of deleted threads remain, and a killed process loses a second");
 const COUNTS: Why = InPart("counts below those of the logs are found; those above may be of deleted threads");
 
 const IDENTITY: Why = InPart("only with the checkpoints that are given");
@@ -149,6 +150,32 @@ pub const COLUMNS: &[Columns] = &[
             "micro_usd",
             "without_usage",
             "without_price",
+        ],
+    ),
+    not_compared("prompt_templates", Cache, &["name", "content"]),
+    not_compared(
+        "prompt_counts",
+        PROMPTS,
+        &[
+            "tenant",
+            "strategy",
+            "node",
+            "prompt",
+            "model",
+            "first_used",
+            "last_used",
+            "last_thread",
+            "responses",
+            "input_tokens",
+            "output_tokens",
+            "micro_usd",
+            "without_price",
+            "answered",
+            "partial",
+            "declined",
+            "failed",
+            "good",
+            "bad",
         ],
     ),
     compared("batches", Rows, &["counts", "total", "done"]),
