@@ -34,7 +34,9 @@ mod pause;
 mod pending;
 mod problem;
 mod prompt;
+mod prompt_version;
 mod quote;
+mod rating;
 mod schedule;
 mod stats;
 mod strategy;
@@ -82,7 +84,11 @@ pub use pause::{NewPause, Pause};
 pub use pending::{PendingGroup, PendingTurn, PendingTurns};
 pub use problem::{ErrorDetail, Problem};
 pub use prompt::{PromptName, SentPrompt, SentPrompts, SentTool};
+pub use prompt_version::{
+    PromptTurns, PromptUse, PromptVersion, PromptVersions, RatingCounts, StrategyRatings,
+};
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
+pub use rating::{NewRating, TurnRating};
 pub use schedule::{NewSchedule, Schedule, ScheduleChange};
 pub use shared::{
     BatchResult, BatchStatus, DeliveryState, MissedFirings, OutcomeKind as Outcome, PauseKind, PendingCause,

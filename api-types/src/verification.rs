@@ -60,6 +60,9 @@ pub struct Replay {
     pub diverged: u64,
     /// Number of requests that differ only in the text of their prompt.
     pub reworded: u64,
+    /// Number of requests that differ only in the descriptions or schemas of their tools, or in the schema of the reply.
+    #[serde(default)]
+    pub redescribed: u64,
     /// Differences: decisions first, then prompts if they were requested. At most 1,000.
     pub divergences: Vec<Divergence>,
     /// Reason why today's code cannot read the log; null if it can.

@@ -39,7 +39,8 @@ pub(crate) struct AuditParams {
     /// Maximum number of threads. Default: 20.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u64>,
-    /// If true, requests whose prompts have a different text count as differences. Default: false.
+    /// If true, requests count as differences whose prompts have a different text, or whose tools or replies are described
+    /// differently. Default: false.
     #[serde(default)]
     prompts: bool,
 }

@@ -27,6 +27,7 @@ mod mcp;
 mod mcp_servers;
 mod openai;
 mod pauses;
+mod prompts;
 mod router;
 mod schedules;
 mod server;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::{NodeSetup, PromptSetup, Setting, StrategySetup};
 use serde::Serialize;
 use serde_json::{Error, Value};
-use shared::{EngineConfig, Graph, NodeConfig, NodeInfo, placeholders, prompt_hash};
+use shared::{EngineConfig, Graph, NodeConfig, NodeInfo, placeholders, prompt_hash, template_hash};
 
 /// Origin of a prompt that is part of the strategy.
 const BUILT_IN: &str = "built-in";
@@ -94,7 +94,7 @@ impl Section<'_> {
     fn prompt(&self, text: &str, origin: String, built_in: Option<&str>) -> PromptSetup {
         let known = placeholders(built_in.unwrap_or_default());
         PromptSetup {
-            hash: prompt_hash(text),
+            hash: if origin == BUILT_IN { template_hash(text) } else { prompt_hash(text) },
             origin,
             first_line: text
                 .lines()

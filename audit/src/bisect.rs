@@ -14,7 +14,7 @@ use threads::Predicate;
 pub enum Condition {
     /// The first event after which the predicate holds.
     Holds(Predicate),
-    /// The first decision that today's code would take differently. Reworded prompts are ignored.
+    /// The first decision that today's code would take differently. Reworded prompts, and tools and schemas that are only described differently, are ignored.
     Diverges,
 }
 
@@ -52,7 +52,7 @@ impl Search {
         match &self.sought {
             Condition::Diverges => {
                 let divergence = self.verifier.see(event)?;
-                Ok(divergence.filter(|it| !it.field.is_prompt()).map(|it| found(Some(it))))
+                Ok(divergence.filter(|it| !it.field.is_wording()).map(|it| found(Some(it))))
             }
             Condition::Holds(predicate) => {
                 self.verifier.pass(event)?;

@@ -41,7 +41,7 @@ pub struct Share {
     pub node: String,
     /// The model as `provider/model`; empty if no model was asked.
     pub model: String,
-    /// Hash of the configured prompt; empty if the prompt was the node's own or no model was asked.
+    /// Name of the prompt; empty if it has none, no model was asked, or an earlier version did not record that of a built-in one.
     pub prompt: String,
     /// The tool as `server.tool`; empty if no tool was called.
     pub tool: String,

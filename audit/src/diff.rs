@@ -162,7 +162,13 @@ struct Laid<'a> {
 impl Laid<'_> {
     /// Compares two events of the same step. Returns true if they are equal.
     fn both(&mut self, left: usize, right: usize) -> Result<bool, InvalidLog> {
-        let (a, b) = (telling(&self.left.log[left])?, telling(&self.right.log[right])?);
+        let (a, b) = (&self.left.log[left], &self.right.log[right]);
+        let (a, b) = match (a, b) {
+            (Event::Asked(a), Event::Asked(b)) => {
+                (telling(&a.as_detailed_as(b).into())?, telling(&b.as_detailed_as(a).into())?)
+            }
+            (a, b) => (telling(a)?, telling(b)?),
+        };
         let differs = diff_values("event", &a, &b, TOLD);
         if differs.is_empty() {
             self.same += 1;
@@ -194,7 +200,7 @@ impl Laid<'_> {
 
 /// Returns true for events that are no step of a strategy, so that one log alone may have them.
 fn is_no_step(event: &Event) -> bool {
-    matches!(event, Event::Forked(_) | Event::TakenOver(_))
+    matches!(event, Event::Forked(_) | Event::TakenOver(_) | Event::Rated(_))
 }
 
 /// Step of each event: its kind, its node and its slot.
@@ -220,6 +226,7 @@ fn steps(log: &[Event]) -> Vec<String> {
                 | Event::Retried(_)
                 | Event::WriteEnded(_)
                 | Event::TakenOver(_)
+                | Event::Rated(_)
                 | Event::Cancelled(_) => (),
             }
             let slot = event.slot().map(|slot| format!("[{slot}]"));
@@ -230,12 +237,12 @@ fn steps(log: &[Event]) -> Vec<String> {
         .collect()
 }
 
-/// The compared content of an event. Actors, times, turn ids and usage may differ.
+/// The compared content of an event. Actors, times, turn ids, builds and usage may differ.
 fn telling(event: &Event) -> Result<Value, InvalidLog> {
     let mut value = serde_json::to_value(event)?;
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|name, _| {
-            !["turn", "actor", "caller", "time", "worker", "usage"].contains(&name.as_str())
+            !["turn", "actor", "caller", "time", "worker", "build", "usage"].contains(&name.as_str())
         });
         // The length of the pause is random. Its presence says that the request may be repeated.
         if let Some(pause) = fields.get_mut("retry_after_ms") {

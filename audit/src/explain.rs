@@ -63,7 +63,8 @@ impl Explainer {
             | Event::Retried(_)
             | Event::WriteEnded(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => (),
+            | Event::TakenOver(_)
+            | Event::Rated(_) => (),
         }
         self.thread.apply(event)
     }

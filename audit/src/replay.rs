@@ -7,7 +7,7 @@ mod sarif;
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
-use shared::{Divergence, Event, Field};
+use shared::{Divergence, DivergenceCounts, Event, Field};
 use store::{Conditions, Error, Finding, Reader, Recorded, Store, ThreadId, ThreadScan};
 use threads::StrategyRegistry;
 
@@ -32,6 +32,8 @@ pub struct Report {
     pub clusters: Vec<Cluster>,
     /// Number of threads that differ in the words of prompts alone, if those do not count as differences.
     pub reworded: u64,
+    /// Number of threads that differ in the descriptions or schemas of tools and replies alone, if those do not count.
+    pub redescribed: u64,
     /// Number of threads that could not be checked completely.
     pub unchecked: u64,
     /// The first hundred of the threads that could not be checked.
@@ -98,7 +100,8 @@ pub struct Broken {
     pub what: String,
 }
 
-/// Replays the logs of a range of threads, and verifies their hash chains. Reworded prompts count only if they are requested.
+/// Replays the logs of a range of threads, and verifies their hash chains. Reworded prompts, and tools and replies that are described
+/// differently, count only with `wording`.
 ///
 /// # Errors
 ///
@@ -107,9 +110,9 @@ pub async fn replay(
     store: &Store,
     strategies: &StrategyRegistry,
     round: &ThreadScan,
-    prompts: bool,
+    wording: bool,
 ) -> Result<Report, Error> {
-    Ok(found(store, strategies, round, prompts).await?.report())
+    Ok(found(store, strategies, round, wording).await?.report())
 }
 
 /// Replays these threads one after another, until `max_events` events have been read. Returns the report, and the number of
@@ -122,7 +125,7 @@ pub async fn replay_some(
     store: &Store,
     strategies: &StrategyRegistry,
     threads: &[ThreadId],
-    prompts: bool,
+    wording: bool,
     max_events: u64,
 ) -> Result<(Report, usize), Error> {
     let (mut all, mut read) = (Found::default(), 0);
@@ -132,7 +135,7 @@ pub async fn replay_some(
         }
         let progress = Arc::new(|_| ());
         let round = ThreadScan { thread: Some(*thread), turns: Conditions::default(), jobs: 1, progress };
-        all = all.and(found(store, strategies, &round, prompts).await?);
+        all = all.and(found(store, strategies, &round, wording).await?);
         read += 1;
     }
     Ok((all.report(), read))
@@ -142,11 +145,11 @@ async fn found(
     store: &Store,
     strategies: &StrategyRegistry,
     round: &ThreadScan,
-    prompts: bool,
+    wording: bool,
 ) -> Result<Found, Error> {
     let strategies = Arc::new(strategies.clone());
     let make =
-        move || Replayer { strategies: Arc::clone(&strategies), prompts, found: Found::default(), log: None };
+        move || Replayer { strategies: Arc::clone(&strategies), wording, found: Found::default(), log: None };
     let read = store.read_logs(round, make).await?;
     Ok(read.into_iter().map(Replayer::done).fold(Found::default(), Found::and))
 }
@@ -154,7 +157,7 @@ async fn found(
 /// Replays logs of a part of the range.
 struct Replayer {
     strategies: Arc<StrategyRegistry>,
-    prompts: bool,
+    wording: bool,
     found: Found,
     log: Option<Log>,
 }
@@ -165,10 +168,10 @@ struct Log {
     strategy: String,
     /// `None` once the log cannot be checked further.
     replayer: Option<shared::Replayer>,
-    /// The first divergence. A reworded prompt is replaced by a later divergence of another kind.
+    /// The first divergence. One in words is replaced by a later one of another kind.
     first: Option<Divergence>,
-    /// True once a reworded prompt was passed over.
-    reworded: bool,
+    /// Differences in words that were passed over.
+    passed: DivergenceCounts,
     /// True if the events are not those that were recorded.
     broken: bool,
 }
@@ -199,12 +202,13 @@ impl Reader for Replayer {
         };
         match seen {
             Ok(divergence) => {
-                let is_prompt = divergence.as_ref().is_some_and(|divergence| divergence.field.is_prompt());
-                log.reworded |= is_prompt && !self.prompts;
-                let counts = |divergence: &Divergence| !divergence.field.is_prompt() || self.prompts;
-                if log.first.as_ref().is_none_or(|divergence| divergence.field.is_prompt())
+                let counts = |divergence: &Divergence| !divergence.field.is_wording() || self.wording;
+                if let Some(passed) = divergence.as_ref().filter(|divergence| !counts(divergence)) {
+                    log.passed.add(&passed.field);
+                }
+                if log.first.as_ref().is_none_or(|divergence| divergence.field.is_wording())
                     && let Some(divergence) = divergence.filter(counts)
-                    && (log.first.is_none() || !divergence.field.is_prompt())
+                    && (log.first.is_none() || !divergence.field.is_wording())
                 {
                     log.first = Some(divergence);
                 }
@@ -234,7 +238,7 @@ impl Replayer {
         }
         self.found.strategies.entry(strategy.clone()).or_default().threads += 1;
         let replayer = graph.map(shared::Replayer::new);
-        Log { thread, strategy, replayer, first: None, reworded: false, broken: false }
+        Log { thread, strategy, replayer, first: None, passed: DivergenceCounts::default(), broken: false }
     }
 
     fn end(&mut self) {
@@ -243,8 +247,9 @@ impl Replayer {
                 self.found.diverged(strategy, Example { thread, divergence });
             }
             Some(Log { broken: true, .. }) => {}
-            Some(Log { strategy, replayer: Some(_), reworded, .. }) => {
-                self.found.reworded += u64::from(reworded);
+            Some(Log { strategy, replayer: Some(_), passed, .. }) => {
+                self.found.reworded += u64::from(0 < passed.reworded);
+                self.found.redescribed += u64::from(0 < passed.redescribed);
                 self.found.strategies.entry(strategy).or_default().same += 1;
             }
             Some(Log { .. }) | None => {}
@@ -267,6 +272,7 @@ struct Found {
     strategies: BTreeMap<String, Share>,
     places: BTreeMap<Place, (u64, Example)>,
     reworded: u64,
+    redescribed: u64,
     unchecked: u64,
     not_checked: Vec<NotChecked>,
     broken: u64,
@@ -304,6 +310,7 @@ impl Found {
     fn and(mut self, other: Self) -> Self {
         self.events += other.events;
         self.reworded += other.reworded;
+        self.redescribed += other.redescribed;
         self.unchecked += other.unchecked;
         self.not_checked.extend(other.not_checked);
         self.not_checked.sort();
@@ -341,6 +348,7 @@ impl Found {
             diverged: clusters.iter().map(|cluster| cluster.threads).sum(),
             clusters,
             reworded: self.reworded,
+            redescribed: self.redescribed,
             unchecked: self.unchecked,
             not_checked: self.not_checked,
             broken: self.broken,
@@ -355,6 +363,7 @@ fn rank(field: &Field) -> u8 {
         Field::Decision(_) => 0,
         Field::Request(_) => 1,
         Field::Prompt(_) => 2,
+        Field::Offer(_) => 3,
     }
 }
 

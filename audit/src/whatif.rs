@@ -3,8 +3,8 @@
 //! ## Why each log is replayed twice
 //!
 //! A difference counts only if the changed configuration causes it. So today's code also replays the log as it was recorded. Where
-//! that differs from the log first, the thread is not decided. Built-in prompts that were reworded since differ in both replays alike;
-//! they are counted and otherwise passed over. A configured prompt differs by its hash.
+//! that differs from the log first, the thread is not decided. Built-in prompts that were reworded since, and tools that are described
+//! differently, differ in both replays alike; they are counted and otherwise passed over. A configured prompt differs by its name.
 //!
 //! ## What the rest costs
 //!
@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shared::{Divergence, Event, Field, Graph, InvalidLog, Replayer, overlay, with_config};
+use shared::{Divergence, DivergenceCounts, Event, Field, Graph, InvalidLog, Replayer, overlay, with_config};
 use store::{Error, Reader, Recorded, Store, ThreadId, ThreadScan};
 use threads::StrategyRegistry;
 
@@ -121,8 +121,8 @@ struct Course {
     /// `None` once the first difference is found.
     changed: Option<Replayer>,
     difference: Option<Divergence>,
-    /// True once today's code asks in other words.
-    reworded: bool,
+    /// Differences in words that today's code has with the recorded configuration too.
+    passed: DivergenceCounts,
     /// Usage since the difference.
     rest: Spending,
 }
@@ -181,7 +181,8 @@ impl Lane {
 
     fn end(&mut self) {
         let Some(Log { thread, strategy, course: Some(course) }) = self.log.take() else { return };
-        self.found.reworded += u64::from(course.reworded);
+        self.found.reworded += u64::from(0 < course.passed.reworded);
+        self.found.redescribed += u64::from(0 < course.passed.redescribed);
         match course.difference {
             Some(divergence) => self.found.changed(thread, strategy, divergence, &course.rest),
             None => self.found.same += 1,
@@ -197,7 +198,13 @@ impl Lane {
 impl Course {
     fn new(graph: &dyn Graph) -> Self {
         let (recorded, changed) = (Replayer::new(graph), Some(Replayer::new(graph)));
-        Self { recorded, changed, difference: None, reworded: false, rest: Spending::default() }
+        Self {
+            recorded,
+            changed,
+            difference: None,
+            passed: DivergenceCounts::default(),
+            rest: Spending::default(),
+        }
     }
 
     /// Reads the next event. Returns the reason if the thread cannot be decided.
@@ -206,8 +213,10 @@ impl Course {
         let price: Price<'_> = &*with.prices;
         if let Some(changed) = &mut self.changed {
             let invalid = |error: InvalidLog| error.to_string();
-            match self.recorded.see(event).map_err(invalid)?.filter(counts) {
-                Some(divergence) if divergence.field.is_prompt() => self.reworded = true,
+            let unchanged = self.recorded.see(event).map_err(invalid)?.filter(counts);
+            let is_worded_anew = unchanged.is_some();
+            match unchanged {
+                Some(divergence) if divergence.field.is_wording() => self.passed.add(&divergence.field),
                 Some(Divergence { node, field, .. }) => {
                     return Err(format!(
                         "today's code differs here with the recorded configuration too, at {node}/{field}"
@@ -217,7 +226,7 @@ impl Course {
             }
             let over = with.changes.over(strategy, event);
             let difference = changed.see(over.as_ref().unwrap_or(event)).map_err(invalid)?.filter(counts);
-            self.difference = difference.filter(|divergence| !divergence.field.is_prompt());
+            self.difference = difference.filter(|it| !(is_worded_anew && it.field.is_wording()));
             if self.difference.is_some() {
                 self.changed = None;
                 self.rest.forget();

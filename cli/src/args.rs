@@ -7,6 +7,7 @@ mod inbox;
 mod key;
 mod maintenance;
 mod otel;
+mod prompt;
 mod queue;
 mod schedule;
 mod stats;
@@ -32,6 +33,7 @@ pub(crate) use self::{
     key::Key,
     maintenance::{Selection, Store},
     otel::Otel,
+    prompt::Prompt,
     queue::{PauseTarget, Queue},
     schedule::{Add as NewSchedule, Schedule},
     stats::StatsRange,
@@ -220,6 +222,9 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value_t)]
         range: StatsRange,
     },
+    /// List the prompts that models were sent, with their use, and show or compare their texts, through the API
+    #[command(subcommand)]
+    Prompt(Prompt),
     /// List and answer the questions that agents ask people
     #[command(subcommand)]
     Inbox(Inbox),

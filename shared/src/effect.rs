@@ -159,6 +159,7 @@ impl Chat {
             response_schema,
             web_search,
             prompt,
+            offered: None,
             parameters,
             tool_use,
         }]

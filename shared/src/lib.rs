@@ -33,6 +33,7 @@ mod outcome;
 mod overlay;
 mod pending;
 mod progress;
+mod prompt_name;
 mod read_answer;
 mod read_back;
 mod replay;
@@ -71,8 +72,8 @@ pub use elicitation::{Elicitation, InputResponse, InputResponses, InvalidAnswer}
 pub use event::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
     Event, FORMAT, Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind,
-    Opened, Reading, Reconciled, Retried, Shape, Summarised, TakenOver, TaskStarted, TurnKind, TurnStarted,
-    Unreadable, Upcast, Verdict, WriteEnded, WriteEnding,
+    Opened, RATING_NOTE_MAX, Rated, Rating, Reading, Reconciled, Retried, Shape, Summarised, TakenOver,
+    TaskStarted, TurnKind, TurnStarted, Unreadable, Upcast, Verdict, WriteEnded, WriteEnding,
 };
 pub use graph::{DynThread, Graph, NodeInfo, Topology, Walked, map};
 pub use json_schema::argument_mismatch;
@@ -85,7 +86,7 @@ pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
 pub use named_option::{NamedOption, named_option};
-pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, prompt_hash, unknown_server};
+pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, unknown_server};
 pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use overlay::{overlay, with_config};
 pub use pending::{BlockReason, BlockedBy, PendingCause};
@@ -94,9 +95,10 @@ pub use progress::{
     PendingRequest, Progress, RunStatus, SKIPPED, STRAY_CALLS, SUMMARISE_NODE, SUMMARISE_PROMPT,
     UnendedWrite, says_stop,
 };
+pub use prompt_name::{SHORT_HASH_LENGTH, is_template_hash, prompt_hash, template_hash};
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use read_back::{AFTER_SECONDS_MAX, ReadArgument, ReadBack};
-pub use replay::{Divergence, Field, Replayer, replay};
+pub use replay::{Divergence, DivergenceCounts, Field, Replayer, is_same_decision, replay};
 pub use reply_options::{
     InvalidReplyOption, REPLY_SCHEMA_DEPTH_MAX, REPLY_SCHEMA_MAX, ReplyOption, ReplyOptions, ReplySchema,
     ResponseFormat,

@@ -18,9 +18,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 
-use crate::{request::ModelParameters, system_prompt::SystemPrompt};
+use crate::{prompt_name::prompt_hash, request::ModelParameters, system_prompt::SystemPrompt};
 pub(crate) use check::check;
 pub use check::unknown_server;
 
@@ -117,11 +116,11 @@ impl NodeConfig {
         schema
     }
 
-    /// Returns the model of a request, its system prompt, and the hash of the configured prompt.
+    /// Returns the model of a request, its system prompt, and the name of the configured prompt, or else of the template.
     pub(crate) fn apply(&self, model: String, system: SystemPrompt) -> (String, String, Option<String>) {
         let model = self.model.clone().unwrap_or(model);
         match &self.prompt {
-            None => (model, system.text(), None),
+            None => (model, system.text(), system.template_hash()),
             Some(prompt) => (model, system.replaced_by(prompt), Some(prompt_hash(prompt))),
         }
     }
@@ -154,9 +153,4 @@ pub fn models_of(config: &Value) -> impl Iterator<Item = (String, &str)> {
         fields(&config[NODES]).map(|(node, section)| (format!("nodes.{node}.model"), &section["model"]));
     let is_model = |key: &str| key == "model" || key.ends_with("_model") || key.ends_with(".model");
     own.chain(of_nodes).filter_map(move |(key, model)| is_model(&key).then_some((key, model.as_str()?)))
-}
-
-/// Returns the name of a prompt: the SHA-256 hash of its text, in hex.
-pub fn prompt_hash(prompt: &str) -> String {
-    hex::encode(Sha256::digest(prompt))
 }

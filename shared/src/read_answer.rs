@@ -10,6 +10,7 @@ use crate::{
     node_config::NodeConfig,
     request::{Request, Response},
     strategy::{Strategy, Thread},
+    system_prompt::SystemPrompt,
 };
 
 /// Confidence, 0 to 1, from which a model's reading counts.
@@ -55,7 +56,8 @@ impl ReadAnswer {
     pub fn new<S: Strategy>(thread: &Thread<S>, model: &str, may_ask: bool) -> Self {
         let text = thread.user_message();
         let unknown = !text.trim().is_empty() && Answer::of(text) == Answer::Unclear;
-        let request = || Extract::new(model, Self::PROMPT.trim_end(), thread.question_and_answer());
+        let prompt = || SystemPrompt::fill(Self::PROMPT, &[]);
+        let request = || Extract::new(model, prompt(), thread.question_and_answer());
         Self((may_ask && unknown).then(request))
     }
 }

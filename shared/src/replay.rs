@@ -9,6 +9,7 @@ use crate::{
     event::{Asked, Decided, Event, Goto},
     graph::{DynThread, Graph},
     progress::{InvalidLog, Next},
+    prompt_name::is_template_hash,
     request::{Request, quoted},
     value_diff::{ValueDifference, diff_values},
 };
@@ -36,14 +37,16 @@ pub enum Field {
     Decision(String),
     /// Part of a request, such as `requests.0.model`.
     Request(String),
-    /// System prompt of a request: `requests.0.system`.
+    /// System prompt of a request: `requests.0.system`, or `requests.0.prompt` if only its built-in template differs.
     Prompt(String),
+    /// Descriptions or schemas of the tools of a request, or the schema of its reply: `requests.0.offered`.
+    Offer(String),
 }
 
 impl Field {
     /// Returns the path.
     pub fn path(&self) -> &str {
-        let (Field::Decision(path) | Field::Request(path) | Field::Prompt(path)) = self;
+        let (Self::Decision(path) | Self::Request(path) | Self::Prompt(path) | Self::Offer(path)) = self;
         path
     }
 
@@ -59,12 +62,14 @@ impl Field {
             Self::Decision(_) => Self::Decision(path),
             Self::Request(_) => Self::Request(path),
             Self::Prompt(_) => Self::Prompt(path),
+            Self::Offer(_) => Self::Offer(path),
         }
     }
 
-    /// Returns true if only a system prompt differs.
-    pub fn is_prompt(&self) -> bool {
-        matches!(self, Field::Prompt(_))
+    /// Returns true if a model would be asked the same thing in other words: only a system prompt differs, or what describes the
+    /// tools and the reply.
+    pub fn is_wording(&self) -> bool {
+        matches!(self, Self::Prompt(_) | Self::Offer(_))
     }
 }
 
@@ -77,6 +82,33 @@ impl fmt::Display for Field {
 impl Serialize for Field {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.path())
+    }
+}
+
+/// Number of divergences, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DivergenceCounts {
+    /// Number of decisions and requests that differ.
+    pub diverged: u64,
+    /// Number of requests that differ only in the system prompt.
+    pub reworded: u64,
+    /// Number of requests that differ only in what describes the tools and the reply.
+    pub redescribed: u64,
+}
+
+impl DivergenceCounts {
+    /// Counts a divergence at this field.
+    pub fn add(&mut self, field: &Field) {
+        match field {
+            Field::Decision(_) | Field::Request(_) => self.diverged += 1,
+            Field::Prompt(_) => self.reworded += 1,
+            Field::Offer(_) => self.redescribed += 1,
+        }
+    }
+
+    /// Returns true if nothing differs. Wording counts only with `wording`.
+    pub fn is_same(&self, wording: bool) -> bool {
+        self.diverged == 0 && (!wording || self.reworded + self.redescribed == 0)
     }
 }
 
@@ -118,7 +150,7 @@ impl Replayer {
 
     fn divergence(&self, then: &Event) -> Result<Option<Divergence>, InvalidLog> {
         let differs = match self.thread.next()? {
-            Next::Append(today) if today == *then => return Ok(None),
+            Next::Append(today) if is_same_decision(then, &today) => return Ok(None),
             Next::Append(today) => match (then, &today) {
                 (Event::Decided(then), Event::Decided(today)) => self.decisions(then, today)?,
                 (Event::Asked(then), Event::Asked(today)) => questions(then, today)?,
@@ -194,27 +226,105 @@ fn goes(to: &Goto) -> String {
     }
 }
 
-/// Finds the difference between the requests of a node. Prompts are compared last.
+/// Returns true if the current code makes a decision as it was recorded.
+///
+/// Earlier versions recorded neither the names of built-in prompts nor the hashes of tools and schemas. What a recorded request
+/// lacks is not compared.
+pub fn is_same_decision(then: &Event, today: &Event) -> bool {
+    if then == today {
+        return true;
+    }
+    let (Event::Asked(then), Event::Asked(today)) = (then, today) else { return false };
+    *then == today.as_detailed_as(then)
+}
+
+impl Asked {
+    /// Returns the event without the hashes that the requests of another one lack, because an earlier version recorded it.
+    #[must_use]
+    pub fn as_detailed_as(&self, other: &Self) -> Self {
+        let mut asked = self.clone();
+        for (request, other) in asked.requests.iter_mut().zip(&other.requests) {
+            if let Request::Chat { prompt, offered, .. } = request
+                && let Request::Chat { prompt: other_prompt, offered: other_offer, .. } = other
+            {
+                prompt.take_if(|name| other_prompt.is_none() && is_template_hash(name));
+                offered.take_if(|_| other_offer.is_none());
+            }
+        }
+        asked
+    }
+}
+
+/// Finds the difference between the requests of a node: first in what is asked, then in words, then in what describes the tools
+/// and the reply.
 fn questions(then: &Asked, today: &Asked) -> Result<Option<Differs>, InvalidLog> {
-    let without_words = |asked: &Asked| -> Result<Value, InvalidLog> {
-        let mut requests = serde_json::to_value(&asked.requests)?;
-        let all = requests.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
-        all.for_each(|request| drop(request.remove("system")));
-        Ok(requests)
-    };
-    let found = diff_values("requests", &without_words(then)?, &without_words(today)?, 1).pop();
-    if let Some(ValueDifference { path, left, right }) = found {
+    let today = today.as_detailed_as(then);
+    let (then, today) = (&then.requests, &today.requests);
+    let (left, right) = (without_words(then, today)?, without_words(today, then)?);
+    if let Some(ValueDifference { path, left, right }) = diff_values("requests", &left, &right, 1).pop() {
         return Ok(Some(Differs { field: Field::Request(path), then: left, today: right }));
     }
-    let words = |asked: &Asked, slot: usize| match asked.requests.get(slot) {
-        Some(Request::Chat { system, .. }) => system.clone(),
-        Some(_) | None => String::new(),
+    let slots = || then.iter().zip(today).map(|(then, today)| (Words::of(then), Words::of(today)));
+    let reworded = slots().enumerate().find_map(|(slot, (then, today))| {
+        if then.system != today.system {
+            let (then, today) = first_line(then.system, today.system);
+            return Some(Differs { field: Field::Prompt(format!("requests.{slot}.system")), then, today });
+        }
+        then.differs("prompt", slot, Field::Prompt, |words| words.prompt, &today)
+    });
+    let described_anew = || {
+        slots().enumerate().find_map(|(slot, (then, today))| {
+            then.differs("offered", slot, Field::Offer, |words| words.offered, &today)
+        })
     };
-    let reworded = (0..then.requests.len()).find(|slot| words(then, *slot) != words(today, *slot));
-    Ok(reworded.map(|slot| {
-        let (then, today) = first_line(&words(then, slot), &words(today, slot));
-        Differs { field: Field::Prompt(format!("requests.{slot}.system")), then, today }
-    }))
+    Ok(reworded.or_else(described_anew))
+}
+
+/// Returns requests as JSON, without their words. The names of prompts remain unless both requests have built-in ones.
+fn without_words(requests: &[Request], others: &[Request]) -> Result<Value, InvalidLog> {
+    let built_in = |request: &Request| Words::of(request).prompt.is_some_and(is_template_hash);
+    let mut requests = requests.to_vec();
+    for (slot, request) in requests.iter_mut().enumerate() {
+        let are_built_in = built_in(request) && others.get(slot).is_some_and(built_in);
+        if let Request::Chat { system, prompt, offered, .. } = request {
+            system.clear();
+            *offered = None;
+            prompt.take_if(|_| are_built_in);
+        }
+    }
+    Ok(serde_json::to_value(requests)?)
+}
+
+/// Parts of a request to a model that put the same thing in words.
+#[derive(Default)]
+struct Words<'a> {
+    system: &'a str,
+    prompt: Option<&'a str>,
+    offered: Option<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn of(request: &'a Request) -> Self {
+        let Request::Chat { system, prompt, offered, .. } = request else { return Self::default() };
+        Self { system, prompt: prompt.as_deref(), offered: offered.as_deref() }
+    }
+
+    fn differs(
+        &self,
+        name: &str,
+        slot: usize,
+        field: fn(String) -> Field,
+        hash: fn(&Self) -> Option<&'a str>,
+        today: &Self,
+    ) -> Option<Differs> {
+        let (then, today) = (hash(self), hash(today));
+        let shown = |hash: Option<&str>| hash.unwrap_or("none").to_owned();
+        (then != today).then(|| Differs {
+            field: field(format!("requests.{slot}.{name}")),
+            then: shown(then),
+            today: shown(today),
+        })
+    }
 }
 
 /// Finds the first line that differs between two texts.

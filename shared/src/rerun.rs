@@ -101,7 +101,13 @@ pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
 
 /// Returns true for events whose position follows from nothing else.
 fn is_placed(event: &Event) -> bool {
-    matches!(event, Event::Forked(_) | Event::TakenOver(_) | Event::Failed(Failed { worker: Some(_), .. }))
+    matches!(
+        event,
+        Event::Forked(_)
+            | Event::TakenOver(_)
+            | Event::Rated(_)
+            | Event::Failed(Failed { worker: Some(_), .. })
+    )
 }
 
 /// Returns the number of the code's own events before each [placed](is_placed) event of a recorded log. A hand-written script has

@@ -2,12 +2,16 @@
 
 use std::borrow::Cow;
 
+use crate::prompt_name::kept_template_hash;
+
 /// System prompt of a request: a template with placeholders such as `{task}`, and the text for each.
 ///
 /// The engine fills it in, so that a configured template can replace the node's own and use the same placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemPrompt {
     template: Cow<'static, str>,
+    /// The template as its strategy declares it; `None` for a text that was made without one.
+    source: Option<&'static str>,
     texts: Vec<(&'static str, String)>,
 }
 
@@ -20,7 +24,7 @@ impl SystemPrompt {
     /// `{{name}}` stands for the characters `{name}`.
     pub fn fill(template: &'static str, texts: &[(&'static str, &str)]) -> Self {
         let texts = texts.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
-        Self { template: template.trim_end().into(), texts }
+        Self { template: template.trim_end().into(), source: Some(template), texts }
     }
 
     /// Returns the text of the prompt.
@@ -37,6 +41,11 @@ impl SystemPrompt {
         filled(template, &|name| if name == BUILT_IN { Some(&*built_in) } else { self.text_of(name) })
     }
 
+    /// Returns the name of the template. `None` for a text that was made without one: it may differ with every request.
+    pub(crate) fn template_hash(&self) -> Option<String> {
+        self.source.map(kept_template_hash)
+    }
+
     fn text_of(&self, name: &str) -> Option<&str> {
         self.texts.iter().find(|(part, _)| *part == name).map(|(_, text)| text.as_str())
     }
@@ -44,13 +53,14 @@ impl SystemPrompt {
 
 impl From<String> for SystemPrompt {
     fn from(text: String) -> Self {
-        Self { template: text.into(), texts: Vec::new() }
+        Self { template: text.into(), source: None, texts: Vec::new() }
     }
 }
 
-impl From<&str> for SystemPrompt {
-    fn from(text: &str) -> Self {
-        text.to_owned().into()
+/// A text that is the same for every request is its own template.
+impl From<&'static str> for SystemPrompt {
+    fn from(text: &'static str) -> Self {
+        Self { template: text.into(), source: Some(text), texts: Vec::new() }
     }
 }
 

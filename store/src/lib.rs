@@ -82,8 +82,8 @@ pub use read_models::{Difference, Differs, ExpectedThread, ExpectedTurn};
 pub use retention::{Hold, Prune, Pruned};
 pub use shared::{PauseKind, ThreadStatus, TurnStatus, UnknownStatus};
 pub use stats::{
-    CauseCount, Counted, CountedEnd, EndedCount, Intervals, LostCounts, LowCounts, ModelResponse, OpenTurns,
-    Resolution, Stats, Tally, UsageCount, UsageShare,
+    AskedModel, CauseCount, Counted, CountedEnd, EndedCount, Intervals, LostCounts, LowCounts, ModelResponse,
+    OpenTurns, PromptUse, Ratings, Resolution, Stats, Tally, UsageCount, UsageShare,
 };
 #[cfg(feature = "milvus")]
 pub use vector_index::MilvusIndex;

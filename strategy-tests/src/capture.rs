@@ -1,7 +1,7 @@
 //! Turns a log into a fixture, or explains why the log cannot be one.
 
 use serde::Serialize;
-use shared::{Attempted, Event, Graph, InvalidLog, RunStatus, TakenOver};
+use shared::{Attempted, Event, Graph, InputProvided, InvalidLog, RunStatus, TakenOver, TurnStarted};
 
 use crate::{
     mutate::{Flips, flips},
@@ -109,6 +109,9 @@ fn location(difference: &Option<Box<Difference>>) -> String {
 ///
 /// [`Refusal`] explains why the log cannot be a fixture.
 pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> Result<Captured, Refusal> {
+    // A judgement is no part of the run.
+    let log: Vec<Event> = log.iter().filter(|event| !matches!(event, Event::Rated(_))).cloned().collect();
+    let log = &log[..];
     if !log.iter().any(|event| matches!(event, Event::TurnStarted(_))) {
         return Err(Refusal::NotStarted);
     }
@@ -130,8 +133,13 @@ pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> R
         );
         return Err(Refusal::Diverged { seq, then, today, difference });
     }
-    // The name of the machine is irrelevant to a test.
+    // The names of machines and builds are irrelevant to a test.
     for event in &mut redacted.log {
+        if let Event::TurnStarted(TurnStarted { build, .. })
+        | Event::InputProvided(InputProvided { build, .. }) = event
+        {
+            *build = None;
+        }
         if let Event::Attempted(Attempted { worker, .. }) = event {
             worker.clear();
         }

@@ -149,7 +149,8 @@ impl Seen {
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => None,
+            | Event::TakenOver(_)
+            | Event::Rated(_) => None,
         };
         self.points.extend(node.cloned().map(Point::Node));
     }
@@ -200,7 +201,8 @@ fn trouble(event: &Event) -> Option<&'static str> {
         | Event::Retried(_)
         | Event::WriteEnded(_)
         | Event::Forked(_)
-        | Event::TakenOver(_) => None,
+        | Event::TakenOver(_)
+        | Event::Rated(_) => None,
     }
 }
 

@@ -158,6 +158,7 @@ fn used_answers(log: &[Event]) -> Vec<usize> {
             | Event::WriteEnded(_)
             | Event::Forked(_)
             | Event::TakenOver(_)
+            | Event::Rated(_)
             | Event::Retried(_) => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Compares a recorded log with the log that today's code writes.
 
-use shared::{Event, Graph, InvalidLog, rerun};
+use shared::{Event, Graph, InvalidLog, is_same_decision, rerun};
 
 use crate::request_diff::{Difference, difference};
 
@@ -36,7 +36,7 @@ pub(crate) fn first_divergence(
     let mut today = result.into_iter().filter(|event| !matches!(event, Event::Attempted(_)));
     for (seq, then) in log.iter().enumerate().filter(|(_, event)| !matches!(event, Event::Attempted(_))) {
         match today.next() {
-            Some(today) if today == *then => {}
+            Some(today) if is_same_decision(then, &today) => {}
             today => return Ok(Some(FirstDivergence { seq, then: Some(then.clone()), today })),
         }
     }

@@ -6,7 +6,9 @@ use shared::{DynThread, Event};
 use store::{Counted, EndedTurn, Head, ModelResponse, ReadModelUpdate, ThreadId, TurnUpdate};
 use tracing::{info, warn};
 
-use crate::{backends::Backends, log::Log, status::is_in_doubt, turn_end::RunningTurn};
+use crate::{
+    asked_models::AskedModels, backends::Backends, log::Log, status::is_in_doubt, turn_end::RunningTurn,
+};
 
 /// Events that were appended to a thread.
 pub(crate) struct Appended<'a> {
@@ -21,6 +23,8 @@ pub(crate) struct Appended<'a> {
     pub(crate) last: Option<&'a Event>,
     /// Responses of models among them.
     pub(crate) responses: Vec<ModelResponse>,
+    /// Models that the turn has asked. The prompts of a cancelled turn are not counted.
+    pub(crate) asked: Option<&'a AskedModels>,
     /// The turn that may have ended, if its log was read.
     pub(crate) running: Option<&'a RunningTurn>,
 }
@@ -28,7 +32,7 @@ pub(crate) struct Appended<'a> {
 impl Appended<'_> {
     /// Counts the append, and reports the turn that it ended. Returns what followers of the thread are to be told.
     pub(crate) fn announce<L: Log>(self, parts: &Backends<L>) -> Notification {
-        let Self { at, head, thread, update, last, responses, running } = self;
+        let Self { at, head, thread, update, last, responses, asked, running } = self;
         if let Some(update) = update {
             report(head.thread, update, last);
         }
@@ -36,7 +40,22 @@ impl Appended<'_> {
         let (tenant, strategy) = (thread.tenant(), thread.strategy());
         if ended.is_some() || !responses.is_empty() {
             let in_doubt = ended.is_some() && is_in_doubt(thread);
-            parts.store.count_recorded(&Counted { at, tenant, strategy, ended, in_doubt, responses });
+            parts.store.count_recorded(&Counted {
+                at,
+                thread: head.thread,
+                tenant,
+                strategy,
+                ended,
+                in_doubt,
+                responses,
+                asked: asked
+                    .filter(|_| ended.is_some())
+                    .into_iter()
+                    .flat_map(AskedModels::of_turn)
+                    .cloned()
+                    .collect(),
+                ratings: Vec::new(),
+            });
         }
         if let Some(turn) = ended {
             parts.store.turn_ended(EndedTurn { thread: head.thread, turn: turn.turn });

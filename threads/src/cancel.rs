@@ -69,8 +69,8 @@ async fn append_cancelled<L: Log>(
     let at = parts.store.now();
     let head = parts.store.append(log.head(), std::slice::from_ref(&event), at, Some(&update)).await?;
     let (last, update, thread_state) = (Some(&event), Some(&update), log.thread());
-    let appended =
-        Appended { at, head, thread: thread_state, update, last, responses: Vec::new(), running: None };
+    let (responses, asked, running) = (Vec::new(), None, None);
+    let appended = Appended { at, head, thread: thread_state, update, last, responses, asked, running };
     let notification = appended.announce(parts);
     parts.notifications.publish(*thread, notification).await;
     Ok(())

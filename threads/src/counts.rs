@@ -1,7 +1,8 @@
 //! Writes the counts of this process to the store, off the hot path.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+use shared::{SUMMARISE_PROMPT, template_hash};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
@@ -23,8 +24,11 @@ pub async fn keep_writing_counts<L: Log>(
     strategies: StrategyRegistry,
     stop: impl Future<Output = ()> + Send,
 ) {
+    let templates = templates(&strategies);
     let write = async {
+        let mut are_kept = false;
         loop {
+            are_kept = are_kept || store.keep_templates(&templates).await.is_ok();
             if let Err(error) = store.write_counts().await {
                 debug!(%error, "cannot write the counts of turns and usage; retrying in 1 s");
             }
@@ -47,4 +51,12 @@ pub async fn keep_writing_counts<L: Log>(
     if !matches!(timeout(LAST_WRITE_LIMIT, store.end_counting()).await, Ok(Ok(()))) {
         debug!("cannot write the last counts in time; another process counts them from the logs");
     }
+}
+
+/// Returns the templates of built-in prompts, by name.
+fn templates(strategies: &StrategyRegistry) -> BTreeMap<String, &'static str> {
+    let of_nodes = strategies.all().flat_map(|graph| graph.nodes()).filter_map(|node| node.prompt);
+    let others = strategies.all().flat_map(|graph| graph.prompts()).copied();
+    let all = of_nodes.chain(others).chain([SUMMARISE_PROMPT]);
+    all.map(|text| (template_hash(text), text)).collect()
 }

@@ -78,11 +78,14 @@ impl ExpectedRows {
         }
         let mut counted = Counted {
             at: stored.at,
+            thread: id,
             tenant,
             strategy: thread.strategy(),
             ended: None,
             in_doubt: false,
             responses: Vec::new(),
+            asked: Vec::new(),
+            ratings: Vec::new(),
         };
         counted.responses.extend(asked.read(&stored.event));
         if let Some(turn) = stored.event.turn_started() {

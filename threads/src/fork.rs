@@ -123,6 +123,9 @@ fn unresolved_writes(
 pub fn rename_turns(log: &mut [Event]) {
     let mut names = BTreeMap::<TurnId, TurnId>::new();
     for event in log {
+        if let Event::Rated(rated) = event {
+            rated.turn = names.get(&rated.turn).copied().unwrap_or(rated.turn);
+        }
         let (Event::TurnStarted(TurnStarted { turn, history_hash, .. })
         | Event::InputProvided(InputProvided { turn, history_hash, .. })) = event
         else {

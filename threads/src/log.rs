@@ -3,6 +3,8 @@
 //! In production [`Store`] implements it. The simulation has its own implementation, which guarantees no more than what
 //! is documented here and produces every documented error.
 
+use std::collections::BTreeMap;
+
 use queue::{Deaths, Lane, clock};
 use shared::TurnStatus;
 use store::{
@@ -84,6 +86,14 @@ pub trait Log: Clone + Send + Sync + 'static {
 
     /// Writes what this process has counted, as [`Store::write_counts`] does.
     fn write_counts(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Keeps the texts of built-in prompts, as [`Store::keep_templates`] does.
+    fn keep_templates(
+        &self,
+        _templates: &BTreeMap<String, &'static str>,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
         async { Ok(()) }
     }
 
@@ -222,6 +232,10 @@ impl Log for Store {
 
     async fn write_counts(&self) -> Result<(), Error> {
         Store::write_counts(self).await
+    }
+
+    async fn keep_templates(&self, templates: &BTreeMap<String, &'static str>) -> Result<(), Error> {
+        Store::keep_templates(self, templates).await
     }
 
     async fn end_counting(&self) -> Result<(), Error> {

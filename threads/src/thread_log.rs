@@ -295,6 +295,7 @@ impl ThreadLog {
             update: update.as_ref(),
             last: self.unwritten.last(),
             responses: std::mem::take(&mut self.responses),
+            asked: Some(&self.asked),
             running: Some(&self.running),
         };
         let notification = appended.announce(parts);
@@ -332,8 +333,9 @@ impl ThreadLog {
         *head = parts.store.append(head, landed, at, None).await?;
         let responses = landed.iter().filter_map(|event| self.asked.response(event)).collect();
         let (head, thread) = (*head, &*self.thread);
-        let (update, last, running) = (None, None, None);
-        let notification = Appended { at, head, thread, update, last, responses, running }.announce(parts);
+        let (update, last, running, asked) = (None, None, None, None);
+        let appended = Appended { at, head, thread, update, last, responses, asked, running };
+        let notification = appended.announce(parts);
         parts.notifications.publish(head.thread, notification).await;
         Ok(())
     }

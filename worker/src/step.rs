@@ -1,6 +1,10 @@
 //! Runs one job: executes at most one node of a thread.
 
-use std::{cmp::Ordering, sync::Arc, time::Duration};
+use std::{
+    cmp::Ordering,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use metrics::metrics;
 use queue::{BlockReason, Priority, clock, rate_limits::MAX_PAUSE};
@@ -12,6 +16,12 @@ use tracing::{Span, debug, info, warn};
 
 use crate::{admission::RequestAdmission, backoff::Backoff};
 use world::World;
+
+/// Build of this worker: its version, and the commit that the build named in `TURNFOLD_COMMIT`.
+static BUILD: LazyLock<String> = LazyLock::new(|| {
+    let commit = option_env!("TURNFOLD_COMMIT").map(|commit| format!("+{commit}"));
+    format!("{}{}", env!("CARGO_PKG_VERSION"), commit.unwrap_or_default())
+});
 
 /// Error of an answer that arrives after its question was settled.
 const ALREADY_SETTLED: &str = "no question was open when this answer was sent, or it is settled; hint: if something is asked now, answer that";
@@ -223,7 +233,7 @@ impl<L: Log> StepRunner<L> {
                     let event = self.admission.forgotten_models.note(log.thread(), event);
                     // Buffered and stored with what follows from it, before any request is sent.
                     let event = event.sent_by(turn.caller).with_history(turn.history_hash);
-                    let event = event.submitted_with(turn.priority, turn.metadata);
+                    let event = event.submitted_with(turn.priority, turn.metadata).by_build(&BUILD);
                     let event = log.thread().asking_for(event, turn.reply_options);
                     log.push(event)?;
                     record_turn(log);

@@ -384,6 +384,7 @@ impl<'a> Prompt<'a> {
             web_search: searching,
             prompt: _,
             parameters,
+            offered: _,
             tool_use,
         } = &due.request
         else {

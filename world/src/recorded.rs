@@ -220,6 +220,7 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
         | Event::WriteEnded(_)
         | Event::Cancelled(_)
         | Event::Forked(_)
-        | Event::TakenOver(_) => None,
+        | Event::TakenOver(_)
+        | Event::Rated(_) => None,
     }
 }

@@ -143,7 +143,8 @@ fn update_in_doubt(slots: &mut BTreeSet<usize>, event: &Event) {
         | Event::Retried(_)
         | Event::WriteEnded(_)
         | Event::Forked(_)
-        | Event::TakenOver(_) => (),
+        | Event::TakenOver(_)
+        | Event::Rated(_) => (),
     }
 }
 

@@ -49,12 +49,12 @@ use crate::{
         responses::{conversations, routes as responses},
         text_completion,
     },
-    pauses,
+    pauses, prompts,
     schedules::{routes as schedules, scheduler::Scheduler},
     server::{access_log::access_log, auth, config::ApiConfig, health, listener::listen, state::AppState},
     stats, strategies,
     threads::{answer, attachments, events, explain, export, fork, prompt, retention, routes as threads},
-    turns::{cancel_retry, failures, pending, routes as turns, submit, timeline},
+    turns::{cancel_retry, failures, pending, rating, routes as turns, submit, timeline},
     webhooks::{dispatcher::WebhookDispatcher, routes as webhooks},
     workers,
 };
@@ -134,6 +134,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(timeline::timeline))
         .needs(Submit, routes!(cancel_retry::cancel))
         .needs(Submit, routes!(cancel_retry::retry))
+        .needs(Answer, routes!(rating::rate))
         .needs(Read, routes!(threads::list))
         .needs(Read, routes!(threads::get))
         .needs(Read, routes!(events::events))
@@ -159,6 +160,8 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Answer, routes!(settle::settle))
         .needs(Read, routes!(pending::list))
         .needs(Read, routes!(stats::stats))
+        .needs(Read, routes!(prompts::list))
+        .needs(Read, routes!(prompts::get))
         .needs(Operate, routes!(pauses::list))
         .needs(Operate, routes!(pauses::get, pauses::put, pauses::delete))
         .needs(Operate, routes!(forgotten_models::list))

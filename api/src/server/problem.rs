@@ -57,6 +57,8 @@ kinds! {
     UnknownPause = NOT_FOUND "unknown-pause" "not paused",
     /// The thread is not under a hold.
     NotHeld = NOT_FOUND "not-held" "not held",
+    /// No such prompt was used.
+    UnknownPrompt = NOT_FOUND "unknown-prompt" "prompt not found",
     /// The file does not exist.
     UnknownFile = NOT_FOUND "unknown-file" "file not found",
     /// The batch does not exist.

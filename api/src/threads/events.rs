@@ -304,7 +304,8 @@ impl Follower {
             | shared::Event::Retried(_)
             | shared::Event::WriteEnded(_)
             | shared::Event::Forked(_)
-            | shared::Event::TakenOver(_) => return,
+            | shared::Event::TakenOver(_)
+            | shared::Event::Rated(_) => return,
         };
         if !is_whole && !self.answer.text().is_empty() {
             self.ready.push_back(reset("the answer did not come to its end, or became another one"));

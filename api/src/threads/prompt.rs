@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::{Message, Problem, PromptName, SentPrompt, SentPrompts, SentTool};
 use axum::{Json, extract::State};
-use shared::{Asked, DynThread, Event, Graph, Next, Request, prompt_hash};
+use shared::{Asked, DynThread, Event, Graph, Next, Request, is_template_hash, template_hash};
 use store::ThreadId;
 use uuid::Uuid;
 
@@ -25,6 +25,9 @@ use crate::{
 
 /// Events that are read at once, from the last one backwards.
 const READ_AT_ONCE: u64 = 200;
+
+/// Origin of a prompt that is part of the strategy.
+const BUILT_IN: &str = "built-in";
 
 /// Show what a model was sent
 ///
@@ -140,11 +143,12 @@ impl Node<'_> {
         })
     }
 
-    fn prompt_name(&self, configured: Option<&String>) -> PromptName {
+    fn prompt_name(&self, recorded: Option<&String>) -> PromptName {
         let template = || self.graph.nodes().into_iter().find(|node| node.name == self.name)?.prompt;
-        let (origin, hash) = match (configured, template()) {
-            (Some(hash), _) => ("configured", Some(hash.clone())),
-            (None, Some(text)) => ("built-in", Some(prompt_hash(text))),
+        let (origin, hash) = match (recorded, template()) {
+            (Some(name), _) if is_template_hash(name) => (BUILT_IN, Some(name.clone())),
+            (Some(name), _) => ("configured", Some(name.clone())),
+            (None, Some(text)) => (BUILT_IN, Some(template_hash(text))),
             (None, None) => ("made by the node", None),
         };
         PromptName { origin: origin.to_owned(), hash }

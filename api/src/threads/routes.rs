@@ -9,7 +9,7 @@ use api_types::{
 };
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use shared::Replayer;
+use shared::{DivergenceCounts, Replayer};
 use store::{Conditions, Differs, Finding, Mistyped, ThreadFilter, ThreadId, ThreadScan, Wrong};
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -227,7 +227,8 @@ fn row_check(rebuilt: Rebuilt, mistyped: &[Mistyped]) -> RowCheck {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ReplayParams {
-    /// If true, requests whose prompts have a different text count as differences. Default: false.
+    /// If true, requests count as differences whose prompts have a different text, or whose tools or replies are described
+    /// differently. Default: false.
     #[serde(default)]
     prompts: bool,
 }
@@ -252,11 +253,10 @@ pub(crate) async fn replay(
 ) -> Result<Json<Replay>, ApiError> {
     find_thread(&app, &principal, id).await?;
     let events = app.backends.store.head(id).await?.seq;
-    let (mut diverged, mut reworded, mut divergences) = (0, 0, Vec::new());
+    let (mut counts, mut divergences) = (DivergenceCounts::default(), Vec::new());
     let count = |divergence: shared::Divergence| {
-        let counter = if divergence.field.is_prompt() { &mut reworded } else { &mut diverged };
-        *counter += 1;
-        if (prompts || !divergence.field.is_prompt()) && divergences.len() < DIVERGENCES_MAX {
+        counts.add(&divergence.field);
+        if (prompts || !divergence.field.is_wording()) && divergences.len() < DIVERGENCES_MAX {
             divergences.push(divergence);
         }
     };
@@ -265,10 +265,11 @@ pub(crate) async fn replay(
         Err(error) if error.kind == Kind::Damaged => Some(error.detail().to_owned()),
         Err(error) => return Err(error),
     };
-    divergences.sort_by_key(|divergence| (divergence.field.is_prompt(), divergence.seq));
-    let ok = diverged == 0 && (reworded == 0 || !prompts) && unreadable.is_none();
+    divergences.sort_by_key(|divergence| (divergence.field.is_wording(), divergence.seq));
+    let DivergenceCounts { diverged, reworded, redescribed } = counts;
+    let ok = counts.is_same(prompts) && unreadable.is_none();
     let divergences = divergences.into_iter().map(Into::into).collect();
-    Ok(Json(Replay { ok, events, diverged, reworded, divergences, unreadable }))
+    Ok(Json(Replay { ok, events, diverged, reworded, redescribed, divergences, unreadable }))
 }
 
 /// Passes every divergence of a thread to `report`.

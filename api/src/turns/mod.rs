@@ -1,4 +1,4 @@
-//! Turns: submit, list, show, cancel and retry.
+//! Turns: submit, list, show, cancel, retry and rate.
 
 pub(crate) mod bounds;
 pub(crate) mod cancel_retry;
@@ -11,6 +11,7 @@ pub(crate) mod opening;
 pub(crate) mod pending;
 mod pending_reason;
 pub(crate) mod prices;
+pub(crate) mod rating;
 pub(crate) mod reply_options;
 pub(crate) mod routes;
 pub(crate) mod submit;

@@ -33,6 +33,7 @@ fn caller(event: &Event) -> Option<(&str, Option<&CallerId>)> {
         Event::Retried(retried) => (&retried.actor, &retried.caller),
         Event::Cancelled(cancelled) => (&cancelled.actor, &cancelled.caller),
         Event::Forked(forked) => (&forked.actor, &forked.caller),
+        Event::Rated(rated) => (&rated.actor, &rated.caller),
         Event::Asked(_)
         | Event::Attempted(_)
         | Event::Answered(_)
@@ -77,6 +78,8 @@ async fn the_log_keeps_the_key_its_name_and_the_claimed_user_apart() {
     post(&format!("/v1/inbox/{thread}"), json!({"type": "respond", "args": "no"})).await;
     api.run_until_idle(thread).await;
     assert_eq!(callers_of(thread).await, [by("opened"), by("turn_started"), by("turn_started")]);
+    post(&format!("/v1/turns/{}/rating", id_of(&turn)), json!({"rating": "good"})).await;
+    assert_eq!(callers_of(thread).await.last(), Some(&by("rated")));
 
     let turn = post("/v1/turns", json!({"strategy": "two_writes", "input": "go"})).await;
     api.run_until_idle(thread_of(&turn)).await;

@@ -40,6 +40,7 @@ mod pauses;
 mod pending;
 mod problems;
 mod prompt_strategies;
+mod ratings;
 mod responses;
 mod schedules;
 mod scopes;

@@ -106,6 +106,7 @@ impl Ids {
             .replace("{model}", "probe")
             .replace("{text}", &id[id.len().saturating_sub(8)..])
             .replace("{sha256}", &"0".repeat(64))
+            .replace("{hash}", &"0".repeat(16))
     }
 
     /// Replaces the ids in a text, so that texts about different ids can be compared.
@@ -144,6 +145,7 @@ fn body(route: &Route, ids: &Ids) -> Value {
         ("POST", "/v1/schedules") => {
             json!({"cron": "@daily", "turn": {"strategy": "probe", "input": "no"}})
         }
+        ("POST", "/v1/turns/{id}/rating") => json!({"rating": "good"}),
         ("PATCH", _) => json!({"paused": true}),
         ("POST", "/v1/webhooks") => json!({"url": "https://example.org/x"}),
         ("POST", "/v1/mcp/servers/{name}/pins") => json!({"hash": "no"}),

@@ -211,6 +211,7 @@ impl<'a> Tracer<'a> {
                 }
                 self.end(at, "cancelled", None, None);
             }
+            Event::Rated(_) => {}
             // What was under way is sent again.
             Event::TakenOver(_) => {
                 if let Some(node) = &mut self.node {

@@ -50,7 +50,7 @@ impl Timekeeper {
         }
         self.at = at;
         match &recorded.event {
-            Event::Opened(_) | Event::WriteEnded(_) | Event::TakenOver(_) => {}
+            Event::Opened(_) | Event::WriteEnded(_) | Event::TakenOver(_) | Event::Rated(_) => {}
             Event::TurnStarted(started) => {
                 self.end(before);
                 self.requests.open_none();

@@ -30,6 +30,9 @@ pub struct Report {
     pub changed: u64,
     /// Number of threads whose built-in prompts were reworded since, which is not counted as a difference.
     pub reworded: u64,
+    /// Number of threads whose tools or replies are described differently since, which is not counted as a difference.
+    #[serde(default)]
+    pub redescribed: u64,
     /// Threads that would go differently, by their first difference: outcomes and routes first, then by frequency.
     pub clusters: Vec<Cluster>,
     /// Number of threads that are not decided.
@@ -84,7 +87,7 @@ pub enum Effect {
     Conclusion,
     /// Another request is sent: to another model, with other parameters, tools or messages.
     Request,
-    /// A request is sent with another configured prompt. The values are hashes of prompts.
+    /// A request is sent with another prompt. The values are names of prompts, or the first line that differs.
     Prompt,
 }
 
@@ -123,6 +126,7 @@ impl Effect {
             Field::Request(path) if path.ends_with(".prompt") => Self::Prompt,
             Field::Request(_) => Self::Request,
             Field::Prompt(_) => Self::Prompt,
+            Field::Offer(_) => Self::Request,
         }
     }
 
@@ -201,6 +205,7 @@ pub(super) struct Found {
     pub(super) events: u64,
     pub(super) same: u64,
     pub(super) reworded: u64,
+    pub(super) redescribed: u64,
     places: BTreeMap<Place, Group>,
     undecided: u64,
     not_decided: Vec<Undecided>,
@@ -246,6 +251,7 @@ impl Found {
         self.events += other.events;
         self.same += other.same;
         self.reworded += other.reworded;
+        self.redescribed += other.redescribed;
         self.undecided += other.undecided;
         self.not_decided.extend(other.not_decided);
         self.not_decided.sort();
@@ -268,6 +274,7 @@ impl Found {
             same: self.same,
             changed: clusters.iter().map(|cluster| cluster.threads.len() as u64).sum(),
             reworded: self.reworded,
+            redescribed: self.redescribed,
             clusters,
             undecided: self.undecided,
             not_decided: self.not_decided,

@@ -87,6 +87,7 @@ impl AuditTest {
             history_hash: None,
             priority: None,
             metadata: None,
+            build: None,
         };
         script.push(started.into());
         let probe = strategies::all().into_iter().find(|strategy| strategy.name() == "probe").unwrap();

@@ -1,13 +1,14 @@
 //! Many threads of all strategies, replayed by the code that wrote them, and by code with one wrong edge.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use audit::{
     replay::{Report, junit, replay, sarif},
     testing::{Corpus, Mutant},
+    whatif::{Changes, Prices, what_if},
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use shared::{DEFAULT_TENANT, Event, Message};
+use shared::{DEFAULT_TENANT, Event, Message, Request};
 use store::{Conditions, Error, NewTurn, Opening, Store, ThreadScan, testing::tamper};
 use threads::StrategyRegistry;
 
@@ -97,6 +98,77 @@ async fn a_replay_names_broken_chains_and_unreadable_beginnings() {
     assert!(junit(&report).unwrap().contains("type=\"broken chain\""));
     let sarif = sarif(&report, "0.1.0");
     assert_eq!(sarif["runs"][0]["invocations"][0]["executionSuccessful"], false, "{sarif}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_logs_in_other_words_are_counted_apart() {
+    assert_words_are_counted_apart("sqlite::memory:").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_postgres_logs_in_other_words_are_counted_apart() {
+    assert_words_are_counted_apart(&test_servers::Postgres::shared().url()).await;
+}
+
+/// Stores one thread four times: as today's code writes it, without hashes, from another template, and with tools and replies that
+/// were described differently.
+async fn assert_words_are_counted_apart(url: &str) {
+    let store = Store::connect(url).await.unwrap();
+    store.migrate().await.unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let corpus = Corpus::of(strategies::all(), &fixtures).unwrap();
+    let asks = |log: &Vec<Event>| {
+        let is_plain = |event: &Event| {
+            matches!(event, Event::Opened(opened) if opened.strategy == "planner"
+                && opened.config["rounds"] == 6 && opened.config["nodes"].is_null())
+        };
+        is_plain(&log[0])
+            && log.iter().any(|event| matches!(event, Event::Asked(asked) if asked.node == "assess"))
+    };
+    let log = (0..THREADS).map(|nth| corpus.log(nth).unwrap()).find(asks).unwrap();
+    let other = Some("0123456789abcdef".to_owned());
+    for (prompt, offered) in
+        [(None, None), (Some(None), Some(None)), (Some(other.clone()), None), (None, Some(other))]
+    {
+        let mut log = log.clone();
+        for event in &mut log {
+            let Event::Asked(asked) = event else { continue };
+            for request in &mut asked.requests {
+                if let Request::Chat { prompt: name, offered: hash, .. } = request {
+                    *name = prompt.clone().unwrap_or(name.take());
+                    *hash = offered.clone().filter(|_| hash.is_some()).unwrap_or(hash.take());
+                }
+            }
+        }
+        store_log(&store, log).await.unwrap();
+    }
+    let today = StrategyRegistry::new(strategies::all());
+    let counted = replay(&store, &today, &scan(Conditions::default()), false).await.unwrap();
+    assert_eq!(
+        (counted.threads, counted.diverged, counted.strategies["planner"].same),
+        (4, 0, 4),
+        "{counted:?}"
+    );
+    assert_eq!((counted.reworded, counted.redescribed), (1, 1), "{counted:?}");
+    let strict = replay(&store, &today, &scan(Conditions::default()), true).await.unwrap();
+    let fields: Vec<_> = strict.clusters.iter().map(|cluster| cluster.field.as_str()).collect();
+    assert_eq!(
+        (strict.diverged, &fields[..]),
+        (2, &["requests.*.prompt", "requests.*.offered"][..]),
+        "{strict:?}"
+    );
+    assert_eq!((strict.reworded, strict.redescribed), (0, 0));
+
+    let mut changes = Changes::default();
+    changes.set("planner", &["rounds"], 6.into());
+    let price: Prices = Arc::new(|_, _| None);
+    let report = what_if(&store, &today, &scan(Conditions::default()), &changes, &price).await.unwrap();
+    assert_eq!((report.same, report.changed, report.undecided), (4, 0, 0), "{report:?}");
+    assert_eq!((report.reworded, report.redescribed), (1, 1), "{report:?}");
+    // A prompt that only the change reworded is a difference.
+    changes.set("planner", &["nodes", "assess", "prompt"], "{prompt} Be strict.".into());
+    let report = what_if(&store, &today, &scan(Conditions::default()), &changes, &price).await.unwrap();
+    assert_eq!((report.changed, report.undecided), (4, 0), "{report:?}");
 }
 
 /// The report as shown by CI systems.

@@ -16,7 +16,7 @@ pub(crate) enum Audit {
     Replay {
         #[command(flatten)]
         selection: Selection,
-        /// Treat reworded prompts as differences
+        /// Treat as differences reworded prompts, and tools and replies that are described differently
         #[arg(long)]
         prompts: bool,
         /// Also write the result as JUnit XML

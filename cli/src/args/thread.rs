@@ -60,7 +60,8 @@ pub(crate) enum Thread {
     Replay {
         /// Thread; `last` is the most recent one
         id: String,
-        /// Treat reworded prompts as differences and list them; without this they are only counted
+        /// Treat as differences, and list, reworded prompts, and tools and replies that are described differently; without this they
+        /// are only counted
         #[arg(long)]
         prompts: bool,
     },
@@ -286,7 +287,7 @@ pub(crate) enum CostBy {
     Strategy,
     /// Model
     Model,
-    /// Node and its configured prompt, by the hash of the prompt
+    /// Node and its prompt, by the name of the prompt
     Prompt,
     /// Tool, as SERVER.TOOL
     Tool,

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use shared::{MultitaskStrategy, Priority};
 
 use super::{duration, multitask_strategy, priority};
@@ -57,6 +57,20 @@ pub(crate) enum Turn {
         /// Turn; `last` is the most recent one
         id: String,
     },
+    /// Rate the answer of a turn that has ended: good or bad
+    ///
+    /// The rating is an event of the log. It changes nothing else, and replay ignores it. Another rating of the same turn replaces
+    /// the first in the counts of `prompt list`; the log keeps both.
+    Rate {
+        /// Turn; `last` is the most recent one
+        id: String,
+        /// Judgement: good or bad
+        #[arg(value_enum, hide_possible_values = true)]
+        rating: Rating,
+        /// Reason, at most 2,000 characters
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+    },
     /// Retry all failed turns that match a filter, oldest first
     ///
     /// You can interrupt the command and run it again: it skips the turns that it has retried. Exits with 5 if some turns
@@ -75,6 +89,22 @@ pub(crate) enum Turn {
         #[arg(short, long)]
         yes: bool,
     },
+}
+
+/// Judgement of an answer.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Rating {
+    Good,
+    Bad,
+}
+
+impl From<Rating> for shared::Rating {
+    fn from(rating: Rating) -> Self {
+        match rating {
+            Rating::Good => Self::Good,
+            Rating::Bad => Self::Bad,
+        }
+    }
 }
 
 /// A new turn.

@@ -125,6 +125,12 @@ fn to_text(report: &Report, seconds: f64) -> String {
             report.reworded
         );
     }
+    if 0 < report.redescribed {
+        text += &format!(
+            "\n{} of them would offer tools or ask for replies in other words; --prompts counts that as a difference",
+            report.redescribed
+        );
+    }
     if 0 < *unchecked {
         text += &format!("\nNOT CHECKED: {unchecked}");
     }

@@ -21,6 +21,7 @@ mod model;
 mod new_strategy;
 mod otel;
 mod pins;
+mod prompt;
 mod queue;
 mod redrive;
 mod reload;
@@ -194,6 +195,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Queue(queue) => queue::run(ctx, queue).await,
         Command::Inbox(inbox) => inbox::run(ctx, inbox).await,
         Command::Stats { range } => stats::run(&ctx, range).await,
+        Command::Prompt(prompt) => prompt::run(&ctx, prompt).await,
         Command::Schema(schema) => schema::run(&ctx, schema),
         Command::Strategy(strategy) => strategy::run(&ctx, strategy),
         Command::Mcp(mcp) => mcp::run(ctx, mcp).await,

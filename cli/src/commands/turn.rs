@@ -6,11 +6,12 @@ use std::{
 };
 
 use api_types::{
-    IdKind, Interrupt, McpServerSummary, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text,
+    IdKind, Interrupt, McpServerSummary, NewRating, Outcome, Page, StrategySummary, Thread, TurnRating,
+    TurnStatus, options_to_text,
 };
 use reqwest::Method;
 use serde_json::{Map, Value, json};
-use shared::{InterruptKind, Question, check_json, visible};
+use shared::{InterruptKind, Question, Rating, check_json, visible};
 
 use super::{
     Context, follow, redrive,
@@ -54,6 +55,7 @@ pub(crate) async fn run(ctx: Context, command: Turn) -> anyhow::Result<Exit> {
         }
         Turn::Cancel { id } => act(&ctx, &client, &id, "cancel").await,
         Turn::Retry { id } => act(&ctx, &client, &id, "retry").await,
+        Turn::Rate { id, rating, note } => rate(&ctx, &client, &id, rating.into(), note).await,
         Turn::Redrive { filter, rate, dry_run, yes } => {
             let options = redrive::Options { filter, pause: rate, dry_run, yes };
             redrive::run(&ctx, &client, &options).await
@@ -78,6 +80,23 @@ async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
 async fn act(ctx: &Context, client: &Client, id: &str, act: &str) -> anyhow::Result<Exit> {
     let path = path(&["turns", &find(client, id).await?, act])?;
     show(ctx, &client.post::<api_types::Turn>(&path, &json!({})).await?)?;
+    Ok(Exit::Ok)
+}
+
+async fn rate(
+    ctx: &Context,
+    client: &Client,
+    id: &str,
+    rating: Rating,
+    note: Option<String>,
+) -> anyhow::Result<Exit> {
+    let path = path(&["turns", &find(client, id).await?, "rating"])?;
+    let rated: TurnRating = client.post(&path, &NewRating { rating, note }).await?;
+    output::one(ctx.format, &rated, || {
+        let note =
+            if rated.note.is_empty() { String::new() } else { format!(" · {}", visible(&rated.note)) };
+        format!("turn {} rated {}{note}", rated.turn_id, rated.rating.name())
+    })?;
     Ok(Exit::Ok)
 }
 

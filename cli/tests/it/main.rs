@@ -55,6 +55,7 @@ mod own_crate;
 mod packages;
 mod pins;
 mod poison;
+mod prompts;
 mod published_clients;
 mod queue;
 mod real_servers;

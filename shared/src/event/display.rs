@@ -94,6 +94,10 @@ impl fmt::Display for Event {
             Event::WriteEnded(ended) => fmt_write_ended(ended, f),
             Event::Forked(forked) => fmt_forked(forked, f),
             Event::TakenOver(taken) => fmt_taken_over(taken, f),
+            Event::Rated(rated) => {
+                write!(f, "turn {} · {}", rated.turn, rated.rating.name())?;
+                if rated.note.is_empty() { Ok(()) } else { write!(f, " · {}", quoted(&rated.note, full)) }
+            }
         }
     }
 }

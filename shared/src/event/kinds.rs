@@ -124,6 +124,10 @@ pub struct TurnStarted {
     /// Metadata of the client. Absent: none, or an older version left it in the row alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
+    /// Build of the worker that starts the turn: its version, and its commit if it was built with one. A thread may outlive many
+    /// deployments, and the API that opens it decides nothing, so the build is recorded here and not in `opened`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
 }
 
 /// Relation of a message to its thread.
@@ -376,6 +380,9 @@ pub struct InputProvided {
     /// Metadata of the client. Absent: none, or an older version left it in the row alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
+    /// Build of the worker that continues with the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
 }
 
 /// Messages were summarised, because they do not fit into the context window of a model.
@@ -616,6 +623,48 @@ pub struct TakenOver {
     /// Time since the last sign of life of that worker, in milliseconds before this event. Absent if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_ms: Option<u64>,
+}
+
+/// A person rated the answer of a turn. Nothing else changes. A later rating of the same turn replaces this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rated {
+    /// Turn whose answer is rated.
+    pub turn: Uuid,
+    /// Judgement of the person.
+    pub rating: Rating,
+    /// Reason in the person's words, at most 2,000 characters.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// Person or program that caused the event.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub actor: String,
+    /// Authenticated sender of the request that caused the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<CallerId>,
+}
+
+/// Maximum length of the note of a rating, in characters.
+pub const RATING_NOTE_MAX: usize = 2_000;
+
+/// Judgement of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rating {
+    /// The answer is good.
+    Good,
+    /// The answer is bad.
+    Bad,
+}
+
+impl Rating {
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+        }
+    }
 }
 
 #[test]

@@ -34,9 +34,9 @@ use serde_json::Value;
 
 pub use kinds::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, CallerId, Cancelled, DEFAULT_TENANT, Decided,
-    Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened, Reading,
-    Reconciled, Retried, Summarised, TakenOver, TaskStarted, TurnKind, TurnStarted, Verdict, WriteEnded,
-    WriteEnding,
+    Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened,
+    RATING_NOTE_MAX, Rated, Rating, Reading, Reconciled, Retried, Summarised, TakenOver, TaskStarted,
+    TurnKind, TurnStarted, Verdict, WriteEnded, WriteEnding,
 };
 
 pub use upcast::{Shape, Upcast};
@@ -115,7 +115,8 @@ macro_rules! events {
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => &[],
+            | Event::TakenOver(_)
+            | Event::Rated(_) => &[],
         };
         let extras = if let Event::Answered(answered) = self { answered.extras.as_deref() } else { None };
         let of_a_tool = extras.into_iter().flat_map(crate::tool_content::ResponseExtras::attachments);
@@ -192,6 +193,8 @@ events! {
     "forked" Forked,
     /// A worker continues the turn of one that died or stalled.
     "taken_over" TakenOver,
+    /// A person rated the answer of a turn.
+    "rated" Rated,
 }
 
 impl Event {
@@ -244,7 +247,8 @@ impl Event {
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => true,
+            | Event::TakenOver(_)
+            | Event::Rated(_) => true,
             Event::Asked(_)
             | Event::Attempted(_)
             | Event::Abandoned(_)
@@ -276,7 +280,8 @@ impl Event {
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => None,
+            | Event::TakenOver(_)
+            | Event::Rated(_) => None,
         }
     }
 
@@ -301,6 +306,7 @@ impl Event {
             Event::Retried(retried) => retried.caller = caller,
             Event::Cancelled(cancelled) => cancelled.caller = caller,
             Event::Forked(forked) => forked.caller = caller,
+            Event::Rated(rated) => rated.caller = caller,
             Event::Asked(_)
             | Event::Attempted(_)
             | Event::Answered(_)
@@ -341,6 +347,17 @@ impl Event {
         self
     }
 
+    /// Sets the build of the worker, if the event starts a turn.
+    #[must_use]
+    pub fn by_build(mut self, worker: &str) -> Self {
+        if let Event::TurnStarted(TurnStarted { build, .. })
+        | Event::InputProvided(InputProvided { build, .. }) = &mut self
+        {
+            *build = Some(worker.to_owned());
+        }
+        self
+    }
+
     /// Returns true for decisions of the code, which replay compares with the decisions of the current code.
     pub fn is_decision(&self) -> bool {
         match self {
@@ -360,7 +377,8 @@ impl Event {
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
             | Event::Forked(_)
-            | Event::TakenOver(_) => false,
+            | Event::TakenOver(_)
+            | Event::Rated(_) => false,
         }
     }
 }

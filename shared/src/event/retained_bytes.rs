@@ -57,7 +57,8 @@ impl Event {
             | Event::Retried(_)
             | Event::WriteEnded(_)
             | Event::Cancelled(_)
-            | Event::TakenOver(_) => 0,
+            | Event::TakenOver(_)
+            | Event::Rated(_) => 0,
         }
     }
 }

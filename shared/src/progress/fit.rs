@@ -28,8 +28,8 @@ use crate::{
     },
     event::{Asked, Event, Failed},
     message::Role,
-    node_config::prompt_hash,
     progress::receive::ATTEMPTS_MAX,
+    prompt_name::{kept_template_hash, prompt_hash},
     request::{Request, WebSearch},
     strategy::Strategy,
 };
@@ -103,6 +103,12 @@ impl<S: Strategy> Progress<S> {
                     let refused = refused.map(|error| format!("{error}; hint: {}", self.hint()));
                     return failed(refused.unwrap_or(reason));
                 }
+            }
+        }
+        for request in &mut requests {
+            let hash = self.offer_hash(place, request);
+            if let Request::Chat { offered, .. } = request {
+                *offered = hash;
             }
         }
         Asked { node: name(&place), requests }.into()
@@ -233,6 +239,7 @@ impl<S: Strategy> Progress<S> {
             Some(text) => text.replace("{prompt}", &built_in).replace("{words}", &words.to_string()),
             None => built_in,
         };
+        let prompt = own.prompt.as_deref().map_or_else(|| kept_template_hash(SUMMARISE_PROMPT), prompt_hash);
         let ends = || (from + 1..=upto).filter(|end| *end == upto || self.may_end_before(*end));
         let chat = |end, tool_result_tokens| Request::Chat {
             model: model.clone(),
@@ -245,7 +252,8 @@ impl<S: Strategy> Progress<S> {
             tools: Vec::new(),
             response_schema: None,
             web_search: WebSearch::Off,
-            prompt: own.prompt.as_deref().map(prompt_hash),
+            prompt: Some(prompt.clone()),
+            offered: None,
             parameters: own.parameters(),
             tool_use: None,
         };

@@ -100,7 +100,9 @@ impl<S: Strategy> Progress<S> {
                 return Ok(matches!(self.at, Phase::Ready(_) | Phase::AwaitingResponses(..)));
             }
             Event::Forked(forked) if 0 < self.seq => self.fold_forked(forked)?,
-            Event::Opened(_) | Event::Forked(_) => return Ok(false),
+            // A judgement changes nothing: the same step is next.
+            Event::Rated(_) if 0 < self.seq => {}
+            Event::Opened(_) | Event::Forked(_) | Event::Rated(_) => return Ok(false),
         }
         Ok(true)
     }
@@ -199,6 +201,7 @@ impl<S: Strategy> Progress<S> {
         self.thread.turn =
             TurnSoFar { time, from, outcome, causes, tool_ran, reply_options, ..TurnSoFar::default() };
         self.window.begin_turn(from, &started.messages);
+        self.offers.begin_turn();
         self.window.limits.forget(&started.forgotten_models);
         started.messages.iter().cloned().for_each(|message| self.say(message));
         self.turn = Some(started.turn);
@@ -347,6 +350,7 @@ impl<S: Strategy> Progress<S> {
         ) = (&state, &slot.request)
         {
             self.window.list_tools(server, tools);
+            self.offers.list_tools(server);
             self.thread.server_tools.insert(server.clone(), tools.clone());
         }
         if let (Event::AttemptFailed(failed), Request::Chat { model, .. }) = (event, &slot.request)

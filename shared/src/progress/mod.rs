@@ -5,6 +5,7 @@ mod empty_reply;
 mod fit;
 mod fold;
 mod limits;
+mod offer;
 mod oversize;
 mod read_back;
 mod receive;
@@ -34,6 +35,7 @@ pub use self::{
 };
 use self::{
     empty_reply::NO_REPLY,
+    offer::Offers,
     rollback::TurnStart,
     slot::{Slot, SlotState},
     stop::Writes,
@@ -131,6 +133,8 @@ pub struct Progress<S: Strategy> {
     pub(crate) engine: EngineConfig,
     /// Limits, sizes and the summary by which requests are made to fit.
     window: Window,
+    /// Hashes of what servers and the client offer.
+    offers: Offers,
     /// Tasks whose results are not needed any more, since the last requests.
     abandoned_tasks: Vec<OpenTask>,
     /// Servers that carried out a write since the approval with which the turn began; `None` if it began otherwise.
@@ -236,6 +240,7 @@ impl<S: Strategy> Clone for Progress<S> {
             sessions: self.sessions.clone(),
             engine: self.engine.clone(),
             window: self.window.clone(),
+            offers: self.offers.clone(),
             seq: self.seq,
             at: self.at.clone(),
             abandoned_tasks: self.abandoned_tasks.clone(),
@@ -259,6 +264,7 @@ impl<S: Strategy> Progress<S> {
             sessions: BTreeMap::new(),
             engine: EngineConfig::default(),
             window: Window::default(),
+            offers: Offers::default(),
             abandoned_tasks: Vec::new(),
             written_since_approval: None,
             writes: Writes::new(),
@@ -448,6 +454,7 @@ impl<S: Strategy> Progress<S> {
                 history_hash: None,
                 priority: None,
                 metadata: None,
+                build: None,
             };
             return Ok(provided.into());
         }
@@ -469,7 +476,7 @@ impl<S: Strategy> Progress<S> {
         }
         let (actor, time) = (actor.to_owned(), time.to_owned());
         let forgotten_models = Vec::new();
-        let (caller, reply_options, toolbox, history_hash) = (None, None, None, None);
+        let (caller, reply_options, toolbox, history_hash, build) = (None, None, None, None, None);
         let started = TurnStarted {
             turn,
             actor,
@@ -483,6 +490,7 @@ impl<S: Strategy> Progress<S> {
             history_hash,
             priority: None,
             metadata: None,
+            build,
         };
         Ok(started.into())
     }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{Metric, ModelParameters, Request, Response, SearchOptions, Simulation, WebSearch};
 use crate::client_tools::{ToolChoice, ToolUse};
 use crate::message::{Reply, ToolOutput};
+use crate::prompt_name::is_template_hash;
 
 /// Maximum number of characters of a text that `{}` shows.
 const SHORT_TEXT_MAX: usize = 200;
@@ -115,6 +116,7 @@ impl Request {
             response_schema,
             web_search,
             prompt,
+            offered: _,
             parameters,
             tool_use,
         } = self
@@ -150,7 +152,10 @@ impl Request {
             WebSearch::Off => (),
             WebSearch::On => write!(f, " · web search")?,
         }
-        prompt.iter().try_for_each(|prompt| write!(f, " · prompt {}", prompt.get(..12).unwrap_or(prompt)))?;
+        let configured = prompt.iter().filter(|name| !is_template_hash(name));
+        configured
+            .into_iter()
+            .try_for_each(|name| write!(f, " · prompt {}", name.get(..12).unwrap_or(name)))?;
         parameters.iter().try_for_each(|parameter| write!(f, " · {parameter}"))
     }
 }

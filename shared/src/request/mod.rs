@@ -66,9 +66,14 @@ pub enum Request {
         /// Web search by the provider.
         #[serde(default, skip_serializing_if = "WebSearch::is_off")]
         web_search: WebSearch,
-        /// Hash of the configured prompt that `system` was made from. Absent if it is the node's own prompt.
+        /// Name of the prompt that `system` was made from: 64 digits for a configured prompt, 16 for the node's own template. Absent
+        /// if there is no template, and for the node's own in logs of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
+        /// Hash of the tools that are offered, with descriptions and schemas, and of the schema of the reply. Absent if there are
+        /// none, and in logs of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offered: Option<String>,
         /// Parameters of the model's reply, if any were configured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parameters: Option<Box<ModelParameters>>,

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use shared::{Event, Forked, Graph, Next, Opened, Request, placeholders, prompt_hash, rerun};
+use shared::{
+    Event, Forked, Graph, Next, Opened, Request, SUMMARISE_PROMPT, placeholders, prompt_hash, rerun,
+    template_hash,
+};
 
 use crate::fixtures::each_fixture;
 
@@ -83,9 +86,10 @@ fn every_key_of_every_node_takes_effect() {
     assert_eq!(asked, known.collect(), "every node that asks a model is reached by a fixture");
 }
 
-/// A request of a thread without this configuration has no field for it.
+/// A request of a thread without this configuration has the name of the node's own template, and no other field for it.
 #[test]
-fn defaults_add_nothing_to_the_log() {
+fn defaults_add_only_the_name_of_the_template() {
+    let summaries = template_hash(SUMMARISE_PROMPT);
     each_fixture(|graph, name, script| {
         // Other prompts have other sizes, so a thread that outgrows its context window is summarised elsewhere.
         let Some(Event::Opened(opened)) = script.first() else { return };
@@ -97,12 +101,12 @@ fn defaults_add_nothing_to_the_log() {
         }
         for event in rerun(graph, &script).unwrap().log {
             let Event::Asked(asked) = event else { continue };
-            for request in serde_json::to_value(&asked.requests).unwrap().as_array().unwrap() {
-                let is_chat = request["request"] == "chat";
-                assert!(
-                    !is_chat || (request["prompt"].is_null() && request["parameters"].is_null()),
-                    "{name}"
-                );
+            for request in &asked.requests {
+                let Request::Chat { prompt, parameters, .. } = request else { continue };
+                let own = graph.nodes().into_iter().find(|node| node.name == asked.node);
+                let template =
+                    own.map_or_else(|| summaries.clone(), |node| template_hash(node.prompt.unwrap()));
+                assert_eq!((prompt.as_ref(), parameters), (Some(&template), &None), "{name}: {}", asked.node);
             }
         }
     });

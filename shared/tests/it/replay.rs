@@ -1,7 +1,10 @@
 //! Replay reports each difference between the current code and a log: the event, the node and the field.
 
 use serde_json::{Value, json};
-use shared::{Decided, Divergence, Event, Field, Graph, Request, replay, rerun};
+use shared::{
+    Decided, Divergence, DivergenceCounts, Event, Field, Graph, Request, Response, SHORT_HASH_LENGTH,
+    prompt_hash, replay, rerun, template_hash,
+};
 
 use crate::fixtures::each_fixture;
 
@@ -87,6 +90,90 @@ fn a_changed_prompt_is_named_by_its_line_if_nothing_else_differs() {
     });
     assert_eq!(difference.field, Field::Request("requests.0.model".to_owned()));
     assert_eq!(difference.then, "“openai/old”");
+}
+
+/// Applies `change` to the name of the prompt and to the hash of what is offered, in every request to a model.
+fn with_hashes(log: &[Event], change: impl Fn(&mut Option<String>, &mut Option<String>)) -> Vec<Event> {
+    let mut log = log.to_vec();
+    for event in &mut log {
+        let Event::Asked(asked) = event else { continue };
+        for request in &mut asked.requests {
+            if let Request::Chat { prompt, offered, .. } = request {
+                change(prompt, offered);
+            }
+        }
+    }
+    log
+}
+
+#[test]
+fn a_log_of_a_version_without_hashes_is_compared_without_them() {
+    let mut asked = 0;
+    each_fixture(|graph, name, script| {
+        let log = rerun(graph, &script).unwrap().log;
+        let older = with_hashes(&log, |prompt, offered| {
+            prompt.take_if(|name| name.len() == SHORT_HASH_LENGTH);
+            *offered = None;
+        });
+        asked += log.iter().zip(&older).filter(|(log, older)| log != older).count();
+        assert_eq!(replay(graph, &older).unwrap(), [], "{name}");
+    });
+    assert!(100 < asked, "{asked}");
+}
+
+#[test]
+fn another_template_and_another_description_are_differences_in_words() {
+    let (graph, log) = recorded("planner", "two_tasks");
+    let found = |change: &dyn Fn(&mut Option<String>, &mut Option<String>)| {
+        let found = replay(graph, &with_hashes(&log, change)).unwrap();
+        let mut counts = DivergenceCounts::default();
+        found.iter().for_each(|divergence| counts.add(&divergence.field));
+        (found[0].clone(), counts)
+    };
+    let older = template_hash("an older template");
+    let (first, counts) = found(&|prompt, _| *prompt = Some(older.clone()));
+    assert_eq!((first.field, &first.then), (Field::Prompt("requests.0.prompt".to_owned()), &older));
+    assert!(counts.reworded > 3 && counts.diverged == 0 && counts.is_same(false) && !counts.is_same(true));
+    let (first, counts) = found(&|_, offered| *offered = offered.as_ref().map(|_| older.clone()));
+    assert_eq!((first.field, &first.then), (Field::Offer("requests.0.offered".to_owned()), &older));
+    assert!(counts.redescribed > 3 && counts.diverged == 0 && counts.is_same(false) && !counts.is_same(true));
+    // A configured prompt is another request.
+    let (first, counts) = found(&|prompt, _| *prompt = Some(prompt_hash("a configured prompt")));
+    assert_eq!(first.field, Field::Request("requests.0.prompt".to_owned()));
+    assert!(counts.diverged > 3 && counts.reworded == 0);
+}
+
+/// The hash covers what a model sees of a tool, and nothing else.
+#[test]
+fn a_tool_that_is_described_differently_changes_the_hash_of_its_requests() {
+    let offers = |change: &dyn Fn(&mut shared::Tool)| -> Vec<(String, Option<String>)> {
+        let (graph, mut log) = recorded("planner", "two_tasks");
+        for event in &mut log {
+            if let Event::Answered(answered) = event
+                && let Response::Tools { tools } = &mut answered.response
+            {
+                tools.iter_mut().for_each(change);
+            }
+        }
+        let asked = |event| if let Event::Asked(asked) = event { Some(asked) } else { None };
+        let offer = |asked: shared::Asked| match asked.requests.into_iter().next() {
+            Some(Request::Chat { offered, .. }) => Some((asked.node, offered)),
+            _ => None,
+        };
+        rerun(graph, &log).unwrap().log.into_iter().filter_map(asked).filter_map(offer).collect()
+    };
+    let before = offers(&|_| ());
+    let differing = |after: Vec<(String, Option<String>)>| -> Vec<String> {
+        assert_eq!(before.len(), after.len());
+        let differing = before.iter().zip(after).filter(|(before, after)| **before != *after);
+        differing.map(|((node, _), _)| node.clone()).collect()
+    };
+    let described = differing(offers(&|tool| tool.description.push('!')));
+    assert!(!described.is_empty() && described.iter().all(|node| node == "orchestrate"), "{described:?}");
+    let schemas = differing(offers(&|tool| tool.parameters["title"] = json!("Another schema")));
+    assert_eq!(schemas, described);
+    assert_eq!(differing(offers(&|tool| tool.max_repeats = Some(7))), [""; 0]);
+    assert!(before.iter().all(|(node, offered)| offered.is_some() != (node == "respond")), "{before:?}");
 }
 
 /// A changed decision is reported at its own event and nowhere else, in every strategy.

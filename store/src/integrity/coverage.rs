@@ -74,6 +74,7 @@ const HISTORY: Why = InPart("found unless the log has no such hash: older versio
 const CHOICES: Why = InPart(
     "found unless the log has none: older versions kept them in the row alone, and defaults are left out",
 );
+const PROMPTS: Why = MayDiffer("counts of deleted threads remain, and a killed process loses a second");
 const COUNTS: Why = InPart("counts below those of the logs are found; those above may be of deleted threads");
 
 const USED: Why = MayDiffer("each use of a key changes it");
@@ -155,6 +156,32 @@ pub const COLUMNS: &[Columns] = &[
             "micro_usd",
             "without_usage",
             "without_price",
+        ],
+    ),
+    not_compared("prompt_templates", Cache, &["name", "content"]),
+    not_compared(
+        "prompt_counts",
+        PROMPTS,
+        &[
+            "tenant",
+            "strategy",
+            "node",
+            "prompt",
+            "model",
+            "first_used",
+            "last_used",
+            "last_thread",
+            "responses",
+            "input_tokens",
+            "output_tokens",
+            "micro_usd",
+            "without_price",
+            "answered",
+            "partial",
+            "declined",
+            "failed",
+            "good",
+            "bad",
         ],
     ),
     compared("batches", Rows, &["counts", "total", "done"]),

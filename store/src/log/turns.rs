@@ -193,11 +193,14 @@ impl Store {
         let Some(thread) = self.thread(turn.thread).await? else { return Ok(()) };
         self.count_recorded(&Counted {
             at: turn.updated_at,
+            thread: turn.thread,
             tenant: &turn.tenant,
             strategy: &thread.strategy,
             ended: Some(&ended),
             in_doubt: false,
             responses: Vec::new(),
+            asked: Vec::new(),
+            ratings: Vec::new(),
         });
         Ok(())
     }

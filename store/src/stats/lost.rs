@@ -198,6 +198,7 @@ pub(super) async fn missing_counts(
     Ok(Tally {
         ends: ends.map(|((_, start, ends), turns)| ((start, ends), turns)).collect(),
         responses: responses.map(|((_, start, subject), sums)| ((start, subject), sums)).collect(),
+        ..Tally::default()
     })
 }
 

@@ -15,6 +15,7 @@
 mod compare;
 mod intervals;
 mod lost;
+mod prompts;
 mod query;
 mod tally;
 mod write;
@@ -28,6 +29,7 @@ pub(crate) use write::insert as add_counts;
 pub use compare::LowCounts;
 pub use intervals::{Intervals, Resolution};
 pub use lost::LostCounts;
+pub use prompts::{AskedModel, PromptUse, Ratings};
 pub use query::{CauseCount, EndedCount, OpenTurns, Stats, UsageCount, UsageShare};
 pub use tally::{Counted, ModelResponse, Tally};
 

@@ -1,7 +1,7 @@
 //! Counts in memory, until they are written.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI64, Ordering},
@@ -12,8 +12,14 @@ use queue::clock;
 use shared::{OutcomeKind, TurnStatus, Usage, UsageTotal};
 use uuid::Uuid;
 
-use super::CountedEnd;
-use crate::log::{ids::plain, read_model_update::TurnUpdate};
+use super::{
+    CountedEnd,
+    prompts::{AskedModel, Ratings, Use, UseCounts},
+};
+use crate::log::{
+    ids::{ThreadId, plain},
+    read_model_update::TurnUpdate,
+};
 
 /// Maximum distinct counts in memory; further causes are counted as turns without a cause.
 const KEYS_MAX: usize = 10_000;
@@ -24,8 +30,8 @@ pub(super) const MINUTE: i64 = 60 * 1_000_000;
 /// A response of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelResponse {
-    /// The model as `provider/model`.
-    pub model: String,
+    /// The model, and the node and prompt that asked it.
+    pub asked: AskedModel,
     /// Tokens and cost.
     pub usage: Usage,
 }
@@ -35,6 +41,8 @@ pub struct ModelResponse {
 pub struct Counted<'a> {
     /// Time of the append, in microseconds since the Unix epoch.
     pub at: i64,
+    /// Id of the thread.
+    pub thread: ThreadId,
     /// Tenant of the thread.
     pub tenant: &'a str,
     /// Strategy of the thread.
@@ -45,6 +53,10 @@ pub struct Counted<'a> {
     pub in_doubt: bool,
     /// Responses of models.
     pub responses: Vec<ModelResponse>,
+    /// The models that the turn asked, if it ended.
+    pub asked: Vec<AskedModel>,
+    /// Changed number of ratings, for each model that the rated turn asked.
+    pub ratings: Vec<(AskedModel, Ratings)>,
 }
 
 /// Subject of a count of turns.
@@ -106,12 +118,14 @@ impl ResponseSums {
 pub struct Tally {
     pub(crate) ends: BTreeMap<(i64, Ends), u64>,
     pub(crate) responses: BTreeMap<(i64, Responses), ResponseSums>,
+    /// Use of prompts, not by minute.
+    pub(super) uses: BTreeMap<Use, UseCounts>,
 }
 
 impl Tally {
     /// Adds what an append recorded.
     pub fn add(&mut self, counted: &Counted<'_>) {
-        let Counted { at, tenant, strategy, ended, in_doubt, responses } = counted;
+        let Counted { at, tenant, strategy, ended, in_doubt, responses, .. } = counted;
         let minute = at - at.rem_euclid(MINUTE);
         let (tenant, strategy) = (|| plain(tenant), || plain(strategy));
         if let Some((turn, ended)) = ended.and_then(|turn| Some((turn, end_of(turn, *in_doubt)?))) {
@@ -121,9 +135,40 @@ impl Tally {
             *self.ends.entry((minute, ends)).or_default() += 1;
         }
         for response in responses {
-            let model = plain(&response.model);
+            let model = plain(&response.asked.model);
             let subject = Responses { tenant: tenant(), strategy: strategy(), model };
             self.responses.entry((minute, subject)).or_default().add(&ResponseSums::of(&response.usage));
+        }
+        self.add_uses(counted);
+    }
+
+    fn add_uses(&mut self, counted: &Counted<'_>) {
+        for ModelResponse { asked, usage } in &counted.responses {
+            self.count_use(counted, asked, |counts| counts.respond(&ResponseSums::of(usage)));
+        }
+        if let Some(ended) = counted.ended.and_then(|turn| end_of(turn, counted.in_doubt)) {
+            counted.asked.iter().for_each(|asked| self.count_use(counted, asked, |counts| counts.end(ended)));
+        }
+        for (asked, change) in &counted.ratings {
+            self.count_use(counted, asked, |counts| counts.rate(*change));
+        }
+    }
+
+    fn count_use(&mut self, counted: &Counted<'_>, asked: &AskedModel, count: impl FnOnce(&mut UseCounts)) {
+        let AskedModel { node, prompt, model } = asked;
+        let asked = AskedModel { node: plain(node), prompt: plain(prompt), model: plain(model) };
+        let subject = Use { tenant: plain(counted.tenant), strategy: plain(counted.strategy), asked };
+        if self.uses.len() < KEYS_MAX || self.uses.contains_key(&subject) {
+            let mut counts = UseCounts::at(counted.at, counted.thread);
+            count(&mut counts);
+            self.merge_use(subject, &counts);
+        }
+    }
+
+    fn merge_use(&mut self, subject: Use, counts: &UseCounts) {
+        match self.uses.entry(subject) {
+            Entry::Vacant(entry) => drop(entry.insert(counts.clone())),
+            Entry::Occupied(mut entry) => entry.get_mut().add(counts),
         }
     }
 
@@ -135,7 +180,7 @@ impl Tally {
     }
 
     fn is_empty(&self) -> bool {
-        self.ends.is_empty() && self.responses.is_empty()
+        self.ends.is_empty() && self.responses.is_empty() && self.uses.is_empty()
     }
 
     pub(super) fn merge(&mut self, other: Self) {
@@ -144,6 +189,9 @@ impl Tally {
         }
         for (subject, sums) in other.responses {
             self.responses.entry(subject).or_default().add(&sums);
+        }
+        for (subject, counts) in other.uses {
+            self.merge_use(subject, &counts);
         }
     }
 }

@@ -12,6 +12,7 @@ use sea_orm::{ConnectionTrait as _, FromQueryResult as _};
 use super::{
     Counted, Intervals, Resolution, Tally,
     lost::{EndsRow, alone, missing_counts},
+    prompts::add_uses,
     tally::MINUTE,
     writers::{BEAT, Row, move_to},
 };
@@ -93,10 +94,13 @@ impl Store {
         let Some(tally) = unwritten.take(now, BEAT) else { return Ok(()) };
         let mut counts = Intervals::default();
         counts.add(&tally, now);
+        let uses = tally.uses.clone();
         let forgets = since.is_none_or(|at| at.div_euclid(MINUTE) != now.div_euclid(MINUTE));
         let written = self.database.transact(move |tx| {
             async move {
-                if move_to(tx, writer, since, now).await? == Row::TakenOver {
+                let row = move_to(tx, writer, since, now).await?;
+                add_uses(tx, uses).await?;
+                if row == Row::TakenOver {
                     return Ok(());
                 }
                 if forgets {

@@ -229,6 +229,7 @@ async fn run_turn(store: &Store, thread: ThreadId) {
         history_hash: None,
         priority: None,
         metadata: None,
+        build: None,
         reply_options: None,
     };
     let decided = shared::Decided {

@@ -8,7 +8,7 @@ use super::{
     ActionPlan,
     failure_phrases::{FILLERS, PHRASES},
 };
-use crate::choice::words;
+use crate::{choice::words, prompt::fill};
 
 /// Prompt of the model's reading.
 pub(super) const PROMPT: &str = include_str!("prompts/read_failure_answer.md");
@@ -100,7 +100,7 @@ pub(super) fn reading(
 ) -> Option<Extract<Reading>> {
     let text = thread.user_message();
     let is_unknown = !text.trim().is_empty() && read(options, text).is_none();
-    let request = || Extract::new(&thread.config.model, PROMPT.trim_end(), thread.question_and_answer());
+    let request = || Extract::new(&thread.config.model, fill(PROMPT, &[]), thread.question_and_answer());
     (may_ask && is_unknown).then(request)
 }
 

@@ -305,6 +305,7 @@ fn chat(model: &str, range: std::ops::Range<usize>) -> Request {
         response_schema: None,
         web_search: WebSearch::Off,
         prompt: None,
+        offered: None,
         parameters: None,
         tool_use: None,
     }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use audit::{CostTotal, Purpose, Share, Spending};
 use queue::clock;
 use serde_json::{Value, json};
-use shared::{Event, UsageTotal, usd};
+use shared::{Event, UsageTotal, is_template_hash, usd};
 use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, TurnId};
 use world::Price;
 
@@ -196,8 +196,10 @@ fn group(by: CostBy, log: &Log, batch: Option<&str>, share: &Share) -> String {
         CostBy::Model => share.model.clone(),
         CostBy::Prompt if share.model.is_empty() => "(no model)".to_owned(),
         CostBy::Prompt => {
-            let prompt = share.prompt.get(..12).unwrap_or("built-in");
-            format!("{}/{} {prompt}", log.strategy, share.node)
+            let name = share.prompt.get(..12).unwrap_or_default();
+            let built_in = name.is_empty() || is_template_hash(&share.prompt);
+            let prompt = [if built_in { "built-in" } else { "" }, name].join(" ");
+            format!("{}/{} {}", log.strategy, share.node, prompt.trim())
         }
         CostBy::Tool if share.tool.is_empty() => "(no tool)".to_owned(),
         CostBy::Tool => share.tool.clone(),

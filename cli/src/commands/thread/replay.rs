@@ -1,7 +1,7 @@
 //! `turnfold thread replay`: today's code against a recorded log.
 
 use serde_json::json;
-use shared::{Divergence, Replayer};
+use shared::{Divergence, DivergenceCounts, Replayer};
 use store::ThreadId;
 
 use crate::{
@@ -15,22 +15,23 @@ const MAX_LISTED: usize = 1_000;
 
 pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId, prompts: bool) -> anyhow::Result<Exit> {
     let mut verifier = Replayer::new(source.graph(ctx, id).await?);
-    let (mut diverged, mut reworded, mut listed) = (0, 0, Vec::new());
+    let (mut counts, mut listed) = (DivergenceCounts::default(), Vec::new());
     source
         .scan_to(id, None, |recorded| {
             let Some(divergence) = verifier.see(&recorded.event)? else { return Ok(()) };
-            let counter = if divergence.field.is_prompt() { &mut reworded } else { &mut diverged };
-            *counter += 1_usize;
-            if (prompts || !divergence.field.is_prompt()) && listed.len() < MAX_LISTED {
+            counts.add(&divergence.field);
+            if (prompts || !divergence.field.is_wording()) && listed.len() < MAX_LISTED {
                 listed.push(divergence);
             }
             Ok(())
         })
         .await?;
-    listed.sort_by_key(|divergence| (divergence.field.is_prompt(), divergence.seq));
+    listed.sort_by_key(|divergence| (divergence.field.is_wording(), divergence.seq));
     let events = verifier.thread().seq();
+    let DivergenceCounts { diverged, reworded, redescribed } = counts;
     let thing = json!({
-        "events": events, "diverged": diverged, "reworded": reworded, "divergences": listed,
+        "events": events, "diverged": diverged, "reworded": reworded, "redescribed": redescribed,
+        "divergences": listed,
     });
     output::one(ctx.format, &thing, || {
         let mut text = match diverged {
@@ -38,16 +39,22 @@ pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId, prompts: b
             n => format!("{events} events: DIVERGED at {}", counted(n, "event")),
         };
         text.extend(listed.iter().map(to_text));
-        text += &output::and_more(diverged + if prompts { reworded } else { 0 }, listed.len());
+        text += &output::and_more(diverged + if prompts { reworded + redescribed } else { 0 }, listed.len());
         if 0 < reworded && !prompts {
             text += &format!(
                 "\n{} would be worded differently; list them with --prompts",
                 counted(reworded, "prompt")
             );
         }
+        if 0 < redescribed && !prompts {
+            text += &format!(
+                "\n{} would get other descriptions of tools or of the reply; list them with --prompts",
+                counted(redescribed, "request")
+            );
+        }
         text
     })?;
-    Ok(if diverged == 0 && (reworded == 0 || !prompts) { Exit::Ok } else { Exit::Finding })
+    Ok(if counts.is_same(prompts) { Exit::Ok } else { Exit::Finding })
 }
 
 fn to_text(divergence: &Divergence) -> String {

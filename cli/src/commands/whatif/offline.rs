@@ -58,6 +58,12 @@ pub(super) fn to_text(report: &Report, changes: &Changes, seconds: f64) -> Strin
             counted(report.reworded, "thread")
         );
     }
+    if 0 < report.redescribed {
+        text += &format!(
+            "\ntoday's code describes tools or replies in other words in {}, with or without the change",
+            counted(report.redescribed, "thread")
+        );
+    }
     if 0 < *changed {
         text += &format!("\nDIFFERENT: {changed}, first at {}", counted(report.clusters.len(), "place"));
     }

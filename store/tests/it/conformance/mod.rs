@@ -107,6 +107,7 @@ fn turn_started(turn: &Turn) -> Event {
         history_hash: None,
         priority: None,
         metadata: None,
+        build: None,
     }
     .into()
 }

@@ -4,8 +4,9 @@ use queue::clock;
 use shared::TurnStatus;
 use shared::{Outcome, OutcomeKind, Usage};
 use store::{
-    CauseCount, Counted, CountedEnd, EndedCount, Error, Intervals, LowCounts, ModelResponse, OpenTurns,
-    Resolution, Store, Tally, TurnUpdate, UsageCount, UsageShare, testing::tamper::execute_with,
+    AskedModel, CauseCount, Counted, CountedEnd, EndedCount, Error, Intervals, LowCounts, ModelResponse,
+    OpenTurns, Ratings, Resolution, Store, Tally, TurnUpdate, UsageCount, UsageShare,
+    testing::tamper::execute_with,
 };
 use uuid::Uuid;
 
@@ -21,11 +22,27 @@ fn ended(status: TurnStatus, error: Option<&str>, outcome: Option<OutcomeKind>) 
 
 fn response(model: &str, tokens: u64, micro_usd: Option<u64>) -> ModelResponse {
     let usage = Usage { input_tokens: tokens, output_tokens: tokens / 2, micro_usd, ..Usage::default() };
-    ModelResponse { model: model.to_owned(), usage }
+    let asked = AskedModel {
+        node: "reply".to_owned(),
+        prompt: "0123456789abcdef".to_owned(),
+        model: model.to_owned(),
+    };
+    ModelResponse { asked, usage }
 }
 
 fn count(store: &Store, at: i64, tenant: &str, ended: Option<&TurnUpdate>, responses: Vec<ModelResponse>) {
-    store.count_recorded(&Counted { at, tenant, strategy: "probe", ended, in_doubt: false, responses });
+    store.count_recorded(&counted(at, tenant, ended, responses));
+}
+
+fn counted<'a>(
+    at: i64,
+    tenant: &'a str,
+    ended: Option<&'a TurnUpdate>,
+    responses: Vec<ModelResponse>,
+) -> Counted<'a> {
+    let (asked, ratings) = (Vec::new(), Vec::new());
+    let (thread, strategy, in_doubt) = (Uuid::from_u128(7), "probe", false);
+    Counted { at, thread, tenant, strategy, ended, in_doubt, responses, asked, ratings }
 }
 
 /// Turns by end since a time, by the resolution.
@@ -158,14 +175,7 @@ pub(super) async fn of_killed_processes_come_from_the_logs(store: &Store) -> Res
 
     let mut logs = Tally::default();
     for nth in 0..3 {
-        logs.add(&Counted {
-            at: start + nth,
-            tenant: "a",
-            strategy: "probe",
-            ended: Some(&answered),
-            in_doubt: false,
-            responses: vec![response("p/one", 100, Some(7))],
-        });
+        logs.add(&counted(start + nth, "a", Some(&answered), vec![response("p/one", 100, Some(7))]));
     }
     written(store, lost.until).await?;
     assert!(!store.add_lost_counts(lost.clone(), logs.clone(), later).await?, "a process was written since");
@@ -214,7 +224,7 @@ pub(super) async fn tell_a_doubt_from_a_question(store: &Store) -> Result<(), Er
     let stopped = ended(TurnStatus::Interrupted, None, None);
     for in_doubt in [true, false] {
         let (at, ended, responses) = (clock::now(), Some(&stopped), Vec::new());
-        store.count_recorded(&Counted { at, tenant: "a", strategy: "probe", ended, in_doubt, responses });
+        store.count_recorded(&Counted { in_doubt, ..counted(at, "a", ended, responses) });
     }
     store.write_counts().await?;
     let expected = [(CountedEnd::InDoubt, 1), (CountedEnd::Interrupted, 1)];
@@ -228,7 +238,7 @@ pub(super) async fn below_those_of_the_logs_are_found(store: &Store) -> Result<(
     for _ in 0..2 {
         let responses = vec![response("p/one", 10, Some(3))];
         let ended = Some(&answered);
-        let counted = Counted { at: now, tenant: "a", strategy: "probe", ended, in_doubt: false, responses };
+        let counted = counted(now, "a", ended, responses);
         tally.add(&counted);
         store.count_recorded(&counted);
     }
@@ -251,10 +261,75 @@ pub(super) async fn below_those_of_the_logs_are_found(store: &Store) -> Result<(
     Ok(())
 }
 
+pub(super) async fn follow_each_prompt(store: &Store) -> Result<(), Error> {
+    let asked = |prompt: &str, model: &str| AskedModel {
+        node: "plan".to_owned(),
+        prompt: prompt.to_owned(),
+        model: model.to_owned(),
+    };
+    let [old, new] = ["0123456789abcdef", "fedcba9876543210"];
+    let respond = |prompt, micro_usd| {
+        let ModelResponse { usage, .. } = response("", 100, micro_usd);
+        ModelResponse { asked: asked(prompt, "p/one"), usage }
+    };
+    let partial = ended(TurnStatus::Completed, None, Some(OutcomeKind::Partial));
+    let failed = ended(TurnStatus::Failed, Some("no model"), None);
+    for (at, tenant, prompt, end) in
+        [(1, "a", old, &partial), (2, "a", new, &failed), (3, "a", new, &failed), (4, "b", new, &partial)]
+    {
+        let counted = counted(at, tenant, Some(end), vec![respond(prompt, Some(5))]);
+        store.count_recorded(&Counted { asked: vec![asked(prompt, "p/one")], ..counted });
+        // Half of them are added to rows that exist.
+        if at % 2 == 1 {
+            store.write_counts().await?;
+        }
+    }
+    let rate = |at, good, bad| {
+        let ratings = vec![
+            (asked(new, "p/one"), Ratings { good, bad }),
+            (AskedModel::default(), Ratings { good, bad }),
+        ];
+        store.count_recorded(&Counted { ratings, ..counted(at, "a", None, Vec::new()) });
+    };
+    rate(5, 1, 0);
+    rate(6, -1, 1);
+    store.write_counts().await?;
+
+    let uses = store.prompt_uses(Some("a"), "", 10).await?;
+    let shown: Vec<_> = uses
+        .iter()
+        .map(|it| (it.asked.prompt.as_str(), it.used, it.responses, it.micro_usd, it.turns))
+        .collect();
+    let expected = [
+        ("", (5, 6), 0, 0, [0, 0, 0, 0]),
+        (new, (2, 6), 2, 10, [0, 0, 0, 2]),
+        (old, (1, 1), 1, 5, [0, 1, 0, 0]),
+    ];
+    assert_eq!(shown.len(), 3, "{uses:?}");
+    assert!(expected.iter().all(|row| shown.contains(row)), "{shown:?}");
+    let ratings: Vec<_> = uses.iter().map(|it| (it.asked.prompt.as_str(), it.ratings)).collect();
+    for prompt in ["", new] {
+        assert!(ratings.contains(&(prompt, Ratings { good: 0, bad: 1 })), "{ratings:?}");
+    }
+    let all = store.prompt_uses(None, "fedcba98", 10).await?;
+    assert_eq!((all.len(), all[0].responses, all[0].tokens), (1, 3, (300, 150)), "all tenants: {all:?}");
+    assert_eq!(store.prompt_uses(Some("c"), "", 10).await?, []);
+    assert_eq!(store.threads_of_prompt(Some("a"), old).await?, [Uuid::from_u128(7)]);
+    assert_eq!(store.threads_of_prompt(Some("b"), old).await?, [], "another tenant's prompt");
+
+    let kept = [(old.to_owned(), "Plan."), (new.to_owned(), "Plan {task}.")].into();
+    store.keep_templates(&kept).await?;
+    store.keep_templates(&[(old.to_owned(), "Another text")].into()).await?;
+    assert_eq!(store.template(old).await?.as_deref(), Some("Plan."), "a text is never replaced");
+    assert_eq!(store.template("unknown").await?, None);
+    Ok(())
+}
+
 on_databases!(
     add_up_by_interval,
     are_forgotten_in_time,
     below_those_of_the_logs_are_found,
+    follow_each_prompt,
     include_turns_that_never_started,
     of_killed_processes_come_from_the_logs,
     of_a_process_taken_for_killed_are_left_to_the_logs,
