@@ -35,6 +35,7 @@ mod problem;
 mod prompt;
 mod quote;
 mod schedule;
+mod search;
 mod stats;
 mod strategy;
 mod strategy_setup;
@@ -82,6 +83,7 @@ pub use problem::{ErrorDetail, Problem};
 pub use prompt::{PromptName, SentPrompt, SentPrompts, SentTool};
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
 pub use schedule::{NewSchedule, Schedule, ScheduleChange};
+pub use search::{SaidBy, SearchHit, SearchMark, SearchResults};
 pub use shared::{
     BatchResult, BatchStatus, DeliveryState, MissedFirings, OutcomeKind as Outcome, PauseKind, PendingCause,
     Policy, Priority, ScheduleStatus, StopReason, ThreadStatus, TurnEnd, TurnStatus,

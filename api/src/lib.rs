@@ -28,6 +28,7 @@ mod openai;
 mod pauses;
 mod router;
 mod schedules;
+mod search;
 mod server;
 mod stats;
 mod strategies;

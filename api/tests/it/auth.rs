@@ -76,7 +76,7 @@ async fn every_route_under_v1_requires_a_key() {
             }
         }
     }
-    assert_eq!(guarded, 97);
+    assert_eq!(guarded, 98);
 }
 
 #[tokio::test]

@@ -42,6 +42,7 @@ mod prompt_strategies;
 mod responses;
 mod schedules;
 mod scopes;
+mod search;
 mod serve;
 mod settle;
 mod stats;

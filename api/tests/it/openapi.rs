@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 100] = [
+const ROUTES: [&str; 101] = [
     "delete /v1/conversations/{id}",
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
@@ -53,6 +53,7 @@ const ROUTES: [&str; 100] = [
     "get /v1/responses/{id}/input_items",
     "get /v1/schedules",
     "get /v1/schedules/{id}",
+    "get /v1/search",
     "get /v1/stats",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
