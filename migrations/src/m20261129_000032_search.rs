@@ -9,10 +9,6 @@
 //!
 //! Hits are returned newest first, also those of logs that were indexed late. An index of full text returns ids in order, so the
 //! order of ids has to be the one of events.
-//!
-//! ## Why tables that change with each step have no index by their time
-//!
-//! None of these tables is written by an append. They are written later, by a task that can wait.
 
 use sea_orm_migration::prelude::*;
 
