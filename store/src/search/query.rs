@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Error, Store, Stored, ThreadId,
-    log::{statement, unsigned},
+    log::{replanned::Replanned, statement, unsigned},
 };
 
 /// Maximum number of threads that a search returns.
@@ -138,9 +138,11 @@ impl Store {
     ) -> Result<Vec<Hit>, Error> {
         let pool = &self.database.pool;
         let ids = if pool.get_database_backend() == DbBackend::Postgres {
+            // Of all entries, the order of ids must not lead PostgreSQL through the index of ids: rare words would be at its end.
+            let id = if after == i64::MIN { "id + 0" } else { "id" };
             format!(
-                "SELECT id, thread_id, seq FROM search_entries WHERE words @@ CAST($1 AS tsquery) AND id > $3 AND id < $4 \
-                 ORDER BY id DESC LIMIT {PAGE}"
+                "SELECT id, thread_id, seq FROM search_entries WHERE words @@ CAST($1 AS tsquery) AND {id} > $3 AND {id} < $4 \
+                 ORDER BY {id} DESC LIMIT {PAGE}"
             )
         } else {
             format!(
@@ -154,7 +156,7 @@ impl Store {
              FROM ({ids}) AS entry JOIN threads ON threads.id = entry.thread_id ORDER BY entry.id DESC"
         );
         let values = [query.into(), tenant.unwrap_or_default().into(), after.into(), before.into()];
-        Ok(Hit::find_by_statement(statement(pool, &sql, values)).all(pool).await?)
+        Ok(Hit::find_by_statement(statement(pool, &sql, values)).all(&Replanned(pool)).await?)
     }
 
     /// Makes the snippet of a hit; none if the event was deleted meanwhile, or cannot be read.

@@ -24,6 +24,9 @@ use crate::conformance::{decided, of_tenant, turn_started};
 /// Words of the generated texts. A word is the rarer, the higher its number.
 const VOCABULARY: u64 = 20_000;
 
+/// Laps with and without the index.
+const LAPS: u64 = 2;
+
 /// Turns that are written together.
 const AT_ONCE: u64 = 256;
 
@@ -200,8 +203,8 @@ async fn sqlite_appends_cost_the_same_beside_the_index() {
     };
     let stores = [open("on.db").await, open("off.db").await.with_search(false)];
     let mut used = [Duration::ZERO; 2];
-    let lap = (turns() / 8).max(500);
-    for nth in 0..8 {
+    let lap = (turns() / LAPS).max(500);
+    for nth in 0..LAPS {
         for (store, used) in stores.iter().zip(&mut used) {
             let stop = until_dropped();
             let index = tokio::spawn(threads::keep_indexing(store.clone(), stop.1));
@@ -215,7 +218,7 @@ async fn sqlite_appends_cost_the_same_beside_the_index() {
     let [on, off] = used.map(|time| time.as_secs_f64());
     println!(
         "SQLite: CPU time of {} turns beside the index {on:.2} s, without it {off:.2} s: {:+.1} %",
-        8 * lap,
+        LAPS * lap,
         100.0 * (on / off - 1.0)
     );
     assert!(on < 1.3 * off, "{on} {off}");
