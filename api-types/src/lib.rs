@@ -38,6 +38,7 @@ mod prompt_version;
 mod quote;
 mod rating;
 mod schedule;
+mod search;
 mod stats;
 mod strategy;
 mod strategy_setup;
@@ -90,6 +91,7 @@ pub use prompt_version::{
 pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
 pub use rating::{NewRating, TurnRating};
 pub use schedule::{NewSchedule, Schedule, ScheduleChange};
+pub use search::{SaidBy, SearchHit, SearchMark, SearchResults};
 pub use shared::{
     BatchResult, BatchStatus, DeliveryState, MissedFirings, OutcomeKind as Outcome, PauseKind, PendingCause,
     Policy, Priority, ScheduleStatus, StopReason, ThreadStatus, TurnEnd, TurnStatus,

@@ -30,6 +30,7 @@ mod pauses;
 mod prompts;
 mod router;
 mod schedules;
+mod search;
 mod server;
 mod stats;
 mod strategies;

@@ -67,7 +67,8 @@ pub(crate) async fn store_or_new(settings: &Settings) -> anyhow::Result<Store> {
         max: settings.store.connections,
         prepared_statements: settings.store.prepared_statements,
     };
-    Ok(Store::connect_with(url.expose_secret(), connections).await?)
+    let store = Store::connect_with(url.expose_secret(), connections).await?;
+    Ok(store.with_search(settings.search.enabled))
 }
 
 /// Connects the store, the queue and the notifications.

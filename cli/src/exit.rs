@@ -101,7 +101,7 @@ pub(crate) fn of_store(error: &store::Error) -> Exit {
     use store::Error;
     match error {
         Error::UnknownThread(_) | Error::UnknownTurn(_) => Exit::NotFound,
-        Error::Address(_) => Exit::Usage,
+        Error::Address(_) | Error::SearchOff => Exit::Usage,
         // For example, the file is not a database. Nothing was read, so it is not a finding.
         Error::Unavailable(_)
         | Error::NotMigrated { .. }
@@ -109,7 +109,8 @@ pub(crate) fn of_store(error: &store::Error) -> Exit {
         | Error::Unsupported(_)
         | Error::Database(_)
         | Error::IndexUnavailable(_)
-        | Error::IndexRefused(_) => Exit::Database,
+        | Error::IndexRefused(_)
+        | Error::SearchBehind { .. } => Exit::Database,
         Error::TooNew { .. } | Error::Unreadable { .. } => Exit::Unchecked,
         Error::Stale { .. }
         | Error::CancelRequested { .. }

@@ -44,6 +44,7 @@ mod m20261129_000028_key_multitask;
 mod m20261129_000029_indexes;
 mod m20261129_000030_store_identity;
 mod m20261129_000031_life_and_ids;
+mod m20261129_000032_search;
 mod m20261129_000033_prompts;
 mod m20261129_000034_admin_log;
 
@@ -137,6 +138,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_000029_indexes::Migration),
             Box::new(m20261129_000030_store_identity::Migration),
             Box::new(m20261129_000031_life_and_ids::Migration),
+            Box::new(m20261129_000032_search::Migration),
             Box::new(m20261129_000033_prompts::Migration),
             Box::new(m20261129_000034_admin_log::Migration),
         ]

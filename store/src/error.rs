@@ -107,6 +107,17 @@ pub enum Error {
     /// with the same content fails too.
     #[error("the database refuses what is to be stored: {0}")]
     ContentRejected(String),
+    /// The search index is switched off.
+    #[error("the search index is switched off; hint: set search.enabled to true and restart the processes")]
+    SearchOff,
+    /// The search index does not yet have the newest events.
+    #[error(
+        "the search index has the events until {until} and not all later ones; hint: try again later, or add `updated < '{until}'`"
+    )]
+    SearchBehind {
+        /// Time up to which everything is indexed (RFC 3339).
+        until: String,
+    },
     /// The index server is unreachable; a later attempt may succeed.
     #[error("the index is not available: {0}")]
     IndexUnavailable(String),
@@ -155,6 +166,8 @@ impl Error {
             | Error::ContentRejected(_)
             | Error::IndexUnavailable(_)
             | Error::IndexRefused(_)
+            | Error::SearchOff
+            | Error::SearchBehind { .. }
             | Error::Unsupported(_)
             | Error::Database(_) => false,
         }
@@ -183,7 +196,9 @@ impl Error {
             | Error::Stuck { .. }
             | Error::Corrupt { .. }
             | Error::IndexUnavailable(_)
-            | Error::IndexRefused(_) => Error::Database(self.to_string()),
+            | Error::IndexRefused(_)
+            | Error::SearchOff
+            | Error::SearchBehind { .. } => Error::Database(self.to_string()),
         }
     }
 }

@@ -20,6 +20,7 @@
 //!   checkpoints   checkpoints, as they were last made
 //!   workers       workers that run, as they last reported
 //!   stats         counts of ended turns and of model responses over time         counted again from the log
+//!   search        words of events, and names of tools, models, prompts and workers     built again from the log
 //!   vector_index  descriptions of MCP servers, searched by vector         in the database or Milvus; rebuilt from the servers
 //! ```
 //!
@@ -41,6 +42,7 @@ mod pauses;
 mod pins;
 mod read_models;
 mod retention;
+mod search;
 mod sql_batch;
 mod stats;
 mod trace_parents;
@@ -80,6 +82,7 @@ pub use pauses::Pause;
 pub use pins::Pin;
 pub use read_models::{Difference, Differs, ExpectedThread, ExpectedTurn};
 pub use retention::{Hold, Prune, Pruned};
+pub use search::{Found, IndexRound, MOST_FOUND, QueryWords, SearchProgress, Speaker};
 pub use shared::{PauseKind, ThreadStatus, TurnStatus, UnknownStatus};
 pub use stats::{
     AskedModel, CauseCount, Counted, CountedEnd, EndedCount, Intervals, LostCounts, LowCounts, ModelResponse,

@@ -10,6 +10,7 @@
 //!   turn_end     the end of a turn as it is announced to those who wait for it
 //!   cancel       obeys requests to cancel a turn
 //!   counts       writes what this process has counted
+//!   index        fills the search index with what this process appends
 //!   park         gives up a thread that cannot continue
 //!   fork, import new threads with the events of other logs
 //!   rebuild      rows of threads and turns, put right by their logs
@@ -28,6 +29,7 @@ mod counts;
 mod expected;
 mod fork;
 mod import;
+mod index;
 mod job_note;
 mod log;
 mod lost_counts;
@@ -47,6 +49,7 @@ pub use cancel::{cancel_requested_turn, obey_cancel_request};
 pub use counts::keep_writing_counts;
 pub use fork::{NewFork, fork, rename_turns};
 pub use import::{ImportedEvent, import_thread};
+pub use index::keep_indexing;
 pub use job_note::JobNote;
 pub use log::Log;
 pub use lost_counts::count_lost;

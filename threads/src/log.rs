@@ -13,7 +13,7 @@ use store::{
 };
 use uuid::Uuid;
 
-use crate::{lost_counts, registry::StrategyRegistry};
+use crate::{index, lost_counts, registry::StrategyRegistry};
 
 /// An event log with fenced appends, and the turns that wait for their threads.
 pub trait Log: Clone + Send + Sync + 'static {
@@ -100,6 +100,11 @@ pub trait Log: Clone + Send + Sync + 'static {
     /// Writes it for the last time, as [`Store::end_counting`] does.
     fn end_counting(&self) -> impl Future<Output = Result<(), Error>> + Send {
         async { Ok(()) }
+    }
+
+    /// Fills the search index until `stop`.
+    fn keep_indexing(&self, stop: impl Future<Output = ()> + Send) -> impl Future<Output = ()> + Send {
+        stop
     }
 
     /// Counts what killed processes did not write, as [`count_lost`] does.
@@ -240,6 +245,10 @@ impl Log for Store {
 
     async fn end_counting(&self) -> Result<(), Error> {
         Store::end_counting(self).await
+    }
+
+    async fn keep_indexing(&self, stop: impl Future<Output = ()> + Send) {
+        index::index_until(self, stop).await;
     }
 
     async fn count_lost(&self, strategies: &StrategyRegistry) -> Result<(), Error> {

@@ -10,8 +10,7 @@ use futures::{FutureExt as _, StreamExt as _, future::join_all, poll};
 use metrics::metrics;
 use queue::{ALL_WORKERS, BlockedBy, Job, Notification, Schedule, SlotGuard, Slots};
 use store::Store;
-use threads::Log;
-use threads::keep_writing_counts;
+use threads::{Log, keep_indexing, keep_writing_counts};
 use tokio::sync::Notify;
 use tokio_util::{
     sync::CancellationToken,
@@ -114,6 +113,8 @@ impl<L: Log> Worker<L> {
         });
         let drained = CancellationToken::new();
         let (store, strategies) = (steps.parts.store.clone(), steps.strategies.clone());
+        let index = keep_indexing(store.clone(), drained.clone().cancelled_owned());
+        let index = AbortOnDropHandle::new(tokio::spawn(index));
         let counts = keep_writing_counts(store, strategies, drained.clone().cancelled_owned());
         let counts = AbortOnDropHandle::new(tokio::spawn(counts));
         // Before the first claim, so that a paused tenant, strategy or model does not start.
@@ -149,7 +150,7 @@ impl<L: Log> Worker<L> {
         let _ = reports.await;
         registration.remove().await;
         drained.cancel();
-        let _ = counts.await;
+        let _ = tokio::join!(counts, index);
         if queue_dies_too && let Err(error) = steps.parts.store.worker_stops().await {
             warn!(%error, "cannot record that the worker stops; the next one watches its threads");
         }

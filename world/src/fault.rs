@@ -24,6 +24,8 @@ pub(crate) fn store_fault(what: &str, error: &store::Error) -> Fault {
         | store::Error::Corrupt { .. }
         | store::Error::ContentRejected(_)
         | store::Error::IndexRefused(_)
+        | store::Error::SearchOff
+        | store::Error::SearchBehind { .. }
         | store::Error::Unsupported(_)
         | store::Error::Database(_) => Fault::permanent(message),
     }

@@ -51,6 +51,7 @@ use crate::{
     },
     pauses, prompts,
     schedules::{routes as schedules, scheduler::Scheduler},
+    search,
     server::{access_log::access_log, auth, config::ApiConfig, health, listener::listen, state::AppState},
     stats, strategies,
     threads::{answer, attachments, events, explain, export, fork, prompt, retention, routes as threads},
@@ -86,11 +87,12 @@ async fn background(app: Arc<AppState>) {
     };
     let keys = app.keys.issued.follow_changes(&*app.backends.notifications, &app.stop);
     let (store, strategies) = (app.backends.store.clone(), app.strategies.clone());
+    let index = ::threads::keep_indexing(store.clone(), app.stop.cancelled());
     let counts = ::threads::keep_writing_counts(store, strategies, app.stop.cancelled());
     let schedules = Scheduler::new(Arc::clone(&app), schedulable_routes()).run();
     let waits = app.waits.keep_writing(&app.backends.store, &app.stop);
     let batches = Arc::new(BatchCoordinator::new(Arc::clone(&app))).run();
-    tokio::join!(batches, webhooks, keys, counts, schedules, waits);
+    tokio::join!(batches, webhooks, keys, counts, index, schedules, waits);
 }
 
 /// Serves the API and runs its background tasks until `stop` is cancelled. Requests in progress then have ten seconds to
@@ -154,6 +156,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Answer, routes!(answer::answer))
         .needs(Answer, routes!(answer::reconcile))
         .needs(Read, routes!(ids::find))
+        .needs(Read, routes!(search::search))
         .needs(Read, routes!(inbox::list))
         .needs(Read, routes!(inbox::get))
         .needs(Answer, routes!(inbox::answer))

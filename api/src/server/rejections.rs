@@ -25,6 +25,12 @@ impl From<Error> for ApiError {
             Error::Unavailable(_) | Error::IndexUnavailable(_) => {
                 Kind::Unavailable.because(detail).hint("send the request again in a moment")
             }
+            Error::SearchOff => Kind::NotNow
+                .because("the search index is switched off")
+                .hint("an operator sets search.enabled to true"),
+            Error::SearchBehind { until } => Kind::Unavailable
+                .because(format!("the search index has the events until {until}, and not all later ones"))
+                .hint(format!("try again later, or add `updated < '{until}'`")),
             Error::NotMigrated { .. } => Kind::Unavailable.because(detail).hint("run `turnfold migrate`"),
             Error::TooNew { .. }
             | Error::Unreadable { .. }

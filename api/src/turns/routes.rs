@@ -30,9 +30,11 @@ pub(crate) struct ListTurns {
     /// Only turns with this status.
     #[param(inline)]
     status: Option<TurnStatus>,
-    /// Only turns that match these conditions: `FIELD OPERATOR VALUE`, joined by `and`. Fields: status, strategy, tenant,
-    /// priority, author, thread, error, cause, created, updated and metadata.KEY. Operators: = != ~ (contains) < >. A value
-    /// is a word or a quoted text; a time is RFC 3339 or an age such as 7d.
+    /// Only turns that match these conditions: `FIELD OPERATOR VALUE`, joined by `and`. Fields: status, outcome, strategy, tenant,
+    /// priority, author, thread, batch, custom_id, text, tool, model, prompt, worker, usd, tokens, took, error, cause, age, created,
+    /// updated and metadata.KEY. Operators: = != ~ (contains) < >. A value is a word or a quoted text; a time is RFC 3339 or an
+    /// age such as 7d. `text = 'two words'` finds turns of which one event has all the words, in any order; it selects from the newest
+    /// 10000 events with them.
     #[param(example = "status = failed and error ~ 'timed out' and age < 7d")]
     r#where: Option<String>,
     /// Order of the list. Default: `newest`.
@@ -103,6 +105,7 @@ pub(crate) async fn conditions(
     let conditions = text.map(parse).transpose()?;
     if let Some(conditions) = &conditions {
         check_threads(app, principal, conditions).await?;
+        app.backends.store.check_searchable(conditions).await?;
     }
     Ok(conditions)
 }

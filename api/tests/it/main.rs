@@ -44,6 +44,7 @@ mod ratings;
 mod responses;
 mod schedules;
 mod scopes;
+mod search;
 mod serve;
 mod sessions;
 mod settle;

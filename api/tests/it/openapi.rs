@@ -57,6 +57,7 @@ const ROUTES: [&str; 101] = [
     "get /v1/responses/{id}/input_items",
     "get /v1/schedules",
     "get /v1/schedules/{id}",
+    "get /v1/search",
     "get /v1/stats",
     "get /v1/strategies",
     "get /v1/strategies/{name}",

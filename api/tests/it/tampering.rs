@@ -207,7 +207,11 @@ fn assert_all_are_listed_once(columns: &[Column], engine: Engine) {
     let unknown: Vec<_> = columns.difference(&once).collect();
     assert!(unknown.is_empty(), "say in store/src/integrity/coverage.rs how these are treated: {unknown:?}");
     let is_view = |table: &str| engine == Engine::Sqlite && table == "open_turns";
-    let gone: Vec<_> = once.difference(&columns).filter(|(table, _)| !is_view(table)).collect();
+    // SQLite keeps the words of the search index in tables of its own, which have no columns of ours.
+    let is_kept_apart =
+        |place: (&str, &str)| engine == Engine::Sqlite && place == ("search_entries", "words");
+    let gone: Vec<_> =
+        once.difference(&columns).filter(|place| !is_view(place.0) && !is_kept_apart(**place)).collect();
     assert!(gone.is_empty(), "these columns do not exist: {gone:?}");
 }
 

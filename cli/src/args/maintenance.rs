@@ -17,6 +17,9 @@ pub(crate) enum Store {
     Rebuild {
         #[command(flatten)]
         selection: Selection,
+        /// Empty the search index instead; the API and the workers fill it again from the logs
+        #[arg(long, conflicts_with_all = ["thread", "filter", "since", "jobs", "dry_run"])]
+        search: bool,
         /// List the differences without writing
         #[arg(long)]
         dry_run: bool,

@@ -24,6 +24,18 @@ pub(crate) enum Thread {
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
     },
+    /// Search messages, arguments and results of tools for words, newest first
+    ///
+    /// Finds the events that have all the words, in any order and case, and shows the newest one of each thread. Numbers such as
+    /// A-10/77 are found as they are written. The index is filled a moment after the log; `search.enabled` switches it off.
+    Search {
+        /// Words to search for
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        /// Maximum number of threads
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=99))]
+        limit: u16,
+    },
     /// Show one thread: status, last reply, usage
     #[command(visible_alias = "get")]
     Show {

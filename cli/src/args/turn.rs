@@ -26,9 +26,13 @@ pub(crate) enum Turn {
         /// Only turns that match this filter: FIELD OPERATOR VALUE, joined by `and`
         ///
         /// Example: "status = failed and error ~ 'timed out' and age < 7d". Fields: status, outcome (answered, partial or
-        /// declined), strategy, tenant, priority, author, thread, error, cause, age, created, updated and metadata.KEY.
-        /// Operators: = != ~ (contains) < and >. An age is 7d, 12h or 30m. `created` and `updated` are compared with a time
-        /// (RFC 3339), a day, or an age. With an age, created > 7d means created within the last seven days, as does age < 7d.
+        /// declined), strategy, tenant, priority, author, thread, batch, custom_id, error, cause, age, created, updated, took and
+        /// metadata.KEY. Operators: = != ~ (contains) < and >. An age is 7d, 12h or 30m. `created` and `updated` are compared with
+        /// a time (RFC 3339), a day, or an age. With an age, created > 7d means created within the last seven days, as does
+        /// age < 7d. `took` is the time from the submission to the end: took > 40s.
+        ///
+        /// The search index has more fields: text (all the words in one event: text = 'order A-10/77'), tool, model, prompt (its
+        /// hash), worker, usd and tokens (usd > 0.25).
         #[arg(long = "where", value_name = "FILTER")]
         filter: Option<String>,
         /// Count turns by this field instead of listing them: turns that failed, and turns without a full answer

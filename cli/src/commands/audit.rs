@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     args::{Audit, Selection},
-    exit::Exit,
+    exit::{CliError, Exit},
     output::{self, counted},
 };
 

@@ -26,7 +26,10 @@ pub(crate) async fn run(ctx: Context, command: Store) -> anyhow::Result<Exit> {
     let store = ctx.store().await?;
     match command {
         Store::Verify { selection } => verify(&ctx, &store, selection).await,
-        Store::Rebuild { selection, dry_run } => rebuild(&ctx, &store, selection, dry_run).await,
+        Store::Rebuild { search: true, .. } => rebuild_search(&ctx, &store).await,
+        Store::Rebuild { selection, search: false, dry_run } => {
+            rebuild(&ctx, &store, selection, dry_run).await
+        }
         Store::Prune { older_than, strategy, dry_run, yes, reason } => {
             prune(&ctx, &store, older_than, strategy, PruneOptions { dry_run, yes, reason }).await
         }
@@ -67,6 +70,18 @@ async fn verify(ctx: &Context, store: &store::Store, selection: Selection) -> an
         )
     })?;
     Ok(if found == 0 { Exit::Ok } else { Exit::Finding })
+}
+
+async fn rebuild_search(ctx: &Context, store: &store::Store) -> anyhow::Result<Exit> {
+    if ctx.tenant.is_some() {
+        let message = "this command covers the whole database\nhint: leave out --tenant and TURNFOLD_TENANT";
+        return Err(CliError::with_exit(Exit::Usage, message));
+    }
+    store.rebuild_search().await?;
+    output::one(ctx.format, &json!({ "search": "emptied" }), || {
+        "the search index is empty; the API and the workers fill it from the logs while they run".to_owned()
+    })?;
+    Ok(Exit::Ok)
 }
 
 async fn rebuild(

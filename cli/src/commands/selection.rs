@@ -78,6 +78,7 @@ pub(super) async fn select(
         None => Conditions::default(),
     };
     check_parts_of_ids(ctx, store, &turns).await?;
+    store.check_searchable(&turns).await?;
     let turns = match selection.since {
         Some(age) => turns.and_since(before(age)?),
         None => turns,

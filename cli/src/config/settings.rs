@@ -62,6 +62,8 @@ pub struct Settings {
     pub commands: BTreeMap<String, CommandSettings>,
     /// The index of MCP servers.
     pub index: IndexSettings,
+    /// The search index of messages, arguments and results.
+    pub search: SearchSettings,
     /// Configuration of each strategy, completed with its defaults.
     #[serde(default)]
     pub strategies: BTreeMap<String, Json>,
@@ -288,6 +290,14 @@ pub struct IndexSettings {
     pub token: Option<SecretRef>,
     /// Embedding model for hybrid search, as `provider/model`. `None`: keyword search only.
     pub embedding_model: Option<String>,
+}
+
+/// The section `[search]`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SearchSettings {
+    /// Fills the index and answers searches.
+    pub enabled: bool,
 }
 
 /// The section `[fixture]`.

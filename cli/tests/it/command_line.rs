@@ -251,6 +251,17 @@ fn thread_commands_print_the_same_through_the_api_and_from_the_database() {
             assert_eq!(without_ages(through_api(&args)), without_ages(run(folder, &args)), "{args:?}");
         }
     }
+    let search = ["thread", "search", "red", "WHICH", "-o", "json"];
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !through_api(&search).1.contains(&asks) {
+        assert!(std::time::Instant::now() < deadline, "{:?}", through_api(&search));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(through_api(&search), run(folder, &search));
+    let text = run(folder, &["thread", "search", "red"]);
+    assert!(text.0 == 0 && text.1.contains("[red]"), "{text:?}");
+    let listed = json_of(folder, &["turn", "list", "--where", "text = 'which red'", "--url", &dev.url]);
+    assert_eq!(listed[0]["thread_id"], asks.as_str());
     let missing = "01990000-0000-7000-8000-000000000000";
     assert_eq!(through_api(&["thread", "show", missing]).0, 7);
     let refused = through_api(&["thread", "cost"]);

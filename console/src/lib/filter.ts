@@ -54,6 +54,21 @@ export const condition = (range: Range): string => PERIODS[range].where();
 
 const period = (): Period | undefined => (PERIODS as Record<string, Period>)[route.query.range ?? ""];
 
+/**
+ * Converts what was typed to a condition: a condition as it is, an id or its short form to `thread = …`, and plain words to
+ * `text = "…"`. Eight decimal digits are words: they are more often an order number. What looks like a condition and is none is left to
+ * the API, which says where it is wrong.
+ */
+export function toCondition(typed: string): string {
+  const text = typed.trim();
+  if (!text || /^\(?\s*[\w.-]+\s*[=!~<>]/.test(text)) return text;
+  const digits = text.replace(/-/g, "");
+  const isShort = digits.length === 8 && /[a-f]/i.test(digits) && /\d/.test(digits);
+  if (/^[0-9a-f]+$/i.test(digits) && (isShort || digits.length === 32)) return `thread = ${text}`;
+  const quote = text.includes('"') ? "'" : '"';
+  return `text = ${quote}${text.replaceAll(quote, " ")}${quote}`;
+}
+
 /** The query of a list: its status, and the conditions of the filter and of the period. */
 export function listQuery(): { status?: string; where?: string } {
   const conditions = [route.query.where, period()?.where()].filter(Boolean);

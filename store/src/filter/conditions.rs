@@ -4,12 +4,17 @@
 //! one word or a quoted text. Conditions are joined by `and`; there is no `or` and no grouping. A time is an RFC 3339
 //! timestamp, a UTC date, or a duration before now: `7d` is the moment seven days ago, so `created > 7d` selects turns
 //! submitted since then. Most people read that the other way round; `age < 7d` means the same and is unambiguous.
+//!
+//! `text`, `tool`, `model`, `prompt`, `worker`, `usd` and `tokens` are answered by the search index, which is filled a moment after the
+//! log. A list by them is refused while the index may lack what it should find.
 
 use queue::{Priority, clock};
 use shared::OutcomeKind;
 use uuid::Uuid;
 
+use super::more::{AmountField, IndexedField};
 use crate::{
+    QueryWords,
     filter::reader::{ConditionReader, ConditionText, FilterError},
     log::{short_ids::PartOfId, turns::row::outcome_of},
 };
@@ -19,8 +24,8 @@ use shared::TurnStatus;
 const MOST: usize = 20;
 
 /// All field names, for the error message about an unknown field.
-const FIELDS: &str = "status, outcome, strategy, tenant, priority, author, thread, error, cause, age, created, updated and \
-    metadata.KEY";
+const FIELDS: &str = "status, outcome, strategy, tenant, priority, author, thread, batch, custom_id, text, tool, model, prompt, \
+    worker, usd, tokens, took, error, cause, age, created, updated and metadata.KEY";
 
 /// A conjunction of conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +65,25 @@ pub(crate) enum Condition {
         side: Side,
         at: i64,
     },
+    /// An event of the turn has these words.
+    Words(QueryWords),
+    /// The turn has this tool, model, prompt or worker.
+    Indexed {
+        field: IndexedField,
+        is: Is,
+        value: String,
+    },
+    /// Cost in millionths of a US dollar, tokens, or time in microseconds.
+    Amount {
+        field: AmountField,
+        side: Side,
+        value: i64,
+    },
+    /// The turn ran for a line of a batch whose id has this part.
+    Batch {
+        is: Is,
+        part: PartOfId,
+    },
 }
 
 /// Field that is compared as text; a missing value compares as an empty text.
@@ -70,6 +94,8 @@ pub(crate) enum TextField {
     Author,
     Error,
     Cause,
+    /// Custom id of the line of a batch for which the turn ran.
+    CustomId,
     /// Metadata from the client, under this key.
     Metadata(String),
 }
@@ -141,6 +167,35 @@ impl Conditions {
         })
     }
 
+    /// Returns the tenant that the conditions require.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        self.0.iter().find_map(|condition| {
+            let Condition::Text { field: TextField::Tenant, how: How::Is, value } = condition else {
+                return None;
+            };
+            Some(value.as_str())
+        })
+    }
+
+    /// Returns true if the search index answers one of the conditions.
+    pub fn needs_search(&self) -> bool {
+        self.0.iter().any(|condition| {
+            matches!(
+                condition,
+                Condition::Words(_)
+                    | Condition::Indexed { .. }
+                    | Condition::Amount { field: AmountField::MicroUsd | AmountField::Tokens, .. }
+            )
+        })
+    }
+
+    /// Returns true if the conditions select only turns that were last changed before `at`, in microseconds since the Unix epoch.
+    pub(crate) fn are_before(&self, at: i64) -> bool {
+        self.0.iter().any(|condition| {
+            matches!(condition, Condition::Time { field: TimeField::Updated, side: Side::Before, at: end } if *end <= at)
+        })
+    }
+
     /// Adds a condition on the tenant.
     pub fn and_tenant(mut self, name: &str) -> Self {
         self.0.push(Condition::Text { field: TextField::Tenant, how: How::Is, value: name.to_owned() });
@@ -184,6 +239,16 @@ impl ConditionText<'_> {
                 let part = PartOfId::parse(&self.value);
                 Ok(Condition::ThreadPart { is, part: part.ok_or_else(|| self.at_value.wrong(what(), hint))? })
             }
+            "batch" => self.batch(),
+            "custom_id" => self.text(TextField::CustomId),
+            "text" => self.words(),
+            "tool" => self.indexed(IndexedField::Tool),
+            "model" => self.indexed(IndexedField::Model),
+            "prompt" => self.indexed(IndexedField::Prompt),
+            "worker" => self.indexed(IndexedField::Worker),
+            "usd" => self.amount(AmountField::MicroUsd),
+            "tokens" => self.amount(AmountField::Tokens),
+            "took" => self.amount(AmountField::Took),
             "strategy" => self.text(TextField::Strategy),
             "tenant" => self.text(TextField::Tenant),
             "author" => self.text(TextField::Author),
@@ -205,7 +270,7 @@ impl ConditionText<'_> {
         }
     }
 
-    fn is(&self) -> Result<Is, FilterError> {
+    pub(super) fn is(&self) -> Result<Is, FilterError> {
         match self.operator {
             "=" => Ok(Is::Is),
             "!=" => Ok(Is::IsNot),
@@ -222,7 +287,8 @@ impl ConditionText<'_> {
             "!=" => How::IsNot,
             "~" => How::Holds,
             other => {
-                return Err(self.at_operator.wrong(format!("{other} compares times"), "use =, != or ~"));
+                let what = format!("{other} compares times and amounts");
+                return Err(self.at_operator.wrong(what, "use =, != or ~"));
             }
         };
         Ok(Condition::Text { field, how, value: self.value })
@@ -242,12 +308,12 @@ impl ConditionText<'_> {
         Ok(Condition::Time { field: TimeField::Created, side, at: ago(&self.value, now).ok_or_else(wrong)? })
     }
 
-    fn side(&self) -> Result<Side, FilterError> {
+    pub(super) fn side(&self) -> Result<Side, FilterError> {
         match self.operator {
             "<" => Ok(Side::Before),
             ">" => Ok(Side::After),
             other => {
-                let what = format!("{other} does not compare times");
+                let what = format!("{other} does not compare times or amounts");
                 Err(self.at_operator.wrong(what, "use < or >"))
             }
         }
@@ -364,6 +430,15 @@ mod tests {
             ("age < 2026-11-20", 7, "as in 7d"),
             ("age = 7d", 5, "use < or >"),
             ("thread = 7", 10, "whole id"),
+            ("text != a", 6, "use ="),
+            ("text = '*'", 8, "no word"),
+            ("tool ~ a", 6, "use = or !="),
+            ("prompt = xyz", 10, "hexadecimal"),
+            ("usd > cheap", 7, "0.25"),
+            ("usd = 1", 5, "use < or >"),
+            ("tokens < -1", 10, "whole number"),
+            ("took > soon", 8, "as in 40s"),
+            ("batch = b", 9, "whole id"),
             ("(status = failed)", 1, "parentheses"),
             ("status = failed and", 20, "a field is missing"),
             ("author = ä and x", 17, "an operator is missing after x"),

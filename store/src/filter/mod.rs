@@ -1,6 +1,8 @@
 //! The filter language for lists: conditions on turns, as SQL.
 
 pub(crate) mod conditions;
+mod indexed_sql;
+mod more;
 mod reader;
 pub(crate) mod sql;
 

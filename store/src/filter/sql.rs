@@ -7,6 +7,7 @@ use sea_orm::{
 
 use shared::{OutcomeKind, ThreadStatus, TurnStatus};
 
+use super::indexed_sql;
 use crate::{
     filter::conditions::{Condition, Conditions, How, Is, Side, TextField, TimeField},
     log::{
@@ -16,12 +17,14 @@ use crate::{
     },
 };
 
-/// Builds the SQL condition for rows of `turns`.
-pub(crate) fn all_of(backend: DbBackend, conditions: &Conditions) -> All {
-    conditions.0.iter().fold(All::all(), |all, condition| all.add(one(backend, condition)))
+/// Builds the SQL condition for rows of `turns`. Words are searched for in the events of this tenant, if it is given: those of others
+/// would take the place of the newest.
+pub(crate) fn all_of(backend: DbBackend, conditions: &Conditions, tenant: Option<&str>) -> All {
+    let tenant = tenant.or_else(|| conditions.tenant());
+    conditions.0.iter().fold(All::all(), |all, condition| all.add(one(backend, condition, tenant)))
 }
 
-fn one(backend: DbBackend, condition: &Condition) -> Expr {
+fn one(backend: DbBackend, condition: &Condition, tenant: Option<&str>) -> Expr {
     match condition {
         Condition::Text { field, how, value } => text(backend, field, *how, &plain(value)),
         Condition::Status { is: Is::Is, value } => in_status(*value),
@@ -40,6 +43,10 @@ fn one(backend: DbBackend, condition: &Condition) -> Expr {
                 Side::After => column.gt(*at),
             }
         }
+        Condition::Words(words) => indexed_sql::words(backend, words, tenant),
+        Condition::Indexed { field, is, value } => indexed_sql::term(backend, *field, *is, value),
+        Condition::Amount { field, side, value } => indexed_sql::amount(backend, *field, *side, *value),
+        Condition::Batch { is, part } => indexed_sql::batch(backend, *is, part),
     }
 }
 
@@ -93,14 +100,14 @@ pub(crate) fn thread_in_status(status: ThreadStatus) -> Expr {
 }
 
 /// Builds the condition for threads with a turn that matches.
-pub(crate) fn has_turn(backend: DbBackend, conditions: &Conditions) -> Expr {
+pub(crate) fn has_turn(backend: DbBackend, conditions: &Conditions, tenant: Option<&str>) -> Expr {
     let of_thread = Expr::col((turns::Entity, turns::Column::ThreadId))
         .eq(Expr::col((threads::Entity, threads::Column::Id)));
     let matching = Query::select()
         .expr(Expr::val(1))
         .from(turns::Entity)
         .and_where(of_thread)
-        .cond_where(all_of(backend, conditions))
+        .cond_where(all_of(backend, conditions, tenant))
         .take();
     Expr::exists(matching)
 }
@@ -137,10 +144,28 @@ fn text(backend: DbBackend, field: &TextField, how: How, value: &str) -> Expr {
         TextField::Author => column(turns::Column::Author),
         TextField::Error => column(turns::Column::Error),
         TextField::Cause => column(turns::Column::Cause),
+        TextField::CustomId => return custom_id(backend, how, value),
         TextField::Metadata(key) => metadata(backend, column(turns::Column::Metadata), key),
     };
     // A missing value counts as an empty text, so that `!=` is true for it instead of unknown.
     compare(backend, Func::coalesce([held, Expr::val("")]).into(), how, value)
+}
+
+/// Selects turns by the custom id of their line. A turn that ran for no line has none.
+fn custom_id(backend: DbBackend, how: How, value: &str) -> Expr {
+    let column = || Expr::col(Alias::new("custom_id"));
+    let named = match how {
+        How::Is | How::IsNot => column().eq(value),
+        How::Holds => compare(backend, column(), How::Holds, value),
+    };
+    let lines = Query::select()
+        .column(Alias::new("turn_id"))
+        .from(Alias::new("batch_items"))
+        .and_where(named)
+        .and_where(Expr::col(Alias::new("turn_id")).is_not_null())
+        .take();
+    let turn = Expr::col((turns::Entity, turns::Column::Id));
+    if how == How::IsNot { turn.not_in_subquery(lines) } else { turn.in_subquery(lines) }
 }
 
 fn compare(backend: DbBackend, held: Expr, how: How, value: &str) -> Expr {

@@ -357,6 +357,12 @@ pub const COLUMNS: &[Columns] = &[
         &["origin", "file", "heads", "threads", "findings", "made_at"],
     ),
     not_compared("seaql_migrations", RowAlone, &["version", "applied_at"]),
+    not_compared("search_threads", Cache, &["thread_id", "next_seq", "turn_seq"]),
+    // SQLite has the words in a table of its own, which its module for full text keeps.
+    not_compared("search_entries", Cache, &["id", "thread_id", "seq", "turn_seq", "words"]),
+    not_compared("search_terms", Cache, &["kind", "value", "thread_id", "turn_seq"]),
+    not_compared("search_usage", Cache, &["thread_id", "turn_seq", "tokens", "micro_usd"]),
+    not_compared("search_writers", Process, &["id", "seen_at", "indexed_until", "after_thread"]),
     not_compared("index_entries", Cache, &["server", "hash", "text", "vector", "model", "updated_at"]),
     not_compared("mcp_servers", Cache, &["server", "offer", "definitions", "error", "worker", "seen_at"]),
     not_compared("deaths", Process, &["thread_id", "count", "worker"]),

@@ -100,7 +100,8 @@ impl Store {
         let db = &self.database.pool;
         let sql = "SELECT schema.name AS \"table\", info.name AS \"column\", upper(info.type) AS declared, info.pk AS key \
                    FROM sqlite_schema AS schema JOIN pragma_table_xinfo(schema.name) AS info \
-                   WHERE schema.type = 'table' AND schema.name NOT LIKE 'sqlite^_%' ESCAPE '^' AND info.hidden = 0 \
+                   WHERE schema.type = 'table' AND schema.name NOT LIKE 'sqlite^_%' ESCAPE '^' \
+                   AND schema.name NOT LIKE 'search^_words%' ESCAPE '^' AND info.hidden = 0 \
                    ORDER BY schema.name, info.cid";
         let mut tables = BTreeMap::<String, Table>::new();
         for row in Declared::find_by_statement(statement(db, sql, [])).all(db).await? {

@@ -83,6 +83,7 @@ impl Store {
         } else {
             self.committer.submit(step).await.ok_or_else(Error::gone)??;
         }
+        self.search.appended(end.thread, at);
         Ok(end)
     }
 

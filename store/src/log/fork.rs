@@ -1,6 +1,7 @@
 //! Forks: new threads that start with a copy of another thread's log. Repeating the request creates no second fork.
 
 use futures::FutureExt as _;
+use queue::clock;
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, TryInsertResult};
 
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
         submit::{self, Idempotency, NewTurn, key_of},
         tables::forks,
     },
+    search::scan_later,
 };
 
 /// Outcome of a fork request.
@@ -47,7 +49,20 @@ impl Store {
         turn: Option<NewTurn>,
         idempotency: Option<Idempotency>,
     ) -> Result<Fork, Error> {
-        self.database.transact(move |tx| insert(tx, source, fork, turn, idempotency).boxed()).await
+        let unattended = self.search.is_unattended();
+        let forked = self.database.transact(move |tx| {
+            async move {
+                let forked = insert(tx, source, fork, turn, idempotency).await?;
+                if unattended {
+                    scan_later(tx, clock::now()).await?;
+                }
+                Ok(forked)
+            }
+            .boxed()
+        });
+        let forked = forked.await?;
+        self.search.appended(forked.thread(), clock::now());
+        Ok(forked)
     }
 
     /// Returns the thread that was forked with this key in this tenant, if any.

@@ -23,6 +23,7 @@ use crate::{
         ExpectedThread,
         differences::{write_thread, write_turn},
     },
+    search::scan_later,
     stats::{Intervals, Tally, add_counts},
 };
 
@@ -109,7 +110,18 @@ impl Store {
         thread: NewThread,
         attachments: Vec<AttachmentContent>,
     ) -> Result<(), Error> {
-        self.database.transact(move |tx| insert(tx, thread, attachments).boxed()).await
+        let (id, unattended) = (thread.id(), self.search.is_unattended());
+        self.database
+            .transact(move |tx| {
+                async move {
+                    insert(tx, thread, attachments).await?;
+                    if unattended { scan_later(tx, clock::now()).await } else { Ok(()) }
+                }
+                .boxed()
+            })
+            .await?;
+        self.search.appended(id, clock::now());
+        Ok(())
     }
 }
 

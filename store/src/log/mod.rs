@@ -82,7 +82,7 @@ use self::{
     submit::arrivals::Arrivals,
     turns::reader::TurnReader,
 };
-use crate::{stats::UnwrittenCounts, webhooks::TurnSubscriptions};
+use crate::{search::SearchIndex, stats::UnwrittenCounts, webhooks::TurnSubscriptions};
 
 pub(crate) use database::{looked_up, one_at_a_time, statement};
 pub(crate) use ids::{at_most, signed, unsigned};
@@ -131,6 +131,7 @@ pub struct Store {
     /// Counts of this process that are not yet written.
     pub(crate) unwritten_counts: Arc<UnwrittenCounts>,
     pub(crate) turn_subscriptions: Arc<TurnSubscriptions>,
+    pub(crate) search: Arc<SearchIndex>,
 }
 
 impl Store {
@@ -149,6 +150,7 @@ impl Store {
             ended_turns: EndedTurns::default(),
             unwritten_counts: Arc::default(),
             turn_subscriptions: Arc::default(),
+            search: Arc::default(),
         }
     }
 

@@ -179,7 +179,7 @@ async fn threads_with(
         .distinct()
         .filter(after.map_or_else(|| id.gte(ThreadId::nil()), |thread| id.gt(thread)))
         .filter(of_type)
-        .filter(sql::all_of(db.get_database_backend(), conditions))
+        .filter(sql::all_of(db.get_database_backend(), conditions, None))
         .order_by_asc(id)
         .limit(THREADS_PER_RANGE)
         .into_tuple()

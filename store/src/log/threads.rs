@@ -97,7 +97,7 @@ impl Store {
         let rows = threads::Entity::find()
             .apply_if(filter.tenant, |rows, tenant| rows.filter(threads::Column::Tenant.eq(tenant)))
             .apply_if(filter.status, |rows, status| rows.filter(thread_in_status(status)))
-            .apply_if(filter.turns, |rows, turns| rows.filter(has_turn(backend, turns)))
+            .apply_if(filter.turns, |rows, turns| rows.filter(has_turn(backend, turns, filter.tenant)))
             .apply_if(after, |rows, after| rows.filter(threads::Column::Id.lt(after)))
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));

@@ -64,7 +64,9 @@ impl TurnFilter<'_> {
             .apply_if(self.tenant, |rows, tenant| rows.filter(turns::Column::Tenant.eq(tenant)))
             .apply_if(self.thread, |rows, thread| rows.filter(turns::Column::ThreadId.eq(thread)))
             .apply_if(self.status, |rows, status| rows.filter(in_status(status)))
-            .apply_if(self.conditions, |rows, conditions| rows.filter(all_of(backend, conditions)))
+            .apply_if(self.conditions, |rows, conditions| {
+                rows.filter(all_of(backend, conditions, self.tenant))
+            })
     }
 }
 

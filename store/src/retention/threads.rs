@@ -33,6 +33,7 @@ use crate::{
         ids::{DryRun, ThreadId, plain},
         two_phases::commit_in_two_phases,
     },
+    search,
 };
 
 /// Maximum number of threads deleted in one transaction. In SQLite, other writers wait for it.
@@ -286,6 +287,9 @@ async fn delete(tx: &Transaction, which: &Prune, page: &[ThreadId]) -> Result<(P
     for (table, count) in tables {
         let sql = format!("DELETE FROM {table} WHERE {}", among(tx, "thread_id", 1));
         *count = tx.execute_raw(statement(tx, &sql, [listed(tx, &gone)])).await?.rows_affected();
+    }
+    if !gone.is_empty() {
+        search::delete(tx, &gone).await?;
     }
     Ok((pruned, rows))
 }

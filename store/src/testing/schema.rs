@@ -39,7 +39,8 @@ pub async fn columns(store: &Store) -> Result<Vec<Column>, Error> {
         true => {
             "SELECT schema.name AS \"table\", info.name AS \"column\", upper(info.type) AS declared \
              FROM sqlite_schema AS schema JOIN pragma_table_xinfo(schema.name) AS info \
-             WHERE schema.type = 'table' AND schema.name NOT LIKE 'sqlite^_%' ESCAPE '^' AND info.hidden = 0 \
+             WHERE schema.type = 'table' AND schema.name NOT LIKE 'sqlite^_%' ESCAPE '^' \
+             AND schema.name NOT LIKE 'search^_words%' ESCAPE '^' AND info.hidden = 0 \
              ORDER BY schema.name, info.cid"
         }
         false => {

@@ -101,3 +101,13 @@ pub async fn execute_with(
     let db = &store.database.writer;
     Ok(db.execute_raw(statement(db, sql, values)).await?.rows_affected())
 }
+
+/// Returns the number of rows of a query with these values.
+///
+/// # Errors
+///
+/// [`Error::Database`] if the database rejects the statement.
+pub async fn count(store: &Store, sql: &str, values: impl IntoIterator<Item = Value>) -> Result<u64, Error> {
+    let db = &store.database.pool;
+    Ok(db.query_all_raw(statement(db, sql, values)).await?.len() as u64)
+}

@@ -11,3 +11,4 @@ mod pins;
 mod plans;
 mod plans_at_size;
 mod postgres;
+mod search_at_size;

@@ -15,6 +15,7 @@ mod list;
 mod prompt;
 mod reconcile;
 mod replay;
+mod search;
 mod show;
 mod transfer;
 mod verify;
@@ -44,6 +45,9 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
         Thread::List { held: true, .. } => hold::list(ctx, Source::open(ctx).await?.client()).await,
         Thread::List { status, filter, limit, held: false } => {
             list::run(ctx, &Source::open(ctx).await?, status, filter.as_deref(), limit).await
+        }
+        Thread::Search { words, limit } => {
+            search::run(ctx, Source::open(ctx).await?.client(), &words.join(" "), limit).await
         }
         Thread::Show { id } => {
             let (source, id) = reader(&id).await?;

@@ -29,6 +29,7 @@ mod read_models;
 mod reader;
 mod rows;
 mod schedules;
+mod search;
 pub(crate) mod shape;
 mod stats;
 mod submit;
@@ -70,7 +71,7 @@ fn new_turn(words: &str) -> NewTurn {
 }
 
 /// Builds a turn for a new thread of this tenant.
-fn of_tenant(tenant: &str, words: &str) -> NewTurn {
+pub(crate) fn of_tenant(tenant: &str, words: &str) -> NewTurn {
     let mut new = new_turn(words);
     if let Opening::New(opened) = &mut new.thread {
         opened.tenant = tenant.to_owned();
@@ -91,7 +92,7 @@ async fn keyed(store: &Store, key: &str, request_hash: &str) -> Result<Submitted
 }
 
 /// Builds the event that starts this turn.
-fn turn_started(turn: &Turn) -> Event {
+pub(crate) fn turn_started(turn: &Turn) -> Event {
     let messages = turn.messages.clone();
     let (by, time) = (turn.author.clone(), queue::clock::rfc3339(turn.created_at));
     TurnStarted {
