@@ -97,6 +97,7 @@ pub(crate) fn pieces(event: &Event) -> Vec<Piece<'_>> {
             pieces.push(piece(Speaker::Tool, result));
         }
         Event::WriteEnded(ended) => pieces.push(piece(Speaker::Tool, &ended.text)),
+        Event::Rated(rated) => pieces.push(piece(Speaker::User, &rated.note)),
         Event::InputProvided(_)
         | Event::Reconciled(_)
         | Event::Opened(_)
@@ -240,6 +241,7 @@ pub(crate) fn add_terms(event: &Event, terms: &mut BTreeSet<(TermKind, String)>)
         | Event::Retried(_)
         | Event::WriteEnded(_)
         | Event::Cancelled(_)
+        | Event::Rated(_)
         | Event::Forked(_) => vec![],
     };
     let named = workers.into_iter().filter(|name| !name.is_empty());
