@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 101] = [
+const ROUTES: [&str; 108] = [
     "delete /v1/conversations/{id}",
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
     "delete /v1/pauses/{kind}/{name}",
     "delete /v1/responses/{id}",
     "delete /v1/schedules/{id}",
+    "delete /v1/session",
     "delete /v1/threads/{id}",
     "delete /v1/threads/{id}/hold",
     "delete /v1/webhooks/{id}",
@@ -103,6 +104,7 @@ const ROUTES: [&str; 101] = [
     "post /v1/responses",
     "post /v1/responses/{id}/cancel",
     "post /v1/schedules",
+    "post /v1/session",
     "post /v1/threads/{id}/answer",
     "post /v1/threads/{id}/fork",
     "post /v1/threads/{id}/reconcile",
