@@ -46,6 +46,9 @@ pub struct CostPage {
     pub takeovers: u64,
     /// The ten turns with the highest cost and the ten that took longest, in no order.
     pub top: Vec<TurnCost>,
+    /// Threads with more than 100,000 events. Only their turns that started within the last 100,000 are counted.
+    #[serde(default)]
+    pub cut: Vec<Uuid>,
     /// Value of `after` for the next page. Null: all threads have been read.
     pub next: Option<Uuid>,
 }

@@ -80,8 +80,11 @@ pub struct StrategyRatings {
 /// Prompts that were used, and ratings by strategy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PromptVersions {
-    /// The prompts, the last used ones first, from at most 1,000 uses.
+    /// The prompts, the last used ones first.
     pub prompts: Vec<PromptVersion>,
     /// Ratings of strategies, also of those whose prompts have no name.
     pub ratings: Vec<StrategyRatings>,
+    /// True if there are more than 1,000 combinations of strategy, node, prompt and model. Those that were used last are shown.
+    #[serde(default)]
+    pub has_more: bool,
 }

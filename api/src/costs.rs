@@ -33,7 +33,8 @@ const EVENTS_MAX: u64 = 10_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct CostParams {
-    /// Only turns that ended after this time (RFC 3339), or have not ended. Default: all turns.
+    /// Only threads with a turn that was submitted, started or ended after this time (RFC 3339), and of their turns those that ended
+    /// after it or have not ended. Default: all turns.
     #[param(example = "2026-11-29T00:00:00Z")]
     since: Option<String>,
     /// Only threads created before this one: `next` of the previous page.
@@ -47,8 +48,9 @@ pub(crate) struct CostParams {
 ///
 /// Reads the logs of threads, newest first, and returns their usage by strategy, model, tool, day and purpose, the uses of their time,
 /// what failed attempts and dead workers took, and the turns that cost most and took longest. A request ends after 10,000 events, so
-/// a page may have fewer threads than `limit`; continue with `next` and add up the sums. Costs are those that were recorded, at
-/// the prices of that time.
+/// a page may have fewer threads than `limit`; continue with `next` and add up the sums. Of a thread with more than 100,000 events, only
+/// the turns that started within the last 100,000 are counted; `cut` names it. Costs are those that were recorded, at the prices of
+/// that time.
 #[utoipa::path(
     get, path = "/v1/costs", tag = "turns", operation_id = "get_costs", params(CostParams),
     responses(
@@ -64,11 +66,11 @@ pub(crate) async fn costs(
     let limit = limit.unwrap_or(THREADS);
     if !(1..=THREADS_MAX).contains(&limit) {
         let detail = format!("limit must be between 1 and {THREADS_MAX}, but is {limit}");
-        return Err(Kind::Malformed.because(detail));
+        return Err(Kind::Malformed.because(detail).hint(format!("leave it out for {THREADS}")));
     }
     let since = since.map(|text| parsed(&text)).transpose()?;
     let Ok(_permit) = app.replays.acquire().await else {
-        return Err(Kind::Unavailable.because("the API is stopping"));
+        return Err(Kind::Unavailable.because("the API is stopping").hint("repeat the request in a moment"));
     };
     let active = since.map(|since| format!("updated > '{}'", clock::rfc3339(since)));
     let conditions = conditions(&app, &principal, active.as_deref()).await?;

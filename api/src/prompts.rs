@@ -1,7 +1,7 @@
 //! Routes that list the prompts in use, and show the text of one.
 
 use api_types::{
-    Problem, PromptTurns, PromptUse, PromptVersion, PromptVersions, RatingCounts, StrategyRatings,
+    Page, Problem, PromptTurns, PromptUse, PromptVersion, PromptVersions, RatingCounts, StrategyRatings,
 };
 use axum::{Json, extract::State};
 use queue::clock::rfc3339;
@@ -12,13 +12,14 @@ use crate::{
     logs::folded::Folded,
     server::{
         extract::Path,
+        pagination::page,
         principal::Principal,
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
 };
 
-/// Maximum number of uses that are read.
+/// Maximum number of uses that are shown.
 const USES_MAX: u64 = 1_000;
 
 /// Minimum number of digits by which a prompt is named.
@@ -30,7 +31,8 @@ const SHOWN_CHARS: usize = 64;
 /// List prompts
 ///
 /// Returns the prompts that were used, with the nodes and models that used them, since when, how their turns ended, what they cost and
-/// how people rated them. At most 10,000 combinations of node, prompt and model are counted for a tenant.
+/// how people rated them. Shown are the 1,000 combinations of strategy, node, prompt and model that were used last; `has_more` says whether
+/// there are others. At most 10,000 of them are counted for a tenant.
 #[utoipa::path(
     get, path = "/v1/prompts", tag = "strategies", operation_id = "list_prompts",
     responses((status = 200, description = "The prompts and the ratings by strategy.", body = PromptVersions))
@@ -39,8 +41,9 @@ pub(crate) async fn list(
     State(app): SharedState,
     principal: Principal,
 ) -> Result<Json<PromptVersions>, ApiError> {
-    let uses = app.backends.store.prompt_uses(principal.only(), "", USES_MAX).await?;
-    let mut shown = PromptVersions::default();
+    let uses = app.backends.store.prompt_uses(principal.only(), "", USES_MAX + 1).await?;
+    let Page { data: uses, has_more } = page(uses, USES_MAX);
+    let mut shown = PromptVersions { has_more, ..PromptVersions::default() };
     for used in uses {
         if used.asked.node.is_empty() {
             let (strategy, ratings) = (used.strategy, counts(used.ratings));

@@ -54,7 +54,8 @@ pub(crate) async fn search(
     let limit = params.limit.unwrap_or(LIMIT);
     if !(1..MOST_FOUND).contains(&limit) {
         let most = MOST_FOUND - 1;
-        return Err(Kind::Malformed.because(format!("limit must be between 1 and {most}, but is {limit}")));
+        let detail = format!("limit must be between 1 and {most}, but is {limit}");
+        return Err(Kind::Malformed.because(detail).hint(format!("leave it out for {LIMIT}")));
     }
     let words = QueryWords::parse(&params.q)
         .map_err(|(what, hint)| Kind::Invalid.because(format!("q: {what}")).hint(hint).with_param("q"))?;

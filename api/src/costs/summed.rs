@@ -2,17 +2,17 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
 };
 
 use api_types::{AttemptTotal, CostBy, CostGroup, CostPage, TimeKind, TimeTotal, TurnCost};
 use audit::{
     CostTotal, Purpose, Share, Spending,
-    time::{Timekeeper, TurnTime},
+    time::{Attempt, Segment, Timekeeper, TurnTime},
 };
 use queue::clock::{self, rfc3339};
 use shared::Event;
-use store::{Store, Thread, ThreadId, TurnFilter, TurnId};
+use store::{Recorded, Store, Thread, ThreadId, TurnFilter, TurnId};
 
 use crate::{server::problem::ApiError, turns::timeline::ready_at};
 
@@ -23,6 +23,9 @@ const TOP: usize = 10;
 
 /// Number of turns of a thread whose submissions are read. The wait of earlier ones for a slot is not counted.
 const TURNS_MAX: u64 = 1_000;
+
+/// Number of events of a thread that are read: the last ones.
+const LOG_MAX: u64 = 100_000;
 
 /// Number of characters of the message of a turn.
 const INPUT: usize = 200;
@@ -43,6 +46,23 @@ struct Start {
     input: String,
 }
 
+/// The requests on which a server worked as a task, by the event that made them. A task survives its worker.
+#[derive(Default)]
+struct Tasks {
+    asked_seq: u64,
+    known: BTreeSet<(u64, usize)>,
+}
+
+impl Tasks {
+    fn see(&mut self, recorded: &Recorded) {
+        if let Event::Asked(_) = recorded.event {
+            self.asked_seq = recorded.seq;
+        } else if let Event::TaskStarted(started) = &recorded.event {
+            self.known.insert((self.asked_seq, started.slot));
+        }
+    }
+}
+
 impl Sums {
     /// Creates empty sums of the turns that end after a time.
     pub(super) fn since(since: i64) -> Self {
@@ -58,6 +78,7 @@ impl Sums {
             lost,
             takeovers: 0,
             top: Vec::new(),
+            cut: Vec::new(),
             next: None,
         };
         Self { since, page, groups: BTreeMap::new(), uses: BTreeMap::new() }
@@ -71,11 +92,25 @@ impl Sums {
     /// Reads the log of a thread and adds its turns.
     pub(super) async fn read(&mut self, store: &Store, thread: &Thread) -> Result<(), ApiError> {
         let (mut spending, mut keeper) = (Spending::default(), Timekeeper::default());
-        let mut starts: HashMap<TurnId, Start> = HashMap::new();
+        let (mut starts, mut tasks) = (HashMap::<TurnId, Start>::new(), Tasks::default());
+        let from = store.head(thread.id).await?.seq.saturating_sub(LOG_MAX);
+        if 0 < from {
+            self.page.cut.push(thread.id);
+        }
+        // A turn that brings an input continues the requests of the one before it.
+        let mut is_whole = from == 0;
         let events = &mut self.page.events;
         store
-            .along(thread.id, 0, None, |recorded| {
+            .along(thread.id, from, None, |recorded| {
                 *events += 1;
+                is_whole |= matches!(recorded.event, Event::TurnStarted(_));
+                if !is_whole {
+                    if !matches!(recorded.event, Event::InputProvided(_)) {
+                        keeper.see(&recorded);
+                    }
+                    return Ok(());
+                }
+                tasks.see(&recorded);
                 spending.apply(&recorded.event, recorded.at, &|_, _| None);
                 if let Some(turn) = recorded.event.turn_started() {
                     starts.insert(turn, Start { seq: recorded.seq, input: input(&recorded.event) });
@@ -88,21 +123,42 @@ impl Sums {
         let rows = store.turns(filter, None, TURNS_MAX).await?;
         let ready: HashMap<TurnId, i64> = rows.iter().map(|row| (row.id, ready_at(row))).collect();
         self.page.threads += 1;
+        let mut shares: HashMap<TurnId, Vec<(&Share, &CostTotal)>> = HashMap::new();
+        for share in spending.shares() {
+            shares.entry(share.0.turn).or_default().push(share);
+        }
         for time in keeper.finish(clock::now()) {
             let time = match ready.get(&time.turn) {
                 Some(at) => time.ready_from(*at),
                 None => time,
             };
             if self.since <= time.to {
-                self.add(thread, &time, &spending, starts.remove(&time.turn).unwrap_or_default());
+                let start = starts.remove(&time.turn).unwrap_or_default();
+                let shares = shares.get(&time.turn).map(Vec::as_slice).unwrap_or_default();
+                self.count_attempts(&time, &tasks);
+                self.add(thread, &time, shares, start);
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, thread: &Thread, time: &TurnTime, spending: &Spending, start: Start) {
+    fn count_attempts(&mut self, time: &TurnTime, tasks: &Tasks) {
+        for attempt in time.attempts.iter().filter(|attempt| !attempt.is_answered) {
+            let is_task = || tasks.known.contains(&(attempt.asked_seq, attempt.slot));
+            let sum = match attempt.seq {
+                Some(_) => &mut self.page.failed,
+                None if ends_with_worker(time, attempt) && !is_task() => &mut self.page.lost,
+                // It is under way, or ended with its node or turn.
+                None => continue,
+            };
+            sum.attempts += 1;
+            sum.ms += attempt.to.saturating_sub(attempt.from).max(0).unsigned_abs() / 1_000;
+        }
+    }
+
+    fn add(&mut self, thread: &Thread, time: &TurnTime, shares: &[(&Share, &CostTotal)], start: Start) {
         let mut spent = CostTotal::default();
-        for (share, total) in spending.shares().iter().filter(|(share, _)| share.turn == time.turn) {
+        for (share, total) in shares {
             spent.add(total);
             for group in groups(&thread.strategy, share) {
                 self.groups.entry(group).or_default().add(total);
@@ -114,16 +170,6 @@ impl Sums {
         self.page.takeovers += timeline.takeovers.len() as u64;
         for total in &timeline.totals {
             *self.uses.entry(total.kind).or_default() += total.ms;
-        }
-        for attempt in timeline.attempts.iter().filter(|attempt| !attempt.is_answered) {
-            let sum = match attempt.seq {
-                Some(_) => &mut self.page.failed,
-                None if attempt.to_ms < timeline.ms => &mut self.page.lost,
-                // It is under way, or was when the turn was cancelled.
-                None => continue,
-            };
-            sum.attempts += 1;
-            sum.ms += attempt.to_ms.saturating_sub(attempt.from_ms);
         }
         self.page.top.push(TurnCost {
             turn_id: time.turn,
@@ -157,6 +203,12 @@ impl Sums {
             ..self.page
         }
     }
+}
+
+/// Reports whether an attempt was under way when a worker died: at the begin of the time without one, or at a takeover.
+fn ends_with_worker(time: &TurnTime, attempt: &Attempt) -> bool {
+    let is_silence = |part: &Segment| part.kind == TimeKind::NoWorker && part.from == attempt.to;
+    time.segments.iter().any(is_silence) || time.takeovers.iter().any(|(at, ..)| *at == attempt.to)
 }
 
 /// Returns the properties of a share that have a value.

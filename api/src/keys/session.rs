@@ -22,7 +22,7 @@ type SetCookie = [(HeaderName, HeaderValue); 1];
     post, path = "/v1/session", tag = "keys", operation_id = "start_session",
     responses(
         (status = 200, description = "The session; its cookie is in `Set-Cookie`.", body = Session),
-        (status = 422, description = "The request has no key, or one that does not fit into a cookie.", body = Problem, content_type = "application/problem+json")
+        (status = 422, description = "The request has no key, or one that does not fit into a cookie, or the API needs none.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn start(
@@ -36,7 +36,7 @@ pub(crate) async fn start(
 
 /// End a session
 ///
-/// Deletes the cookie of the browser. The key remains valid.
+/// Deletes the cookie of the browser, which need not be valid any more. The key remains valid. The request needs no key.
 #[utoipa::path(
     delete, path = "/v1/session", tag = "keys", operation_id = "end_session",
     responses((status = 204, description = "The cookie is deleted."))

@@ -182,7 +182,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Submit, routes!(schedules::change))
         .needs(Submit, routes!(schedules::remove))
         .for_every_key(routes!(keys::caller))
-        .for_every_key(routes!(session::start, session::end))
+        .for_every_key(routes!(session::start))
         .needs(Admin, routes!(keys::create, keys::list))
         .needs(Admin, routes!(keys::revoke))
         .needs(Admin, routes!(keys::rotate))
@@ -258,6 +258,8 @@ fn open_routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))
         .routes(routes!(openapi_page::openapi))
+        // A session whose key is no longer valid can be ended, too.
+        .routes(routes!(session::end))
 }
 
 /// Settings of the middleware of every request.

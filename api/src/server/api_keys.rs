@@ -15,7 +15,7 @@ use super::{
     key_ring::KeyRing,
     oidc::{self, OidcConfig, Tokens},
     problem::{ApiError, Kind},
-    session::{NewSession, Sessions},
+    session::{NewSession, OpenSession, Sessions},
     wrong_keys::WrongKeys,
 };
 
@@ -62,20 +62,22 @@ impl ApiKeys {
         headers: &HeaderMap,
         address: Option<IpAddr>,
     ) -> Result<Arc<Caller>, ApiError> {
-        let session = if bearer(headers).is_some() { None } else { self.sessions.key(headers) };
-        let key = bearer(headers).or(session.as_deref());
+        let session = self.session(headers);
+        let key = bearer(headers).or(session.as_ref().map(|session| &*session.key));
+        // A session was made with a valid key. Its page repeats it in each request, and is no one who guesses.
+        let wrong_key = || if session.is_some() { no_valid_key() } else { self.wrong_key(address) };
         if let Some(caller) = key.and_then(|key| self.configured.caller(key)) {
             return Ok(caller);
         }
         if let Some((id, secret)) = key.and_then(issued_keys::parse) {
             // A valid key is never slowed down, whatever others behind the same address send.
-            return self.issued.caller(id, secret).await?.ok_or_else(|| self.wrong_key(address));
+            return self.issued.caller(id, secret).await?.ok_or_else(wrong_key);
         }
         if let (Some(tokens), Some(token)) = (&self.tokens, key.filter(|key| key.contains('.'))) {
-            return tokens.caller(token).await?.ok_or_else(|| self.wrong_key(address));
+            return tokens.caller(token).await?.ok_or_else(wrong_key);
         }
         if !self.is_open() {
-            return Err(if key.is_some() { self.wrong_key(address) } else { no_valid_key() });
+            return Err(if key.is_some() { wrong_key() } else { no_valid_key() });
         }
         if !is_local(headers) {
             return Err(Kind::Unauthorized
@@ -85,13 +87,26 @@ impl ApiKeys {
         Ok(Arc::new(Caller::operator(None)))
     }
 
+    /// Returns the end of the session that a request belongs to, in microseconds since the Unix epoch. None if the request has a key.
+    pub(crate) fn session_end(&self, headers: &HeaderMap) -> Option<i64> {
+        self.session(headers).map(|session| session.expires_at)
+    }
+
+    /// Returns the session of a request. A key in the request counts more.
+    fn session(&self, headers: &HeaderMap) -> Option<OpenSession> {
+        if bearer(headers).is_some() { None } else { self.sessions.of(headers) }
+    }
+
     /// Starts a session with the key in these headers, which was accepted for this caller.
     ///
     /// # Errors
     ///
-    /// [`Kind::Invalid`] if there is no key, or a cookie cannot hold it.
+    /// [`Kind::Invalid`] if there is no key, none is needed, or a cookie cannot hold it.
     pub(crate) fn start_session(&self, headers: &HeaderMap, caller: &Caller) -> Result<NewSession, ApiError> {
-        match bearer(headers).filter(|_| caller.key.is_some()) {
+        match bearer(headers) {
+            Some(_) if caller.key.is_none() => {
+                Err(Kind::Invalid.because("this API needs no key").hint("leave the field empty"))
+            }
             Some(key) => self.sessions.start(headers, key, caller.expires_at),
             None => Err(Kind::Invalid
                 .because("a session starts with a key, and the request has none")

@@ -24,11 +24,12 @@ pub(crate) async fn authenticate(
 ) -> Result<Response, ApiError> {
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let caller = app.keys.caller(request.headers(), address).await?;
+    let session_end = app.keys.session_end(request.headers());
     let principal = Principal::new(Arc::clone(&caller), request.headers())?;
     if let Some(place) = request.extensions().get::<Authenticated>() {
         place.set(&principal);
     }
     request.extensions_mut().insert(principal);
     let form = StreamForm::at(request.uri().path());
-    Ongoing { app, caller }.answer(form, next.run(request)).await
+    Ongoing { app, caller, session_end }.answer(form, next.run(request)).await
 }

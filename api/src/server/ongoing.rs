@@ -1,4 +1,4 @@
-//! Requests that take long: they end when the key of their caller ends.
+//! Requests that take long: they end when the key or the session of their caller ends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,6 +8,7 @@ use axum::{
     response::Response,
 };
 use futures::{StreamExt as _, future::Either, stream};
+use queue::clock;
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
@@ -58,6 +59,8 @@ impl StreamForm {
 pub(crate) struct Ongoing {
     pub(crate) app: Arc<AppState>,
     pub(crate) caller: Arc<Caller>,
+    /// End of the session to which the request belongs, in microseconds since the Unix epoch.
+    pub(crate) session_end: Option<i64>,
 }
 
 impl Ongoing {
@@ -104,13 +107,14 @@ impl Ongoing {
         Body::from_stream(frames)
     }
 
-    /// Completes when the key is not valid any more.
+    /// Completes when the key is not valid any more, or the session is over.
     async fn ended(&self) {
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             heartbeat.tick().await;
-            if !self.app.keys.is_valid(&self.caller).await {
+            let is_over = self.session_end.is_some_and(|end| end <= clock::now());
+            if is_over || !self.app.keys.is_valid(&self.caller).await {
                 return;
             }
         }

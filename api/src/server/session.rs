@@ -5,6 +5,8 @@
 //! A session needs no row that way, and it ends with its key: each request checks the key itself. The seal hides the key from
 //! everything that reads cookies, and limits the time.
 
+use std::borrow::Cow;
+
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use queue::clock;
@@ -14,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::problem::{ApiError, Kind};
 
-/// Name of the cookie.
+/// Name of the cookie, before the port.
 const COOKIE: &str = "turnfold-session";
 
 /// Header without which the cookie is ignored.
@@ -35,6 +37,14 @@ const PURPOSE: &[u8] = b"turnfold session 1";
 
 /// Seals and opens cookies.
 pub(crate) struct Sessions(LessSafeKey);
+
+/// The session that a request belongs to.
+pub(crate) struct OpenSession {
+    /// The sealed key.
+    pub(crate) key: String,
+    /// End of the session, in microseconds since the Unix epoch.
+    pub(crate) expires_at: i64,
+}
 
 /// A new session.
 pub(crate) struct NewSession {
@@ -81,12 +91,13 @@ impl Sessions {
         Ok(NewSession { cookie: cookie(headers, &sealed, seconds)?, expires_at })
     }
 
-    /// Returns the key of the session that a request belongs to.
-    pub(crate) fn key(&self, headers: &HeaderMap) -> Option<String> {
+    /// Returns the session that a request belongs to.
+    pub(crate) fn of(&self, headers: &HeaderMap) -> Option<OpenSession> {
         headers.get(INTENT_HEADER)?;
+        let name = name(headers);
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
         let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).map(str::trim);
-        pairs.find_map(|pair| self.open(pair.strip_prefix(COOKIE)?.strip_prefix('=')?))
+        pairs.find_map(|pair| self.open(pair.strip_prefix(&*name)?.strip_prefix('=')?))
     }
 
     fn seal(&self, key: &str, expires_at: i64) -> Result<String, ApiError> {
@@ -98,15 +109,15 @@ impl Sessions {
         Ok(BASE64_URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))
     }
 
-    /// Returns the key in a cookie that this secret sealed and that has not expired.
-    fn open(&self, cookie: &str) -> Option<String> {
+    /// Returns the session of a cookie that this secret sealed and that has not expired.
+    fn open(&self, cookie: &str) -> Option<OpenSession> {
         let mut bytes = BASE64_URL_SAFE_NO_PAD.decode(cookie).ok()?;
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let (expires_at, key) =
             self.0.open_in_place(nonce, Aad::from(PURPOSE), sealed).ok()?.split_first_chunk()?;
-        let key = std::str::from_utf8(key).ok()?;
-        (clock::now() < i64::from_be_bytes(*expires_at)).then(|| key.to_owned())
+        let (key, expires_at) = (std::str::from_utf8(key).ok()?.to_owned(), i64::from_be_bytes(*expires_at));
+        (clock::now() < expires_at).then_some(OpenSession { key, expires_at })
     }
 }
 
@@ -115,11 +126,23 @@ pub(crate) fn ended(headers: &HeaderMap) -> Result<HeaderValue, ApiError> {
     cookie(headers, "", 0)
 }
 
+/// Returns the name of the cookie for the port in the `Host` header. Browsers send a cookie to all ports of a host, and two engines on one
+/// machine would overwrite each other's.
+fn name(headers: &HeaderMap) -> Cow<'static, str> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    match port {
+        None | Some(80 | 443) => COOKIE.into(),
+        Some(port) => format!("{COOKIE}-{port}").into(),
+    }
+}
+
 fn cookie(headers: &HeaderMap, value: &str, seconds: i64) -> Result<HeaderValue, ApiError> {
     // Browsers send `Origin` with each request that changes something. Without TLS they would refuse a secure cookie.
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let secure = if origin.is_some_and(|origin| origin.starts_with("https://")) { "; Secure" } else { "" };
-    let text = format!("{COOKIE}={value}; Path=/v1; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    let name = name(headers);
+    let text = format!("{name}={value}; Path=/v1; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
     HeaderValue::from_str(&text).map_err(|_| Kind::Internal.because("cannot write the cookie"))
 }
 
@@ -133,6 +156,10 @@ fn random<const LENGTH: usize>() -> [u8; LENGTH] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn key(sessions: &Sessions, headers: &HeaderMap) -> Option<String> {
+        sessions.of(headers).map(|session| session.key)
+    }
 
     fn sent(cookie: &str) -> HeaderMap {
         let text = format!("other=1; {COOKIE}={cookie}");
@@ -148,21 +175,39 @@ mod tests {
         let (one, same) = (Sessions::new(Some(&secret)), Sessions::new(Some(&secret)));
         let cookie = one.seal("tf_key", clock::now() + 1_000_000).unwrap();
         assert!(!cookie.contains("key"));
-        assert_eq!(same.key(&sent(&cookie)).as_deref(), Some("tf_key"));
+        assert_eq!(key(&same, &sent(&cookie)).as_deref(), Some("tf_key"));
         assert_ne!(cookie, one.seal("tf_key", clock::now() + 1_000_000).unwrap(), "nonces differ");
         let others = [Sessions::new(None), Sessions::new(Some(&SecretString::from("another")))];
-        assert!(others.iter().all(|other| other.key(&sent(&cookie)).is_none()));
+        assert!(others.iter().all(|other| key(&other, &sent(&cookie)).is_none()));
         for nth in 0..cookie.len() {
             let other = if cookie.as_bytes()[nth] == b'A' { "B" } else { "A" };
             let mut changed = cookie.clone();
             changed.replace_range(nth..=nth, other);
-            assert_ne!(one.key(&sent(&changed)).as_deref(), Some("tf_key"), "changed at {nth}");
-            assert_eq!(one.key(&sent(&cookie[..nth])), None, "cut at {nth}");
+            assert_ne!(key(&one, &sent(&changed)).as_deref(), Some("tf_key"), "changed at {nth}");
+            assert_eq!(key(&one, &sent(&cookie[..nth])), None, "cut at {nth}");
         }
         let over = one.seal("tf_key", clock::now() - 1).unwrap();
-        assert_eq!(one.key(&sent(&over)), None);
+        assert_eq!(key(&one, &sent(&over)), None);
+        let opened = one.of(&sent(&one.seal("tf_key", i64::MAX).unwrap())).unwrap();
+        assert_eq!(opened.expires_at, i64::MAX, "streams end with it");
         let mut without = sent(&cookie);
         without.remove(INTENT_HEADER);
-        assert_eq!(one.key(&without), None, "another site sent the request");
+        assert_eq!(key(&one, &without), None, "another site sent the request");
+    }
+
+    #[test]
+    fn each_port_has_a_cookie_of_its_own() {
+        for (host, wanted) in [
+            ("", "turnfold-session"),
+            ("localhost", "turnfold-session"),
+            ("turnfold.example.org:443", "turnfold-session"),
+            ("localhost:2026", "turnfold-session-2026"),
+            ("[::1]:2027", "turnfold-session-2027"),
+            ("[::1]", "turnfold-session"),
+        ] {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
+            assert_eq!(name(&headers), wanted, "{host}");
+        }
+        assert_eq!(name(&HeaderMap::new()), "turnfold-session");
     }
 }

@@ -1,8 +1,11 @@
 //! Money and time of many turns, page by page.
 
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use crate::test_api::{TestApi, thread_of};
+use serde_json::{Value, json};
+use shared::{Event, TakenOver};
+
+use crate::test_api::{TestApi, id_of, thread_of};
 
 /// Reads all pages and returns the sums of a figure, and the turns that are named.
 async fn all(api: &TestApi, query: &str, figure: &str) -> (u64, Vec<Value>, usize) {
@@ -44,9 +47,40 @@ async fn uses_of_time_add_up_to_it() {
     assert_eq!((&page["lost"]["attempts"], &page["takeovers"]), (&json!(0), &json!(0)));
 }
 
+/// Submits a turn, and stops while its request is under way.
+async fn under_way(api: &TestApi) -> Value {
+    let turn = api.submit("echo hi").await;
+    let thread = thread_of(&turn);
+    assert!(api.start_turn(thread).await);
+    while !matches!(api.log_of(thread).await.last(), Some(Event::Asked(_))) {
+        assert!(api.step(thread).await);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    turn
+}
+
+#[tokio::test]
+async fn only_attempts_of_dead_workers_are_lost() {
+    let api = TestApi::new().await;
+    let turn = under_way(&api).await;
+    api.post(&format!("/v1/turns/{}/cancel", id_of(&turn)), json!({})).await.json();
+    let page = api.get("/v1/costs").await.json();
+    assert_eq!((&page["turns"], &page["lost"]["attempts"]), (&json!(1), &json!(0)), "{page}");
+    assert_eq!(page["cut"], json!([]));
+    let thread = thread_of(&under_way(&api).await);
+    let (worker, from) = ("b".to_owned(), "a".to_owned());
+    api.push(thread, TakenOver { worker, from, silent_ms: Some(30) }).await;
+    api.run_until_idle(thread).await;
+    let page = api.get("/v1/costs").await.json();
+    assert_eq!((&page["lost"]["attempts"], &page["takeovers"]), (&json!(1), &json!(1)), "{page}");
+    assert!(60 <= page["lost"]["ms"].as_u64().unwrap(), "{page}");
+}
+
 #[tokio::test]
 async fn costs_refuse_what_they_cannot_read() {
     let api = TestApi::new().await;
-    api.get("/v1/costs?limit=101").await.problem(400, "malformed");
+    let reply = api.get("/v1/costs?limit=101").await;
+    reply.problem(400, "malformed");
+    assert_eq!(reply.json()["hint"], "leave it out for 50");
     api.get("/v1/costs?since=yesterday").await.problem(400, "malformed");
 }

@@ -141,10 +141,12 @@ fn the_document_lists_and_describes_every_route() {
     assert_eq!(operations.iter().map(|(route, _)| route.as_str()).collect::<Vec<_>>(), ROUTES);
     for (route, operation) in operations {
         assert!(operation["summary"].is_string() && operation["operationId"].is_string(), "{route}");
-        assert!(operation["responses"]["200"].is_object(), "{route}");
-        let needs_key = route.contains("/v1/") || route == "get /metrics";
+        let ends_session = route == "delete /v1/session";
+        let success = if ends_session { "204" } else { "200" };
+        assert!(operation["responses"][success].is_object(), "{route}");
+        let needs_key = route.contains("/v1/") && !ends_session || route == "get /metrics";
         let scopes = operation["security"][0]["bearer"].as_array().map(Vec::len);
-        let scopes_needed = usize::from(route != "get /v1/caller");
+        let scopes_needed = usize::from(!["get /v1/caller", "post /v1/session"].contains(&route.as_str()));
         assert_eq!(scopes, needs_key.then_some(scopes_needed), "{route} needs one scope");
         assert_eq!(operation["responses"]["default"].is_object(), needs_key, "{route}");
         let is_openai = [

@@ -109,6 +109,42 @@ async fn what_cannot_be_rated_or_shown_is_refused() {
     api.get("/v1/prompts/0123456789abcdef").await.problem(404, "unknown-prompt");
 }
 
+/// A question and a queued answer name the head of the log, which a rating would move.
+#[tokio::test]
+async fn while_a_person_is_asked_nothing_is_rated() {
+    let api = TestApi::new().await;
+    let first = api.run_turn("echo hi").await;
+    let thread = thread_of(&first);
+    let asking = json!({"thread_id": thread, "input": "ask Which one?"});
+    api.post("/v1/turns", asking).await.json();
+    api.run_until_idle(thread).await;
+    let path = format!("/v1/turns/{}/rating", id_of(&first));
+    let rate = async || api.post(&path, json!({"rating": "good"})).await;
+    rate().await.problem(409, "thread-busy");
+    assert!(rate().await.json()["hint"].as_str().unwrap().contains("answer the question first"));
+    api.post(&format!("/v1/threads/{thread}/answer"), json!({"text": "this one"})).await.json();
+    rate().await.problem(409, "thread-busy");
+    api.run_until_idle(thread).await;
+    rate().await.json();
+}
+
+#[tokio::test]
+async fn ratings_of_a_turn_are_bounded_and_not_repeated() {
+    let api = TestApi::new().await;
+    let turn = api.run_turn("echo hi").await;
+    let path = format!("/v1/turns/{}/rating", id_of(&turn));
+    let rate = async |rating: &str| api.post(&path, json!({"rating": rating, "note": "So."})).await;
+    let once = rate("good").await.json();
+    assert_eq!(rate("good").await.json(), once, "no event is added");
+    for nth in 1..100 {
+        rate(if nth % 2 == 0 { "good" } else { "bad" }).await.json();
+    }
+    assert!(rate("good").await.problem(409, "not-now").contains("100"));
+    rate("bad").await.json();
+    let log = api.log_of(thread_of(&turn)).await;
+    assert_eq!(log.iter().filter(|event| matches!(event, Event::Rated(_))).count(), 100);
+}
+
 #[tokio::test]
 async fn another_tenants_prompts_do_not_exist() {
     let api = TestApi::new().await;
@@ -118,6 +154,6 @@ async fn another_tenants_prompts_do_not_exist() {
         let request = axum::http::Request::get(path).header("x-turnfold-tenant", "acme");
         api.send(request.body(axum::body::Body::empty()).unwrap()).await
     };
-    assert_eq!(get("/v1/prompts").await.json(), json!({"prompts": [], "ratings": []}));
+    assert_eq!(get("/v1/prompts").await.json(), json!({"prompts": [], "ratings": [], "has_more": false}));
     get(&format!("/v1/prompts/{name}")).await.problem(404, "unknown-prompt");
 }

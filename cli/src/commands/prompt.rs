@@ -44,6 +44,9 @@ async fn list(ctx: &Context, client: &Client) -> anyhow::Result<Exit> {
             let RatingCounts { good, bad } = rated.ratings;
             text += &format!("\n{}: {good} good, {bad} bad", rated.strategy);
         }
+        if found.has_more {
+            text += "\nThere are more. These were used last.";
+        }
         text
     })?;
     Ok(Exit::Ok)
