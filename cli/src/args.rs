@@ -409,16 +409,16 @@ pub(crate) enum Pins {
         /// Approve only if the hash of the tools begins with this, as printed by `diff`
         #[arg(long)]
         hash: Option<String>,
-        /// Reason, for the administrative log
-        #[arg(long, value_name = "TEXT")]
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
         reason: Option<String>,
     },
     /// Forget a server's approved tools; the next turn that uses the server approves the tools that it finds
     Reset {
         /// Server, as named in the configuration
         server: String,
-        /// Reason, for the administrative log
-        #[arg(long, value_name = "TEXT")]
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
         reason: Option<String>,
     },
 }
@@ -486,9 +486,32 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a number and a unit (w, d, h, m or s), such as 90d".to_owned())
 }
 
+/// Maximum length of a reason in characters, as in the API.
+const REASON_MAX: usize = 500;
+
+/// Parses the reason of an administrative decision.
+fn reason(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let is_line = !text.chars().any(char::is_control) && (1..=REASON_MAX).contains(&text.chars().count());
+    is_line.then(|| text.to_owned()).ok_or_else(|| {
+        format!(
+            "expected one line of 1 to {REASON_MAX} characters; leave it out if there is no reason to record"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_one_line_of_a_bounded_length() {
+        assert_eq!(reason(" ended \u{e4}").unwrap(), "ended \u{e4}");
+        assert!(reason(&"\u{e4}".repeat(REASON_MAX)).is_ok());
+        for text in ["", " ", "one\ntwo", "\u{1b}[2J", &"x".repeat(REASON_MAX + 1)] {
+            reason(text).unwrap_err();
+        }
+    }
 
     #[test]
     fn every_set_counts_wherever_it_stands() {

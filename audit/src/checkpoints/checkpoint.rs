@@ -18,6 +18,7 @@ use super::{
     heads::Heads,
     index::Index,
     key::{Key, is_signed},
+    successor,
 };
 
 /// Maximum number of listed findings; all are counted.
@@ -147,8 +148,8 @@ pub struct Made {
 ///
 /// # Errors
 ///
-/// [`Error::Damaged`] if the earlier checkpoint is damaged; [`Error::Given`] if it is that of another store, or if other threads are
-/// gone than `gone` says. Nothing is signed then.
+/// [`Error::Damaged`] if the earlier checkpoint is damaged; [`Error::Given`] if it is that of another store, if the key was replaced
+/// there, or if other threads are gone than `gone` says. Nothing is signed then.
 pub async fn checkpoint(
     store: &Store,
     round: &ThreadScan,
@@ -161,6 +162,9 @@ pub async fn checkpoint(
     refuse_another_store(to, id)?;
     let heads = Heads::at(&to.heads);
     let _alone = lock(&heads.file)?;
+    if let Some(rotation) = successor::of(&to.note, key.vkey())? {
+        return Err(rotation.refusal());
+    }
     let size = before(to, &heads, key)?;
     let index = Arc::new(Index::read(&heads, size.unwrap_or_default(), None)?);
     let attested: Arc<dyn store::AttestedHeads> = Arc::<Index>::clone(&index);
@@ -262,7 +266,7 @@ pub(super) fn reappeared(last: &Head) -> Finding {
 }
 
 /// Locks the list against other writers.
-fn lock(file: &Path) -> Result<File, Error> {
+pub(super) fn lock(file: &Path) -> Result<File, Error> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(|error| Error::file("make", folder, &error))?;
     }
@@ -275,7 +279,7 @@ fn lock(file: &Path) -> Result<File, Error> {
 }
 
 /// Number of attested heads, if a checkpoint by this key exists and agrees with the list.
-fn before(to: &Place, heads: &Heads, key: &Key) -> Result<Option<u64>, Error> {
+pub(super) fn before(to: &Place, heads: &Heads, key: &Key) -> Result<Option<u64>, Error> {
     if !to.note.exists() {
         return match heads.count()? {
             0 => Ok(None),
@@ -325,18 +329,4 @@ pub(super) fn replace(file: &Path, content: &[u8]) -> Result<(), Error> {
         fs::rename(&new, file)
     };
     write().map_err(|error| Error::file("write", file, &error))
-}
-
-/// Returns the number of heads that the checkpoint of a place attests, while no other writes there; `None` if there is no checkpoint.
-///
-/// # Errors
-///
-/// [`Error::Damaged`] if the key did not sign it, or its list differs.
-pub(super) fn attested_by(to: &Place, key: &Key) -> Result<Option<u64>, Error> {
-    if !to.note.exists() {
-        return Ok(None);
-    }
-    let heads = Heads::at(&to.heads);
-    let _alone = lock(&heads.file)?;
-    before(to, &heads, key)
 }

@@ -80,7 +80,8 @@ fn check(folder: &Path, vkeys: &[String]) -> Result<String, Stop> {
     })?;
     ensure(events.iter().all(|event| event.thread == thread), || "an event is of another thread".to_owned())?;
     let leaf = digest(&[&[0], format!("{thread} {count} {}", hex::encode(head)).as_bytes()]);
-    let path: Vec<[u8; 32]> = list(proof.get("path"))?.iter().map(hash).collect::<Result<_, _>>()?;
+    let path = proof.get("path").and_then(Value::as_array).ok_or_else(|| tampered("the path is no list"))?;
+    let path: Vec<[u8; 32]> = path.iter().map(hash).collect::<Result<_, _>>()?;
     ensure(root(leaf, integer(proof.get("leaf"), 0)?, note.size, &path)? == note.root, || {
         "the checkpoint does not attest this head of this thread".to_owned()
     })?;

@@ -86,17 +86,13 @@ impl Key {
 
     pub(super) fn sign(&self, text: &str) -> Result<Note, Error> {
         let mut note = Note::new(text.as_bytes(), &[]).map_err(|error| Error::Damaged(error.to_string()))?;
-        note.add_sigs(&[&self.signer]).map_err(|error| Error::Damaged(error.to_string()))?;
+        self.add_to(&mut note)?;
         Ok(note)
     }
-}
 
-impl Key {
-    /// Signs a text with this key and another one.
-    pub(super) fn sign_with(&self, other: &Key, text: &str) -> Result<Note, Error> {
-        let mut note = self.sign(text)?;
-        note.add_sigs(&[&other.signer]).map_err(|error| Error::Damaged(error.to_string()))?;
-        Ok(note)
+    /// Adds a signature of this key to a note. Those of other keys remain.
+    pub(super) fn add_to(&self, note: &mut Note) -> Result<(), Error> {
+        note.add_sigs(&[&self.signer]).map_err(|error| Error::Damaged(error.to_string()))
     }
 }
 

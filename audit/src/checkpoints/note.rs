@@ -1,7 +1,10 @@
 //! A signed note as text, with all its signatures.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use signed_note::{StandardVerifier, Verifier as _};
+use signed_note::{StandardVerifier, Verifier as _, is_key_name_valid};
+
+/// Minimum length of the data of a signature in bytes: the id of its key has 4.
+const SIGNATURE_MIN: usize = 5;
 
 /// A note of a checkpoint, and its signatures with the names of their keys.
 pub(super) struct Note {
@@ -28,8 +31,9 @@ impl Note {
         let signatures = signatures.ok_or_else(|| wrong("its lines are not those of a note"))?;
         let signature = |line: &str| {
             let (name, data) = line.strip_prefix("\u{2014} ")?.split_once(' ')?;
-            let is_name = !name.is_empty() && !name.contains('+');
-            Some((name.to_owned(), BASE64_STANDARD.decode(data).ok()?)).filter(|_| is_name)
+            let data = BASE64_STANDARD.decode(data).ok()?;
+            let is_signature = is_key_name_valid(name) && SIGNATURE_MIN <= data.len();
+            is_signature.then(|| (name.to_owned(), data))
         };
         let signatures: Option<Vec<_>> = signatures.split('\n').map(signature).collect();
         let mut lines = body.split('\n').map(str::to_owned);

@@ -5,56 +5,16 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
-use signed_note::Note;
-
 use super::{
-    checkpoint::{Place, Signed, replace},
+    checkpoint::{Place, Signed, before, lock, replace},
     error::Error,
-    key::{Key, is_signed},
+    heads::Heads,
+    key::Key,
+    successor::{self, Rotation},
 };
-
-/// First line of a note about a new key.
-const HEADER: &str = "turnfold/key-rotation/v1";
-
-/// Extension of the files beside a checkpoint, each with the id of the new key behind it.
-const EXTENSION: &str = ".key-";
-
-/// A parsed note about a new key.
-struct Rotation {
-    file: PathBuf,
-    note: Note,
-    origin: String,
-    /// Number of heads that the old key attests at most.
-    heads: u64,
-    new: String,
-}
-
-impl Rotation {
-    fn read(file: &Path) -> Result<Self, Error> {
-        let bytes = fs::read(file).map_err(|error| Error::file("read", file, &error))?;
-        let read = || {
-            let note = Note::from_bytes(&bytes).ok()?;
-            let text = String::from_utf8(note.text().to_vec()).ok()?;
-            let mut lines = text.lines();
-            let (header, origin, heads) =
-                (lines.next()?, lines.next()?.to_owned(), lines.next()?.parse().ok()?);
-            let new = lines.next()?.to_owned();
-            let is_whole = header == HEADER && lines.next().is_none();
-            let is_of_origin = new.split('+').next() == Some(origin.as_str());
-            is_whole.then_some(())?;
-            is_of_origin.then_some(Self { file: file.to_owned(), note, origin, heads, new })
-        };
-        read().ok_or_else(|| Error::Damaged(format!("{} is no note about a new key", file.display())))
-    }
-
-    fn text(origin: &str, heads: u64, new: &str) -> String {
-        format!("{HEADER}\n{origin}\n{heads}\n{new}\n")
-    }
-}
 
 /// The keys that sign the checkpoints of a place.
 #[derive(Debug, Default)]
@@ -74,7 +34,7 @@ impl Keys {
     pub(super) fn of(given: &[String], places: &[Place]) -> Result<Self, Error> {
         let mut rotations = Vec::new();
         for place in places {
-            rotations.extend(rotations_beside(place)?);
+            rotations.extend(successor::beside(&place.note)?);
         }
         let mut this =
             Self { keys: given.iter().map(|vkey| (vkey.clone(), None)).collect(), forked: Vec::new() };
@@ -82,9 +42,7 @@ impl Keys {
         let mut successors: BTreeMap<String, (String, u64)> = BTreeMap::new();
         while let Some(old) = new.pop() {
             for rotation in &rotations {
-                if old.split('+').next() != Some(rotation.origin.as_str())
-                    || !is_signed(&rotation.note, &old)?
-                {
+                if !rotation.is_by(&old)? {
                     continue;
                 }
                 let next = (rotation.new.clone(), rotation.heads);
@@ -116,44 +74,70 @@ impl Keys {
     }
 }
 
-/// Returns the notes about new keys beside a checkpoint. A file that is none is left out: it makes no key valid.
-fn rotations_beside(place: &Place) -> Result<Vec<Rotation>, Error> {
-    let Some((folder, name)) = place.note.parent().zip(place.note.file_name()) else { return Ok(Vec::new()) };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let prefix = format!("{}{EXTENSION}", name.to_string_lossy());
-    let Ok(files) = fs::read_dir(folder) else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for file in files {
-        let file = file.map_err(|error| Error::file("read", folder, &error))?;
-        if file.file_name().to_string_lossy().starts_with(&prefix) {
-            found.extend(Rotation::read(&file.path()).ok());
-        }
-    }
-    found.sort_by(|one, other| one.file.cmp(&other.file));
-    Ok(found)
-}
-
 /// Replaces the key that signs the checkpoint of a place: makes a key of the same name in a new file, has the old one sign a note
-/// about it, and signs the checkpoint with both. Returns the new key and the file of the note.
+/// about it, and adds a signature of the new one to the checkpoint. Returns the new key and the file of the note. If that was
+/// interrupted after the note, the call with the same file finishes it.
 ///
 /// # Errors
 ///
-/// [`Error::Damaged`] if the old key did not sign the checkpoint, or its list differs; [`Error::Given`] if there is no checkpoint, or a
-/// file exists.
+/// [`Error::Damaged`] if the old key did not sign the checkpoint, or its list differs; [`Error::Given`] if there is no checkpoint, a
+/// file exists, or the key was replaced before.
 pub fn rotate(to: &Place, old: &Key, new_file: &Path) -> Result<(Key, PathBuf), Error> {
-    let size = super::checkpoint::attested_by(to, old)?.ok_or_else(|| {
+    if !to.note.exists() {
         let what = format!("there is no checkpoint at {}", to.note.display());
-        Error::Given(format!("{what}; hint: to start with another key, make one with turnfold audit key new"))
-    })?;
+        let hint = "hint: to start with another key, make one with turnfold audit key new";
+        return Err(Error::Given(format!("{what}; {hint}")));
+    }
+    let heads = Heads::at(&to.heads);
+    let _alone = lock(&heads.file)?;
+    let (new, file) = match successor::of(&to.note, old.vkey())? {
+        None => announce(to, &heads, old, new_file)?,
+        Some(rotation) => (announced(to, &heads, old, &rotation, new_file)?, rotation.file),
+    };
+    // The cosignatures of witnesses remain.
+    let mut note = Signed::read(&to.note)?.note;
+    new.add_to(&mut note)?;
+    replace(&to.note, &note.to_bytes())?;
+    Ok((new, file))
+}
+
+/// Makes the new key, and writes the note about it.
+fn announce(to: &Place, heads: &Heads, old: &Key, new_file: &Path) -> Result<(Key, PathBuf), Error> {
+    let size = before(to, heads, old)?.unwrap_or_default();
+    if new_file.exists() {
+        return Err(Error::Given(format!(
+            "{} already exists, and keys are never overwritten; hint: choose another file with --new-key",
+            new_file.display()
+        )));
+    }
     let new = Key::make(new_file, old.name())?;
-    let id = new.vkey().split('+').nth(1).unwrap_or_default().to_owned();
-    let mut file = to.note.clone().into_os_string();
-    file.push(format!("{EXTENSION}{id}"));
-    let file = PathBuf::from(file);
+    let file = successor::file_of(&to.note, new.vkey());
     let note = old.sign(&Rotation::text(old.name(), size, new.vkey()))?;
     replace(&file, &note.to_bytes())?;
-    let signed = Signed::read(&to.note)?;
-    let text = String::from_utf8_lossy(signed.note.text()).into_owned();
-    replace(&to.note, &old.sign_with(&new, &text)?.to_bytes())?;
     Ok((new, file))
+}
+
+/// Returns the new key of a replacement that was interrupted before the new key signed the checkpoint.
+fn announced(
+    to: &Place,
+    heads: &Heads,
+    old: &Key,
+    rotation: &Rotation,
+    new_file: &Path,
+) -> Result<Key, Error> {
+    let new = Key::read(new_file).ok().filter(|new| new.vkey() == rotation.new);
+    let new = new.ok_or_else(|| rotation.refusal())?;
+    if Signed::read(&to.note)?.is_by(new.vkey())? {
+        return Err(rotation.refusal());
+    }
+    let size = before(to, heads, old)?.unwrap_or_default();
+    if rotation.heads < size {
+        return Err(Error::Damaged(format!(
+            "{} attests {size} heads, and the old key attests {} at most: it was used after {} was written; nothing was signed",
+            to.note.display(),
+            rotation.heads,
+            rotation.file.display()
+        )));
+    }
+    Ok(new)
 }

@@ -23,7 +23,7 @@ pub struct Asked {
     pub checkpoints: Vec<PathBuf>,
     /// Public keys, of which one must have signed each note. A note beside a checkpoint may name the successor of a key.
     pub vkeys: Vec<String>,
-    /// Public keys of witnesses.
+    /// Public keys of witnesses; one that is given twice counts once.
     pub witnesses: Vec<String>,
     /// Number of witnesses that must have cosigned each note.
     pub min_witnesses: usize,
@@ -116,7 +116,7 @@ pub(super) fn attested(
 fn held<'a>(report: &mut Report, asked: &Asked, places: &'a [Place]) -> Result<Vec<Held<'a>>, Error> {
     let (mut held, mut roots) = (Vec::new(), BTreeMap::new());
     let keys = Keys::of(&asked.vkeys, places)?;
-    let witnesses = asked.witnesses.iter().map(|vkey| Witness::parse(vkey)).collect::<Result<Vec<_>, _>>()?;
+    let witnesses = Witness::parse_all(&asked.witnesses)?;
     for what in &keys.forked {
         report.find("forked", what.clone());
     }

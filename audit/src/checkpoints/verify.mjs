@@ -25,8 +25,17 @@ export function parse(text) {
   };
   const space = () => token(/[ \t\n\r]*/y);
   const string = () => {
-    const found = token(/"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y) ?? fail("a string is expected");
-    const value = JSON.parse(found);
+    if (text[at] !== '"') fail("a string is expected");
+    // A regular expression would need a stack as long as the string.
+    let end = at + 1;
+    while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
+    let value;
+    try {
+      value = JSON.parse(text.slice(at, end + 1));
+    } catch {
+      fail("a string is expected");
+    }
+    at = end + 1;
     return value.isWellFormed() ? value : fail("a string is not Unicode");
   };
   const items = (open, close, item) => {
@@ -103,9 +112,14 @@ function fromHex(value, what) {
 
 /** Decodes Base64 with padding; there is one spelling of each value. */
 function fromBase64(value, what) {
-  const data = /^[A-Za-z0-9+/]*={0,2}$/.test(value) && value.length % 4 === 0 ? Uint8Array.from(atob(value), (char) => char.charCodeAt(0)) : null;
-  is(data && btoa(String.fromCharCode(...data)) === value, `${what} is not Base64`);
-  return data;
+  let binary = null;
+  try {
+    binary = atob(value);
+  } catch {
+    // The check below says it.
+  }
+  is(binary !== null && btoa(binary) === value, `${what} is not Base64`);
+  return Uint8Array.from(binary, (char) => char.charCodeAt(0));
 }
 
 const object = (value, what) => (is(value instanceof Map, `${what} is no object`), value);
@@ -168,14 +182,21 @@ async function root(node, n, size, path) {
   return node;
 }
 
+/** The name of a key has no plus, and no character of Unicode's property White_Space. */
+const isName = (name) => Boolean(name) && !/[+\p{White_Space}]/u.test(name);
+
 /** Splits a note into its text and its signatures, and reads the first three lines. */
 function noteOf(file) {
   const whole = utf8.decode(file);
   const end = whole.lastIndexOf("\n\n");
   is(0 < end && whole.endsWith("\n") && !/[\u0000-\u0009\u000b-\u001f]/.test(whole), "the checkpoint is no signed note");
   const signatures = whole.slice(end + 2, -1).split("\n").map((line) => {
-    const [, name, data] = /^\u2014 ([^ +]+) ([^ ]+)$/.exec(line) ?? is(false, "a signature of the checkpoint is no signature");
-    return { name, data: fromBase64(data, "a signature") };
+    const [dash, name, encoded, ...rest] = line.split(" ");
+    const isSignature = dash === "\u2014" && isName(name) && encoded && rest.length === 0;
+    is(isSignature, "a signature of the checkpoint is no signature");
+    const data = fromBase64(encoded, "a signature");
+    is(5 <= data.length, "a signature of the checkpoint has no data");
+    return { name, data };
   });
   const signed = whole.slice(0, end + 1);
   const [origin, size, hash] = signed.split("\n");
@@ -194,7 +215,7 @@ async function keyOf(vkey) {
   } catch {
     // The check below says it.
   }
-  const fits = name && data?.length === 33 && data[0] === 1 && hex((await sha256(bytes(`${name}\n`), data)).slice(0, 4)) === id;
+  const fits = isName(name) && data?.length === 33 && data[0] === 1 && hex((await sha256(bytes(`${name}\n`), data)).slice(0, 4)) === id;
   if (!fits) throw new NotChecked("that is no key: it reads NAME+ID+KEY, as `turnfold audit key show` prints it");
   const key = await crypto.subtle.importKey("raw", data.slice(1), "Ed25519", false, ["verify"]);
   return { name, id, key };
@@ -238,7 +259,8 @@ export async function check(read, vkeys) {
   is(attested.every((event) => event.codec === "json"), "an event is not stored as json, as it was attested");
   is(events.every((event) => event.thread === thread), "an event is of another thread");
   const leaf = await sha256(new Uint8Array(1), bytes(`${thread} ${count} ${head}`));
-  const path = list(proof.get("path"), "path").map((one) => fromHex(one, "the path"));
+  is(Array.isArray(proof.get("path")), "the path is no list");
+  const path = proof.get("path").map((one) => fromHex(one, "the path"));
   const made = await root(leaf, integer(proof.get("leaf"), 0n, U64, "leaf"), note.size, path);
   is(hex(made) === hex(note.root), "the checkpoint does not attest this head of this thread");
   if (vkeys.length === 0) throw new NotChecked(`${count} events are as the checkpoint attests; who signed it: give the key as argument`);

@@ -16,6 +16,8 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+# The name of a key: no plus, and no character of Unicode's property White_Space.
+NAME = "[^+\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 
 
 class Tampered(Exception):
@@ -130,10 +132,11 @@ def listed(value):
 def check_attachments(attached):
     for n, name in attached:
         unhex(name)
-        file = HERE / "attachments" / name
-        if not file.is_file():
-            raise Tampered(f"the attachment {name} of event {n} is missing")
-        if sha256(file.read_bytes()).hex() != name:
+        try:
+            content = (HERE / "attachments" / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise Tampered(f"the attachment {name} of event {n} is missing") from None
+        if sha256(content).hex() != name:
             raise Tampered(f"the attachment {name} of event {n} was changed")
 
 
@@ -167,7 +170,7 @@ def signed(note, vkey):
     try:
         name, number, key = vkey.split("+", 2)
         key = unbase64(key)
-        fits = key[0] == 1 and len(key) == 33
+        fits = key[0] == 1 and len(key) == 33 and re.fullmatch(NAME, name)
         if not fits or sha256(name.encode(), b"\n", key)[:4].hex() != number:
             raise ValueError
     except (ValueError, IndexError, Tampered):
@@ -190,8 +193,8 @@ def opened(note):
         raise Tampered("the checkpoint is no signed note")
     signatures = []
     for line in lines[:-1].split("\n"):
-        found = re.fullmatch("\u2014 ([^ +]+) ([^ ]+)", line)
-        if not found:
+        found = re.fullmatch(f"\u2014 ({NAME}) ([^ ]+)", line)
+        if not found or len(unbase64(found[2])) < 5:
             raise Tampered("a signature of the checkpoint is no signature")
         signatures.append((found[1], unbase64(found[2])))
     return text + "\n", signatures
@@ -219,7 +222,9 @@ def check(vkeys):
     origin, size, attested = (note[0].split("\n") + ["", ""])[:3]
     if not re.fullmatch("0|[1-9][0-9]{0,19}", size, re.ASCII):
         raise Tampered("the number of heads is no number")
-    path = [unhex(it) for it in listed(proof["path"])]
+    if type(proof["path"]) is not list:
+        raise Tampered("the path is no list")
+    path = [unhex(it) for it in proof["path"]]
     made = root(sha256(b"\0", leaf.encode()), whole(proof["leaf"]), whole(int(size)), path)
     if made != unbase64(attested):
         raise Tampered("the checkpoint does not attest this head of this thread")

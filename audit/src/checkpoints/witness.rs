@@ -22,6 +22,8 @@ const TIME: usize = 8;
 pub(super) struct Witness {
     name: String,
     id: [u8; 4],
+    /// Public key without its type.
+    key: Vec<u8>,
     /// The same public key, as one that signs notes.
     verifier: StandardVerifier,
 }
@@ -53,13 +55,29 @@ impl Witness {
             let plain = [&[SIGNATURE][..], &key[1..]].concat();
             let plain = format!("{name}+{:08x}+{}", key_id(name, &plain), BASE64_STANDARD.encode(&plain));
             let verifier = StandardVerifier::new(&plain).ok()?;
-            Some(Self { name: name.to_owned(), id: own.to_be_bytes(), verifier })
+            Some(Self { name: name.to_owned(), id: own.to_be_bytes(), key: key[1..].to_vec(), verifier })
         };
         read().ok_or_else(|| {
             Error::Given(format!(
                 "{vkey:?} is no key of a witness: it reads NAME+ID+KEY, with a key of the type 4 of C2SP tlog-cosignature"
             ))
         })
+    }
+
+    /// Reads public keys, each key once: another name for it makes no second witness.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Given`] if a text is no key of a witness.
+    pub(super) fn parse_all(vkeys: &[String]) -> Result<Vec<Self>, Error> {
+        let mut witnesses: Vec<Self> = Vec::new();
+        for vkey in vkeys {
+            let witness = Self::parse(vkey)?;
+            if witnesses.iter().all(|other| other.key != witness.key) {
+                witnesses.push(witness);
+            }
+        }
+        Ok(witnesses)
     }
 
     /// Returns the cosignature of the witness; `None` if there is none.
@@ -78,6 +96,15 @@ impl Witness {
         let at = valid.ok_or_else(|| format!("the cosignature of {} is not valid", self.name))?;
         Ok(Some(Cosigned { witness: self.name.clone(), at }))
     }
+}
+
+/// Returns the number of different public keys among those of witnesses.
+///
+/// # Errors
+///
+/// [`Error::Given`] if a text is no key of a witness.
+pub fn count_witnesses(vkeys: &[String]) -> Result<usize, Error> {
+    Ok(Witness::parse_all(vkeys)?.len())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const LIMITS: &str = "limits";
 /// Suite of the threads that are not decided.
 const NOT_DECIDED: &str = "not decided";
 
-/// Builds a failing case for each place at which threads would go differently, a passing one for all others, and a skipped one for
+/// Builds a failing case for each place at which threads would go differently, a passing one for all others if there are any, and a skipped one for
 /// each thread that is not decided. Names hold no counts, so that a CI system recognizes the cases in the next run.
 ///
 /// # Errors
@@ -28,7 +28,16 @@ pub fn replay_junit(report: &Report) -> Result<String, SerializeError> {
         status.set_type(cluster.effect.words()).set_message(cluster.words());
         suite.add_test_case(case(REPLAY, cluster.place(), status));
     }
-    let mut same = case(REPLAY, "as recorded".to_owned(), TestCaseStatus::success());
+    let mut status = TestCaseStatus::success();
+    if report.same == 0 {
+        status = TestCaseStatus::skipped();
+        status.set_message(if report.threads == 0 {
+            "no thread matches"
+        } else {
+            "no thread would go as it went"
+        });
+    }
+    let mut same = case(REPLAY, "as recorded".to_owned(), status);
     same.set_system_out(format!("{} of {} threads would go as they went", report.same, report.threads));
     suite.add_test_case(same);
     junit.add_test_suite(suite);
@@ -78,4 +87,26 @@ fn case(class: &str, name: String, status: TestCaseStatus) -> TestCase {
     let mut case = TestCase::new(name, status);
     case.set_classname(class);
     case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::whatif::replay_sarif;
+
+    #[test]
+    fn nothing_checked_is_no_success() {
+        let is_whole = |report: &Report| {
+            let sarif = replay_sarif(report, "0.1.0");
+            sarif.pointer("/runs/0/invocations/0/executionSuccessful").unwrap().as_bool().unwrap()
+        };
+        let none = Report::default();
+        assert!(replay_junit(&none).unwrap().contains("<skipped message=\"no thread matches\""));
+        assert!(!is_whole(&none));
+        let undecided = Report { threads: 1, undecided: 1, ..Report::default() };
+        assert!(replay_junit(&undecided).unwrap().contains("<skipped message=\"no thread would go"));
+        assert!(!is_whole(&undecided));
+        let same = Report { threads: 1, same: 1, ..Report::default() };
+        assert!(!replay_junit(&same).unwrap().contains("<skipped") && is_whole(&same));
+    }
 }

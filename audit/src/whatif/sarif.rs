@@ -6,7 +6,7 @@ use super::{Cluster, Report};
 use crate::replay::sarif_document;
 
 /// Builds one result for each place at which threads would go differently. Its location is a line of the example's log as written by
-/// `turnfold thread export`, one event per line.
+/// `turnfold thread export`, one event per line. If a thread is not decided, or none matches, the execution was not successful.
 pub fn replay_sarif(report: &Report, version: &str) -> Value {
     let rules = report.clusters.iter().map(rule).collect();
     let results = report.clusters.iter().map(result).collect();
@@ -14,7 +14,8 @@ pub fn replay_sarif(report: &Report, version: &str) -> Value {
         let text = format!("thread {} is not decided: {}", thread.thread, thread.why);
         json!({ "level": "warning", "message": { "text": text } })
     });
-    sarif_document(version, rules, results, report.undecided == 0, missed.collect())
+    let is_whole = report.undecided == 0 && 0 < report.threads;
+    sarif_document(version, rules, results, is_whole, missed.collect())
 }
 
 fn rule(cluster: &Cluster) -> Value {

@@ -2,7 +2,9 @@
 
 use std::{fs, path::PathBuf};
 
-use audit::checkpoints::{Asked, Cosigned, Error, Gone, Key, Place, Verdict, checkpoint, rotate};
+use audit::checkpoints::{
+    Asked, Cosigned, Error, Gone, Key, Place, Verdict, checkpoint, count_witnesses, rotate,
+};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rand_core::OsRng;
 use signed_note::{Note, Signer as _, StandardSigner, key_id};
@@ -45,7 +47,8 @@ async fn a_key_is_replaced_by_a_note_of_the_old_one() {
         assert_eq!(wrong(&test, asked(&test, &vkeys)).await, intact(), "{vkeys:?}");
     }
     let refused = checkpoint(&test.store, &scan(None), &test.place, &test.key, Gone::Found).await;
-    assert!(matches!(refused, Err(Error::Damaged(_))), "{refused:?}");
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("this key was replaced by") && why.contains(newer), "{why}");
 
     // Stolen later, the old key attests nothing more.
     checkpoint(&test.store, &scan(None), &before, &test.key, Gone::Found).await.unwrap();
@@ -59,15 +62,45 @@ async fn a_key_is_replaced_by_a_note_of_the_old_one() {
 #[tokio::test]
 async fn a_key_has_one_successor() {
     let test = AuditTest::new("sqlite::memory:").await;
+    let witness = Witness::new("witness.example/1");
+    witness.cosign(&test.place.note, 7);
+    let (file, other_file) = (test.folder.path().join("new"), test.folder.path().join("other"));
     let kept = fs::read(&test.place.note).unwrap();
-    rotate(&test.place, &test.key, &test.folder.path().join("new")).unwrap();
-    let again = rotate(&test.place, &test.key, &test.folder.path().join("new")).unwrap_err();
-    assert!(matches!(again, Error::Given(_)), "{again:?}");
-    fs::write(&test.place.note, kept).unwrap();
-    rotate(&test.place, &test.key, &test.folder.path().join("other")).unwrap();
+    let (new, about) = rotate(&test.place, &test.key, &file).unwrap();
+    let signed_by_both = fs::read(&test.place.note).unwrap();
+    let line =
+        |note: &[u8]| String::from_utf8_lossy(note).lines().filter(|it| it.starts_with('\u{2014}')).count();
+    assert_eq!((line(&kept), line(&signed_by_both)), (2, 3), "no signature is lost");
+    for file in [&file, &other_file] {
+        let again = rotate(&test.place, &test.key, file).unwrap_err();
+        assert!(matches!(again, Error::Given(_)), "{again:?}");
+    }
+
+    // Interrupted after the note about the new key, it is finished, and the old key signs nothing more.
+    fs::write(&test.place.note, &kept).unwrap();
+    let refused =
+        checkpoint(&test.store, &scan(None), &test.place, &test.key, Gone::Found).await.unwrap_err();
+    assert!(matches!(refused, Error::Given(_)), "{refused:?}");
+    let refused = rotate(&test.place, &test.key, &other_file).unwrap_err();
+    assert!(matches!(refused, Error::Given(_)) && !other_file.exists(), "{refused:?}");
+    let (finished, note) = rotate(&test.place, &test.key, &file).unwrap();
+    assert_eq!((finished.vkey(), &note), (new.vkey(), &about));
+    assert_eq!(fs::read(&test.place.note).unwrap(), signed_by_both);
+    assert_eq!(wrong(&test, asked(&test, &[test.key.vkey()])).await, intact());
+
+    // A thief who has no note beside the checkpoint makes another successor.
+    let hidden = test.folder.path().join("hidden");
+    fs::rename(&about, &hidden).unwrap();
+    fs::write(&test.place.note, &kept).unwrap();
+    rotate(&test.place, &test.key, &other_file).unwrap();
+    fs::rename(&hidden, &about).unwrap();
     let (verdict, found) = wrong(&test, asked(&test, &[test.key.vkey()])).await;
     assert!(verdict == Verdict::Tampered && found.contains(&"forked"), "{found:?}");
+}
 
+#[tokio::test]
+async fn only_the_key_of_a_checkpoint_is_replaced() {
+    let test = AuditTest::new("sqlite::memory:").await;
     let other = Key::make(&test.folder.path().join("thief"), "example.org/turnfold").unwrap();
     let refused = rotate(&test.place, &other, &test.folder.path().join("third")).unwrap_err();
     assert!(matches!(refused, Error::Damaged(_)), "{refused:?}");
@@ -120,6 +153,13 @@ async fn as_many_witnesses_as_required_signed() {
     let cosigned = Cosigned { witness: "witness.example/1".to_owned(), at: 1_764_500_000 };
     assert_eq!(report.checkpoints[0].cosigned, [cosigned]);
     assert_eq!(wrong(&test, with(&[&one, &two], 2)).await, (Verdict::NotChecked, Vec::new()));
+    let twice = test.verify_with(with(&[&one, &one], 2), None).await;
+    assert_eq!(
+        (twice.verdict, twice.checkpoints[0].cosigned.len()),
+        (Verdict::NotChecked, 1),
+        "one counts once"
+    );
+    assert_eq!(count_witnesses(&with(&[&one, &two, &one], 2).witnesses).unwrap(), 2);
     two.cosign(&test.place.note, 7);
     assert_eq!(wrong(&test, with(&[&one, &two], 2)).await, intact());
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, path::PathBuf};
 use clap::Subcommand;
 use shared::Priority;
 
-use super::priority;
+use super::{priority, reason};
 use crate::commands::COLUMNS_HELP;
 
 #[derive(Subcommand)]
@@ -76,16 +76,16 @@ pub(crate) enum Batch {
     Cancel {
         /// Id of the batch
         id: String,
-        /// Reason, for the administrative log
-        #[arg(long, value_name = "TEXT")]
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
         reason: Option<String>,
     },
     /// Start no more lines of a batch until it is resumed
     Pause {
         /// Id of the batch
         id: String,
-        /// Reason, for the administrative log
-        #[arg(long, value_name = "TEXT")]
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
         reason: Option<String>,
     },
     /// Resume a batch that was paused or reached its cost limit, or run lines again

@@ -6,7 +6,7 @@ use api_types::Scope;
 use clap::Subcommand;
 use shared::MultitaskStrategy;
 
-use super::duration;
+use super::{duration, reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Key {
@@ -36,8 +36,8 @@ pub(crate) enum Key {
     Revoke {
         /// Id of the key
         id: String,
-        /// Reason, for the administrative log
-        #[arg(long, value_name = "TEXT")]
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
         reason: Option<String>,
     },
     /// Replace a key with a new one of the same tenant, name, scopes, settings and lifetime, and print the new one
@@ -47,8 +47,8 @@ pub(crate) enum Key {
         /// Time for which the old key remains valid, such as 1h
         #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
         overlap: Duration,
-        /// Reason, for the administrative log
-        #[arg(long, value_name = "TEXT")]
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
         reason: Option<String>,
     },
 }

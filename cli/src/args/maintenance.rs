@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::duration;
+use super::{duration, reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Store {
@@ -49,8 +49,8 @@ pub(crate) enum Store {
         /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
-        /// Reason, for the administrative log
-        #[arg(long, value_name = "TEXT")]
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
         reason: Option<String>,
     },
 }

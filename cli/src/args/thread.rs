@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Subcommand};
 
-use super::Selection;
+use super::{Selection, reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Thread {
@@ -182,8 +182,8 @@ pub(crate) enum Thread {
         /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
-        /// Reason, for the administrative log
-        #[arg(long, value_name = "TEXT")]
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
         reason: Option<String>,
     },
     /// Protect a thread from deletion until it is released
@@ -198,8 +198,8 @@ pub(crate) enum Thread {
     Release {
         /// Thread; `last` is the most recent one
         id: String,
-        /// Reason, for the administrative log
-        #[arg(long, value_name = "TEXT")]
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
         reason: Option<String>,
     },
     /// Settle a call whose answer was lost: record whether it took effect

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     args::{Audit, Selection},
-    exit::{CliError, Exit},
+    exit::Exit,
     output::{self, counted},
 };
 
@@ -27,14 +27,7 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
             checkpoint::checkpoint(&ctx, &ctx.store().await?, &Place::of(&to), &key, gone, jobs).await
         }
         Audit::Verify { thread, all: _, checkpoint, vkey, witness, min_witnesses, jobs } => {
-            let min_witnesses = min_witnesses.unwrap_or(witness.len());
-            if witness.len() < min_witnesses {
-                let message = format!(
-                    "--min-witnesses {min_witnesses} is more than the {} of --witness\nhint: give the key of each witness",
-                    witness.len()
-                );
-                return Err(CliError::with_exit(Exit::Usage, message));
-            }
+            let min_witnesses = checkpoint::min_witnesses(&witness, min_witnesses)?;
             let asked = Asked { checkpoints: checkpoint, vkeys: vkey, witnesses: witness, min_witnesses };
             let selection = Selection { thread, jobs, ..Selection::default() };
             checkpoint::verify(&ctx, &ctx.store().await?, &asked, selection).await

@@ -34,13 +34,6 @@ pub(super) fn key(ctx: &Context, command: AuditKey) -> anyhow::Result<Exit> {
             created
         }
         AuditKey::Rotate { to, key, new_key } => {
-            if new_key.exists() {
-                let message = format!(
-                    "{} already exists, and keys are never overwritten\nhint: choose another file with --new-key",
-                    new_key.display()
-                );
-                return Err(CliError::with_exit(Exit::Usage, message));
-            }
             let old = Key::read(&key).map_err(with_exit_code)?;
             let (new, note) = checkpoints::rotate(&Place::of(&to), &old, &new_key).map_err(with_exit_code)?;
             output::note(&format!(
@@ -129,6 +122,19 @@ pub(super) async fn verify(
         Verdict::Tampered => Exit::Finding,
         Verdict::NotChecked => Exit::Unchecked,
     })
+}
+
+/// Returns the number of witnesses that must have cosigned, by default all. A key that is given twice counts once.
+pub(super) fn min_witnesses(witnesses: &[String], asked: Option<usize>) -> anyhow::Result<usize> {
+    let given = checkpoints::count_witnesses(witnesses).map_err(with_exit_code)?;
+    let least = asked.unwrap_or(given);
+    if given < least {
+        let message = format!(
+            "--min-witnesses {least} is more than the {given} different keys of --witness\nhint: give the key of each witness"
+        );
+        return Err(CliError::with_exit(Exit::Usage, message));
+    }
+    Ok(least)
 }
 
 fn to_text(report: &Report) -> String {

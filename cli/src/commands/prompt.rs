@@ -94,8 +94,10 @@ async fn diff(ctx: &Context, client: &Client, hash: &str, other: &str) -> anyhow
     let lines = {
         let (Some(before), Some(after)) = (&from.text, &to.text) else {
             let gone = if from.text.is_none() { &from.hash } else { &to.hash };
-            let message = format!("the text of prompt {gone} is gone: no thread with it is left");
-            return Err(CliError::with_exit(Exit::Finding, message));
+            let message = format!(
+                "the text of prompt {gone} is gone: no thread with it is left\nhint: turnfold prompt list shows the other prompts"
+            );
+            return Err(CliError::with_exit(Exit::NotFound, message));
         };
         let diff = TextDiff::from_lines(before, after);
         diff.unified_diff().context_radius(LINES_AROUND).header(&from.hash, &to.hash).to_string()
