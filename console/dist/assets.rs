@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-DbilgoA-.css",
+        path: "/assets/index-BQHq4S41.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "6ed2820b1165c8c5e726a3f9a550fad1",
-        content: include_bytes!("assets/index-DbilgoA-.css"),
-        brotli: include_bytes!("assets/index-DbilgoA-.css.br"),
+        hash: "456363dea3de4f72eb8e695d402dcbaa",
+        content: include_bytes!("assets/index-BQHq4S41.css"),
+        brotli: include_bytes!("assets/index-BQHq4S41.css.br"),
     },
     Asset {
-        path: "/assets/index-qXJ9Mws_.js",
+        path: "/assets/index-BqGqMYT9.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "8479c6e28533f6aa41e4a5a707b8bcb9",
-        content: include_bytes!("assets/index-qXJ9Mws_.js"),
-        brotli: include_bytes!("assets/index-qXJ9Mws_.js.br"),
+        hash: "21e3037661672237df2cac2dbbb79dca",
+        content: include_bytes!("assets/index-BqGqMYT9.js"),
+        brotli: include_bytes!("assets/index-BqGqMYT9.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "722b86341852f7ab288cca4feb65c6ea",
+        hash: "35f64b80921de3a57413ca0f7dd10b29",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
