@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BQHq4S41.css",
+        path: "/assets/index-BWb6T_nv.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "456363dea3de4f72eb8e695d402dcbaa",
-        content: include_bytes!("assets/index-BQHq4S41.css"),
-        brotli: include_bytes!("assets/index-BQHq4S41.css.br"),
+        hash: "5482ced3bbecda2a318b9e057d33e70b",
+        content: include_bytes!("assets/index-BWb6T_nv.css"),
+        brotli: include_bytes!("assets/index-BWb6T_nv.css.br"),
     },
     Asset {
-        path: "/assets/index-BqGqMYT9.js",
+        path: "/assets/index-B_20kt1Z.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "21e3037661672237df2cac2dbbb79dca",
-        content: include_bytes!("assets/index-BqGqMYT9.js"),
-        brotli: include_bytes!("assets/index-BqGqMYT9.js.br"),
+        hash: "35e2c92176ba3118b8b66fc4d09e24c2",
+        content: include_bytes!("assets/index-B_20kt1Z.js"),
+        brotli: include_bytes!("assets/index-B_20kt1Z.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "35f64b80921de3a57413ca0f7dd10b29",
+        hash: "228b36acf1a4592c05bece8771d178db",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

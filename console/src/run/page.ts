@@ -176,6 +176,7 @@ function timeline(events: LogEvent[], times: Map<string, Timeline>): string {
       ...turn.visits.flatMap((visit) =>
         visit.events.map((it, nth) => line(it, nth || visit.events.length < 2 ? "" : duration(visit.to - visit.from))),
       ),
+      ...turn.ratings.map((it) => line(it)),
     ])
     .join("");
 }
