@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-DbilgoA-.css",
+        path: "/assets/index-BWb6T_nv.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "6ed2820b1165c8c5e726a3f9a550fad1",
-        content: include_bytes!("assets/index-DbilgoA-.css"),
-        brotli: include_bytes!("assets/index-DbilgoA-.css.br"),
+        hash: "5482ced3bbecda2a318b9e057d33e70b",
+        content: include_bytes!("assets/index-BWb6T_nv.css"),
+        brotli: include_bytes!("assets/index-BWb6T_nv.css.br"),
     },
     Asset {
-        path: "/assets/index-qXJ9Mws_.js",
+        path: "/assets/index-B_20kt1Z.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "8479c6e28533f6aa41e4a5a707b8bcb9",
-        content: include_bytes!("assets/index-qXJ9Mws_.js"),
-        brotli: include_bytes!("assets/index-qXJ9Mws_.js.br"),
+        hash: "35e2c92176ba3118b8b66fc4d09e24c2",
+        content: include_bytes!("assets/index-B_20kt1Z.js"),
+        brotli: include_bytes!("assets/index-B_20kt1Z.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "722b86341852f7ab288cca4feb65c6ea",
+        hash: "228b36acf1a4592c05bece8771d178db",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -106,6 +106,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the administrative log
+         * @description Returns a page of decisions, newest first: holds, deletions, keys, pins, pauses, and decisions about batches. A tenant sees those
+         *     about itself, an operator who names no tenant all of them.
+         */
+        get: operations["read_admin_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/audit/threads": {
         parameters: {
             query?: never;
@@ -1055,6 +1076,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/prompts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List prompts
+         * @description Returns the prompts that were used, with the nodes and models that used them, since when, how their turns ended, what they cost and
+         *     how people rated them. At most 10,000 combinations of node, prompt and model are counted for a tenant.
+         */
+        get: operations["list_prompts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/prompts/{hash}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show a prompt
+         * @description Returns the text of a prompt and its use. The text of a built-in prompt is kept also after a newer version replaced it; that of a
+         *     configured prompt stands in the logs of its threads and is gone with the last of them.
+         */
+        get: operations["get_prompt"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queue": {
         parameters: {
             query?: never;
@@ -1234,6 +1297,54 @@ export interface paths {
          *     accepted continues with the rights of the key that resumes it.
          */
         patch: operations["change_schedule"];
+        trace?: never;
+    };
+    "/v1/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search for words
+         * @description Returns the threads of which one event has all the words: in a message of a person, a reply of a model, the arguments of a call or the
+         *     result of a tool. The order of the words and their case do not matter. Newest events first. Events of the last seconds may be missing;
+         *     `indexed_until` says up to when all are searched.
+         */
+        get: operations["search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a session
+         * @description For browsers: seals the key of the request in a cookie that scripts cannot read (`HttpOnly`, `SameSite=Strict`). Requests that send
+         *     the header `X-Turnfold-Session: 1` and no key are then made with it, for 12 hours or until the key ends. A request without this
+         *     header ignores the cookie, so that a page of another site cannot use it.
+         */
+        post: operations["start_session"];
+        /**
+         * End a session
+         * @description Deletes the cookie of the browser. The key remains valid.
+         */
+        delete: operations["end_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/stats": {
@@ -1782,6 +1893,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/turns/{id}/rating": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rate the answer of a turn
+         * @description Records the judgement of a person in the log. It changes nothing else, and replay ignores it. Another rating of the same turn
+         *     replaces the first in the counts by strategy, model and prompt; the log keeps both.
+         */
+        post: operations["rate_turn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/turns/{id}/retry": {
         parameters: {
             query?: never;
@@ -1907,6 +2039,42 @@ export interface components {
             action: string;
             /** @description Arguments of that call, fields of a tool's form, or the question and its options. */
             args: Record<string, never>;
+        };
+        /** @description An entry of an administrative log: what was decided, by whom, when and why. */
+        AdminEntry: {
+            /** @description True if the row is older than the log: an upgrade found it, and the time is that of the upgrade. */
+            adopted: boolean;
+            /** @description Time of the decision (RFC 3339). */
+            at: string;
+            /** @description User who decided, as the client names them. */
+            by: string;
+            /** @description SHA-256 of the entry and of all entries before it, in hexadecimal. */
+            hash: string;
+            /**
+             * @description Id of the entry: its log and its number there.
+             * @example 1f3a7c52-0d4e-8b6a-9c1d-2e5f60718293.4
+             */
+            id: string;
+            /** @description Id of the API key that made the request. Null: none was required, or the command line made it. */
+            key?: string | null;
+            /**
+             * @description Kind of the decision.
+             * @example hold_released
+             */
+            kind: string;
+            /** @description Reason, if one was given. */
+            reason?: string | null;
+            /**
+             * Format: int64
+             * @description Number in the log, from 0.
+             */
+            seq: number;
+            /** @description Name of the key, or subject of the token. */
+            subject?: string | null;
+            /** @description Tenant that the decision concerns. Null: it concerns no single tenant, such as the pin of an MCP server. */
+            tenant?: string | null;
+            /** @description What was decided; its fields depend on the kind. */
+            what: unknown;
         };
         /** @description Kinds of answer that a question accepts. */
         AnswerConfig: {
@@ -3899,6 +4067,12 @@ export interface components {
              */
             reason?: string;
         };
+        /** @description Rating of the answer of a turn. */
+        NewRating: {
+            /** @description Reason, at most 2,000 characters. */
+            note?: string | null;
+            rating: ("good" | "bad") & Record<string, never>;
+        };
         /**
          * @description Author of a message in the input of a turn.
          * @enum {string}
@@ -4184,6 +4358,13 @@ export interface components {
             text: string;
             /** @description Type of the part, always `output_text`. */
             type: string;
+        };
+        /** @description One page of a list. */
+        Page_AdminEntry: {
+            /** @description The items of this page. */
+            data: components["schemas"]["AdminEntry"][];
+            /** @description True if more items follow. To read them, repeat the request with `after` set to the id of the last item. */
+            has_more: boolean;
         };
         /** @description One page of a list. */
         Page_Checkpoint: {
@@ -4472,6 +4653,89 @@ export interface components {
             /** @description Text of the whole prompt. */
             text?: string | null;
         };
+        /** @description Number of turns by their end. Turns that asked a person or were cancelled are not counted. */
+        PromptTurns: {
+            /**
+             * Format: int64
+             * @description Turns that got an answer.
+             */
+            answered: number;
+            /**
+             * Format: int64
+             * @description Turns whose request was not carried out.
+             */
+            declined: number;
+            /**
+             * Format: int64
+             * @description Turns that failed.
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description Turns in which not everything was done.
+             */
+            partial: number;
+        };
+        /** @description Use of a prompt by one node with one model. Counts may lag by seconds. */
+        PromptUse: {
+            /** @description Time of the first use (RFC 3339). */
+            first_used: string;
+            /**
+             * Format: int64
+             * @description Tokens that the model read.
+             */
+            input_tokens: number;
+            /** @description Time of the last use (RFC 3339). */
+            last_used: string;
+            /** @description Model, as `provider/model`. */
+            model: string;
+            /** @description Node that asked. */
+            node: string;
+            /**
+             * Format: int64
+             * @description Tokens that the model wrote.
+             */
+            output_tokens: number;
+            /** @description Ratings of these turns. */
+            ratings: components["schemas"]["RatingCounts"];
+            /**
+             * Format: int64
+             * @description Number of responses.
+             */
+            responses: number;
+            /**
+             * Format: int64
+             * @description Number of responses without a configured price, which `usd` lacks.
+             */
+            responses_without_price: number;
+            /** @description Strategy of the threads. */
+            strategy: string;
+            /** @description Turns in which the prompt was used, by their end. */
+            turns: components["schemas"]["PromptTurns"];
+            /**
+             * Format: double
+             * @description Cost in US dollars.
+             */
+            usd: number;
+        };
+        /** @description A prompt, by the hash of its text. */
+        PromptVersion: {
+            /** @description Hash of the text: 64 digits for a configured prompt, 16 for a built-in one. */
+            hash: string;
+            /** @description `configured` or `built-in`. */
+            origin: string;
+            /** @description Text with its placeholders. Null in lists, and if no thread with the configured prompt is left. */
+            text?: string | null;
+            /** @description Use of the prompt by node and model, the last first. */
+            uses: components["schemas"]["PromptUse"][];
+        };
+        /** @description Prompts that were used, and ratings by strategy. */
+        PromptVersions: {
+            /** @description The prompts, the last used ones first, from at most 1,000 uses. */
+            prompts: components["schemas"]["PromptVersion"][];
+            /** @description Ratings of strategies, also of those whose prompts have no name. */
+            ratings: components["schemas"]["StrategyRatings"][];
+        };
         /** @description A call that a person is asked to approve. */
         ProposedCall: {
             /** @description Arguments, exactly as they will be sent. Absent if they are filled in later. */
@@ -4574,6 +4838,19 @@ export interface components {
              */
             usd_each?: number | null;
         };
+        /** @description Number of rated turns, each by its last rating. */
+        RatingCounts: {
+            /**
+             * Format: int64
+             * @description Bad answers.
+             */
+            bad: number;
+            /**
+             * Format: int64
+             * @description Good answers.
+             */
+            good: number;
+        };
         /** @description Tokens of reasoning. */
         ReasoningTokens: {
             /**
@@ -4619,6 +4896,11 @@ export interface components {
             events: number;
             /** @description True if today's code makes the recorded decisions. Changed prompts count only if they were requested. */
             ok: boolean;
+            /**
+             * Format: int64
+             * @description Number of requests that differ only in the descriptions or schemas of their tools, or in the schema of the reply.
+             */
+            redescribed?: number;
             /**
              * Format: int64
              * @description Number of requests that differ only in the text of their prompt.
@@ -4894,6 +5176,11 @@ export interface components {
             /** @description Reason why the rows were not compared; null if they were. */
             not_checked?: string | null;
         };
+        /**
+         * @description Kind of a text that was found.
+         * @enum {string}
+         */
+        SaidBy: "user" | "system" | "assistant" | "arguments" | "tool";
         /** @description A request, and the times at which it is submitted. */
         Schedule: {
             /** @description Batch that is created. */
@@ -4951,6 +5238,56 @@ export interface components {
          * @enum {string}
          */
         Scope: "submit" | "read" | "answer" | "operate" | "admin";
+        /** @description A thread with the words of a search. */
+        SearchHit: {
+            /**
+             * @description Time of the event (RFC 3339).
+             * @example 2026-11-21T22:57:00.000000Z
+             */
+            at: string;
+            /**
+             * @description Name of the person or program that sent the message; null for other texts.
+             * @example ada
+             */
+            author?: string | null;
+            /** @description Places of the words in the snippet. */
+            marks: components["schemas"]["SearchMark"][];
+            /** @description Kind of the text. */
+            said_by: components["schemas"]["SaidBy"];
+            /**
+             * Format: int64
+             * @description Number of the event.
+             */
+            seq: number;
+            /**
+             * @description The part of the text that has the words, at most 200 characters.
+             * @example Where is order A-10/77?
+             */
+            snippet: string;
+            /** @description The thread, as in lists. */
+            thread: components["schemas"]["ThreadSummary"];
+        };
+        /** @description Place of a word in a snippet, in Unicode characters. */
+        SearchMark: {
+            /** @description Index after the last character. */
+            end: number;
+            /** @description Index of the first character. */
+            start: number;
+        };
+        /** @description Results of a search, newest first. */
+        SearchResults: {
+            /** @description Threads, each with the newest of its events that has all the words. */
+            data: components["schemas"]["SearchHit"][];
+            /** @description True if there are more. */
+            has_more: boolean;
+            /**
+             * @description Time up to which everything is indexed (RFC 3339). Before the first scan of the logs has ended, it is the year 1970.
+             * @example 2026-11-21T22:57:00.000000Z
+             */
+            indexed_until: string;
+            /** @description True if events of more than a minute ago may be missing. */
+            is_behind: boolean;
+        };
         /** @description A request to a model. */
         SentPrompt: {
             /**
@@ -5008,6 +5345,14 @@ export interface components {
             parameters: Record<string, never>;
             /** @description MCP server that has it; null for a tool of the strategy, of the engine or of the client. */
             server?: string | null;
+        };
+        /** @description A session of a browser, which it has in a cookie. */
+        Session: {
+            /**
+             * @description End of the session (RFC 3339): 12 hours after its start, or when its key expires.
+             * @example 2026-11-21T22:57:00.000000Z
+             */
+            expires_at: string;
         };
         /** @description A value, and its origin. */
         Setting: {
@@ -5147,6 +5492,13 @@ export interface components {
              * @example step
              */
             to?: string | null;
+        };
+        /** @description Ratings of the answers of a strategy. */
+        StrategyRatings: {
+            /** @description Number of rated turns. */
+            ratings: components["schemas"]["RatingCounts"];
+            /** @description Name of the strategy. */
+            strategy: string;
         };
         /** @description A strategy as it is configured. */
         StrategySetup: {
@@ -5615,6 +5967,29 @@ export interface components {
          * @enum {string}
          */
         TurnEnd: "failed" | "partial" | "declined";
+        /** @description A rating as the log records it. */
+        TurnRating: {
+            /** @description Person or program that rated the answer. */
+            author: string;
+            /** @description Reason; empty if none was given. */
+            note: string;
+            rating: ("good" | "bad") & Record<string, never>;
+            /**
+             * Format: int64
+             * @description Position of the rating in the log of the thread.
+             */
+            seq: number;
+            /**
+             * Format: uuid
+             * @description Thread of the turn.
+             */
+            thread_id: string;
+            /**
+             * Format: uuid
+             * @description Turn whose answer is rated.
+             */
+            turn_id: string;
+        };
         /**
          * @description Status of a turn.
          * @enum {string}
@@ -6088,6 +6463,83 @@ export interface operations {
             };
         };
     };
+    read_admin_log: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only entries of this kind.
+                 * @example hold_released
+                 */
+                kind?: string;
+                /** @description Only entries from this time on (RFC 3339). */
+                since?: string;
+                /** @description Only entries older than this one: the last entry of the previous page. */
+                after?: string;
+                /** @description Maximum number of entries. Default: 50. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of entries. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AdminEntry"];
+                };
+            };
+            /** @description A parameter is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `admin`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     audit_threads: {
         parameters: {
             query?: {
@@ -6095,7 +6547,10 @@ export interface operations {
                 after?: string;
                 /** @description Maximum number of threads. Default: 20. */
                 limit?: number;
-                /** @description If true, requests whose prompts have a different text count as differences. Default: false. */
+                /**
+                 * @description If true, requests count as differences whose prompts have a different text, or whose tools or replies are described
+                 *     differently. Default: false.
+                 */
                 prompts?: boolean;
             };
             header?: never;
@@ -6477,7 +6932,10 @@ export interface operations {
     cancel_batch: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the batch. */
                 id: string;
@@ -6554,7 +7012,10 @@ export interface operations {
     pause_batch: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the batch. */
                 id: string;
@@ -6775,7 +7236,10 @@ export interface operations {
     resume_batch: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the batch. */
                 id: string;
@@ -8208,7 +8672,10 @@ export interface operations {
     delete_file: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the file. */
                 id: string;
@@ -9036,6 +9503,8 @@ export interface operations {
                 "X-Turnfold-Tenant"?: string | null;
                 /** @description User who creates the key. Default: `api`. */
                 "X-Turnfold-User"?: string | null;
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
             };
             path?: never;
             cookie?: never;
@@ -9114,7 +9583,10 @@ export interface operations {
     revoke_key: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the key. */
                 id: string;
@@ -9185,6 +9657,8 @@ export interface operations {
             header?: {
                 /** @description User who rotates the key. Default: `api`. */
                 "X-Turnfold-User"?: string | null;
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
             };
             path: {
                 /** @description Id of the key. */
@@ -9532,6 +10006,8 @@ export interface operations {
             header?: {
                 /** @description User who approves. Default: `api`. */
                 "X-Turnfold-User"?: string | null;
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
             };
             path: {
                 /**
@@ -10004,6 +10480,142 @@ export interface operations {
             };
             /** @description It is not paused, and no turn waits for it. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_prompts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The prompts and the ratings by strategy. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PromptVersions"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_prompt: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Hash of the prompt, or at least its first 8 digits.
+                 * @example 3f9a0c21
+                 */
+                hash: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The prompt. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PromptVersion"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such prompt was used. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The hash is too short, or several prompts begin with it. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10903,6 +11515,189 @@ export interface operations {
             };
         };
     };
+    search: {
+        parameters: {
+            query: {
+                /**
+                 * @description The words, at most 256 characters. Nothing in them is syntax. Numbers such as `A-10/77` are found as they are written.
+                 * @example order A-10/77
+                 */
+                q: string;
+                /** @description Maximum number of threads. Default: 20. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The threads. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchResults"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The search index is switched off. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There are no words, or too many. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session; its cookie is in `Set-Cookie`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no key, or one that does not fit into a cookie. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cookie is deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_stats: {
         parameters: {
             query?: {
@@ -11400,7 +12195,10 @@ export interface operations {
     delete_thread: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the thread. */
                 id: string;
@@ -12157,7 +12955,10 @@ export interface operations {
     release_thread: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the thread. */
                 id: string;
@@ -12392,7 +13193,10 @@ export interface operations {
     replay_thread: {
         parameters: {
             query?: {
-                /** @description If true, requests whose prompts have a different text count as differences. Default: false. */
+                /**
+                 * @description If true, requests count as differences whose prompts have a different text, or whose tools or replies are described
+                 *     differently. Default: false.
+                 */
                 prompts?: boolean;
             };
             header?: never;
@@ -12709,9 +13513,11 @@ export interface operations {
                 /** @description Only turns with this status. */
                 status?: "queued" | "running" | "completed" | "interrupted" | "failed" | "cancelled";
                 /**
-                 * @description Only turns that match these conditions: `FIELD OPERATOR VALUE`, joined by `and`. Fields: status, strategy, tenant,
-                 *     priority, author, thread, error, cause, created, updated and metadata.KEY. Operators: = != ~ (contains) < >. A value
-                 *     is a word or a quoted text; a time is RFC 3339 or an age such as 7d.
+                 * @description Only turns that match these conditions: `FIELD OPERATOR VALUE`, joined by `and`. Fields: status, outcome, strategy, tenant,
+                 *     priority, author, thread, batch, custom_id, text, tool, model, prompt, worker, usd, tokens, took, error, cause, age, created,
+                 *     updated and metadata.KEY. Operators: = != ~ (contains) < >. A value is a word or a quoted text; a time is RFC 3339 or an
+                 *     age such as 7d. `text = 'two words'` finds turns of which one event has all the words, in any order; it selects from the newest
+                 *     10000 events with them.
                  * @example status = failed and error ~ 'timed out' and age < 7d
                  */
                 where?: string;
@@ -13128,6 +13934,99 @@ export interface operations {
             };
             /** @description The turn has ended. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rate_turn: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description User who rates the answer. Default: `api`. */
+                "X-Turnfold-User"?: string | null;
+            };
+            path: {
+                /** @description Id of the turn. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRating"];
+            };
+        };
+        responses: {
+            /** @description The rating is recorded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TurnRating"];
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `answer`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The turn has not ended, or its thread is busy. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The note is too long. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -120,6 +120,60 @@ test("results are searched by names and words, and narrowed by their ends", opti
   await page.close();
 });
 
+test("batches are not compared before the results of both are read", options, async () => {
+  const [left, right] = [await run(["echo a", "echo b"]), await run(["echo a", "echo c"])];
+  const page = await Page.open(browser, engine);
+  let isDown = true;
+  await page.tab.route(new RegExp(`${left}/results`), (route) =>
+    isDown
+      ? route.fulfill({ status: 503, json: { title: "Down", status: 503, detail: "No results now" } })
+      : route.continue(),
+  );
+  await page.view(`batches/${left}/diff/${right}?kind=all`, "No results now");
+  await page.sees("Nothing is compared until");
+  assert.equal(await page.tab.getByText("only right").count(), 0);
+  isDown = false;
+  await page.button("Try again").click();
+  await page.sees("2 lines by their custom_id");
+  assert.equal(await page.tab.locator("tbody tr").count(), 2);
+  await page.close();
+});
+
+test("a failed read of results says so, and is repeated on demand", options, async () => {
+  const batch = await run(["echo a", "echo b"]);
+  const page = await Page.open(browser, engine);
+  let isDown = true;
+  await page.tab.route(/\/results/, (route) =>
+    isDown ? route.fulfill({ status: 503, json: { detail: "No results now" } }) : route.continue(),
+  );
+  await page.view(`batches/${batch}`, "No results now");
+  isDown = false;
+  await page.button("Try again").click();
+  await page.sees("order-1");
+  assert.equal(await page.tab.getByText("No results now").count(), 0);
+  await page.close();
+});
+
+test("results that end while others are read appear", options, async () => {
+  const batch = await run(["echo a", "echo b", "echo c"]);
+  const page = await Page.open(browser, engine);
+  const real = await engine.api("GET", `/v1/batches/${batch}`);
+  let known = 1;
+  await page.tab.route(new RegExp(`/v1/batches/${batch}$`), (route) =>
+    route.fulfill({ json: { ...real, status: "in_progress", turnfold: { ...real.turnfold, results: known } } }),
+  );
+  let release;
+  const held = new Promise((done) => (release = done));
+  await page.tab.route(/\/results/, async (route) => (await held, route.continue()));
+  await page.view(`batches/${batch}`, "The results are being read.");
+  known = 3;
+  await page.tab.waitForResponse((it) => it.url().endsWith(batch));
+  await page.tab.waitForResponse((it) => it.url().endsWith(batch));
+  release();
+  await until(async () => (await page.tab.getByRole("region", { name: "Results" }).locator("tbody tr").count()) === 3);
+  await page.close();
+});
+
 for (const width of WIDTHS)
   test(`two batches are compared line by line at ${width} px`, options, async () => {
     const left = await run(["echo the box is red", "echo same", "echo fine", "fail no paper 7"], { name: "Before" });

@@ -64,6 +64,24 @@ test("a wrong key is refused, the right one opens the page and signs the log", {
   await page.close();
 });
 
+test("another tab of the browser takes over the name and the session", { timeout: 120_000 }, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("playground", "The API requires a key.");
+  await signIn(page, "operator-key-1");
+  await page.sees("Nothing sent yet");
+  const other = await page.tab.context().newPage();
+  await other.goto(`${engine.url}/#/playground`);
+  await other.getByText("Nothing sent yet").waitFor();
+  await page.button("Zoë").click();
+  await page.tab.getByLabel("Your name").fill("Ann");
+  await page.tab.locator("dialog").getByRole("button", { name: "Save" }).click();
+  await other.getByRole("button", { name: "Ann", exact: true }).waitFor();
+  await page.button("Ann").click();
+  await page.button("Sign out").click();
+  await other.getByText("The API requires a key.").waitFor();
+  await page.close();
+});
+
 test("what an earlier key was shown is gone with it", { timeout: 120_000 }, async () => {
   const authorization = "Bearer operator-key-1";
   const turn = { strategy: "probe", input: "echo of the operator" };

@@ -37,6 +37,23 @@ test("a list of threads says what each is about, what it cost and how it ended",
   await page.close();
 });
 
+test("a number is searched for, and an id opens its thread", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("threads", "shown");
+  for (const [typed, where] of [
+    ["20261130", 'text = "20261130"'],
+    ["1a2b4c5d", "thread = 1a2b4c5d"],
+    ["01a21ba7-6fc7-77b2-8520-ad9024206195", "thread = 01a21ba7-6fc7-77b2-8520-ad9024206195"],
+    ["order A-10/77", 'text = "order A-10/77"'],
+  ]) {
+    await page.tab.locator("#where").fill(typed);
+    await page.button("Filter").click();
+    const address = new URLSearchParams((await page.tab.evaluate(() => location.hash)).split("?")[1]);
+    assert.equal(address.get("where"), where);
+  }
+  await page.close();
+});
+
 test("the period of a list is in the address and in the command", options, async () => {
   const page = await Page.open(browser, engine);
   for (const path of ["turns", "threads", "batches", "inbox"]) {

@@ -88,6 +88,7 @@ test("a page without contents has none, and says that it proves nothing", { time
   for (const word of ["onerror", "echo one", "two", "Done"]) assert.ok(!redacted.includes(word), word);
   const hash = /"([0-9a-f]{64})"\]\]<\/script>/.exec(html)[1];
   assert.ok(redacted.includes(hash));
+  assert.equal(/[0-9a-f]{64}/g[Symbol.match](redacted).filter((it) => it !== hash).length, 0);
   const { tab, problems, close } = await open(redacted);
   await tab.getByText("cannot verify the hash chain").waitFor();
   await tab.getByText("Not in this page.").waitFor();
@@ -121,6 +122,36 @@ test("texts of fields that are not known are left out", { timeout: 60_000 }, asy
   assert.ok(!text.includes("Ann"), text);
   for (const kept of ["call_tools", "notes", '"find"', "call_1", "approval", '"input_tokens":7'])
     assert.ok(text.includes(kept), kept);
+});
+
+test("structured output of tools, answers to forms and hashes are left out whole", { timeout: 60_000 }, async () => {
+  const vite = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
+  const lib = await vite.ssrLoadModule("/src/run/redact.ts");
+  await vite.close();
+  const person = { id: "Ann Lee", from: "Ann", status: "Annoyed", time: "Ann", age: 4711, isIll: true, rows: [4711] };
+  const hash = "ab12".repeat(16);
+  const events = [
+    {
+      event: "answered",
+      response: {
+        response: "output_with_extras",
+        output: { status: "ok", text: "Ann" },
+        extras: {
+          content: [
+            { content: "structured", value: person },
+            { content: "structured", value: [4711] },
+            { content: "attached", attachment: { sha256: hash, kind: "image", media_type: "image/png", bytes: 7 } },
+          ],
+        },
+      },
+    },
+    { event: "input_provided", name: "form", slot: 0, response: { accept: person }, metadata: person },
+    { event: "input_required", input_requests: { form: { question: "Ann?", schema: { maximum: 4711, id: "Ann" } } } },
+    { event: "forked", thread: "t", seq: 1, hash, config: person },
+  ];
+  const text = JSON.stringify(events.map((it) => lib.redacted(it)));
+  for (const it of ["Ann", "4711", "isIll", hash]) assert.ok(!text.includes(it), `${it}: ${text}`);
+  for (const it of ['"status":"ok"', '"slot":0', '"bytes":7', '"thread":"t"']) assert.ok(text.includes(it), it);
 });
 
 test("a long run is at most 300 KiB and its contents", { timeout: 120_000 }, async () => {

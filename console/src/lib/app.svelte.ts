@@ -23,9 +23,19 @@ export function actAs(user: string, tenant: string): void {
   Object.assign(app, { user, tenant, needsKey: false });
   localStorage.setItem("user", user);
   sessionStorage.setItem("tenant", tenant);
+  // Other tabs of the browser have the same session, and read this change.
+  localStorage.setItem("session", String(Math.random()));
   app.identity += 1;
   app.generation += 1;
 }
+
+/** Forgets what the earlier caller was shown, after another tab began or ended the session. */
+addEventListener("storage", (event) => {
+  if (event.key !== "session") return;
+  Object.assign(app, { user: localStorage.getItem("user") ?? "", caller: null, needsKey: false });
+  app.identity += 1;
+  app.generation += 1;
+});
 
 /** The current time by the clock of the API. It advances every second while the page is visible. */
 export const now = $state({ at: Date.now() });

@@ -89,6 +89,8 @@ export function summaryOf(event: LogEvent): Summary {
       return line(`${it.name}: ${json(it.response)}`);
     case "summarised":
       return line(it.upto <= 1 ? "message 0" : `messages 0–${it.upto - 1}`);
+    case "rated":
+      return line(`${it.rating}${it.actor ? ` by ${it.actor}` : ""}`, it.note ? [quoted(it.note)] : []);
     case "taken_over":
       return line(
         `by ${it.worker} from ${it.from}${it.silent_ms == null ? "" : ` · silent for ${duration(it.silent_ms)}`}`,

@@ -69,6 +69,12 @@ export function toCondition(typed: string): string {
   return `text = ${quote}${text.replaceAll(quote, " ")}${quote}`;
 }
 
+/** The words that a condition searches for; empty without any. */
+export function wordsOf(where = ""): string {
+  const [, double, single, plain] = /\btext\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s()]+))/i.exec(where) ?? [];
+  return (double ?? single ?? plain ?? "").trim();
+}
+
 /** The query of a list: its status, and the conditions of the filter and of the period. */
 export function listQuery(): { status?: string; where?: string } {
   const conditions = [route.query.where, period()?.where()].filter(Boolean);

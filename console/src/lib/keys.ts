@@ -8,6 +8,7 @@ export const VIEWS = [
   { key: "i", path: "inbox", name: "Inbox" },
   { key: "b", path: "batches", name: "Batches" },
   { key: "s", path: "strategies", name: "Strategies" },
+  { key: "r", path: "prompts", name: "Prompts" },
   { key: "m", path: "mcp", name: "MCP servers" },
   { key: "q", path: "queue", name: "Queue" },
   { key: "c", path: "costs", name: "Costs" },

@@ -15,35 +15,40 @@ export class Results {
   to = $state(0);
   isReading = $state(false);
   error = $state.raw<ApiError>();
-  private isBusy = false;
+  private last: Promise<unknown> = Promise.resolve();
   private byId = new Map<string, Line>();
 
   constructor(private id: string) {}
 
-  /** Reads results that were added, up to number `last`. Of more than `step` at once, the newest. */
-  async newest(last: number, step: number): Promise<void> {
-    await this.guarded(async () => {
+  /** Reads results that were added, up to number `last`. Of more than `step` at once, the newest. Returns false if that fails. */
+  newest(last: number, step: number): Promise<boolean> {
+    return this.afterOthers(async () => {
       if (last <= this.to) return;
       const isGap = this.to + step < last;
-      if (isGap) this.byId.clear();
       const after = isGap ? last - step : this.to;
-      await this.read(after, last);
+      await this.read(after, last, isGap);
       [this.to, this.from] = [last, isGap ? after : this.from];
     });
   }
 
   /** Reads this many results before those that were read. */
-  async older(count: number): Promise<void> {
-    await this.guarded(() => this.back(count));
+  older(count: number): Promise<boolean> {
+    return this.afterOthers(() => this.back(count));
   }
 
-  /** Reads all results, the newest first, as far as they are kept. */
-  async all(): Promise<void> {
-    await this.guarded(async () => {
+  /** Reads all results, the newest first, as far as they are kept. Returns false if that fails. */
+  async all(): Promise<boolean> {
+    const isDone = await this.afterOthers(async () => {
       this.isReading = true;
       while (this.from && this.lines.length < MAX_LINES) await this.back(SIZE);
     });
     this.isReading = false;
+    return isDone;
+  }
+
+  /** Reads results up to number `last`, and then all. Nothing is complete if this returns false. */
+  async upTo(last: number): Promise<boolean> {
+    return (await this.newest(last, SIZE)) && (await this.all());
   }
 
   private async back(count: number): Promise<void> {
@@ -52,23 +57,28 @@ export class Results {
     this.from = after;
   }
 
-  private async guarded(work: () => Promise<void>): Promise<void> {
-    if (this.isBusy) return;
-    this.isBusy = true;
-    try {
-      await work();
-      this.error = undefined;
-    } catch (error) {
-      this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
-    }
-    this.isBusy = false;
+  /** Works when all that was asked for before is done. Returns false if the work fails. */
+  private afterOthers(work: () => Promise<void>): Promise<boolean> {
+    const done = this.last.then(async () => {
+      try {
+        await work();
+        this.error = undefined;
+      } catch (error) {
+        this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+      }
+      return !this.error;
+    });
+    this.last = done;
+    return done;
   }
 
-  private async read(after: number, until: number): Promise<void> {
+  private async read(after: number, until: number, isAnew = false): Promise<void> {
     if (until <= after) return;
     const query = { after: after || undefined, limit: until - after };
     const reply = await request("GET", `/v1/batches/${this.id}/results`, { query });
-    for (const text of (await reply.text()).split("\n")) {
+    const texts = (await reply.text()).split("\n");
+    if (isAnew) this.byId.clear();
+    for (const text of texts) {
       if (!text) continue;
       const line = compact(parsePrintable(text) as Schema<"BatchResult">);
       const known = this.byId.get(line.id);

@@ -22,6 +22,8 @@ export interface TurnSpan {
   /** Events before the first turn, and all others that belong to no node. */
   other: LogEvent[];
   visits: Visit[];
+  /** Events that rate the turn. They take none of its time. */
+  ratings: LogEvent[];
   from: number;
   to: number;
   /** Time that a person took to answer before this turn, in milliseconds. */
@@ -37,12 +39,16 @@ export function turnsOf(events: LogEvent[]): TurnSpan[] {
   for (const event of events) {
     const [it, at] = [body(event), millis(event.at)];
     const last = turns.at(-1);
+    if (event.kind === "rated" && last) {
+      (turns.findLast((turn) => turn.id === it.turn) ?? last).ratings.push(event);
+      continue;
+    }
     const brings = event.kind === "input_provided" && it.turn !== last?.id;
     if (event.kind === "turn_started" || brings || !last) {
       const isAnswer = brings || (event.kind === "turn_started" && it.kind === "answer");
       const waited = isAnswer && asked ? at - asked : 0;
       const id = event.kind === "turn_started" || brings ? it.turn : "";
-      turns.push({ id, other: [], visits: [], from: at, to: at, waited, isOver: false });
+      turns.push({ id, other: [], visits: [], ratings: [], from: at, to: at, waited, isOver: false });
       // A tool that asked continues with the input.
       const visit = last?.visits.at(-1);
       if (brings && visit && isUnderWay(visit)) begin(turns.at(-1)!, { node: visit.node }, at).text = visit.text;

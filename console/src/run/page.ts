@@ -28,7 +28,7 @@ interface Attachment {
 const WHOLE = `The hashes cover the stored bytes, which each event shows when it is opened. The lines above them are summaries, made when
 this page was saved.`;
 const REDACTED = `Messages, prompts, arguments and results of tools, facts, reasons and names of people were left out when this page was
-saved. The hashes cover the events with their contents, which are in the log.`;
+saved, and all hashes but the last, as contents could be guessed by them. The last hash covers all events with their contents.`;
 
 /** Events whose states are in a page, and requests for them at the same time. */
 const MAX_STATES = 1_000;
@@ -51,7 +51,12 @@ export async function runPage(id: string, isRedacted: boolean): Promise<Blob> {
   const events = eventsOf(log);
   const times = await timesOf(events);
   if (isRedacted) {
-    const without = log.map((it) => ({ ...it, payload: JSON.stringify(redacted(JSON.parse(it.payload))) }));
+    // The hash of an event with few possible contents tells which one it has. The last hash covers the contents of all events.
+    const without = log.map((it, nth) => ({
+      ...it,
+      payload: JSON.stringify(redacted(JSON.parse(it.payload))),
+      hash: nth + 1 < log.length ? "" : it.hash,
+    }));
     return new Blob([document(thread, without, [], [[0]], times, true)], { type: "text/html" });
   }
   const states: [number, unknown?][] = await statesOf(id, Math.min(log.length, MAX_STATES));
@@ -171,6 +176,7 @@ function timeline(events: LogEvent[], times: Map<string, Timeline>): string {
       ...turn.visits.flatMap((visit) =>
         visit.events.map((it, nth) => line(it, nth || visit.events.length < 2 ? "" : duration(visit.to - visit.from))),
       ),
+      ...turn.ratings.map((it) => line(it)),
     ])
     .join("");
 }
