@@ -44,8 +44,8 @@ const TABLES: &str = "
     );
     CREATE INDEX search_terms_thread ON search_terms (thread_id);
 
-    -- Lines of batches by their custom id, whatever their batch.
-    CREATE INDEX batch_items_by_custom_id ON batch_items (custom_id) WHERE custom_id IS NOT NULL;
+    -- Lines of batches by their custom id, whatever their batch, of one tenant or of all.
+    CREATE INDEX batch_items_by_custom_id ON batch_items (custom_id, tenant) WHERE custom_id IS NOT NULL;
 
     -- Usage of each turn that used something.
     CREATE TABLE search_usage (

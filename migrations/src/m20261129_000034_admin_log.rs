@@ -34,11 +34,14 @@ struct Dialect {
     text: fn(&str) -> String,
 }
 
+/// The payload with another character in the place of NUL, on which PostgreSQL would fail: one event must not make a view fail.
+const WITHOUT_NUL: &str = r"replace(e.payload, '\u0000', '\ufffd')";
+
 const POSTGRES: Dialect = Dialect {
     uuid: "?::text",
     time: "to_char(to_timestamp(? / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')",
     hex: "encode(?, 'hex')",
-    text: |path| format!("(e.payload::json #>> '{{{}}}')", path.replace('.', ",")),
+    text: |path| format!("({WITHOUT_NUL}::json #>> '{{{}}}')", path.replace('.', ",")),
 };
 
 const SQLITE: Dialect = Dialect {
@@ -46,7 +49,7 @@ const SQLITE: Dialect = Dialect {
            substr(hex(?), 17, 4) || '-' || substr(hex(?), 21))",
     time: "strftime('%Y-%m-%dT%H:%M:%fZ', ? / 1000000.0, 'unixepoch')",
     hex: "lower(hex(?))",
-    text: |path| format!("(e.payload ->> '$.{path}')"),
+    text: |path| format!("({WITHOUT_NUL} ->> '$.{path}')"),
 };
 
 /// The views, which are a contract: columns are added, and never renamed or removed.

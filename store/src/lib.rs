@@ -82,7 +82,7 @@ pub use pauses::Pause;
 pub use pins::Pin;
 pub use read_models::{Difference, Differs, ExpectedThread, ExpectedTurn};
 pub use retention::{Hold, Prune, Pruned};
-pub use search::{Found, IndexRound, MOST_FOUND, QueryWords, SearchProgress, Speaker};
+pub use search::{Found, IndexRound, IndexingTask, MOST_FOUND, QueryWords, SearchProgress, Speaker};
 pub use shared::{PauseKind, ThreadStatus, TurnStatus, UnknownStatus};
 pub use stats::{
     AskedModel, CauseCount, Counted, CountedEnd, EndedCount, Intervals, LostCounts, LowCounts, ModelResponse,

@@ -26,15 +26,20 @@ pub(crate) async fn index_until(store: &Store, stop: impl Future<Output = ()> + 
         return stop.await;
     }
     // A worker and an API in one process share the store, and one of them indexes.
-    let _alone = tokio::select! {
-        alone = store.index_alone() => alone,
-        () = &mut stop => return,
+    let task = store.join_indexing();
+    let alone = tokio::select! {
+        alone = store.index_alone() => Some(alone),
+        () = &mut stop => None,
     };
-    tokio::select! {
-        () = index(store) => {}
-        () = &mut stop => {}
+    if alone.is_some() {
+        tokio::select! {
+            () = index(store) => {}
+            () = &mut stop => {}
+        }
     }
-    if !matches!(timeout(LAST_WRITE_LIMIT, store.end_indexing()).await, Ok(Ok(()))) {
+    // Otherwise the other task goes on with what is marked.
+    let is_last = task.leave();
+    if is_last && !matches!(timeout(LAST_WRITE_LIMIT, store.end_indexing()).await, Ok(Ok(()))) {
         debug!("cannot write in time up to when the search index is filled; another process finds out");
     }
 }

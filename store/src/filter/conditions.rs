@@ -84,6 +84,11 @@ pub(crate) enum Condition {
         is: Is,
         part: PartOfId,
     },
+    /// The turn ran for a line of a batch with this custom id.
+    CustomId {
+        is: Is,
+        value: String,
+    },
 }
 
 /// Field that is compared as text; a missing value compares as an empty text.
@@ -94,8 +99,6 @@ pub(crate) enum TextField {
     Author,
     Error,
     Cause,
-    /// Custom id of the line of a batch for which the turn ran.
-    CustomId,
     /// Metadata from the client, under this key.
     Metadata(String),
 }
@@ -240,7 +243,7 @@ impl ConditionText<'_> {
                 Ok(Condition::ThreadPart { is, part: part.ok_or_else(|| self.at_value.wrong(what(), hint))? })
             }
             "batch" => self.batch(),
-            "custom_id" => self.text(TextField::CustomId),
+            "custom_id" => self.custom_id(),
             "text" => self.words(),
             "tool" => self.indexed(IndexedField::Tool),
             "model" => self.indexed(IndexedField::Model),
@@ -439,6 +442,7 @@ mod tests {
             ("tokens < -1", 10, "whole number"),
             ("took > soon", 8, "as in 40s"),
             ("batch = b", 9, "whole id"),
+            ("custom_id ~ a", 11, "whole custom id"),
             ("(status = failed)", 1, "parentheses"),
             ("status = failed and", 20, "a field is missing"),
             ("author = ä and x", 17, "an operator is missing after x"),

@@ -133,3 +133,22 @@ pub(super) fn batch(backend: DbBackend, is: Is, part: &PartOfId) -> Expr {
         Is::IsNot => turn.not_in_subquery(items),
     }
 }
+
+/// Selects turns by the custom id of their line, among the lines of this tenant if it is given. A turn that ran for no line has none.
+pub(super) fn custom_id(is: Is, value: &str, tenant: Option<&str>) -> Expr {
+    let column = |name: &'static str| Expr::col(Alias::new(name));
+    let mut lines = Query::select();
+    lines
+        .column(Alias::new("turn_id"))
+        .from(Alias::new("batch_items"))
+        .and_where(column("custom_id").eq(value))
+        .and_where(column("turn_id").is_not_null());
+    if let Some(tenant) = tenant {
+        lines.and_where(column("tenant").eq(tenant));
+    }
+    let turn = Expr::col((turns::Entity, turns::Column::Id));
+    match is {
+        Is::Is => turn.in_subquery(lines),
+        Is::IsNot => turn.not_in_subquery(lines),
+    }
+}

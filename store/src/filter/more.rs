@@ -82,6 +82,15 @@ impl ConditionText<'_> {
         Ok(Condition::Amount { field, side, value: value.ok_or_else(wrong)? })
     }
 
+    /// Parts of custom ids would be looked for in all lines of all batches.
+    pub(super) fn custom_id(self) -> Result<Condition, FilterError> {
+        if self.operator == "~" {
+            let hint = "use = or != with the whole custom id; `batch = ID` selects the turns of a batch";
+            return Err(self.at_operator.wrong("~ cannot be used with custom_id".to_owned(), hint));
+        }
+        Ok(Condition::CustomId { is: self.is()?, value: self.value })
+    }
+
     pub(super) fn batch(self) -> Result<Condition, FilterError> {
         let is = self.is()?;
         let digits = self.value.strip_prefix("batch_").unwrap_or(&self.value);

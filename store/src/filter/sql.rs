@@ -47,6 +47,7 @@ fn one(backend: DbBackend, condition: &Condition, tenant: Option<&str>) -> Expr 
         Condition::Indexed { field, is, value } => indexed_sql::term(backend, *field, *is, value),
         Condition::Amount { field, side, value } => indexed_sql::amount(backend, *field, *side, *value),
         Condition::Batch { is, part } => indexed_sql::batch(backend, *is, part),
+        Condition::CustomId { is, value } => indexed_sql::custom_id(*is, &plain(value), tenant),
     }
 }
 
@@ -144,28 +145,10 @@ fn text(backend: DbBackend, field: &TextField, how: How, value: &str) -> Expr {
         TextField::Author => column(turns::Column::Author),
         TextField::Error => column(turns::Column::Error),
         TextField::Cause => column(turns::Column::Cause),
-        TextField::CustomId => return custom_id(backend, how, value),
         TextField::Metadata(key) => metadata(backend, column(turns::Column::Metadata), key),
     };
     // A missing value counts as an empty text, so that `!=` is true for it instead of unknown.
     compare(backend, Func::coalesce([held, Expr::val("")]).into(), how, value)
-}
-
-/// Selects turns by the custom id of their line. A turn that ran for no line has none.
-fn custom_id(backend: DbBackend, how: How, value: &str) -> Expr {
-    let column = || Expr::col(Alias::new("custom_id"));
-    let named = match how {
-        How::Is | How::IsNot => column().eq(value),
-        How::Holds => compare(backend, column(), How::Holds, value),
-    };
-    let lines = Query::select()
-        .column(Alias::new("turn_id"))
-        .from(Alias::new("batch_items"))
-        .and_where(named)
-        .and_where(Expr::col(Alias::new("turn_id")).is_not_null())
-        .take();
-    let turn = Expr::col((turns::Entity, turns::Column::Id));
-    if how == How::IsNot { turn.not_in_subquery(lines) } else { turn.in_subquery(lines) }
 }
 
 fn compare(backend: DbBackend, held: Expr, how: How, value: &str) -> Expr {

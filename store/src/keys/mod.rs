@@ -177,6 +177,8 @@ async fn create(tx: &Transaction, new: Key, by: By) -> Result<bool, Error> {
 
 async fn rotate(tx: &Transaction, old: String, old_expires_at: i64, new: Key, by: By) -> Result<bool, Error> {
     let (tenant, key) = (new.tenant.clone(), new.details());
+    // Before the end of the old key is read: a rotation at the same time must not make it live longer.
+    one_at_a_time(tx, "api_keys", tenant.as_deref().unwrap_or_default()).await?;
     let before = table::Entity::find_by_id(old.clone()).one(tx).await?.and_then(|row| row.expires_at);
     // First, because an expired key leaves room for the new one.
     let end = Some(before.map_or(old_expires_at, |end| end.min(old_expires_at)));

@@ -14,7 +14,7 @@ use crate::{
         submit::{self, Idempotency, NewTurn, key_of},
         tables::forks,
     },
-    search::scan_later,
+    search::scan_imported,
 };
 
 /// Outcome of a fork request.
@@ -54,7 +54,7 @@ impl Store {
             async move {
                 let forked = insert(tx, source, fork, turn, idempotency).await?;
                 if unattended {
-                    scan_later(tx, clock::now()).await?;
+                    scan_imported(tx).await?;
                 }
                 Ok(forked)
             }

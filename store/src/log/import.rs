@@ -23,7 +23,7 @@ use crate::{
         ExpectedThread,
         differences::{write_thread, write_turn},
     },
-    search::scan_later,
+    search::scan_imported,
     stats::{Intervals, Tally, add_counts},
 };
 
@@ -115,7 +115,7 @@ impl Store {
             .transact(move |tx| {
                 async move {
                     insert(tx, thread, attachments).await?;
-                    if unattended { scan_later(tx, clock::now()).await } else { Ok(()) }
+                    if unattended { scan_imported(tx).await } else { Ok(()) }
                 }
                 .boxed()
             })

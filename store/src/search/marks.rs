@@ -1,7 +1,7 @@
 //! Threads that this process appended to and has not indexed, oldest first.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{BTreeSet, HashSet, VecDeque},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -48,7 +48,7 @@ impl Marks {
     }
 
     /// Takes at most `most` threads that were marked before this time.
-    pub(super) fn take(&self, before: i64, most: usize) -> Vec<(ThreadId, i64)> {
+    pub(super) fn take(&self, before: i64, most: usize) -> Taken<'_> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = Vec::new();
         while taken.len() < most
@@ -57,13 +57,13 @@ impl Marks {
             queue.marked.remove(&thread);
             taken.push((thread, at));
         }
-        taken
+        Taken { marks: self, threads: taken }
     }
 
-    /// Puts threads back that are not indexed to the end of their logs. They are the next.
-    pub(super) fn put_back(&self, threads: impl IntoIterator<Item = (ThreadId, i64)>) {
+    /// Puts threads back that are not indexed to the end of their logs, in their order. They are the next.
+    fn put_back(&self, threads: Vec<(ThreadId, i64)>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        for (thread, at) in threads {
+        for (thread, at) in threads.into_iter().rev() {
             if queue.marked.insert(thread) {
                 queue.threads.push_front((thread, at));
             }
@@ -93,6 +93,30 @@ impl Marks {
     }
 }
 
+/// Threads that a round has taken. Those that are not indexed are marked again when it ends, also if it is dropped halfway.
+#[derive(Debug)]
+pub(super) struct Taken<'a> {
+    marks: &'a Marks,
+    threads: Vec<(ThreadId, i64)>,
+}
+
+impl Taken<'_> {
+    pub(super) fn threads(&self) -> Vec<ThreadId> {
+        self.threads.iter().map(|(thread, _)| *thread).collect()
+    }
+
+    /// Forgets all threads but those whose logs go on.
+    pub(super) fn keep(&mut self, unfinished: &BTreeSet<ThreadId>) {
+        self.threads.retain(|(thread, _)| unfinished.contains(thread));
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.marks.put_back(std::mem::take(&mut self.threads));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
@@ -106,11 +130,28 @@ mod tests {
         marks.mark(one, 10);
         marks.mark(one, 20);
         marks.mark(two, 30);
-        assert_eq!((marks.oldest(), marks.take(30, 9)), (Some(10), vec![(one, 10)]));
+        let taken = marks.take(30, 9);
+        assert_eq!((taken.threads.as_slice(), marks.oldest()), (&[(one, 10)][..], Some(30)));
         marks.mark(one, 40);
-        marks.put_back([(one, 10)]);
-        assert_eq!(marks.take(50, 9), [(two, 30), (one, 40)]);
+        drop(taken);
+        let mut taken = marks.take(50, 9);
+        assert_eq!(taken.threads, [(two, 30), (one, 40)]);
+        taken.keep(&BTreeSet::new());
+        drop(taken);
         assert_eq!((marks.oldest(), marks.appends()), (None, 4));
+    }
+
+    #[test]
+    fn a_round_that_is_dropped_loses_no_mark() {
+        let marks = Marks::default();
+        let [one, two, three] = [1, 2, 3].map(Uuid::from_u128);
+        [(one, 10), (two, 20), (three, 30)].into_iter().for_each(|(thread, at)| marks.mark(thread, at));
+        drop(marks.take(25, 9));
+        assert_eq!(marks.oldest(), Some(10));
+        let mut taken = marks.take(25, 9);
+        taken.keep(&BTreeSet::from([two]));
+        drop(taken);
+        assert_eq!(marks.take(50, 9).threads, [(two, 20), (three, 30)]);
     }
 
     #[test]
@@ -120,6 +161,6 @@ mod tests {
         assert_eq!((marks.lost_since(), marks.oldest()), (Some(7), Some(7)));
         marks.found(7);
         assert_eq!(marks.lost_since(), None);
-        assert_eq!(marks.take(i64::MAX, 9).len(), 1);
+        assert_eq!(marks.take(i64::MAX, 9).threads.len(), 1);
     }
 }

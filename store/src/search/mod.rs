@@ -37,7 +37,10 @@ mod round;
 mod words;
 mod writers;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    mem::ManuallyDrop,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 use queue::clock;
 use tokio::sync::{Mutex, MutexGuard};
@@ -49,7 +52,7 @@ use crate::{Error, Store};
 pub(crate) use content::TermKind;
 pub(crate) use matching::matching;
 pub(crate) use removal::delete;
-pub(crate) use writers::scan_later;
+pub(crate) use writers::scan_imported;
 
 pub use content::Speaker;
 pub use query::{Found, MOST_FOUND};
@@ -66,6 +69,8 @@ pub(crate) struct SearchIndex {
     pub(crate) marks: Marks,
     /// Held by the task that indexes: API and worker of one process have one of them.
     turn: Mutex<()>,
+    /// Tasks of this process that index, or wait until no other one does.
+    tasks: AtomicUsize,
     /// Scans of this process. The last one continues.
     scans: Mutex<Vec<Scan>>,
     /// Id of the row of this process in `search_writers`.
@@ -80,10 +85,28 @@ impl Default for SearchIndex {
             is_attended: AtomicBool::new(false),
             marks: Marks::default(),
             turn: Mutex::default(),
+            tasks: AtomicUsize::new(0),
             scans: Mutex::default(),
             writer: clock::new_id(),
             load: Load::default(),
         }
+    }
+}
+
+/// A task that indexes, or waits until no other task of its process does.
+#[derive(Debug)]
+pub struct IndexingTask<'a>(&'a AtomicUsize);
+
+impl IndexingTask<'_> {
+    /// Leaves. Returns true if no other task goes on with what is marked, so that the caller ends the indexing.
+    pub fn leave(self) -> bool {
+        ManuallyDrop::new(self).0.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+impl Drop for IndexingTask<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -112,6 +135,12 @@ impl Store {
     /// Returns true unless the search index is switched off.
     pub fn has_search(&self) -> bool {
         self.search.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Counts a task of this process that indexes, or waits until no other one does.
+    pub fn join_indexing(&self) -> IndexingTask<'_> {
+        self.search.tasks.fetch_add(1, Ordering::AcqRel);
+        IndexingTask(&self.search.tasks)
     }
 
     /// Waits until no other task of this process indexes. The caller indexes until it drops the result.

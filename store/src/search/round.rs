@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::{
     content::{add_terms, pieces},
     entries::{Entry, LogPart, Term, Used},
+    marks::Taken,
     words::add_words,
     writers::BEAT,
 };
@@ -27,8 +28,11 @@ use crate::{
 
 /// Limits of a round: threads, events of one log, and bytes of all of them.
 const THREADS: usize = 32;
-const EVENTS: u64 = 200;
+const EVENTS: usize = 200;
 const BYTES: usize = 1 << 20;
+
+/// Events that are read at a time. Those beyond [`BYTES`] are few then.
+const PAGE: usize = 20;
 
 /// Maximum number of different words of an event that are indexed.
 const WORDS: usize = 2_000;
@@ -90,22 +94,17 @@ impl Store {
             self.measure_workers(now).await?;
         }
         let marked = search.marks.take(now - QUIET, THREADS);
-        let events = match marked.is_empty() {
+        let events = match marked.threads().is_empty() {
             true => self.continue_scan().await?,
             false => self.index_marked(marked).await?,
         };
         Ok(IndexRound { events, rest: search.load.rest(began.elapsed(), 0 < events) })
     }
 
-    async fn index_marked(&self, marked: Vec<(ThreadId, i64)>) -> Result<u64, Error> {
-        let threads: Vec<ThreadId> = marked.iter().map(|(thread, _)| *thread).collect();
-        let indexed = self.index(&threads).await;
-        let unfinished = |thread: &ThreadId| match &indexed {
-            Ok((_, unfinished)) => unfinished.contains(thread),
-            Err(_) => true,
-        };
-        self.search.marks.put_back(marked.into_iter().filter(|(thread, _)| unfinished(thread)));
-        Ok(indexed?.0)
+    async fn index_marked(&self, mut marked: Taken<'_>) -> Result<u64, Error> {
+        let (events, unfinished) = self.index(&marked.threads()).await?;
+        marked.keep(&unfinished);
+        Ok(events)
     }
 
     /// Indexes the next threads of the last scan. Without a page it reads one, which counts as an event so that the scan continues.
@@ -158,21 +157,40 @@ impl Store {
                 continue;
             }
             let from = progress.get(thread).copied().unwrap_or_default();
-            let page = self.stored(*thread, unsigned(from.next_seq)?, EVENTS).await?;
-            if page.is_empty() {
-                continue;
-            }
-            events += page.len() as u64;
-            bytes += page.iter().map(|event| event.payload.len()).sum::<usize>();
-            if EVENTS <= page.len() as u64 {
+            let (next, goes_on) = self.next_events(*thread, unsigned(from.next_seq)?, &mut bytes).await?;
+            if goes_on {
                 unfinished.insert(*thread);
             }
-            parts.push(part(*thread, from, &page));
+            if next.is_empty() {
+                continue;
+            }
+            events += next.len() as u64;
+            parts.push(part(*thread, from, &next));
         }
         if !parts.is_empty() {
             unfinished.extend(self.write_parts(parts).await?);
         }
         Ok((events, unfinished))
+    }
+
+    /// Reads events of a log until [`EVENTS`] or, with those of other logs, [`BYTES`] are reached. Returns true if the log may go on.
+    async fn next_events(
+        &self,
+        thread: ThreadId,
+        mut from: u64,
+        bytes: &mut usize,
+    ) -> Result<(Vec<Stored>, bool), Error> {
+        let mut events = Vec::new();
+        loop {
+            let page = self.stored(thread, from, PAGE as u64).await?;
+            let is_last = page.len() < PAGE;
+            from = page.last().map_or(from, |event| event.seq + 1);
+            *bytes += page.iter().map(|event| event.payload.len()).sum::<usize>();
+            events.extend(page);
+            if is_last || EVENTS <= events.len() || BYTES < *bytes {
+                return Ok((events, !is_last));
+            }
+        }
     }
 
     async fn progress(&self, threads: &[ThreadId]) -> Result<BTreeMap<ThreadId, Progress>, Error> {

@@ -5,7 +5,7 @@
 
 use futures::FutureExt as _;
 use queue::clock;
-use sea_orm::{ConnectionTrait as _, FromQueryResult};
+use sea_orm::{ConnectionTrait as _, DbBackend, FromQueryResult};
 use uuid::Uuid;
 
 use super::round::Scan;
@@ -57,10 +57,13 @@ impl Store {
         // Marked before the row says that this process indexes.
         self.search.is_attended.store(true, std::sync::atomic::Ordering::Relaxed);
         let (writer, now) = (self.search.writer, clock::now());
-        self.database.transact(move |tx| begin(tx, writer, now).boxed()).await
+        // Another task of this process may have left marks.
+        let until = self.search.marks.oldest().unwrap_or(now);
+        self.database.transact(move |tx| begin(tx, writer, now, until).boxed()).await
     }
 
-    /// Leaves what this process has not indexed to another one, and stops marking.
+    /// Leaves what this process has not indexed to another one, and stops marking. Only the last task of a process may call it: see
+    /// [`IndexingTask::leave`](crate::IndexingTask::leave).
     ///
     /// # Errors
     ///
@@ -186,7 +189,7 @@ impl Store {
     }
 }
 
-async fn begin(tx: &Transaction, writer: Uuid, now: i64) -> Result<(), Error> {
+async fn begin(tx: &Transaction, writer: Uuid, now: i64, until: i64) -> Result<(), Error> {
     let sql =
         "INSERT INTO search_writers (id, seen_at, indexed_until) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING";
     let is_first = tx.execute_raw(statement(tx, sql, [Uuid::nil().into(), now.into()])).await?;
@@ -203,7 +206,7 @@ async fn begin(tx: &Transaction, writer: Uuid, now: i64) -> Result<(), Error> {
             }
         }
     }
-    insert(tx, writer, now, now).await
+    insert(tx, writer, now, until).await
 }
 
 /// Writes the row of a process.
@@ -215,8 +218,25 @@ async fn insert(tx: &Transaction, id: Uuid, now: i64, until: i64) -> Result<(), 
 }
 
 /// Orders a scan of the threads that changed since this time. Any process begins it.
-pub(crate) async fn scan_later(tx: &Transaction, since: i64) -> Result<(), Error> {
+async fn scan_later(tx: &Transaction, since: i64) -> Result<(), Error> {
     insert(tx, clock::new_id(), 0, since).await
+}
+
+/// Orders a scan that finds the threads of this transaction, unless one that has not begun finds them too.
+///
+/// The row of that scan stays locked until the transaction ends. A process that began the scan before would not see the threads.
+pub(crate) async fn scan_imported(tx: &Transaction) -> Result<(), Error> {
+    let now = clock::now();
+    let is_postgres = tx.get_database_backend() == DbBackend::Postgres;
+    let lock = if is_postgres { "FOR SHARE SKIP LOCKED" } else { "" };
+    let sql = format!(
+        "{ALL} WHERE seen_at = 0 AND after_thread IS NULL AND indexed_until <= $1 AND id <> $2 LIMIT 1 {lock}"
+    );
+    let values = [now.into(), Uuid::nil().into()];
+    if Row::find_by_statement(statement(tx, &sql, values)).one(tx).await?.is_none() {
+        scan_later(tx, now).await?;
+    }
+    Ok(())
 }
 
 async fn delete(tx: &Transaction, id: Uuid) -> Result<(), Error> {

@@ -89,7 +89,26 @@ pub(super) async fn a_turn_keeps_its_caller(store: &Store) -> Result<(), Error> 
     Ok(())
 }
 
+/// Of rotations at the same time, the one that ends the key first counts.
+pub(super) async fn rotations_at_the_same_time_make_no_key_live_longer(store: &Store) -> Result<(), Error> {
+    let now = clock::now();
+    for nth in 0..5 {
+        let old = format!("tf_{nth}");
+        store.add_key(&key(&old, Some("acme"), now), "test").await?;
+        let rotate = async |seconds: i64| {
+            let new = key(&format!("{old}_{seconds}"), Some("acme"), now);
+            store.rotate_key(&old, now + seconds * 1_000_000, &new, "test").await
+        };
+        let (late, soon, later) = tokio::join!(rotate(800), rotate(100), rotate(900));
+        assert!(late? && soon? && later?);
+        let end = store.key(&old).await?.and_then(|key| key.expires_at);
+        assert_eq!(end, Some(now + 100_000_000));
+    }
+    Ok(())
+}
+
 on_databases! {
+    rotations_at_the_same_time_make_no_key_live_longer,
     keys_are_listed_rotated_and_revoked,
     keys_of_an_owner_are_bounded,
     a_turn_keeps_its_caller,

@@ -164,7 +164,17 @@ pub(super) async fn filters_turns_by_what_is_indexed(store: &Store) -> Result<()
     store.append(&head, &[turn_started(&again), super::decided("end")], Some(&ended)).await?;
     let queued = store.submit(of_tenant(TENANT, "third")).await?.into_turn();
     fill(store).await?;
+    for (nth, tenant) in [TENANT, "another"].into_iter().enumerate() {
+        let line = format!(
+            "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, attempt, input_tokens, \
+             output_tokens, micro_usd, turn_id) VALUES ($1, {nth}, '{tenant}', 'of-{tenant}', 0, 0, 0, 'submitted', 1, 0, 0, 0, $2)"
+        );
+        tamper::execute_with(store, &line, [shop.thread.into(), shop.id.into()]).await?;
+    }
     for (text, found) in [
+        ("custom_id = of-indexed", vec![shop.id]),
+        ("custom_id = of-another", vec![]),
+        ("custom_id != of-indexed", vec![again.id, queued.id]),
         ("text = first", vec![shop.id]),
         ("text = second", vec![again.id]),
         ("text = 'A-1'", vec![shop.id]),
@@ -319,6 +329,64 @@ pub(super) async fn a_damaged_log_keeps_no_other_from_being_found(store: &Store)
     Ok(())
 }
 
+/// Imports by processes that index nothing share the scan that has not begun.
+pub(super) async fn imports_share_a_scan(store: &Store) -> Result<(), Error> {
+    const TENANT: &str = "imports";
+    store.begin_indexing().await?;
+    fill(store).await?;
+    let [imports, other] = [store.in_another_process(), store.in_another_process()];
+    let source = runs(&imports, of_tenant(TENANT, "copied"), "-", "A-1").await?.thread;
+    for _ in 0..3 {
+        super::fork::fork(&imports, source, None).await?;
+    }
+    let waiting = "SELECT 1 FROM search_writers WHERE seen_at = 0";
+    assert_eq!(tamper::count(store, waiting, []).await?, 1);
+    other.begin_indexing().await?;
+    fill(&other).await?;
+    assert!(threads(store, TENANT, "copied").await?.contains(&source));
+    assert_eq!(tamper::count(store, waiting, []).await?, 0);
+    super::fork::fork(&imports, source, None).await?;
+    assert_eq!(tamper::count(store, waiting, []).await?, 1, "a scan that has begun is not shared");
+    Ok(())
+}
+
+/// A task that only waited ends nothing, and another one goes on where the first has ended.
+pub(super) async fn tasks_of_a_process_take_turns(store: &Store) -> Result<(), Error> {
+    const TENANT: &str = "tasks";
+    let start = async || {
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let task =
+            tokio::spawn(threads::keep_indexing(store.clone(), async move { drop(stopped.await) }));
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        (task, stop)
+    };
+    let end = async |(task, stop): (tokio::task::JoinHandle<()>, tokio::sync::oneshot::Sender<()>)| {
+        drop(stop);
+        task.await.expect("it does not panic");
+    };
+    let [first, waits, next] = [start().await, start().await, start().await];
+    end(waits).await;
+    runs(store, of_tenant(TENANT, "anna"), "-", "A-1").await?;
+    is_found(store, TENANT, "anna").await?;
+    end(first).await;
+    runs(store, of_tenant(TENANT, "berta"), "-", "A-1").await?;
+    is_found(store, TENANT, "berta").await?;
+    end(next).await;
+    let alive = "SELECT 1 FROM search_writers WHERE seen_at > 0 AND id <> $1";
+    assert_eq!(tamper::count(store, alive, [uuid::Uuid::nil().into()]).await?, 0);
+    Ok(())
+}
+
+async fn is_found(store: &Store, tenant: &str, text: &str) -> Result<(), Error> {
+    for _ in 0..200 {
+        if !threads(store, tenant, text).await?.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("{text} is not indexed");
+}
+
 pub(super) async fn refuses_while_it_is_off(store: &Store) -> Result<(), Error> {
     let off = store.clone().with_search(false);
     let words = QueryWords::parse("word").unwrap();
@@ -336,5 +404,7 @@ on_databases!(
     goes_on_where_another_process_died,
     races_and_long_logs_index_each_event_once,
     a_damaged_log_keeps_no_other_from_being_found,
+    imports_share_a_scan,
+    tasks_of_a_process_take_turns,
     refuses_while_it_is_off,
 );
