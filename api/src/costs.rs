@@ -1,5 +1,6 @@
 //! Route that sums the money and the time of turns, page by page.
 
+mod log_reader;
 mod summed;
 
 use api_types::{CostPage, Problem};

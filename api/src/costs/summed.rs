@@ -2,18 +2,18 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
 };
 
 use api_types::{AttemptTotal, CostBy, CostGroup, CostPage, TimeKind, TimeTotal, TurnCost};
 use audit::{
-    CostTotal, Purpose, Share, Spending,
-    time::{Attempt, Segment, Timekeeper, TurnTime},
+    CostTotal, Purpose, Share,
+    time::{Attempt, Segment, TurnTime},
 };
 use queue::clock::{self, rfc3339};
-use shared::Event;
-use store::{Recorded, Store, Thread, ThreadId, TurnFilter, TurnId};
+use store::{Store, Thread, ThreadId, TurnFilter, TurnId};
 
+use super::log_reader::{LogReader, Start, Tasks};
 use crate::{server::problem::ApiError, turns::timeline::ready_at};
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
@@ -27,9 +27,6 @@ const TURNS_MAX: u64 = 1_000;
 /// Number of events of a thread that are read: the last ones.
 const LOG_MAX: u64 = 100_000;
 
-/// Number of characters of the message of a turn.
-const INPUT: usize = 200;
-
 /// Sums over threads that were read so far.
 pub(super) struct Sums {
     /// Time after which turns count, in microseconds since the Unix epoch.
@@ -37,30 +34,6 @@ pub(super) struct Sums {
     page: CostPage,
     groups: BTreeMap<(CostBy, String), CostTotal>,
     uses: BTreeMap<TimeKind, u64>,
-}
-
-/// The start of a turn.
-#[derive(Default)]
-struct Start {
-    seq: u64,
-    input: String,
-}
-
-/// The requests on which a server worked as a task, by the event that made them. A task survives its worker.
-#[derive(Default)]
-struct Tasks {
-    asked_seq: u64,
-    known: BTreeSet<(u64, usize)>,
-}
-
-impl Tasks {
-    fn see(&mut self, recorded: &Recorded) {
-        if let Event::Asked(_) = recorded.event {
-            self.asked_seq = recorded.seq;
-        } else if let Event::TaskStarted(started) = &recorded.event {
-            self.known.insert((self.asked_seq, started.slot));
-        }
-    }
 }
 
 impl Sums {
@@ -91,51 +64,39 @@ impl Sums {
 
     /// Reads the log of a thread and adds its turns.
     pub(super) async fn read(&mut self, store: &Store, thread: &Thread) -> Result<(), ApiError> {
-        let (mut spending, mut keeper) = (Spending::default(), Timekeeper::default());
-        let (mut starts, mut tasks) = (HashMap::<TurnId, Start>::new(), Tasks::default());
-        let from = store.head(thread.id).await?.seq.saturating_sub(LOG_MAX);
+        let head = match store.head(thread.id).await {
+            // It was deleted meanwhile.
+            Err(store::Error::UnknownThread(_)) => return Ok(()),
+            head => head?.seq,
+        };
+        let from = head.saturating_sub(LOG_MAX);
         if 0 < from {
             self.page.cut.push(thread.id);
         }
-        // A turn that brings an input continues the requests of the one before it.
-        let mut is_whole = from == 0;
-        let events = &mut self.page.events;
-        store
-            .along(thread.id, from, None, |recorded| {
-                *events += 1;
-                is_whole |= matches!(recorded.event, Event::TurnStarted(_));
-                if !is_whole {
-                    if !matches!(recorded.event, Event::InputProvided(_)) {
-                        keeper.see(&recorded);
-                    }
-                    return Ok(());
-                }
-                tasks.see(&recorded);
-                spending.apply(&recorded.event, recorded.at, &|_, _| None);
-                if let Some(turn) = recorded.event.turn_started() {
-                    starts.insert(turn, Start { seq: recorded.seq, input: input(&recorded.event) });
-                }
-                keeper.see(&recorded);
-                Ok::<_, ApiError>(())
-            })
-            .await?;
+        let mut log = LogReader::from(from);
+        let each = |recorded| {
+            log.see(&recorded);
+            self.page.events += 1;
+            Ok::<_, ApiError>(())
+        };
+        store.along(thread.id, from, None, each).await?;
         let filter = TurnFilter { thread: Some(thread.id), ..TurnFilter::default() };
         let rows = store.turns(filter, None, TURNS_MAX).await?;
         let ready: HashMap<TurnId, i64> = rows.iter().map(|row| (row.id, ready_at(row))).collect();
         self.page.threads += 1;
         let mut shares: HashMap<TurnId, Vec<(&Share, &CostTotal)>> = HashMap::new();
-        for share in spending.shares() {
+        for share in log.spending.shares() {
             shares.entry(share.0.turn).or_default().push(share);
         }
-        for time in keeper.finish(clock::now()) {
+        for time in log.keeper.finish(clock::now()) {
             let time = match ready.get(&time.turn) {
                 Some(at) => time.ready_from(*at),
                 None => time,
             };
             if self.since <= time.to {
-                let start = starts.remove(&time.turn).unwrap_or_default();
+                let start = log.starts.remove(&time.turn).unwrap_or_default();
                 let shares = shares.get(&time.turn).map(Vec::as_slice).unwrap_or_default();
-                self.count_attempts(&time, &tasks);
+                self.count_attempts(&time, &log.tasks);
                 self.add(thread, &time, shares, start);
             }
         }
@@ -144,10 +105,9 @@ impl Sums {
 
     fn count_attempts(&mut self, time: &TurnTime, tasks: &Tasks) {
         for attempt in time.attempts.iter().filter(|attempt| !attempt.is_answered) {
-            let is_task = || tasks.known.contains(&(attempt.asked_seq, attempt.slot));
             let sum = match attempt.seq {
                 Some(_) => &mut self.page.failed,
-                None if ends_with_worker(time, attempt) && !is_task() => &mut self.page.lost,
+                None if ends_with_worker(time, attempt) && !tasks.has(attempt) => &mut self.page.lost,
                 // It is under way, or ended with its node or turn.
                 None => continue,
             };
@@ -205,7 +165,7 @@ impl Sums {
     }
 }
 
-/// Reports whether an attempt was under way when a worker died: at the begin of the time without one, or at a takeover.
+/// Reports whether an attempt was under way when a worker died: at the beginning of the time without one, or at a takeover.
 fn ends_with_worker(time: &TurnTime, attempt: &Attempt) -> bool {
     let is_silence = |part: &Segment| part.kind == TimeKind::NoWorker && part.from == attempt.to;
     time.segments.iter().any(is_silence) || time.takeovers.iter().any(|(at, ..)| *at == attempt.to)
@@ -239,11 +199,4 @@ fn top(mut turns: Vec<TurnCost>) -> Vec<TurnCost> {
     // Those that took longest may be among the dearest, which only makes the list longer.
     turns.extend(rest.into_iter().take(TOP));
     turns
-}
-
-/// Returns the beginning of the message that starts a turn.
-fn input(event: &Event) -> String {
-    let Event::TurnStarted(started) = event else { return String::new() };
-    let last = started.messages.last();
-    last.map(|message| message.content.chars().take(INPUT).collect()).unwrap_or_default()
 }

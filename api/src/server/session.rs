@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(key(&same, &sent(&cookie)).as_deref(), Some("tf_key"));
         assert_ne!(cookie, one.seal("tf_key", clock::now() + 1_000_000).unwrap(), "nonces differ");
         let others = [Sessions::new(None), Sessions::new(Some(&SecretString::from("another")))];
-        assert!(others.iter().all(|other| key(&other, &sent(&cookie)).is_none()));
+        assert!(others.iter().all(|other| key(other, &sent(&cookie)).is_none()));
         for nth in 0..cookie.len() {
             let other = if cookie.as_bytes()[nth] == b'A' { "B" } else { "A" };
             let mut changed = cookie.clone();
