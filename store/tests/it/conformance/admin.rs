@@ -280,7 +280,8 @@ pub(super) async fn writers_take_turns(store: &Store) -> Result<(), Error> {
 pub(super) async fn views_show_all_logs(store: &Store) -> Result<(), Error> {
     let turn = store.submit(new_turn("please")).await?.into_turn();
     let asks = json!({"node": "plan", "to": {"interrupt": {"kind": "approval", "question": "Send \0 it?", "resume": "send"}}});
-    let answer = json!({"actor": "ada", "kind": "answer", "messages": [{"role": "user", "content": "yes \0"}]});
+    let answer =
+        json!({"actor": "ada", "kind": "answer", "messages": [{"role": "user", "content": "yes \0"}]});
     let event = |kind, payload: Value| Event::decode(kind, &payload.to_string()).expect("an event");
     let (asks, answer) = (event("decided", asks), event("turn_started", answer));
     let head = store.append(&store.head(turn.thread).await?, &[turn_started(&turn), asks], None).await?;
@@ -307,7 +308,10 @@ pub(super) async fn views_show_all_logs(store: &Store) -> Result<(), Error> {
     let approvals = "SELECT thread_id || ' ' || question || ' ' || asked_seq || ' ' || answered_seq || ' ' || actor || ' ' || \
                      answer_kind FROM audit_approvals WHERE answered_time >= asked_time AND answer LIKE '%yes%'";
     let thread = turn.thread;
-    assert_eq!(schema::texts(store, approvals).await?, [format!("{thread} Send \u{fffd} it? 2 3 ada answer")]);
+    assert_eq!(
+        schema::texts(store, approvals).await?,
+        [format!("{thread} Send \u{fffd} it? 2 3 ada answer")]
+    );
     Ok(())
 }
 

@@ -133,7 +133,11 @@ pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) async fn fork(store: &Store, source: ThreadId, idempotency: Option<Idempotency>) -> Result<Fork, Error> {
+pub(super) async fn fork(
+    store: &Store,
+    source: ThreadId,
+    idempotency: Option<Idempotency>,
+) -> Result<Fork, Error> {
     threads::fork(store, &StrategyRegistry::new(strategies::all()), new_fork(source, idempotency)).await
 }
 

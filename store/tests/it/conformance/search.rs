@@ -355,8 +355,7 @@ pub(super) async fn tasks_of_a_process_take_turns(store: &Store) -> Result<(), E
     const TENANT: &str = "tasks";
     let start = async || {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let task =
-            tokio::spawn(threads::keep_indexing(store.clone(), async move { drop(stopped.await) }));
+        let task = tokio::spawn(threads::keep_indexing(store.clone(), async move { drop(stopped.await) }));
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         (task, stop)
     };
