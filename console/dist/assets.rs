@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BWb6T_nv.css",
-        media_type: "text/css; charset=utf-8",
-        is_immutable: true,
-        hash: "5482ced3bbecda2a318b9e057d33e70b",
-        content: include_bytes!("assets/index-BWb6T_nv.css"),
-        brotli: include_bytes!("assets/index-BWb6T_nv.css.br"),
-    },
-    Asset {
-        path: "/assets/index-B_20kt1Z.js",
+        path: "/assets/index-C05OGIJo.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "35e2c92176ba3118b8b66fc4d09e24c2",
-        content: include_bytes!("assets/index-B_20kt1Z.js"),
-        brotli: include_bytes!("assets/index-B_20kt1Z.js.br"),
+        hash: "0adc3dbfe127bbb850215666ebb86815",
+        content: include_bytes!("assets/index-C05OGIJo.js"),
+        brotli: include_bytes!("assets/index-C05OGIJo.js.br"),
+    },
+    Asset {
+        path: "/assets/index-DCbJUJiv.css",
+        media_type: "text/css; charset=utf-8",
+        is_immutable: true,
+        hash: "118a5505c96696db418c2b8fbd307409",
+        content: include_bytes!("assets/index-DCbJUJiv.css"),
+        brotli: include_bytes!("assets/index-DCbJUJiv.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "228b36acf1a4592c05bece8771d178db",
+        hash: "bf97a2d9b313e4c675be4ef70344d9c6",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

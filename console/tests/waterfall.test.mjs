@@ -34,6 +34,29 @@ function ms(text) {
   return Number(value) * { ms: 1, s: 1_000, min: 60_000 }[unit];
 }
 
+test("a rating belongs to its turn, and takes none of its time", async () => {
+  const { turnsOf } = await vite.ssrLoadModule("/src/lib/timeline.ts");
+  const event = (seq, second, kind, more) => ({
+    seq,
+    at: `2026-11-30T00:00:0${second}Z`,
+    kind,
+    event: { event: kind, ...more },
+  });
+  const turn = (nth, id) => [
+    event(nth, nth, "turn_started", { turn: id, messages: [] }),
+    event(nth + 1, nth + 1, "decided", { node: "plan", to: "end" }),
+  ];
+  const rated = (seq, id) => event(seq, 9, "rated", { turn: id, rating: "good" });
+  const turns = turnsOf([...turn(0, "a"), ...turn(2, "b"), rated(4, "a"), rated(5, "b")]);
+  assert.deepEqual(
+    turns.map((it) => [it.to - it.from, it.isOver, it.visits.length, it.visits[0].events.length, it.ratings[0].seq]),
+    [
+      [1_000, true, 1, 1, 4],
+      [1_000, true, 1, 1, 5],
+    ],
+  );
+});
+
 test("the parts between two moments are cut at both", () => {
   const part = (kind, from_ms, to_ms) => ({ kind, from_ms, to_ms });
   const parts = [part("slot", 0, 10), part("model", 10, 40), part("engine", 40, 41), part("tool", 41, 90)];
