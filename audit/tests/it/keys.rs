@@ -68,8 +68,9 @@ async fn a_key_has_one_successor() {
     let kept = fs::read(&test.place.note).unwrap();
     let (new, about) = rotate(&test.place, &test.key, &file).unwrap();
     let signed_by_both = fs::read(&test.place.note).unwrap();
-    let line =
-        |note: &[u8]| String::from_utf8_lossy(note).lines().filter(|it| it.starts_with('\u{2014}')).count();
+    let line = |note: &[u8]| {
+        String::from_utf8_lossy(note).lines().filter(|line| line.starts_with('\u{2014}')).count()
+    };
     assert_eq!((line(&kept), line(&signed_by_both)), (2, 3), "no signature is lost");
     for file in [&file, &other_file] {
         let again = rotate(&test.place, &test.key, file).unwrap_err();
