@@ -248,7 +248,7 @@ pub(super) async fn forgets_deleted_threads_and_is_built_again(store: &Store) ->
     store.check_searchable(&conditions).await?;
     assert_eq!(threads(store, TENANT, "secretword").await?, [two]);
 
-    let prune = Prune { before: i64::MAX, strategy: Some("probe".to_owned()), by: "test".to_owned() };
+    let prune = Prune { before: i64::MAX, strategy: Some("probe".to_owned()), by: "test".into() };
     store.prune(&prune, DryRun::No, |_| ()).await?;
     assert!(threads(store, TENANT, "secretword").await?.is_empty());
     Ok(())

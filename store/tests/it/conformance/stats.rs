@@ -315,7 +315,11 @@ pub(super) async fn follow_each_prompt(store: &Store) -> Result<(), Error> {
     assert_eq!((all.len(), all[0].responses, all[0].tokens), (1, 3, (300, 150)), "all tenants: {all:?}");
     assert_eq!(store.prompt_uses(Some("c"), "", 10).await?, []);
     assert_eq!(store.threads_of_prompt(Some("a"), old).await?, [Uuid::from_u128(7)]);
-    assert_eq!(store.threads_of_prompt(Some("b"), old).await?, [], "another tenant's prompt");
+    assert_eq!(
+        store.threads_of_prompt(Some("b"), old).await?,
+        Vec::<store::ThreadId>::new(),
+        "another tenant's prompt"
+    );
 
     let kept = [(old.to_owned(), "Plan."), (new.to_owned(), "Plan {task}.")].into();
     store.keep_templates(&kept).await?;
