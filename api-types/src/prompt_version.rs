@@ -62,9 +62,9 @@ pub struct PromptTurns {
 /// Number of rated turns, each by its last rating.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RatingCounts {
-    /// Good answers.
+    /// Number of answers that people rated as good.
     pub good: i64,
-    /// Bad answers.
+    /// Number of answers that people rated as bad.
     pub bad: i64,
 }
 

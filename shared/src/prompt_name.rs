@@ -7,7 +7,7 @@
 //! versions apart and keep the log small, because almost every request has one.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{LazyLock, PoisonError, RwLock},
 };
 
@@ -20,7 +20,7 @@ pub const SHORT_HASH_LENGTH: usize = 16;
 const KEPT_MAX: usize = 10_000;
 
 /// Names of templates, by the address and the length of the text.
-static KEPT: LazyLock<RwLock<HashMap<(usize, usize), String>>> = LazyLock::new(RwLock::default);
+static KEPT: LazyLock<RwLock<BTreeMap<(usize, usize), String>>> = LazyLock::new(RwLock::default);
 
 /// Returns the name of a configured prompt: the SHA-256 hash of its text, in hex.
 pub fn prompt_hash(prompt: &str) -> String {

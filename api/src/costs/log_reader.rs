@@ -109,7 +109,8 @@ mod tests {
     fn a_log_is_read_from_the_first_turn_that_starts() {
         let provided = json!({"event": "input_provided", "slot": 0, "name": "n", "response": "decline",
                               "turn": Uuid::from_u128(2)});
-        let cut = read(7, &[provided, started()]);
+        let abandoned = json!({"event": "abandoned", "slot": 0, "reason": "gone"});
+        let cut = read(7, &[abandoned, provided, started()]);
         assert_eq!(cut.starts.keys().collect::<Vec<_>>(), [&Uuid::from_u128(1)]);
         let turns: Vec<_> =
             cut.keeper.finish(9_000_000).iter().map(|time| (time.turn, time.before)).collect();

@@ -95,7 +95,7 @@ async fn what_cannot_be_rated_or_shown_is_refused() {
     let path = format!("/v1/turns/{}/rating", id_of(&turn));
     let long = "x".repeat(2_001);
     api.post(&path, json!({"rating": "good", "note": long})).await.problem(422, "invalid");
-    api.post(&path, json!({"rating": "fine"})).await.problem(400, "malformed");
+    api.post(&path, json!({"rating": "fine"})).await.problem(422, "invalid");
     let unknown = "/v1/turns/019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d/rating";
     api.post(unknown, json!({"rating": "good"})).await.problem(404, "unknown-turn");
     api.post(&path, json!({"rating": "good", "note": &long[1..]})).await.json();

@@ -139,6 +139,7 @@ async fn data_of_another_tenant_does_not_exist() {
             let body = match path.rsplit('/').next().unwrap() {
                 "answer" => Some(json!({"text": "yes"})),
                 "fork" => Some(json!({})),
+                "rating" => Some(json!({"rating": "good"})),
                 "hold" if method == "put" => Some(json!({"reason": "a lawsuit"})),
                 "reconcile" => Some(json!({"slot": 0, "verdict": "did_not_happen"})),
                 "{thread_id}" if method == "post" => Some(json!({"type": "accept"})),
@@ -163,7 +164,7 @@ async fn data_of_another_tenant_does_not_exist() {
             hidden += 1;
         }
     }
-    assert_eq!(hidden, 32, "the routes of one thread or turn");
+    assert_eq!(hidden, 33, "the routes of one thread or turn");
     for query in ["turns?after=TURN", "inbox?after=THREAD"] {
         let path = format!("/v1/{query}").replace("TURN", &id).replace("THREAD", &thread);
         assert_eq!(get(&api, "bell-key", &path).await.status, StatusCode::NOT_FOUND, "{path}");

@@ -212,7 +212,9 @@ fn parse(text: &str) -> Result<Value, Stop> {
 fn object(value: Value) -> Result<Map<String, Value>, Stop> {
     match value {
         Value::Object(fields) => Ok(fields),
-        _ => Err(tampered("something is no object")),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(tampered("something is no object"))
+        }
     }
 }
 

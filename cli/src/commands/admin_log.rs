@@ -58,7 +58,7 @@ fn about(what: &Value) -> String {
                     let scopes: Vec<&str> = scopes.filter_map(Value::as_str).collect();
                     format!("{} ({})", text("id"), scopes.join(","))
                 }
-                other => other.to_string(),
+                other @ (Value::Null | Value::Bool(_) | Value::Number(_)) => other.to_string(),
             };
             format!("{name}={}", text.chars().take(SHOWN).collect::<String>())
         })

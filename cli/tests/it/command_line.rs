@@ -355,8 +355,8 @@ fn costs_are_grouped_by_prompt() {
     import(folder.path(), "planner/nodes_are_configured.jsonl");
     import(folder.path(), "planner/two_tasks.jsonl");
     let costs = json_of(folder.path(), &["thread", "cost", "--by", "prompt"]).to_string();
-    for group in ["planner/plan built-in", "planner/respond built-in", "(no model)"] {
-        assert!(costs.contains(&format!("\"{group}\"")), "{group} in {costs}");
+    for group in ["planner/plan built-in ", "planner/respond built-in ", "(no model)\""] {
+        assert!(costs.contains(&format!("\"{group}")), "{group} in {costs}");
     }
     let hash = shared::prompt_hash("{ending} Answer in one sentence.");
     assert!(costs.contains(&format!("\"planner/respond {}\"", &hash[..12])), "{hash} in {costs}");

@@ -52,7 +52,7 @@ enum Fitted {
     /// The request fits, possibly changed.
     Fits,
     /// This request, for a summary, comes first.
-    Summarise(Request),
+    Summarise(Box<Request>),
     /// The request cannot be made to fit, for this reason.
     TooLarge(String),
 }
@@ -96,7 +96,7 @@ impl<S: Strategy> Progress<S> {
             match self.fit(place, request, window) {
                 Fitted::Fits => (),
                 Fitted::Summarise(request) => {
-                    return Asked { node: SUMMARISE_NODE.to_owned(), requests: vec![request] }.into();
+                    return Asked { node: SUMMARISE_NODE.to_owned(), requests: vec![*request] }.into();
                 }
                 Fitted::TooLarge(reason) => {
                     let refused = self.window.limits.trial_error();
@@ -154,7 +154,7 @@ impl<S: Strategy> Progress<S> {
             }
             let summary = self.summary_end(&view, &room).and_then(|upto| self.summary_request(request, upto));
             if let Some(summary) = summary {
-                return Fitted::Summarise(summary);
+                return Fitted::Summarise(Box::new(summary));
             }
             if view.result_tokens <= MIN_SHOWN_TOKENS && shown == 0 {
                 return Fitted::TooLarge(self.too_large(request, &view, &room));

@@ -6,6 +6,7 @@ mod fit;
 mod fold;
 mod limits;
 mod offer;
+mod offers;
 mod oversize;
 mod read_back;
 mod receive;
@@ -35,7 +36,7 @@ pub use self::{
 };
 use self::{
     empty_reply::NO_REPLY,
-    offer::Offers,
+    offers::Offers,
     rollback::TurnStart,
     slot::{Slot, SlotState},
     stop::Writes,

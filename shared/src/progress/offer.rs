@@ -9,56 +9,22 @@
 use std::{
     any::TypeId,
     collections::BTreeMap,
-    sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock},
+    sync::{Arc, LazyLock, PoisonError, RwLock},
 };
 
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{Progress, name};
-use crate::{
-    client_tools::ClientTool,
-    context::{READ_MORE, read_more_tool},
-    message::Tool,
-    prompt_name::SHORT_HASH_LENGTH,
-    reply_options::ReplyOptions,
-    request::Request,
-    strategy::Strategy,
+use super::{
+    Progress, name,
+    offers::{Hash, Parts, READ_MORE_HASH, hash_of_tool, hash_of_value, hashes_of, parts_of_client, text},
 };
+use crate::{context::READ_MORE, prompt_name::SHORT_HASH_LENGTH, request::Request, strategy::Strategy};
 
-type Hash = [u8; 32];
-
-/// Hashes of tools by name, and of a schema.
-#[derive(Clone, Debug, Default)]
-struct Parts {
-    tools: BTreeMap<String, Hash>,
-    schema: Option<Hash>,
-}
-
-/// Hashes of what servers and the client offer, each computed when a request first needs it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Offers {
-    servers: BTreeMap<String, OnceLock<Hash>>,
-    client: OnceLock<Parts>,
-}
+/// Parts of nodes, by their strategy and name.
+type PartsOfNodes = BTreeMap<(TypeId, String), Arc<Parts>>;
 
 /// Parts of the nodes of all strategies. A node always offers the same.
-static OF_NODES: LazyLock<RwLock<BTreeMap<(TypeId, String), Arc<Parts>>>> = LazyLock::new(RwLock::default);
-
-/// Hash of the engine's own tool.
-static READ_MORE_HASH: LazyLock<Hash> = LazyLock::new(|| hash_of_tool(&read_more_tool()));
-
-impl Offers {
-    /// Forgets the hash of the tools of a server, because it listed them.
-    pub(super) fn list_tools(&mut self, server: &str) {
-        self.servers.insert(server.to_owned(), OnceLock::new());
-    }
-
-    /// Forgets the hashes of what the client of the last turn offered.
-    pub(super) fn begin_turn(&mut self) {
-        self.client = OnceLock::new();
-    }
-}
+static OF_NODES: LazyLock<RwLock<PartsOfNodes>> = LazyLock::new(RwLock::default);
 
 impl<S: Strategy> Progress<S> {
     /// Returns the hash of what a request of a node offers; `None` if it offers nothing.
@@ -111,63 +77,5 @@ impl<S: Strategy> Progress<S> {
             tools.iter().for_each(|tool| all.update(hash_of_tool(tool)));
             all.finalize().into()
         }))
-    }
-}
-
-fn parts_of_client(options: &ReplyOptions) -> Parts {
-    let tools: Vec<Tool> = options.tools.iter().map(ClientTool::tool).collect();
-    let schema = options.response_format.schema().as_ref().map(hash_of_value);
-    Parts { tools: hashes_of(&tools), schema }
-}
-
-fn hashes_of(tools: &[Tool]) -> BTreeMap<String, Hash> {
-    tools.iter().map(|tool| (tool.name.clone(), hash_of_tool(tool))).collect()
-}
-
-/// Hashes what a model sees of a tool.
-fn hash_of_tool(Tool { name, description, parameters, .. }: &Tool) -> Hash {
-    let mut all = Sha256::new();
-    text(&mut all, name);
-    text(&mut all, description);
-    value(&mut all, parameters);
-    all.finalize().into()
-}
-
-fn hash_of_value(json: &Value) -> Hash {
-    let mut all = Sha256::new();
-    value(&mut all, json);
-    all.finalize().into()
-}
-
-/// Adds a text and its length, so that `ab` and `c` differ from `a` and `bc`.
-fn text(all: &mut Sha256, text: &str) {
-    all.update((text.len() as u64).to_le_bytes());
-    all.update(text);
-}
-
-/// Adds a value. The order of the keys of an object does not count.
-fn value(all: &mut Sha256, json: &Value) {
-    match json {
-        Value::Object(fields) => {
-            all.update(b"{");
-            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
-            for (key, field) in sorted {
-                text(all, key);
-                value(all, field);
-            }
-            all.update(b"}");
-        }
-        Value::Array(items) => {
-            all.update(b"[");
-            items.iter().for_each(|item| value(all, item));
-            all.update(b"]");
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            all.update([if json.is_string() { b's' } else { b'v' }]);
-            match json.as_str() {
-                Some(string) => text(all, string),
-                None => text(all, &json.to_string()),
-            }
-        }
     }
 }

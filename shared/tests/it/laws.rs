@@ -20,11 +20,11 @@ fn every_event_survives_the_store() {
         }
     });
     // Tasks, and calls that outlive their turn, need a world that acts later. A fork needs a stored thread, so the worker's tests
-    // fork every fixture. A takeover needs two workers.
+    // fork every fixture. A takeover needs two workers, and a rating an ended turn.
     let missing: Vec<_> = Event::KINDS.iter().filter(|kind| !kinds.contains(*kind)).collect();
     assert_eq!(
         missing,
-        [&"task_started", &"write_ended", &"forked", &"taken_over"],
+        [&"task_started", &"write_ended", &"forked", &"taken_over", &"rated"],
         "kinds that no fixture holds"
     );
 }

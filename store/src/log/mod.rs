@@ -82,7 +82,7 @@ use self::{
     submit::arrivals::Arrivals,
     turns::reader::TurnReader,
 };
-use crate::{search::SearchIndex, stats::UnwrittenCounts, webhooks::TurnSubscriptions};
+use crate::{search::state::SearchIndex, stats::UnwrittenCounts, webhooks::TurnSubscriptions};
 
 pub(crate) use database::{looked_up, one_at_a_time, statement};
 pub(crate) use ids::{at_most, signed, unsigned};

@@ -10,11 +10,8 @@ use std::{
     time::Duration,
 };
 
-use sea_orm::FromQueryResult;
-
-use crate::{Error, Store, log::statement};
-
-const SECOND: i64 = 1_000_000;
+/// A second in microseconds.
+pub(super) const SECOND: i64 = 1_000_000;
 
 /// Appends and steps per second above which turns count as running.
 const BUSY: f64 = 20.0;
@@ -39,12 +36,7 @@ pub(super) struct Load {
     appends: AtomicU64,
     /// Appends of this process and steps of all workers per second, in thousandths.
     own: AtomicU64,
-    workers: AtomicU64,
-}
-
-#[derive(FromQueryResult)]
-struct Steps {
-    steps: f64,
+    pub(super) workers: AtomicU64,
 }
 
 impl Load {
@@ -79,18 +71,6 @@ impl Load {
             return REST_EMPTY;
         }
         took.saturating_mul(if self.is_busy() { REST_BUSY } else { REST_IDLE }).min(REST_MAX)
-    }
-}
-
-impl Store {
-    /// Reads how many steps the workers make, as they last reported it.
-    pub(super) async fn measure_workers(&self, now: i64) -> Result<(), Error> {
-        let pool = &self.database.pool;
-        let sql = "SELECT CAST(coalesce(sum(steps_per_second), 0) AS DOUBLE PRECISION) AS steps FROM workers WHERE seen_at > $1";
-        let row = Steps::find_by_statement(statement(pool, sql, [(now - 30 * SECOND).into()])).one(pool);
-        let steps = row.await?.map_or(0.0, |row| row.steps.max(0.0));
-        self.search.load.workers.store((steps * 1_000.0) as u64, Ordering::Relaxed);
-        Ok(())
     }
 }
 

@@ -34,19 +34,15 @@ mod matching;
 mod query;
 mod removal;
 mod round;
+pub(crate) mod state;
 mod words;
+mod worker_load;
 mod writers;
 
-use std::{
-    mem::ManuallyDrop,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-};
+use std::sync::atomic::Ordering;
 
-use queue::clock;
-use tokio::sync::{Mutex, MutexGuard};
-use uuid::Uuid;
+use tokio::sync::MutexGuard;
 
-use self::{load::Load, marks::Marks, round::Scan};
 use crate::{Error, Store};
 
 pub(crate) use content::TermKind;
@@ -57,72 +53,9 @@ pub(crate) use writers::scan_imported;
 pub use content::Speaker;
 pub use query::{Found, MOST_FOUND};
 pub use round::IndexRound;
+pub use state::IndexingTask;
 pub use words::QueryWords;
 pub use writers::SearchProgress;
-
-/// State of the search index in this process.
-#[derive(Debug)]
-pub(crate) struct SearchIndex {
-    is_on: AtomicBool,
-    /// True once a task of this process indexes what is marked.
-    is_attended: AtomicBool,
-    pub(crate) marks: Marks,
-    /// Held by the task that indexes: API and worker of one process have one of them.
-    turn: Mutex<()>,
-    /// Tasks of this process that index, or wait until no other one does.
-    tasks: AtomicUsize,
-    /// Scans of this process. The last one continues.
-    scans: Mutex<Vec<Scan>>,
-    /// Id of the row of this process in `search_writers`.
-    writer: Uuid,
-    load: Load,
-}
-
-impl Default for SearchIndex {
-    fn default() -> Self {
-        Self {
-            is_on: AtomicBool::new(true),
-            is_attended: AtomicBool::new(false),
-            marks: Marks::default(),
-            turn: Mutex::default(),
-            tasks: AtomicUsize::new(0),
-            scans: Mutex::default(),
-            writer: clock::new_id(),
-            load: Load::default(),
-        }
-    }
-}
-
-/// A task that indexes, or waits until no other task of its process does.
-#[derive(Debug)]
-pub struct IndexingTask<'a>(&'a AtomicUsize);
-
-impl IndexingTask<'_> {
-    /// Leaves. Returns true if no other task goes on with what is marked, so that the caller ends the indexing.
-    pub fn leave(self) -> bool {
-        ManuallyDrop::new(self).0.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-}
-
-impl Drop for IndexingTask<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl SearchIndex {
-    /// Marks a thread whose log has grown, if a task of this process indexes it.
-    pub(crate) fn appended(&self, thread: crate::ThreadId, at: i64) {
-        if self.is_attended.load(Ordering::Relaxed) {
-            self.marks.mark(thread, at);
-        }
-    }
-
-    /// Returns true if logs that this process imports would be left out.
-    pub(crate) fn is_unattended(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed) && !self.is_attended.load(Ordering::Relaxed)
-    }
-}
 
 impl Store {
     /// Switches the search index of this process on or off.
@@ -139,8 +72,7 @@ impl Store {
 
     /// Counts a task of this process that indexes, or waits until no other one does.
     pub fn join_indexing(&self) -> IndexingTask<'_> {
-        self.search.tasks.fetch_add(1, Ordering::AcqRel);
-        IndexingTask(&self.search.tasks)
+        IndexingTask::of(&self.search.tasks)
     }
 
     /// Waits until no other task of this process indexes. The caller indexes until it drops the result.

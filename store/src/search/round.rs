@@ -1,7 +1,7 @@
 //! One round of indexing: reads the next logs from where the index ends, and writes their entries.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashSet},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::atomic::Ordering,
     time::{Duration, Instant},
@@ -11,7 +11,6 @@ use queue::clock;
 use sea_orm::FromQueryResult;
 use shared::Event;
 use tracing::{debug, warn};
-use uuid::Uuid;
 
 use super::{
     content::{add_terms, pieces},
@@ -47,24 +46,6 @@ pub struct IndexRound {
     pub events: u64,
     /// Time until the next round should begin.
     pub rest: Duration,
-}
-
-/// A scan of threads in the order of their ids.
-#[derive(Debug)]
-pub(super) struct Scan {
-    pub(super) id: Uuid,
-    /// Threads that changed since this time are read.
-    since: i64,
-    /// Last thread that is indexed.
-    pub(super) after: Option<ThreadId>,
-    /// Threads that were found and not yet read.
-    page: VecDeque<ThreadId>,
-}
-
-impl Scan {
-    pub(super) fn new(id: Uuid, since: i64, after: Option<ThreadId>) -> Self {
-        Self { id, since, after, page: VecDeque::new() }
-    }
 }
 
 /// Position up to which a log is indexed.
@@ -122,7 +103,7 @@ impl Store {
         let threads: Vec<ThreadId> = scan.page.iter().take(THREADS).copied().collect();
         let (events, unfinished) = self.index(&threads).await?;
         let done = threads.iter().take_while(|thread| !unfinished.contains(thread)).count();
-        scan.after = scan.page.drain(..done).last().or(scan.after);
+        scan.after = scan.page.drain(..done).next_back().or(scan.after);
         Ok(events.max(1))
     }
 

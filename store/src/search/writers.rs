@@ -8,7 +8,7 @@ use queue::clock;
 use sea_orm::{ConnectionTrait as _, DbBackend, FromQueryResult};
 use uuid::Uuid;
 
-use super::round::Scan;
+use super::state::Scan;
 use crate::{
     Conditions, Error, Store, ThreadId,
     log::{Transaction, statement},

@@ -18,6 +18,7 @@ mod lost;
 mod prompts;
 mod query;
 mod tally;
+mod uses;
 mod write;
 mod writers;
 
@@ -29,9 +30,10 @@ pub(crate) use write::insert as add_counts;
 pub use compare::LowCounts;
 pub use intervals::{Intervals, Resolution};
 pub use lost::LostCounts;
-pub use prompts::{AskedModel, PromptUse, Ratings};
+pub use prompts::PromptUse;
 pub use query::{CauseCount, EndedCount, OpenTurns, Stats, UsageCount, UsageShare};
 pub use tally::{Counted, ModelResponse, Tally};
+pub use uses::{AskedModel, Ratings};
 
 status! {
     /// End of a turn, as it is counted.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{
     CountedEnd,
-    prompts::{AskedModel, Ratings, Use, UseCounts},
+    uses::{AskedModel, Ratings, Use, UseCounts},
 };
 use crate::log::{
     ids::{ThreadId, plain},

@@ -72,7 +72,7 @@ fn answered(response: Response) -> Event {
 /// Runs turn `nth`: a model calls a tool and answers. Nine events, six of them with texts.
 async fn run(store: &Store, nth: u64) -> Result<(), Error> {
     let mut numbers = Numbers(nth);
-    let tenant = if nth % 10 == 0 { "small" } else { "default" };
+    let tenant = if nth.is_multiple_of(10) { "small" } else { "default" };
     let words = vec![Message::user(format!("{} order A-{nth}/77", numbers.text(12)))];
     let base = of_tenant(tenant, "");
     let Opening::New(opened) = base.thread.clone() else { return Ok(()) };
