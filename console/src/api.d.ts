@@ -510,8 +510,9 @@ export interface paths {
          * Sum the money and time of turns
          * @description Reads the logs of threads, newest first, and returns their usage by strategy, model, tool, day and purpose, the uses of their time,
          *     what failed attempts and dead workers took, and the turns that cost most and took longest. A request ends after 10,000 events, so
-         *     a page may have fewer threads than `limit`; continue with `next` and add up the sums. Costs are those that were recorded, at
-         *     the prices of that time.
+         *     a page may have fewer threads than `limit`; continue with `next` and add up the sums. Of a thread with more than 100,000 events, only
+         *     the turns that started within the last 100,000 are counted; `cut` names it. Costs are those that were recorded, at the prices of
+         *     that time.
          */
         get: operations["get_costs"];
         put?: never;
@@ -1086,7 +1087,8 @@ export interface paths {
         /**
          * List prompts
          * @description Returns the prompts that were used, with the nodes and models that used them, since when, how their turns ended, what they cost and
-         *     how people rated them. At most 10,000 combinations of node, prompt and model are counted for a tenant.
+         *     how people rated them. Shown are the 1,000 combinations of strategy, node, prompt and model that were used last; `has_more` says whether
+         *     there are others. At most 10,000 of them are counted for a tenant.
          */
         get: operations["list_prompts"];
         put?: never;
@@ -1339,7 +1341,7 @@ export interface paths {
         post: operations["start_session"];
         /**
          * End a session
-         * @description Deletes the cookie of the browser. The key remains valid.
+         * @description Deletes the cookie of the browser, which need not be valid any more. The key remains valid. The request needs no key.
          */
         delete: operations["end_session"];
         options?: never;
@@ -1905,7 +1907,8 @@ export interface paths {
         /**
          * Rate the answer of a turn
          * @description Records the judgement of a person in the log. It changes nothing else, and replay ignores it. Another rating of the same turn
-         *     replaces the first in the counts by strategy, model and prompt; the log keeps both.
+         *     replaces the first in the counts by strategy, model and prompt; the log keeps both, at most 100. A rating that repeats the last one of
+         *     the turn, with the same note and author, is not recorded again.
          */
         post: operations["rate_turn"];
         delete?: never;
@@ -2826,6 +2829,8 @@ export interface components {
         };
         /** @description Money and time of the turns of some threads. Sums of several pages are added up. */
         CostPage: {
+            /** @description Threads with more than 100,000 events. Only their turns that started within the last 100,000 are counted. */
+            cut?: string[];
             /**
              * Format: int64
              * @description Number of events that were read.
@@ -4731,7 +4736,9 @@ export interface components {
         };
         /** @description Prompts that were used, and ratings by strategy. */
         PromptVersions: {
-            /** @description The prompts, the last used ones first, from at most 1,000 uses. */
+            /** @description True if there are more than 1,000 combinations of strategy, node, prompt and model. Those that were used last are shown. */
+            has_more?: boolean;
+            /** @description The prompts, the last used ones first. */
             prompts: components["schemas"]["PromptVersion"][];
             /** @description Ratings of strategies, also of those whose prompts have no name. */
             ratings: components["schemas"]["StrategyRatings"][];
@@ -4842,12 +4849,12 @@ export interface components {
         RatingCounts: {
             /**
              * Format: int64
-             * @description Bad answers.
+             * @description Number of answers that people rated as bad.
              */
             bad: number;
             /**
              * Format: int64
-             * @description Good answers.
+             * @description Number of answers that people rated as good.
              */
             good: number;
         };
@@ -8142,7 +8149,8 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Only turns that ended after this time (RFC 3339), or have not ended. Default: all turns.
+                 * @description Only threads with a turn that was submitted, started or ended after this time (RFC 3339), and of their turns those that ended
+                 *     after it or have not ended. Default: all turns.
                  * @example 2026-11-29T00:00:00Z
                  */
                 since?: string;
@@ -11624,7 +11632,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The request has no key, or one that does not fit into a cookie. */
+            /** @description The request has no key, or one that does not fit into a cookie, or the API needs none. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11668,33 +11676,6 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
-            };
-            /** @description A valid key is required. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Any other error. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
             };
         };
     };
@@ -14016,7 +13997,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The turn has not ended, or its thread is busy. */
+            /** @description The turn has not ended, its thread is busy or waits for an answer, or it has 100 ratings. */
             409: {
                 headers: {
                     [name: string]: unknown;
