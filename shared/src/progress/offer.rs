@@ -1,4 +1,4 @@
-//! Hash of what a request offers its model besides messages: tools, and the schema of the reply.
+//! Hash of what a request offers its model in addition to messages: tools, and the schema of the reply.
 //!
 //! ## Why parts are hashed once
 //!
