@@ -28,10 +28,11 @@ pub async fn keep_writing_counts<L: Log>(
     let write = async {
         let mut are_kept = false;
         loop {
-            are_kept = are_kept || store.keep_templates(&templates).await.is_ok();
+            // First, because a process that is killed before it has a row loses its counts.
             if let Err(error) = store.write_counts().await {
                 debug!(%error, "cannot write the counts of turns and usage; retrying in 1 s");
             }
+            are_kept = are_kept || store.keep_templates(&templates).await.is_ok();
             sleep(INTERVAL).await;
         }
     };
