@@ -32,7 +32,7 @@ pub struct AdminEntry {
     /// Kind of the decision.
     #[schema(examples("hold_released"))]
     pub kind: String,
-    /// What was decided; its fields depend on the kind.
+    /// Fields of the decision, which depend on the kind.
     pub what: Value,
     /// SHA-256 of the entry and of all entries before it, in hexadecimal.
     pub hash: String,

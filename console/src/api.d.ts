@@ -2076,7 +2076,7 @@ export interface components {
             subject?: string | null;
             /** @description Tenant that the decision concerns. Null: it concerns no single tenant, such as the pin of an MCP server. */
             tenant?: string | null;
-            /** @description What was decided; its fields depend on the kind. */
+            /** @description Fields of the decision, which depend on the kind. */
             what: unknown;
         };
         /** @description Kinds of answer that a question accepts. */

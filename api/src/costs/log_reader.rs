@@ -12,7 +12,7 @@ use store::{Recorded, TurnId};
 /// Number of characters of the message of a turn.
 const INPUT: usize = 200;
 
-/// What a log says about its turns, read event by event.
+/// Turns of a log, read event by event.
 #[derive(Default)]
 pub(super) struct LogReader {
     pub(super) spending: Spending,

@@ -50,7 +50,8 @@ impl ApiKeys {
         self.configured.is_empty() && self.tokens.is_none()
     }
 
-    /// Returns the owner of the key in these headers, or in the session that they name. `address` is that of the client, if it is known.
+    /// Returns the owner of the key in these headers, or in the session that they name, and the end of that session in microseconds since
+    /// the Unix epoch. `address` is that of the client, if it is known.
     ///
     /// Without configured keys and tokens, every request from this machine is an operator's, unless it shows an issued key.
     ///
@@ -61,11 +62,22 @@ impl ApiKeys {
         &self,
         headers: &HeaderMap,
         address: Option<IpAddr>,
+    ) -> Result<(Arc<Caller>, Option<i64>), ApiError> {
+        let Some(session) = self.session(headers) else {
+            let caller = self.owner(headers, bearer(headers), || self.wrong_key(address)).await?;
+            return Ok((caller, None));
+        };
+        // A session began with a valid key, and its page repeats that key in each request: this is no guess at a key.
+        let caller = self.owner(headers, Some(&session.key), no_valid_key).await?;
+        Ok((caller, Some(session.expires_at)))
+    }
+
+    async fn owner(
+        &self,
+        headers: &HeaderMap,
+        key: Option<&str>,
+        wrong_key: impl FnOnce() -> ApiError,
     ) -> Result<Arc<Caller>, ApiError> {
-        let session = self.session(headers);
-        let key = bearer(headers).or(session.as_ref().map(|session| &*session.key));
-        // A session was made with a valid key. Its page repeats it in each request, and is no one who guesses.
-        let wrong_key = || if session.is_some() { no_valid_key() } else { self.wrong_key(address) };
         if let Some(caller) = key.and_then(|key| self.configured.caller(key)) {
             return Ok(caller);
         }
@@ -85,11 +97,6 @@ impl ApiKeys {
                 .hint("use one of these names, or set `[api] keys`"));
         }
         Ok(Arc::new(Caller::operator(None)))
-    }
-
-    /// Returns the end of the session that a request belongs to, in microseconds since the Unix epoch. None if the request has a key.
-    pub(crate) fn session_end(&self, headers: &HeaderMap) -> Option<i64> {
-        self.session(headers).map(|session| session.expires_at)
     }
 
     /// Returns the session of a request. A key in the request counts more.

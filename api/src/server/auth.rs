@@ -23,8 +23,7 @@ pub(crate) async fn authenticate(
     next: Next,
 ) -> Result<Response, ApiError> {
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
-    let caller = app.keys.caller(request.headers(), address).await?;
-    let session_end = app.keys.session_end(request.headers());
+    let (caller, session_end) = app.keys.caller(request.headers(), address).await?;
     let principal = Principal::new(Arc::clone(&caller), request.headers())?;
     if let Some(place) = request.extensions().get::<Authenticated>() {
         place.set(&principal);

@@ -16,7 +16,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Progress, name,
-    offers::{Hash, Parts, READ_MORE_HASH, hash_of_tool, hash_of_value, hashes_of, parts_of_client, text},
+    offers::{
+        Hash, Parts, READ_MORE_HASH, add_text, hash_of_tool, hash_of_value, hashes_of, parts_of_client,
+    },
 };
 use crate::{context::READ_MORE, prompt_name::SHORT_HASH_LENGTH, request::Request, strategy::Strategy};
 
@@ -38,7 +40,7 @@ impl<S: Strategy> Progress<S> {
         let mut all = Sha256::new();
         let mut add = |kind: u8, name: &str, hash: Option<&Hash>| {
             all.update([kind]);
-            text(&mut all, name);
+            add_text(&mut all, name);
             all.update(hash.unwrap_or(&[0; 32]));
         };
         for server in tool_servers {

@@ -59,46 +59,46 @@ pub(super) fn hashes_of(tools: &[Tool]) -> BTreeMap<String, Hash> {
 /// Hashes what a model sees of a tool.
 pub(super) fn hash_of_tool(Tool { name, description, parameters, .. }: &Tool) -> Hash {
     let mut all = Sha256::new();
-    text(&mut all, name);
-    text(&mut all, description);
-    value(&mut all, parameters);
+    add_text(&mut all, name);
+    add_text(&mut all, description);
+    add_value(&mut all, parameters);
     all.finalize().into()
 }
 
 /// Hashes a value.
 pub(super) fn hash_of_value(json: &Value) -> Hash {
     let mut all = Sha256::new();
-    value(&mut all, json);
+    add_value(&mut all, json);
     all.finalize().into()
 }
 
 /// Adds a text and its length, so that `ab` and `c` differ from `a` and `bc`.
-pub(super) fn text(all: &mut Sha256, text: &str) {
+pub(super) fn add_text(all: &mut Sha256, text: &str) {
     all.update((text.len() as u64).to_le_bytes());
     all.update(text);
 }
 
 /// Adds a value. The order of the keys of an object does not count.
-fn value(all: &mut Sha256, json: &Value) {
+fn add_value(all: &mut Sha256, json: &Value) {
     match json {
         Value::Object(fields) => {
             all.update(b"{");
             let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
             for (key, field) in sorted {
-                text(all, key);
-                value(all, field);
+                add_text(all, key);
+                add_value(all, field);
             }
             all.update(b"}");
         }
         Value::Array(items) => {
             all.update(b"[");
-            items.iter().for_each(|item| value(all, item));
+            items.iter().for_each(|item| add_value(all, item));
             all.update(b"]");
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             all.update([if json.is_string() { b's' } else { b'v' }]);
             match json.as_str() {
-                Some(string) => text(all, string),
+                Some(string) => add_text(all, string),
                 None => text(all, &json.to_string()),
             }
         }
