@@ -35,3 +35,8 @@ tf migrate >/dev/null
 url=http://127.0.0.1:$api_port
 
 seconds() { date +%s.%N; }
+# Prints the bytes a turn, of all tables and of the largest.
+bytes() {
+    echo "bytes a turn: $(sql "SELECT sum(pg_total_relation_size(oid)) / $total FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace" turnfold), of them:"
+    sql "SELECT '    ' || relname, pg_total_relation_size(oid) / $total FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY 2 DESC LIMIT 6" turnfold
+}

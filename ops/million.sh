@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
-# Runs batches of many turns over PostgreSQL and Redis on one machine, and measures what their number costs: the rate of each batch, lists
-# beside the load and afterwards, the same lines again, memory, bytes, the checks of the whole store, a prune.
+# Runs batches of many turns on one machine, and measures what their number costs: the rate of each batch, lists, searches and plots beside
+# the load and afterwards, the same lines again, memory, bytes, the checks of the whole store, a prune.
 #
-# Usage: ops/million.sh BINARY [BATCHES] [LINES]      needs PostgreSQL 15 or later, Redis, Python 3 and curl
+# Usage: ops/million.sh BINARY [BATCHES] [LINES] [postgres|sqlite]      needs Python 3 and curl; with postgres, PostgreSQL 15 or later and Redis
 #
-# Default: ten batches of 100,000 lines. A turn has four calls that answer at once. Each call is a step of its own.
+# Default: ten batches of 100,000 lines over PostgreSQL and Redis. A turn has four calls that answer at once. Each call is a step of its own.
 set -euo pipefail
 
-binary=$(realpath "$1") batches=${2:-10} lines=${3:-100000}
-# shellcheck source=ops/installation.sh
-source "$(dirname "$(realpath "$0")")/installation.sh"
+binary=$(realpath "$1") batches=${2:-10} lines=${3:-100000} engine=${4:-postgres}
+here=$(dirname "$(realpath "$0")")
+case $engine in
+    # shellcheck source=ops/installation.sh
+    postgres) source "$here/installation.sh"; roles=("api --listen 127.0.0.1:$api_port" worker worker) ;;
+    # shellcheck source=ops/one_process.sh
+    sqlite) source "$here/one_process.sh"; roles=("dev --listen 127.0.0.1:$api_port") ;;
+    *) echo "unknown engine: $engine (postgres or sqlite)" >&2; exit 2 ;;
+esac
 processes=()
-for role in "api --listen 127.0.0.1:$api_port" worker worker; do
+for role in "${roles[@]}"; do
     # shellcheck disable=SC2086
     "$binary" --config "$folder/turnfold.toml" $role > "process${#processes[@]}.log" 2>&1 & processes+=($!)
 done
@@ -24,33 +30,16 @@ write_lines() {
     python3 - "$1" "$lines" > lines.jsonl <<'P'
 import json, sys
 for nth in range(int(sys.argv[2])):
-    body = {"strategy": "probe", "input": "call 1; call 1; call 1; echo hi"}
+    body = {"strategy": "probe", "input": f"call 1; call 1; call 1; echo order {sys.argv[1]}-{nth} of the {nth % 1000}th customer"}
     print(json.dumps({"custom_id": f"{sys.argv[1]}-{nth}", "method": "POST", "url": "/v1/turns", "body": body}))
 P
 }
 run_lines() { rm -f results.jsonl; tf batch run lines.jsonl --out results.jsonl --url "$url" >run.log 2>&1; }
 
 # Asks for each list in turn, for a number of seconds, and prints p50 and p95 in milliseconds.
-lists() {
-    python3 - "$url" "$1" <<'P'
-import sys, time, urllib.request
-url, until = sys.argv[1], time.monotonic() + float(sys.argv[2])
-paths = ["/v1/turns", "/v1/turns?limit=1000", "/v1/threads", "/v1/batches", "/v1/stats"]
-taken = {path: [] for path in paths}
-while time.monotonic() < until:
-    for path in paths:
-        begun = time.monotonic()
-        urllib.request.urlopen(url + path).read()
-        taken[path].append((time.monotonic() - begun) * 1000)
-    time.sleep(0.2)
-for path, values in taken.items():
-    first, values = values[0], sorted(values)
-    at = lambda share: values[min(len(values) - 1, int(len(values) * share))]
-    print(f"    {path}: first {first:.0f} ms, p50 {at(0.5):.0f}, p95 {at(0.95):.0f} of {len(values)}")
-P
-}
+lists() { python3 "$here/lists.py" "$url" "$1"; }
 
-echo "batch: turns/s; peak memory of API and workers, MiB"
+echo "batch: turns/s; peak memory of the processes, MiB"
 for batch in $(seq "$batches"); do
     write_lines "$batch"
     begun=$(seconds)
@@ -59,10 +48,14 @@ for batch in $(seq "$batches"); do
     wait "$running"
     echo "$batch: $(python3 -c "print(round($lines / ($(seconds) - $begun)))"); $(memory)"
 done
-echo "lists when idle:"; lists 5
 total=$((batches * lines))
-echo "bytes a turn: $(sql "SELECT sum(pg_total_relation_size(oid)) / $total FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace" turnfold), of them:"
-sql "SELECT '    ' || relname, pg_total_relation_size(oid) / $total FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY 2 DESC LIMIT 6" turnfold
+begun=$(seconds)
+# No turn is running now. The index is filled when it is no longer behind.
+while curl -s "$url/v1/search?q=order" | grep -q '"is_behind":true'; do sleep 1; done
+echo "search index filled after another $(since "$begun") s"
+echo "lists when idle:"; lists 20
+echo "peak memory of the processes: $(memory)MiB"
+bytes
 begun=$(seconds); run_lines; echo "the same $lines lines again, their results reused: $(since "$begun") s"
 for check in "store verify" "audit replay" "audit verify"; do
     begun=$(seconds)
