@@ -99,7 +99,7 @@ fn add_value(all: &mut Sha256, json: &Value) {
             all.update([if json.is_string() { b's' } else { b'v' }]);
             match json.as_str() {
                 Some(string) => add_text(all, string),
-                None => text(all, &json.to_string()),
+                None => add_text(all, &json.to_string()),
             }
         }
     }
