@@ -8,6 +8,7 @@ mod admin;
 pub mod approvals;
 mod bisect;
 pub mod checkpoints;
+pub mod cohort;
 mod cost;
 mod diff;
 mod explain;

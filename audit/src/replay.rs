@@ -11,6 +11,8 @@ use shared::{Divergence, DivergenceCounts, Event, Field};
 use store::{Conditions, Error, Finding, Reader, Recorded, Store, ThreadId, ThreadScan};
 use threads::StrategyRegistry;
 
+use crate::cohort::Stray;
+
 pub use junit::junit;
 pub use sarif::sarif;
 pub(crate) use sarif::sarif_document;
@@ -133,8 +135,7 @@ pub async fn replay_some(
         if max_events <= all.events {
             break;
         }
-        let progress = Arc::new(|_| ());
-        let round = ThreadScan { thread: Some(*thread), turns: Conditions::default(), jobs: 1, progress };
+        let round = ThreadScan::of(Conditions::default(), 1).only(Some(*thread));
         all = all.and(found(store, strategies, &round, wording).await?);
         read += 1;
     }
@@ -364,6 +365,18 @@ fn rank(field: &Field) -> u8 {
         Field::Request(_) => 1,
         Field::Prompt(_) => 2,
         Field::Offer(_) => 3,
+    }
+}
+
+impl Report {
+    /// Adds threads of a cohort whose logs are gone or differ.
+    pub fn add_strays(&mut self, strays: Vec<Stray>) {
+        let all = strays.len() as u64;
+        self.threads += all;
+        self.broken += all;
+        let broken = |Stray { thread, events, what }| Broken { thread, seq: events, what };
+        self.broken_chains.extend(strays.into_iter().map(broken));
+        self.broken_chains.truncate(KEPT);
     }
 }
 

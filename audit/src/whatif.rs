@@ -11,10 +11,12 @@
 //! From the first difference on, the recorded answers may belong to other questions. What they cost is the quote for running the
 //! rest of the threads again; another run may need more requests or fewer.
 
+mod builds;
 mod ending;
 mod html;
 mod junit;
 mod limit;
+mod listed;
 mod record;
 mod report;
 mod sarif;
@@ -27,10 +29,12 @@ use shared::{Divergence, DivergenceCounts, Event, Field, Graph, InvalidLog, Repl
 use store::{Error, Reader, Recorded, Store, ThreadId, ThreadScan};
 use threads::StrategyRegistry;
 
+pub use builds::{OtherBuild, compare_builds};
 pub use ending::{Agreement, ClusterSummary, Comparison, Ending, Reason, RunReport, Summary};
 pub use html::html;
 pub use junit::{junit, replay_junit};
 pub use limit::{Limit, interval};
+pub use listed::{Difference, Kind, Listed, list};
 pub use record::{Input, Start, ToolAnswer, ToolAnswers, inputs};
 pub use report::{Cluster, Effect, Example, Report, Rest, Undecided};
 pub use sarif::replay_sarif;

@@ -31,7 +31,7 @@ pub(crate) use self::{
     fixture::Fixture,
     inbox::{Answer, Inbox, Settle},
     key::Key,
-    maintenance::{Selection, Store},
+    maintenance::{Replayed, Selection, Store},
     otel::Otel,
     prompt::Prompt,
     queue::{PauseTarget, Queue},
@@ -40,7 +40,7 @@ pub(crate) use self::{
     thread::{CostBy, CostOrder, DiffView, Fork, Reconcile, Thread},
     turn::{GroupBy, Send, Turn},
     webhook::Webhook,
-    whatif::{Run as WhatIfRun, ToolPolicy, WhatIf, WhatIfCommand},
+    whatif::{Cohort as CohortFile, Run as WhatIfRun, ToolPolicy, WhatIf, WhatIfCommand},
     worker::Worker,
 };
 use crate::output::Format;

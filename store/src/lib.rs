@@ -58,7 +58,8 @@ pub mod vector_index;
 pub mod webhooks;
 
 pub use admin::{
-    AdminEntry, AdminEvent, AdminFilter, AdminVerified, By, KeyDetails, admin_log, is_admin_log,
+    AdminEntry, AdminEvent, AdminFilter, AdminVerified, By, KeyDetails, ScheduleDetails, WebhookDetails,
+    admin_log, is_admin_log,
 };
 pub use checkpoints::CheckpointRecord;
 pub use conversations::Conversation;
@@ -71,11 +72,11 @@ pub use integrity::{
 pub use keys::{Key, MOST_KEYS};
 pub use log::{
     ANSWER_BEAT, AttachmentContent, AwaitedAnswer, CancelRequest, Chain, ConnectionSettings, Counts,
-    DeadWorker, Distributed, DryRun, EndedTurn, Failure, Failures, Fork, Head, IdOf, Idempotency, LostAnswer,
-    MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order, PartOfId, PendingCount, PendingFilter,
-    PendingTurn, Queued, Range, ReadModelUpdate, Reader, Recorded, Runnable, SHORT_ID, ServerInfo, Store,
-    Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan, Turn, TurnFilter, TurnId, TurnUpdate,
-    WaitReason, Withdrawal, error_fingerprint, plain,
+    DeadWorker, Distributed, DryRun, EndedTurn, Failure, Failures, Fork, Head, Heads, IdOf, Idempotency,
+    LostAnswer, MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order, PartOfId, PendingCount,
+    PendingFilter, PendingTurn, Queued, Range, ReadModelUpdate, Reader, Recorded, Runnable, SHORT_ID,
+    ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan, Turn, TurnFilter,
+    TurnId, TurnUpdate, WaitReason, Withdrawal, error_fingerprint, plain,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::Pause;

@@ -8,7 +8,7 @@ use queue::clock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shared::{DEFAULT_TENANT, ScheduleTarget};
-use store::schedules::{Holder, MOST_SCHEDULES, Schedule, ScheduleId, Stopped};
+use store::schedules::{Holder, MOST_SCHEDULES, Schedule, ScheduleId};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ use crate::{
     server::{
         extract::{Body, Path, Query, deserialize},
         pagination::{limit, page},
-        principal::{Actor, Principal},
+        principal::{Actor, Decider, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
@@ -49,7 +49,8 @@ const SCHEDULE_ID: &str = "schedule_id";
     post, path = "/v1/schedules", tag = "schedules", operation_id = "add_schedule", request_body = NewSchedule,
     params(
         ("X-Turnfold-User" = Option<String>, Header, description = "User who creates the schedule, and submits what it names. Default: `api`."),
-        ("X-Turnfold-Tenant" = Option<String>, Header, description = "Tenant of the schedule, for operators. Default: `default`.")
+        ("X-Turnfold-Tenant" = Option<String>, Header, description = "Tenant of the schedule, for operators. Default: `default`."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
     ),
     responses(
         (status = 200, description = "The schedule.", body = api_types::Schedule),
@@ -63,6 +64,7 @@ pub(crate) async fn add(
     State(app): SharedState,
     principal: Principal,
     actor: Actor,
+    Decider(by): Decider,
     Body { value: new, .. }: Body<NewSchedule>,
 ) -> Result<Json<api_types::Schedule>, ApiError> {
     if new.name.chars().count() > NAME_MAX || new.name.chars().any(char::is_control) {
@@ -98,7 +100,7 @@ pub(crate) async fn add(
         stopped: None,
         last: None,
     };
-    if !app.backends.store.add_schedule(&schedule).await? {
+    if !app.backends.store.add_schedule(&schedule, by).await? {
         let error = Kind::NotNow.because(format!("the maximum of {MOST_SCHEDULES} schedules is reached"));
         return Err(error.hint("remove one with DELETE /v1/schedules/{id}"));
     }
@@ -218,7 +220,10 @@ pub(crate) async fn get(
 /// accepted continues with the rights of the key that resumes it.
 #[utoipa::path(
     patch, path = "/v1/schedules/{id}", tag = "schedules", operation_id = "change_schedule", request_body = ScheduleChange,
-    params(("id" = Uuid, Path, description = "Id of the schedule.")),
+    params(
+        ("id" = Uuid, Path, description = "Id of the schedule."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "The schedule.", body = api_types::Schedule),
         (status = 404, description = "The schedule does not exist.", body = Problem, content_type = "application/problem+json")
@@ -227,13 +232,14 @@ pub(crate) async fn get(
 pub(crate) async fn change(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path(id): Path<Uuid>,
     Body { value: ScheduleChange { paused }, .. }: Body<ScheduleChange>,
 ) -> Result<Json<api_types::Schedule>, ApiError> {
     let schedule = find(&app, &principal, id).await?;
     let store = &app.backends.store;
     match (paused, schedule.stopped.is_some()) {
-        (true, false) => store.stop_schedule(id, &Stopped::Paused).await?,
+        (true, false) => store.pause_schedule(id, by).await?,
         (false, true) => {
             let is_valid = app.keys.with_id(schedule.holder.key.as_deref()).await?.is_some();
             let holder = match is_valid {
@@ -241,7 +247,7 @@ pub(crate) async fn change(
                 false => holder(&app, &principal, &schedule.tenant).await?,
             };
             let next_at = first(&Timetable::new(&schedule.cron, &schedule.zone)?)?;
-            store.resume_schedule(id, &holder, next_at).await?;
+            store.resume_schedule(id, &holder, next_at, by).await?;
         }
         (true, true) | (false, false) => {}
     }
@@ -253,7 +259,10 @@ pub(crate) async fn change(
 /// Turns and batches that it has submitted continue.
 #[utoipa::path(
     delete, path = "/v1/schedules/{id}", tag = "schedules", operation_id = "remove_schedule",
-    params(("id" = Uuid, Path, description = "Id of the schedule.")),
+    params(
+        ("id" = Uuid, Path, description = "Id of the schedule."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "The deleted schedule.", body = api_types::Schedule),
         (status = 404, description = "The schedule does not exist.", body = Problem, content_type = "application/problem+json")
@@ -262,10 +271,11 @@ pub(crate) async fn change(
 pub(crate) async fn remove(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path(id): Path<Uuid>,
 ) -> Result<Json<api_types::Schedule>, ApiError> {
     let schedule = find(&app, &principal, id).await?;
-    app.backends.store.remove_schedule(id).await?;
+    app.backends.store.remove_schedule(id, by).await?;
     tracing::info!(schedule = %id, "schedule deleted");
     Ok(Json(view::schedule(schedule)))
 }

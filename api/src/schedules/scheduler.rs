@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 use queue::clock;
 use serde_json::Value;
 use shared::ScheduleTarget;
-use store::schedules::{Firing, Schedule, Stopped};
+use store::schedules::{Firing, Schedule};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -83,7 +83,7 @@ impl Scheduler {
         let Some(rest) = self.rest(schedule).await? else {
             let reason = stopped_reason(schedule.holder.key.as_deref());
             warn!(schedule = %schedule.id, reason, "schedule stopped");
-            return Ok(store.stop_schedule(schedule.id, &Stopped::Because(reason)).await?);
+            return Ok(store.stop_schedule(schedule.id, &reason).await?);
         };
         let timetable = match Timetable::new(&schedule.cron, &schedule.zone) {
             Ok(timetable) => timetable,
@@ -113,8 +113,7 @@ impl Scheduler {
     }
 
     async fn stop(&self, schedule: &Schedule, reason: &str) -> Result<(), ApiError> {
-        let reason = Stopped::Because(reason.to_owned());
-        Ok(self.app.backends.store.stop_schedule(schedule.id, &reason).await?)
+        Ok(self.app.backends.store.stop_schedule(schedule.id, reason).await?)
     }
 
     /// Returns the routes as the holder of the schedule's key, or none if the key is no longer accepted.

@@ -18,7 +18,7 @@ use crate::{
     server::{
         extract::{Body, Path, Query},
         pagination::{limit, page, whole},
-        principal::Principal,
+        principal::{Decider, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
@@ -46,6 +46,7 @@ const URL_MAX: usize = 2000;
 /// again, and a `warning` if the host has no public address at the moment. A tenant's webhook receives events of that tenant, an operator's webhook those of all tenants.
 #[utoipa::path(
     post, path = "/v1/webhooks", tag = "webhooks", operation_id = "add_webhook", request_body = NewWebhook,
+    params(("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")),
     responses(
         (status = 200, description = "The webhook, with its secret.", body = api_types::Webhook),
         (status = 422, description = "A field is invalid, or the URL is not allowed; `detail` names the field.", body = Problem, content_type = "application/problem+json")
@@ -54,6 +55,7 @@ const URL_MAX: usize = 2000;
 pub(crate) async fn add(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Body { value: new, .. }: Body<NewWebhook>,
 ) -> Result<Json<api_types::Webhook>, ApiError> {
     let tenant = principal.only();
@@ -77,7 +79,7 @@ pub(crate) async fn add(
     let filter = filter(&app, &principal, new.strategy, new.metadata)?;
     let secret = new_secret()?;
     let webhook = Webhook { filter, ..Webhook::new(tenant, &new.url, types, secret.clone().into()) };
-    if !app.backends.store.add_webhook(&webhook).await? {
+    if !app.backends.store.add_webhook(&webhook, by).await? {
         return Err(Kind::NotNow
             .because(format!("the maximum of {MOST_WEBHOOKS} webhooks is reached"))
             .hint("remove one with DELETE /v1/webhooks/{id}"));
@@ -134,7 +136,10 @@ pub(crate) async fn list(
 /// Removes the webhook with its deliveries.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{id}", tag = "webhooks", operation_id = "remove_webhook",
-    params(("id" = Uuid, Path, description = "Id of the webhook.")),
+    params(
+        ("id" = Uuid, Path, description = "Id of the webhook."),
+        ("X-Turnfold-Reason" = Option<String>, Header, description = "Reason, for the administrative log.")
+    ),
     responses(
         (status = 200, description = "The webhook that was removed.", body = api_types::Webhook),
         (status = 404, description = "The webhook does not exist.", body = Problem, content_type = "application/problem+json")
@@ -143,10 +148,11 @@ pub(crate) async fn list(
 pub(crate) async fn remove(
     State(app): SharedState,
     principal: Principal,
+    Decider(by): Decider,
     Path(id): Path<Uuid>,
 ) -> Result<Json<api_types::Webhook>, ApiError> {
     let webhook = find(&app, &principal, id).await?;
-    app.backends.store.remove_webhook(id).await?;
+    app.backends.store.remove_webhook(id, by).await?;
     tracing::info!(webhook = %id, "webhook removed");
     Ok(Json(view::webhook(webhook)))
 }

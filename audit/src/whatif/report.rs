@@ -10,7 +10,10 @@ use shared::{Divergence, Field};
 use store::ThreadId;
 
 use super::Start;
-use crate::cost::{CostTotal, Spending};
+use crate::{
+    cohort::Stray,
+    cost::{CostTotal, Spending},
+};
 
 /// Maximum number of listed threads that are not decided; all are counted.
 const KEPT: usize = 100;
@@ -115,6 +118,17 @@ pub struct Undecided {
     pub thread: ThreadId,
     /// Reason why it is not decided.
     pub why: String,
+}
+
+impl Report {
+    /// Adds threads of a cohort whose logs are gone or differ: they are not decided.
+    pub fn add_strays(&mut self, strays: Vec<Stray>) {
+        self.threads += strays.len() as u64;
+        self.undecided += strays.len() as u64;
+        let undecided = |Stray { thread, what, .. }| Undecided { thread, why: what };
+        self.not_decided.extend(strays.into_iter().map(undecided));
+        self.not_decided.truncate(KEPT);
+    }
 }
 
 impl Effect {

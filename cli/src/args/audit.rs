@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 
-use super::{Selection, duration};
+use super::{Replayed, Selection, duration};
 
 #[derive(Subcommand)]
 pub(crate) enum Audit {
@@ -15,10 +15,13 @@ pub(crate) enum Audit {
     /// exits with 6 if a thread could not be checked, or if no thread matched.
     Replay {
         #[command(flatten)]
-        selection: Selection,
+        selection: Replayed,
         /// Treat as differences reworded prompts, and tools and replies that are described differently
         #[arg(long)]
         prompts: bool,
+        /// Also write the threads that differ to this file, one JSON line each: all differences in words, and the first other one
+        #[arg(long, value_name = "FILE")]
+        list: Option<PathBuf>,
         /// Also write the result as JUnit XML
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
@@ -83,7 +86,7 @@ pub(crate) enum Audit {
     /// Each question for approval is listed with the payloads that it showed, its answer, and the calls that were made. Reads
     /// the logs alone. Exits with 6 if a log could not be read.
     Approvals(Approvals),
-    /// Show who changed holds, keys, pins and pauses, deleted data, or decided about batches: when and why
+    /// Show who changed holds, keys, pins, pauses, schedules, webhooks or the configuration, deleted data, or decided about batches
     ///
     /// Lists the newest entries first, of the tenant of --tenant or of all. `audit verify` compares the rows with these logs.
     Log(AdminLog),

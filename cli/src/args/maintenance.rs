@@ -1,6 +1,6 @@
 //! Arguments of `turnfold store`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 
@@ -64,10 +64,20 @@ pub(crate) struct Selection {
     /// Only threads with a turn that matches this filter; see `turn list --help`
     #[arg(long = "where", value_name = "FILTER", conflicts_with = "thread")]
     pub(crate) filter: Option<String>,
-    /// Only threads with a turn submitted within this time: 7d, 12h, 30m
+    /// Only threads with a turn submitted within this time, and forks made within it: 7d, 12h, 30m
     #[arg(long, value_name = "AGE", value_parser = duration, conflicts_with = "thread")]
     pub(crate) since: Option<Duration>,
     /// Number of threads that are read at the same time [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
+}
+
+/// Selection of the threads that a replay reads.
+#[derive(Default, clap::Args)]
+pub(crate) struct Replayed {
+    #[command(flatten)]
+    pub(crate) threads: Selection,
+    /// Only the threads of this file of `whatif cohort`, each as it was then
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["thread", "filter", "since"])]
+    pub(crate) cohort: Option<PathBuf>,
 }

@@ -8,7 +8,7 @@ use clap::{
 };
 use shared::{MissedFirings, Priority};
 
-use super::priority;
+use super::{priority, reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Schedule {
@@ -34,16 +34,25 @@ pub(crate) enum Schedule {
     Remove {
         /// Id of the schedule
         id: String,
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
+        reason: Option<String>,
     },
     /// Let a schedule submit nothing until it is resumed
     Pause {
         /// Id of the schedule
         id: String,
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
+        reason: Option<String>,
     },
     /// Continue with the next time after now
     Resume {
         /// Id of the schedule
         id: String,
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
+        reason: Option<String>,
     },
 }
 

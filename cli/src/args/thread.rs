@@ -210,7 +210,18 @@ pub(crate) enum Thread {
 #[derive(clap::Args)]
 pub(crate) struct Fork {
     /// Thread to copy; `last` is the most recent one
-    pub(crate) id: String,
+    #[arg(required_unless_present = "from_list")]
+    pub(crate) id: Option<String>,
+    /// Copy each thread of this file, and print its id and that of the fork; - reads stdin
+    ///
+    /// One id a line, or JSON lines such as {"thread": "ID", "at": 12}; --at is for those without a number. Warns of the calls that
+    /// may change something and that the forks may make again. The same command finds the forks that exist and creates the others, so it
+    /// may be killed; another --idempotency-key creates new ones. Exits with 5 if a thread could not be forked.
+    #[arg(long, value_name = "FILE", conflicts_with = "id")]
+    pub(crate) from_list: Option<PathBuf>,
+    /// Fork a list without asking for confirmation
+    #[arg(long, short, requires = "from_list")]
+    pub(crate) yes: bool,
     /// Copy up to this event [default: the last one]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,

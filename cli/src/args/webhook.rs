@@ -2,6 +2,8 @@
 
 use clap::Subcommand;
 
+use super::reason;
+
 #[derive(Subcommand)]
 pub(crate) enum Webhook {
     /// List webhooks, without their secrets
@@ -30,6 +32,9 @@ pub(crate) enum Webhook {
     Remove {
         /// Id of the webhook
         id: String,
+        /// Reason, for the administrative log: one line, at most 500 characters
+        #[arg(long, value_name = "TEXT", value_parser = reason)]
+        reason: Option<String>,
     },
     /// List deliveries, newest first
     Deliveries {

@@ -6,7 +6,7 @@ use audit::whatif::Limit;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    args::Selection,
+    args::{Replayed, Selection},
     config::Sources,
     exit::{CliError, Exit},
 };
@@ -18,6 +18,9 @@ pub(crate) struct WhatIf {
     pub(crate) command: Option<WhatIfCommand>,
     #[command(flatten)]
     pub(crate) question: Question,
+    /// Replay with this binary of turnfold, and compare with this one, which changes nothing itself
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["prompt", "model"])]
+    pub(crate) build: Option<PathBuf>,
     /// Also write the report to this file, as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
@@ -37,13 +40,33 @@ pub(crate) enum WhatIfCommand {
     /// stored is not sent again. Exits with 1 if a limit of --fail-if is exceeded, with 5 if the run was stopped by --max-usd, and
     /// with 6 if a thread is not decided, or if no thread matched.
     Run(Box<Run>),
+    /// Freeze threads in a file, so that later replays read the same logs
+    ///
+    /// The file has the id of each thread, the number of its events and the hash of the last one, and none of its words. Commit
+    /// it beside your tests: `whatif`, `whatif run` and `audit replay` read it with --cohort. Turns that follow later change
+    /// nothing. Exits with 6 if no thread matched.
+    Cohort(Cohort),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Cohort {
+    /// File to write, or to read with --check
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) threads: Selection,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Only compare the threads of the file with the store; exits with 1 if one is gone or differs
+    #[arg(long, conflicts_with_all = ["thread", "filter", "since", "force"])]
+    pub(crate) check: bool,
 }
 
 /// Threads and changes.
 #[derive(clap::Args)]
 pub(crate) struct Question {
     #[command(flatten)]
-    pub(crate) selection: Selection,
+    pub(crate) selection: Replayed,
     /// Replace the prompt of a node: --prompt planner/assess=@new.md, or the text itself; repeatable
     #[arg(long, value_name = "STRATEGY/NODE=@FILE|TEXT")]
     prompt: Vec<String>,
@@ -79,7 +102,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) to: Option<PathBuf>,
     /// Continue the run with this name or folder, whose threads and changes are known
-    #[arg(long, value_name = "NAME|FOLDER", conflicts_with_all = ["to", "tools", "prompt", "model", "thread", "filter", "since"])]
+    #[arg(long, value_name = "NAME|FOLDER", conflicts_with_all = ["to", "tools", "prompt", "model", "thread", "filter", "since", "cohort"])]
     pub(crate) resume: Option<PathBuf>,
 }
 
@@ -109,6 +132,7 @@ impl WhatIf {
     pub(crate) fn over(&self, sources: Sources) -> anyhow::Result<Sources> {
         match &self.command {
             Some(WhatIfCommand::Run(run)) => run.question.over(sources),
+            Some(WhatIfCommand::Cohort(_)) => Ok(sources),
             None => self.question.over(sources),
         }
     }

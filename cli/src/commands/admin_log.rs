@@ -1,7 +1,7 @@
 //! `turnfold audit log`: the administrative logs.
 
 use api_types::AdminEntry;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use store::{AdminFilter, Store};
 
 use super::{Context, selection::before};
@@ -51,17 +51,19 @@ fn about(what: &Value) -> String {
             let text = match value {
                 Value::String(text) => text.clone(),
                 Value::Array(items) => output::counted(items.len(), "id"),
-                Value::Object(key) => {
-                    let text =
-                        |name: &str| key.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-                    let scopes = key.get("scopes").and_then(Value::as_array).into_iter().flatten();
-                    let scopes: Vec<&str> = scopes.filter_map(Value::as_str).collect();
-                    format!("{} ({})", text("id"), scopes.join(","))
-                }
+                Value::Object(row) => about_row(row),
                 other @ (Value::Null | Value::Bool(_) | Value::Number(_)) => other.to_string(),
             };
             format!("{name}={}", text.chars().take(SHOWN).collect::<String>())
         })
         .collect();
     text.join(", ")
+}
+
+/// Renders a new row: the id, and the scopes of a key, the times of a schedule or the host of a webhook.
+fn about_row(row: &Map<String, Value>) -> String {
+    let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
+    let scopes = row.get("scopes").and_then(Value::as_array).into_iter().flatten();
+    let scopes: Vec<&str> = scopes.filter_map(Value::as_str).collect();
+    format!("{} ({}{}{})", text("id"), scopes.join(","), text("cron"), text("host"))
 }

@@ -1,16 +1,19 @@
 //! `turnfold audit`: replays recorded threads and verifies their integrity.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use audit::{
     checkpoints::{Asked, Gone, Place},
+    cohort::Cohort,
     replay::{Report, junit, replay, sarif},
+    whatif,
 };
 use serde_json::json;
 
 use super::{
     Context, admin_log, approvals, checkpoint,
-    selection::{select_visible, spinner},
+    cohort::{self, Chosen, chosen},
+    selection::spinner,
     whatif::refuse_changes,
 };
 use crate::{
@@ -38,11 +41,15 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
         Audit::Export { thread, admin_log: _, proof, to } => {
             checkpoint::export(&ctx, &ctx.store().await?, thread.as_deref(), proof, to).await
         }
-        Audit::Replay { selection, prompts, junit, sarif } => {
+        Audit::Replay { selection, prompts, list, junit, sarif } => {
             refuse_changes(&ctx.sources)?;
+            output::check_named("--list", list.as_deref())?;
             output::check_named("--junit", junit.as_deref())?;
             output::check_named("--sarif", sarif.as_deref())?;
-            let report = run_replay(&ctx, &ctx.store().await?, selection, prompts).await?;
+            let cohort = selection.cohort.as_deref().map(cohort::read).transpose()?;
+            let store = ctx.store().await?;
+            let replay = Replay { prompts, list: list.as_deref() };
+            let report = run_replay(&ctx, &store, cohort.as_ref(), selection.threads, replay).await?;
             output::write_named(junit.as_deref(), || self::junit(&report))?;
             let version = env!("CARGO_PKG_VERSION");
             output::write_named(sarif.as_deref(), || {
@@ -57,16 +64,31 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
     }
 }
 
+/// Differences that count, and the file that lists all.
+struct Replay<'a> {
+    prompts: bool,
+    list: Option<&'a Path>,
+}
+
 async fn run_replay(
     ctx: &Context,
     store: &store::Store,
+    cohort: Option<&Cohort>,
     selection: Selection,
-    prompts: bool,
+    Replay { prompts, list }: Replay<'_>,
 ) -> anyhow::Result<Report> {
     let spinner = spinner()?;
     let began = Instant::now();
-    let round = select_visible(ctx, store, selection, &spinner).await?;
-    let report = replay(store, &ctx.strategies, &round, prompts).await?;
+    let Chosen { round, strays } = chosen(ctx, store, cohort, selection, &spinner).await?;
+    let mut report = replay(store, &ctx.strategies, &round, prompts).await?;
+    report.add_strays(strays);
+    if list.is_some() {
+        let listed = whatif::list(store, &ctx.strategies, &round).await?;
+        output::write_named(list, || {
+            let lines = listed.iter().map(|thread| Ok(serde_json::to_string(thread)? + "\n"));
+            lines.collect::<anyhow::Result<String>>()
+        })?;
+    }
     spinner.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64().max(0.001);
     let mut thing = json!(report);

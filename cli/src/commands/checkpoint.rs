@@ -156,7 +156,8 @@ fn to_text(report: &Report) -> String {
         report.events, report.threads
     ));
     lines.push(format!(
-        "checked: hash chains of {} entries in {} administrative logs, and the rows of keys, holds, pins and pauses",
+        "checked: hash chains of {} entries in {} administrative logs, and the rows of keys, holds, pins, pauses, \
+         schedules and webhooks",
         report.admin.entries, report.admin.logs
     ));
     lines.extend(coverage::to_lines(&report.coverage));

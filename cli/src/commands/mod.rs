@@ -5,6 +5,7 @@ mod approvals;
 mod audit;
 mod batch;
 mod checkpoint;
+mod cohort;
 mod completions;
 mod config;
 mod coverage;

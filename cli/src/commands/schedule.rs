@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Context, batch, turn};
 use crate::{
     args::{NewSchedule as Add, Schedule, Send},
-    client::{Client, path},
+    client::{Client, path, with_reason},
     exit::{CliError, Exit},
     output,
 };
@@ -41,19 +41,20 @@ pub(crate) async fn run(ctx: Context, command: Schedule) -> anyhow::Result<Exit>
             let schedule: api_types::Schedule = client.get(&path_of(&id)?).await?;
             output::one(ctx.format, &schedule, || text(&schedule))?;
         }
-        Schedule::Remove { id } => {
+        Schedule::Remove { id, reason } => {
             let request = client.request(Method::DELETE, &path_of(&id)?);
+            let request = with_reason(request, reason.as_deref())?;
             let schedule: api_types::Schedule = client.fetch(request).await?;
             output::one(ctx.format, &schedule, || format!("removed schedule {}", schedule.id))?;
         }
-        Schedule::Pause { id } => {
-            let schedule = change(&client, &id, true).await?;
+        Schedule::Pause { id, reason } => {
+            let schedule = change(&client, &id, true, reason.as_deref()).await?;
             output::one(ctx.format, &schedule, || {
                 format!("schedule {} is {}", schedule.id, schedule.status)
             })?;
         }
-        Schedule::Resume { id } => {
-            let schedule = change(&client, &id, false).await?;
+        Schedule::Resume { id, reason } => {
+            let schedule = change(&client, &id, false, reason.as_deref()).await?;
             output::one(ctx.format, &schedule, || {
                 let next = schedule.next_at.as_deref().unwrap_or_default();
                 format!("schedule {} fires next at {next}", schedule.id)
@@ -76,9 +77,14 @@ async fn request(ctx: &Context, client: &Client, new: Add) -> anyhow::Result<New
     Ok(NewSchedule { name, cron, timezone, missed: missed.unwrap_or_default(), turn, batch })
 }
 
-async fn change(client: &Client, id: &str, paused: bool) -> anyhow::Result<api_types::Schedule> {
-    let request = client.request(Method::PATCH, &path_of(id)?);
-    client.fetch(request.json(&ScheduleChange { paused })).await
+async fn change(
+    client: &Client,
+    id: &str,
+    paused: bool,
+    reason: Option<&str>,
+) -> anyhow::Result<api_types::Schedule> {
+    let request = client.request(Method::PATCH, &path_of(id)?).json(&ScheduleChange { paused });
+    client.fetch(with_reason(request, reason)?).await
 }
 
 fn path_of(id: &str) -> anyhow::Result<String> {

@@ -37,6 +37,7 @@ const SECOND_ENGINE_HINT: &str = "stop the other one, use another file with --se
 /// Runs the API and a worker in one process. Migrates the database first.
 pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
     let dev = Dev::ready(&ctx.settings, &ctx.origins, &ctx.strategies, SECOND_ENGINE_HINT).await?;
+    note_configuration("dev", &ctx.settings, &ctx.origins, dev.store()).await?;
     let address = dev.address()?;
     output::note(&ready(&ctx, address));
     let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
@@ -189,6 +190,20 @@ async fn connect_parts(settings: &Settings, store: &Store, alone: Alone) -> anyh
     engine::wait_for_servers(|| engine::parts(settings, store.clone(), alone, &name)).await
 }
 
+/// Writes into the administrative log that a process starts with another configuration than the last one of its kind.
+async fn note_configuration(
+    process: &str,
+    settings: &Settings,
+    origins: &Origins,
+    store: &Store,
+) -> anyhow::Result<()> {
+    let (name, version, sha256) = (engine::name(settings), env!("CARGO_PKG_VERSION"), origins.sha256());
+    if store.note_configuration(process, &name, version, &sha256).await? {
+        info!(sha256, "the configuration is another than the last one");
+    }
+    Ok(())
+}
+
 /// Runs the API.
 pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let is_text = ctx.settings.log.format == LogFormat::Text;
@@ -197,6 +212,7 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     let (store, export) = LiveExport::start(&ctx.settings, store)?;
     let claim = Claim::of(&ctx.settings, SECOND_ENGINE_HINT)?;
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
+    note_configuration("api", &ctx.settings, &ctx.origins, &store).await?;
     let models = engine::models(&ctx.settings)?;
     let config = engine::api_config(&ctx.settings, &ctx.origins, parts, ctx.strategies.clone(), || {
         Ok(Arc::clone(&models))
@@ -228,6 +244,7 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     let (store, export) = LiveExport::start(&ctx.settings, store)?;
     let claim = Claim::of(&ctx.settings, SECOND_ENGINE_HINT)?;
     let parts = connect_parts(&ctx.settings, &store, Alone::No).await?;
+    note_configuration("worker", &ctx.settings, &ctx.origins, &store).await?;
     let served = metrics
         .map(|listener| AbortOnDropHandle::new(tokio::spawn(serve_metrics(listener, parts.store.clone()))));
     let models = engine::models(&ctx.settings)?;

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::Context;
 use crate::{
     args::{Webhook, value_name},
-    client::{Client, path},
+    client::{Client, path, with_reason},
     config::SecretRef,
     exit::{CliError, Exit},
     output,
@@ -47,10 +47,11 @@ pub(crate) async fn run(ctx: Context, command: Webhook) -> anyhow::Result<Exit> 
             })?;
             Ok(Exit::Ok)
         }
-        Webhook::Remove { id } => {
+        Webhook::Remove { id, reason } => {
             let client = ctx.client()?;
             let request = client
                 .request(Method::DELETE, &path(&["webhooks", &parse_id(&id, "webhook", "webhook list")?])?);
+            let request = with_reason(request, reason.as_deref())?;
             let webhook: api_types::Webhook = client.fetch(request).await?;
             output::one(ctx.format, &webhook, || format!("removed the webhook for {}", webhook.url))?;
             Ok(Exit::Ok)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ::config::{Value, ValueKind};
 use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
 
 use super::{format::Format, key::join, schema::Shape, secret::is_reference};
 
@@ -29,6 +30,12 @@ impl Origins {
     /// Secrets are shown by reference and URLs without credentials; values of `env` and `headers` are masked.
     pub fn shown(&self) -> Vec<Shown> {
         self.0.iter().map(|(key, (value, origin))| (key.clone(), value.clone(), origin.clone())).collect()
+    }
+
+    /// The SHA-256 of all keys and values as they are shown, in hexadecimal. Secrets are in it by reference, or not at all.
+    pub(crate) fn sha256(&self) -> String {
+        let lines = self.0.iter().map(|(key, (value, _))| format!("{key}={value}\n"));
+        hex::encode(Sha256::digest(lines.collect::<String>()))
     }
 
     /// The origin of the value at `key`, or of the key that ends with `suffix` and stands for it.

@@ -13,6 +13,7 @@ mod batch_faults;
 mod book;
 mod bulk;
 mod clocks;
+mod cohorts;
 mod command_line;
 mod config;
 mod connections;

@@ -16,14 +16,64 @@ use crate::{
     log::tables::{holds, threads},
     pauses::{concerned, table as pauses},
     pins::table as pins,
+    schedules::table as schedules,
+    webhooks::table::webhooks,
 };
+
+/// Author of what no person decided.
+const TURNFOLD: &str = "turnfold";
+
+/// Author of a row that does not name one.
+const UNKNOWN: &str = "unknown";
 
 /// Name of the migration that makes the table.
 pub(crate) const MIGRATION: &str = "m20261129_000034_admin_log";
 
-/// Writes an entry for each row that administrative logs demand, in the transaction of the migration.
-pub(crate) async fn adopt(db: &impl ConnectionTrait) -> Result<(), Error> {
-    let mut entries: Vec<(Option<String>, By, AdminEvent)> = Vec::new();
+/// Name of the migration after which the logs have schedules and webhooks.
+pub(crate) const SCHEDULES: &str = "m20261129_000035_admin_log_of_schedules";
+
+/// An entry to write: its tenant, its author, and the decision.
+type Adopted = (Option<String>, By, AdminEvent);
+
+/// Writes an entry for each row that administrative logs demand, in the transaction of the migrations that were applied.
+pub(crate) async fn adopt(db: &impl ConnectionTrait, applied: &[String]) -> Result<(), Error> {
+    let is_applied = |name: &str| applied.iter().any(|applied| applied == name);
+    if is_applied(MIGRATION) {
+        write(db, of_first_tables(db).await?).await?;
+    }
+    if is_applied(SCHEDULES) {
+        write(db, of_schedules_and_webhooks(db).await?).await?;
+    }
+    Ok(())
+}
+
+async fn of_schedules_and_webhooks(db: &impl ConnectionTrait) -> Result<Vec<Adopted>, Error> {
+    let mut entries = Vec::new();
+    for row in schedules::Entity::find().all(db).await? {
+        let (schedule, by) = (row.id, By::from(&row.author));
+        let created = AdminEvent::ScheduleCreated { schedule: row.details() };
+        entries.push((Some(row.tenant.clone()), by.clone(), created));
+        let stopped = row.stopped_at.map(|at| match row.stopped_reason {
+            None => (by, AdminEvent::SchedulePaused { schedule, at }),
+            reason @ Some(_) => {
+                (By { reason, ..By::from(TURNFOLD) }, AdminEvent::ScheduleStopped { schedule, at })
+            }
+        });
+        entries.extend(stopped.map(|(by, event)| (Some(row.tenant), by, event)));
+    }
+    for row in webhooks::Entity::find().all(db).await? {
+        let by = By::from(UNKNOWN);
+        entries.push((row.tenant.clone(), by, AdminEvent::WebhookCreated { webhook: row.details() }));
+        if let Some(at) = row.disabled_at {
+            let by = By { reason: row.disabled_reason, ..By::from(TURNFOLD) };
+            entries.push((row.tenant, by, AdminEvent::WebhookDisabled { webhook: row.id, at }));
+        }
+    }
+    Ok(entries)
+}
+
+async fn of_first_tables(db: &impl ConnectionTrait) -> Result<Vec<Adopted>, Error> {
+    let mut entries = Vec::new();
     for row in keys::Entity::find().all(db).await? {
         let (revoked_at, key) = (row.revoked_at, Key::from(row));
         let by = By::from(&key.created_by);
@@ -51,6 +101,10 @@ pub(crate) async fn adopt(db: &impl ConnectionTrait) -> Result<(), Error> {
     for models::Model { model, by, at } in models::Entity::find().all(db).await? {
         entries.push((None, By::from(&by), AdminEvent::ModelForgotten { model, at }));
     }
+    Ok(entries)
+}
+
+async fn write(db: &impl ConnectionTrait, entries: Vec<Adopted>) -> Result<(), Error> {
     let mut logs: BTreeMap<_, Vec<Entry>> = BTreeMap::new();
     for (tenant, by, event) in entries {
         let log = logs.entry(admin_log(tenant.as_deref())).or_default();
@@ -102,14 +156,20 @@ mod tests {
             "DROP VIEW audit_events".to_owned(),
             "DROP VIEW audit_approvals".to_owned(),
             "DROP TABLE admin_events".to_owned(),
-            format!("DELETE FROM seaql_migrations WHERE version = '{MIGRATION}'"),
+            "INSERT INTO schedules SELECT X'01900000000070008000000000000002', 'acme', 0, 'tf_1', 'ada', '', '@daily', 'UTC', \
+             'skip', 'turn', '{}', 5, 9, NULL, 7, 'its key was revoked', NULL, NULL, NULL"
+                .to_owned(),
+            "INSERT INTO webhooks (id, url, types, secret, created_at, disabled_at, disabled_reason) \
+             VALUES (X'01900000000070008000000000000003', 'https://example.com/x', '[]', 'whsec_x', 5, 6, '410 Gone')"
+                .to_owned(),
+            format!("DELETE FROM seaql_migrations WHERE version IN ('{MIGRATION}', '{SCHEDULES}')"),
         ] {
             store.database.writer.execute_unprepared(&sql).await.unwrap();
         }
-        assert_eq!(store.migrate().await.unwrap(), [MIGRATION]);
+        assert_eq!(store.migrate().await.unwrap(), [MIGRATION, SCHEDULES]);
         let verified = store.verify_admin_logs(&()).await.unwrap();
         assert!(verified.findings.is_empty() && verified.rows.is_empty(), "{verified:#?}");
         let entries = store.admin_entries(&AdminFilter::default(), 99).await.unwrap();
-        assert!(entries.len() == 7 && entries.iter().all(|entry| entry.is_adopted), "{entries:#?}");
+        assert!(entries.len() == 11 && entries.iter().all(|entry| entry.is_adopted), "{entries:#?}");
     }
 }

@@ -1,8 +1,10 @@
 //! The kinds of entries.
 
 use serde::{Deserialize, Serialize};
-use shared::{MultitaskStrategy, PauseKind};
+use shared::PauseKind;
 use uuid::Uuid;
+
+use super::details::{KeyDetails, ScheduleDetails, WebhookDetails};
 
 /// A decision. Kinds and fields are never renamed or removed; a new field has a default.
 ///
@@ -153,11 +155,73 @@ pub enum AdminEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_micro_usd: Option<u64>,
     },
+    /// A schedule was created.
+    ScheduleCreated {
+        /// The new schedule.
+        schedule: ScheduleDetails,
+    },
+    /// A person paused a schedule.
+    SchedulePaused {
+        /// Id of the schedule.
+        schedule: Uuid,
+        /// Time of the pause.
+        at: i64,
+    },
+    /// A schedule may no longer submit anything, for the reason of the entry.
+    ScheduleStopped {
+        /// Id of the schedule.
+        schedule: Uuid,
+        /// Time from which it submits nothing.
+        at: i64,
+    },
+    /// A schedule that was paused or stopped continues.
+    ScheduleResumed {
+        /// Id of the schedule.
+        schedule: Uuid,
+        /// Key with whose rights it submits from now on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key_id: Option<String>,
+        /// True if it acts as an operator who names no tenant.
+        by_operator: bool,
+    },
+    /// A schedule was deleted.
+    ScheduleDeleted {
+        /// Id of the schedule.
+        schedule: Uuid,
+    },
+    /// A webhook was created.
+    WebhookCreated {
+        /// The new webhook, without its secret.
+        webhook: WebhookDetails,
+    },
+    /// A webhook receives nothing any more, for the reason of the entry.
+    WebhookDisabled {
+        /// Id of the webhook.
+        webhook: Uuid,
+        /// Time from which it receives nothing.
+        at: i64,
+    },
+    /// A webhook was deleted, with its deliveries.
+    WebhookDeleted {
+        /// Id of the webhook.
+        webhook: Uuid,
+    },
+    /// A process started with another configuration than the one before it.
+    ConfigurationChanged {
+        /// Command of the process: `dev`, `api` or `worker`.
+        process: String,
+        /// Name of the process.
+        name: String,
+        /// Version of turnfold.
+        version: String,
+        /// SHA-256 of the keys and values that `turnfold config show` prints, in hexadecimal.
+        sha256: String,
+    },
 }
 
 impl AdminEvent {
     /// Names of all kinds, in the order of their declaration.
-    pub const KINDS: [&str; 20] = [
+    pub const KINDS: [&str; 29] = [
         "hold_placed",
         "hold_released",
         "thread_deleted",
@@ -178,6 +242,15 @@ impl AdminEvent {
         "batch_paused",
         "batch_resumed",
         "batch_rerun",
+        "schedule_created",
+        "schedule_paused",
+        "schedule_stopped",
+        "schedule_resumed",
+        "schedule_deleted",
+        "webhook_created",
+        "webhook_disabled",
+        "webhook_deleted",
+        "configuration_changed",
     ];
 
     /// Returns the name of the kind.
@@ -203,31 +276,15 @@ impl AdminEvent {
             AdminEvent::BatchPaused { .. } => "batch_paused",
             AdminEvent::BatchResumed { .. } => "batch_resumed",
             AdminEvent::BatchRerun { .. } => "batch_rerun",
+            AdminEvent::ScheduleCreated { .. } => "schedule_created",
+            AdminEvent::SchedulePaused { .. } => "schedule_paused",
+            AdminEvent::ScheduleStopped { .. } => "schedule_stopped",
+            AdminEvent::ScheduleResumed { .. } => "schedule_resumed",
+            AdminEvent::ScheduleDeleted { .. } => "schedule_deleted",
+            AdminEvent::WebhookCreated { .. } => "webhook_created",
+            AdminEvent::WebhookDisabled { .. } => "webhook_disabled",
+            AdminEvent::WebhookDeleted { .. } => "webhook_deleted",
+            AdminEvent::ConfigurationChanged { .. } => "configuration_changed",
         }
     }
-}
-
-/// A key as the log has it, without its secret part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KeyDetails {
-    /// Public part of the key.
-    pub id: String,
-    /// SHA-256 of the stored hash of the secret part, in hexadecimal: it shows that the secret was exchanged, and opens nothing.
-    pub fingerprint: String,
-    /// Name for people; may be empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Names of the scopes.
-    pub scopes: Vec<String>,
-    /// Author of the key.
-    pub created_by: String,
-    /// Time of its creation.
-    pub created_at: i64,
-    /// End of its validity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<i64>,
-    /// Treatment of a turn that the key submits to a busy thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub multitask_strategy: Option<MultitaskStrategy>,
 }

@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
 use shared::PauseKind;
+use uuid::Uuid;
 
 use super::{
+    compare_fields::{DISABLED, Fields, STOPPED, end, fields, set},
+    details::KeyDetails,
     entry::AdminEntry,
-    event::{AdminEvent, KeyDetails},
+    event::AdminEvent,
 };
 use crate::ThreadId;
+
+/// Field of a schedule's key.
+const KEY: &str = "key_id";
 
 /// The row of a key.
 #[derive(Clone, Debug)]
@@ -35,6 +42,10 @@ pub(super) struct Expected {
     pub(super) pins: BTreeMap<String, Note>,
     pub(super) pauses: BTreeMap<(PauseKind, String), Note>,
     pub(super) models: BTreeMap<String, Note>,
+    pub(super) schedules: BTreeMap<Uuid, Fields>,
+    pub(super) webhooks: BTreeMap<Uuid, Fields>,
+    /// Each rotated key, and its successor.
+    successors: BTreeMap<String, String>,
 }
 
 impl Expected {
@@ -51,11 +62,12 @@ impl Expected {
                 self.holds.remove(&thread);
             }
             AdminEvent::KeyCreated { key } => self.add_key(key, tenant),
-            AdminEvent::KeyRotated { old, old_expires_at, key } => {
-                if let Some(old) = self.keys.get_mut(&old) {
+            AdminEvent::KeyRotated { old: replaced, old_expires_at, key } => {
+                if let Some(old) = self.keys.get_mut(&replaced) {
                     let end = old.details.expires_at.map_or(old_expires_at, |end| end.min(old_expires_at));
                     old.details.expires_at = Some(end);
                 }
+                self.successors.insert(replaced, key.id.clone());
                 self.add_key(key, tenant);
             }
             AdminEvent::KeyRevoked { key, at } => {
@@ -87,8 +99,57 @@ impl Expected {
             | AdminEvent::BatchCancelled { .. }
             | AdminEvent::BatchPaused { .. }
             | AdminEvent::BatchResumed { .. }
-            | AdminEvent::BatchRerun { .. } => {}
+            | AdminEvent::BatchRerun { .. }
+            | AdminEvent::ConfigurationChanged { .. } => {}
+            AdminEvent::ScheduleCreated { schedule } => {
+                self.schedules.insert(schedule.id, fields(&schedule, tenant.as_deref()));
+            }
+            AdminEvent::SchedulePaused { schedule, at } => self.stop(schedule, at, None),
+            AdminEvent::ScheduleStopped { schedule, at } => self.stop(schedule, at, by.reason),
+            AdminEvent::ScheduleResumed { schedule, key_id, by_operator } => {
+                if let Some(row) = self.schedules.get_mut(&schedule) {
+                    end(row, STOPPED, None, None);
+                    set(row, KEY, json!(key_id));
+                    set(row, "by_operator", json!(by_operator));
+                }
+            }
+            AdminEvent::ScheduleDeleted { schedule } => {
+                self.schedules.remove(&schedule);
+            }
+            AdminEvent::WebhookCreated { webhook } => {
+                self.webhooks.insert(webhook.id, fields(&webhook, tenant.as_deref()));
+            }
+            AdminEvent::WebhookDisabled { webhook, at } => {
+                if let Some(row) = self.webhooks.get_mut(&webhook) {
+                    end(row, DISABLED, Some(at), by.reason);
+                }
+            }
+            AdminEvent::WebhookDeleted { webhook } => {
+                self.webhooks.remove(&webhook);
+            }
         }
+    }
+
+    fn stop(&mut self, schedule: Uuid, at: i64, reason: Option<String>) {
+        if let Some(row) = self.schedules.get_mut(&schedule) {
+            end(row, STOPPED, Some(at), reason);
+        }
+    }
+
+    /// Returns the rows of schedules. A rotation gives the schedules of a key to its successor, and may stand in another log than
+    /// the schedule, so the row may have the key of the log or any of its successors.
+    pub(super) fn schedules_beside(&self, rows: &BTreeMap<Uuid, Fields>) -> BTreeMap<Uuid, Fields> {
+        let mut schedules = self.schedules.clone();
+        for (id, fields) in &mut schedules {
+            let key = |fields: &Fields| fields.get(KEY).and_then(Value::as_str).map(str::to_owned);
+            let (Some(before), Some(now)) = (key(fields), rows.get(id).and_then(key)) else { continue };
+            let mut later = std::iter::successors(Some(&before), |key| self.successors.get(*key));
+            // Each key has one successor, so more steps are a circle.
+            if later.by_ref().take(self.successors.len() + 1).any(|key| *key == now) {
+                set(fields, KEY, json!(now));
+            }
+        }
+        schedules
     }
 
     fn add_key(&mut self, details: KeyDetails, tenant: Option<String>) {

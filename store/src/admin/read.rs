@@ -147,7 +147,16 @@ impl Store {
                     | AdminEvent::BatchCancelled { .. }
                     | AdminEvent::BatchPaused { .. }
                     | AdminEvent::BatchResumed { .. }
-                    | AdminEvent::BatchRerun { .. } => &[],
+                    | AdminEvent::BatchRerun { .. }
+                    | AdminEvent::ScheduleCreated { .. }
+                    | AdminEvent::SchedulePaused { .. }
+                    | AdminEvent::ScheduleStopped { .. }
+                    | AdminEvent::ScheduleResumed { .. }
+                    | AdminEvent::ScheduleDeleted { .. }
+                    | AdminEvent::WebhookCreated { .. }
+                    | AdminEvent::WebhookDisabled { .. }
+                    | AdminEvent::WebhookDeleted { .. }
+                    | AdminEvent::ConfigurationChanged { .. } => &[],
                 };
                 found.extend(
                     deleted.iter().filter(|it| threads.contains(it)).map(|thread| (*thread, entry.clone())),

@@ -35,7 +35,8 @@ pub struct AdminVerified {
 }
 
 impl Store {
-    /// Verifies all administrative logs, and compares the rows of keys, holds, pins, pauses and forgotten models with them.
+    /// Verifies all administrative logs, and compares with them the rows of keys, holds, pins, pauses, forgotten
+    /// models, schedules and webhooks.
     ///
     /// # Errors
     ///
@@ -48,6 +49,7 @@ impl Store {
                 return Ok(verified);
             }
             verified.rows = self.admin_rows(&expected).await?;
+            verified.rows.extend(self.admin_fields(&expected).await?);
             // A row changes together with its log. The same heads before and after mean that nothing changed between.
             if verified.rows.is_empty() || round == ROUNDS || self.admin_heads().await? == ends {
                 return Ok(verified);

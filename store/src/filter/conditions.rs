@@ -65,6 +65,8 @@ pub(crate) enum Condition {
         side: Side,
         at: i64,
     },
+    /// The turn was submitted later, or its thread was made later, in microseconds since the Unix epoch.
+    Since(i64),
     /// An event of the turn has these words.
     Words(QueryWords),
     /// The turn has this tool, model, prompt or worker.
@@ -205,9 +207,10 @@ impl Conditions {
         self
     }
 
-    /// Adds a condition on the submission time: later than `at`, in microseconds since the Unix epoch.
+    /// Adds a condition: submitted later than `at`, in microseconds since the Unix epoch, or in a thread that was made later, such as
+    /// a fork.
     pub fn and_since(mut self, at: i64) -> Self {
-        self.0.push(Condition::Time { field: TimeField::Created, side: Side::After, at });
+        self.0.push(Condition::Since(at));
         self
     }
 }

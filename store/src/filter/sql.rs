@@ -6,6 +6,7 @@ use sea_orm::{
 };
 
 use shared::{OutcomeKind, ThreadStatus, TurnStatus};
+use uuid::Uuid;
 
 use super::indexed_sql;
 use crate::{
@@ -16,6 +17,12 @@ use crate::{
         tables::{threads, turns},
     },
 };
+
+/// Returns the smallest id of a thread that is made at this time or later: ids begin with their milliseconds.
+fn first_id_at(at: i64) -> Uuid {
+    let millis = u128::try_from(at.max(0) / 1_000).unwrap_or_default() & ((1 << 48) - 1);
+    Uuid::from_u128(millis << 80)
+}
 
 /// Builds the SQL condition for rows of `turns`. Words are searched for in the events of this tenant, if it is given: those of others
 /// would take the place of the newest.
@@ -42,6 +49,10 @@ fn one(backend: DbBackend, condition: &Condition, tenant: Option<&str>) -> Expr 
                 Side::Before => column.lt(*at),
                 Side::After => column.gt(*at),
             }
+        }
+        Condition::Since(at) => {
+            let is_made_later = turns::Column::ThreadId.gte(first_id_at(*at));
+            turns::Column::CreatedAt.gt(*at).or(is_made_later)
         }
         Condition::Words(words) => indexed_sql::words(backend, words, tenant),
         Condition::Indexed { field, is, value } => indexed_sql::term(backend, *field, *is, value),

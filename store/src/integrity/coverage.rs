@@ -77,6 +77,7 @@ const CHOICES: Why = InPart(
 const PROMPTS: Why = MayDiffer("counts of deleted threads remain, and a killed process loses a second");
 const COUNTS: Why = InPart("counts below those of the logs are found; those above may be of deleted threads");
 
+const FIRED: Why = MayDiffer("each firing changes it");
 const USED: Why = MayDiffer("each use of a key changes it");
 const IDENTITY: Why = InPart("only with the checkpoints that are given");
 const LINES: Why =
@@ -292,9 +293,10 @@ pub const COLUMNS: &[Columns] = &[
             "multitask_strategy",
         ],
     ),
-    not_compared(
+    not_compared("schedules", FIRED, &["next_at", "due_at", "last_at", "last_id", "last_error"]),
+    compared(
         "schedules",
-        RowAlone,
+        AdminLog,
         &[
             "id",
             "tenant",
@@ -308,18 +310,13 @@ pub const COLUMNS: &[Columns] = &[
             "target",
             "body",
             "created_at",
-            "next_at",
-            "due_at",
             "stopped_at",
             "stopped_reason",
-            "last_at",
-            "last_id",
-            "last_error",
         ],
     ),
-    not_compared(
+    compared(
         "webhooks",
-        RowAlone,
+        AdminLog,
         &[
             "id",
             "tenant",

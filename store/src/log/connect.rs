@@ -157,9 +157,7 @@ async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, Error> {
         alone(tx).await?;
     }
     let applied = migrations::migrate(tx).await?;
-    if applied.iter().any(|name| name == adopt::MIGRATION) {
-        adopt::adopt(tx).await?;
-    }
+    adopt::adopt(tx, &applied).await?;
     Ok(applied)
 }
 

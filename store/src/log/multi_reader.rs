@@ -8,9 +8,9 @@ use crate::{
         Store,
         event_row::EventRow,
         head::Head,
-        ids::ThreadId,
+        ids::{ThreadId, signed},
         rows::Recorded,
-        thread_ranges::{Pages, ThreadScan},
+        thread_ranges::{Heads, Pages, ThreadScan},
     },
 };
 
@@ -55,6 +55,12 @@ fn read_row<R: Reader>(row: &EventRow, walk: &mut Option<Walk>, reader: &mut R) 
     }
 }
 
+/// Returns true if the event was in its log when the thread was frozen, or if no thread is.
+fn is_before_head(row: &EventRow, heads: Option<&Heads>) -> bool {
+    let events = heads.and_then(|heads| heads.get(&row.columns.thread_id));
+    events.is_none_or(|events| row.columns.seq < signed(*events))
+}
+
 fn end_walk(walk: Option<Walk>, reader: &mut impl Reader) {
     let findings = walk.map(Walk::finish).unwrap_or_default();
     if let Some(broken) = findings.into_iter().find(|finding| finding.wrong != Wrong::Unreadable) {
@@ -74,9 +80,9 @@ impl Store {
         R: Reader,
         M: Fn() -> R + Clone + Send + 'static,
     {
-        let database = self.database.clone();
+        let (database, heads) = (self.database.clone(), round.heads.clone());
         let ranges = round.for_each(self, move |range| {
-            let (database, mut reader) = (database.clone(), make());
+            let (database, heads, mut reader) = (database.clone(), heads.clone(), make());
             async move {
                 let mut pages = Pages::of(range);
                 let (mut events, mut walk) = (0_u64, None);
@@ -88,7 +94,8 @@ impl Store {
                         return Ok((events, reader));
                     }
                     events += page.len() as u64;
-                    page.iter().for_each(|row| read_row(row, &mut walk, &mut reader));
+                    let rows = page.iter().filter(|row| is_before_head(row, heads.as_ref()));
+                    rows.for_each(|row| read_row(row, &mut walk, &mut reader));
                     // Yields between pages, so that other tasks can run.
                     tokio::task::yield_now().await;
                 }

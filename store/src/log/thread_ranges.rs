@@ -1,6 +1,11 @@
 //! A scan over the threads of a store, range by range of their ids, several ranges concurrently.
 
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    ops::Bound,
+    sync::Arc,
+};
 
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, Value,
@@ -31,6 +36,9 @@ const PAGE_BYTES: u64 = 4 << 20;
 /// Number before every number of an event.
 const BEFORE_FIRST: i64 = i64::MIN;
 
+/// Threads of which only the beginnings are scanned, each with the number of its events.
+pub type Heads = Arc<BTreeMap<ThreadId, u64>>;
+
 /// Selection of threads to scan, and the concurrency.
 #[derive(Clone)]
 pub struct ThreadScan {
@@ -38,6 +46,8 @@ pub struct ThreadScan {
     pub thread: Option<ThreadId>,
     /// Scan threads with a turn that matches; without conditions, threads without turns too.
     pub turns: Conditions,
+    /// Scan exactly these threads, each up to its head, whatever `thread` and `turns` select.
+    pub heads: Option<Heads>,
     /// Ranges in progress; capped at the number of connections.
     pub jobs: usize,
     /// Called with the number of threads scanned since the last call.
@@ -49,6 +59,7 @@ impl fmt::Debug for ThreadScan {
         f.debug_struct("ThreadScan")
             .field("thread", &self.thread)
             .field("turns", &self.turns)
+            .field("heads", &self.heads.as_ref().map(|heads| heads.len()))
             .field("jobs", &self.jobs)
             .finish_non_exhaustive()
     }
@@ -78,7 +89,7 @@ impl Range {
 impl ThreadScan {
     /// Creates a scan of all threads with a matching turn, `jobs` ranges at a time, without progress reports.
     pub fn of(turns: Conditions, jobs: usize) -> Self {
-        Self { thread: None, turns, jobs, progress: Arc::new(|_| ()) }
+        Self { thread: None, turns, heads: None, jobs, progress: Arc::new(|_| ()) }
     }
 
     /// Restricts the scan to one thread, if given.
@@ -87,9 +98,15 @@ impl ThreadScan {
         Self { thread, ..self }
     }
 
+    /// Restricts the scan to these threads, each up to its head, if given.
+    #[must_use]
+    pub fn up_to(self, heads: Option<Heads>) -> Self {
+        Self { heads, ..self }
+    }
+
     /// Returns true if the scan covers all threads.
     pub fn is_of_all(&self) -> bool {
-        self.thread.is_none() && self.turns == Conditions::default()
+        self.heads.is_none() && self.thread.is_none() && self.turns == Conditions::default()
     }
 
     /// Runs `work` on every range, and returns the results in no particular order.
@@ -104,7 +121,7 @@ impl ThreadScan {
         W: Fn(Range) -> F + Clone + Send + 'static,
     {
         let (database, only, turns) = (store.database.clone(), self.thread, self.turns.clone());
-        let ranges = Ranges { database, only, turns, after: None, over: false };
+        let ranges = Ranges { database, only, turns, heads: self.heads.clone(), after: None, over: false };
         let ranges = Arc::new(Mutex::new(ranges));
         let connections = usize::try_from(store.database.connections).unwrap_or(1);
         let mut jobs = JoinSet::new();
@@ -136,6 +153,7 @@ struct Ranges {
     database: Database,
     only: Option<ThreadId>,
     turns: Conditions,
+    heads: Option<Heads>,
     after: Option<ThreadId>,
     over: bool,
 }
@@ -145,14 +163,17 @@ impl Ranges {
         if self.over {
             return Ok(None);
         }
-        if let Some(thread) = self.only {
+        if let (Some(thread), None) = (self.only, &self.heads) {
             self.over = true;
             return Ok(Some(Range::of(thread, 0)));
         }
         let (after, db) = (self.after, &self.database.pool);
-        let is_of_all = self.turns == Conditions::default();
-        let threads =
-            if is_of_all { threads(db, after).await? } else { threads_with(db, &self.turns, after).await? };
+        let is_of_all = self.heads.is_none() && self.turns == Conditions::default();
+        let threads = match &self.heads {
+            Some(heads) => next_of(heads, after),
+            None if is_of_all => threads(db, after).await?,
+            None => threads_with(db, &self.turns, after).await?,
+        };
         // The first range contains a thread of the nil id.
         let after = after.map_or((ThreadId::nil(), BEFORE_FIRST), |thread| (thread, i64::MAX));
         let sparse = !is_of_all || self.database.is_distributed;
@@ -163,6 +184,13 @@ impl Ranges {
         self.after = Some(last);
         Ok(Some(Range { threads, after, last, sparse }))
     }
+}
+
+/// Returns the next of these threads after `after`, or the first ones.
+fn next_of(heads: &Heads, after: Option<ThreadId>) -> Vec<ThreadId> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let most = usize::try_from(THREADS_PER_RANGE).unwrap_or(usize::MAX);
+    heads.range((from, Bound::Unbounded)).map(|(thread, _)| *thread).take(most).collect()
 }
 
 /// Returns the next threads after `after` with a matching turn, or the first ones.

@@ -8,20 +8,23 @@
 //! process that is killed in between submits the same firing again, under the same key, which changes nothing.
 
 mod firings;
-mod table;
+pub(crate) mod table;
 
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _,
-    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, sea_query::Expr,
+    ActiveValue::Set,
+    ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _, QueryFilter as _,
+    QueryOrder as _, QuerySelect as _, QueryTrait as _,
+    sea_query::{Expr, SimpleExpr},
 };
 use shared::{MissedFirings, ScheduleStatus, ScheduleTarget};
 use uuid::Uuid;
 
 pub(crate) use self::table::Column;
 use crate::{
-    Error, Store,
+    AdminEvent, By, Error, Store,
+    admin::{Entry, append},
     log::{Transaction, at_most, one_at_a_time, plain},
 };
 
@@ -101,9 +104,9 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn add_schedule(&self, new: &Schedule) -> Result<bool, Error> {
-        let new = new.clone();
-        self.database.transact(move |tx| add(tx, new).boxed()).await
+    pub async fn add_schedule(&self, new: &Schedule, by: impl Into<By>) -> Result<bool, Error> {
+        let (new, by) = (new.clone(), by.into());
+        self.database.transact(move |tx| add(tx, new, by).boxed()).await
     }
 
     /// Returns a schedule, or `None` if it does not exist.
@@ -140,30 +143,30 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn remove_schedule(&self, id: ScheduleId) -> Result<bool, Error> {
-        let deleted = table::Entity::delete_by_id(id).exec(&self.database.writer).await?;
-        Ok(deleted.rows_affected > 0)
+    pub async fn remove_schedule(&self, id: ScheduleId, by: impl Into<By>) -> Result<bool, Error> {
+        let by = by.into();
+        self.database.transact(move |tx| remove(tx, id, by).boxed()).await
     }
 
-    /// Stops an active schedule. One that does not fire keeps its reason.
+    /// Pauses an active schedule. One that does not fire keeps its reason.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn stop_schedule(&self, id: ScheduleId, reason: &Stopped) -> Result<(), Error> {
-        let reason = match reason {
-            Stopped::Paused => None,
-            Stopped::Because(reason) => Some(plain(reason)),
-        };
-        let row = table::ActiveModel {
-            due_at: Set(None),
-            stopped_at: Set(Some(clock::now())),
-            stopped_reason: Set(reason),
-            ..Default::default()
-        };
-        let update = table::Entity::update_many().set(row).filter(Column::Id.eq(id));
-        update.filter(Column::StoppedAt.is_null()).exec(&self.database.writer).await?;
-        Ok(())
+    pub async fn pause_schedule(&self, id: ScheduleId, by: impl Into<By>) -> Result<(), Error> {
+        let by = by.into();
+        self.database.transact(move |tx| stop(tx, id, Stopped::Paused, by).boxed()).await
+    }
+
+    /// Stops an active schedule that may no longer submit anything. One that does not fire keeps its reason.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn stop_schedule(&self, id: ScheduleId, reason: &str) -> Result<(), Error> {
+        let reason = plain(reason);
+        let by = By { reason: Some(reason.clone()), ..By::from("turnfold") };
+        self.database.transact(move |tx| stop(tx, id, Stopped::Because(reason), by).boxed()).await
     }
 
     /// Makes a schedule that does not fire continue with the firing at `next_at`, with the rights of `holder`.
@@ -171,23 +174,19 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn resume_schedule(&self, id: ScheduleId, holder: &Holder, next_at: i64) -> Result<(), Error> {
-        let row = table::ActiveModel {
-            by_operator: Set(holder.is_operator),
-            key_id: Set(holder.key.clone()),
-            next_at: Set(next_at),
-            due_at: Set(Some(next_at)),
-            stopped_at: Set(None),
-            stopped_reason: Set(None),
-            ..Default::default()
-        };
-        let update = table::Entity::update_many().set(row).filter(Column::Id.eq(id));
-        update.filter(Column::StoppedAt.is_not_null()).exec(&self.database.writer).await?;
-        Ok(())
+    pub async fn resume_schedule(
+        &self,
+        id: ScheduleId,
+        holder: &Holder,
+        next_at: i64,
+        by: impl Into<By>,
+    ) -> Result<(), Error> {
+        let (holder, by) = (holder.clone(), by.into());
+        self.database.transact(move |tx| resume(tx, id, holder, next_at, by).boxed()).await
     }
 }
 
-async fn add(tx: &Transaction, new: Schedule) -> Result<bool, Error> {
+async fn add(tx: &Transaction, new: Schedule, by: By) -> Result<bool, Error> {
     one_at_a_time(tx, "schedules", &new.tenant).await?;
     let own = table::Entity::find().filter(Column::Tenant.eq(new.tenant.as_str()));
     if MOST_SCHEDULES <= own.count(tx).await? {
@@ -214,8 +213,71 @@ async fn add(tx: &Transaction, new: Schedule) -> Result<bool, Error> {
         last_id: None,
         last_error: None,
     };
+    let (tenant, created) = (row.tenant.clone(), AdminEvent::ScheduleCreated { schedule: row.details() });
     table::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
+    append(tx, vec![Entry::new(Some(&tenant), by, created)]).await?;
     Ok(true)
+}
+
+async fn remove(tx: &Transaction, id: ScheduleId, by: By) -> Result<bool, Error> {
+    let Some(row) = table::Entity::find_by_id(id).lock_exclusive().one(tx).await? else { return Ok(false) };
+    table::Entity::delete_by_id(id).exec(tx).await?;
+    let deleted = AdminEvent::ScheduleDeleted { schedule: id };
+    append(tx, vec![Entry::new(Some(&row.tenant), by, deleted)]).await?;
+    Ok(true)
+}
+
+async fn stop(tx: &Transaction, schedule: ScheduleId, reason: Stopped, by: By) -> Result<(), Error> {
+    let at = clock::now();
+    let (reason, event) = match reason {
+        Stopped::Paused => (None, AdminEvent::SchedulePaused { schedule, at }),
+        Stopped::Because(reason) => (Some(reason), AdminEvent::ScheduleStopped { schedule, at }),
+    };
+    let row = table::ActiveModel {
+        due_at: Set(None),
+        stopped_at: Set(Some(at)),
+        stopped_reason: Set(reason),
+        ..Default::default()
+    };
+    change(tx, schedule, row, Column::StoppedAt.is_null(), by, event).await
+}
+
+async fn resume(
+    tx: &Transaction,
+    schedule: ScheduleId,
+    holder: Holder,
+    next_at: i64,
+    by: By,
+) -> Result<(), Error> {
+    let Holder { key, is_operator: by_operator } = holder;
+    let row = table::ActiveModel {
+        by_operator: Set(by_operator),
+        key_id: Set(key.clone()),
+        next_at: Set(next_at),
+        due_at: Set(Some(next_at)),
+        stopped_at: Set(None),
+        stopped_reason: Set(None),
+        ..Default::default()
+    };
+    let event = AdminEvent::ScheduleResumed { schedule, key_id: key, by_operator };
+    change(tx, schedule, row, Column::StoppedAt.is_not_null(), by, event).await
+}
+
+/// Changes a row that meets the condition, and writes the entry.
+async fn change(
+    tx: &Transaction,
+    id: ScheduleId,
+    row: table::ActiveModel,
+    condition: SimpleExpr,
+    by: By,
+    event: AdminEvent,
+) -> Result<(), Error> {
+    let update = table::Entity::update_many().set(row).filter(Column::Id.eq(id)).filter(condition);
+    if update.exec(tx).await?.rows_affected == 0 {
+        return Ok(());
+    }
+    let Some(row) = table::Entity::find_by_id(id).one(tx).await? else { return Ok(()) };
+    append(tx, vec![Entry::new(Some(&row.tenant), by, event)]).await
 }
 
 /// Gives the schedules of a key to its successor.

@@ -1,6 +1,9 @@
 //! Database entity of a schedule. The migrations define the table.
 
 use sea_orm::entity::prelude::*;
+use sha2::{Digest as _, Sha256};
+
+use crate::ScheduleDetails;
 
 #[derive(Clone, Debug, DeriveEntityModel)]
 #[sea_orm(table_name = "schedules")]
@@ -43,3 +46,22 @@ pub(crate) struct Model {
 pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
+
+impl Model {
+    /// Returns what an administrative log has of the row.
+    pub(crate) fn details(&self) -> ScheduleDetails {
+        ScheduleDetails {
+            id: self.id,
+            name: self.name.clone(),
+            cron: self.cron.clone(),
+            zone: self.zone.clone(),
+            missed: self.missed.clone(),
+            target: self.target.clone(),
+            body_sha256: hex::encode(Sha256::digest(&self.body)),
+            author: self.author.clone(),
+            key_id: self.key_id.clone(),
+            by_operator: self.by_operator,
+            created_at: self.created_at,
+        }
+    }
+}

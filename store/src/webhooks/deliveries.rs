@@ -16,7 +16,8 @@ use super::{
     },
 };
 use crate::{
-    Error, Store,
+    AdminEvent, By, Error, Store,
+    admin::{Entry, append},
     log::{Transaction, at_most, plain, replanned::Replanned},
 };
 
@@ -207,26 +208,35 @@ async fn settle(tx: &Transaction, tried: Delivery, outcome: AttemptOutcome) -> R
     if !gone || settled.rows_affected == 0 {
         return Ok(());
     }
-    let why = error.unwrap_or_default();
+    disable(tx, tried.webhook, now, error.unwrap_or_default()).await
+}
+
+/// Disables a webhook whose endpoint is gone, unless it is disabled already, and gives up its deliveries.
+async fn disable(tx: &Transaction, webhook: WebhookId, at: i64, why: String) -> Result<(), Error> {
     let row = webhooks::ActiveModel {
-        disabled_at: Set(Some(now)),
+        disabled_at: Set(Some(at)),
         disabled_reason: Set(Some(why.clone())),
         ..Default::default()
     };
-    webhooks::Entity::update_many().set(row).filter(webhooks::Column::Id.eq(tried.webhook)).exec(tx).await?;
+    let update = webhooks::Entity::update_many().set(row).filter(webhooks::Column::Id.eq(webhook));
+    let disabled = update.filter(webhooks::Column::DisabledAt.is_null()).exec(tx).await?.rows_affected;
     let row = deliveries::ActiveModel {
         state: Set(DeliveryState::Failed.to_string()),
-        due_at: Set(now),
-        error: Set(Some(why)),
+        due_at: Set(at),
+        error: Set(Some(why.clone())),
         ..Default::default()
     };
     deliveries::Entity::update_many()
         .set(row)
-        .filter(Column::WebhookId.eq(tried.webhook))
+        .filter(Column::WebhookId.eq(webhook))
         .filter(Column::State.eq(DeliveryState::Pending.as_str()))
         .exec(tx)
         .await?;
-    Ok(())
+    let row = webhooks::Entity::find_by_id(webhook).one(tx).await?.filter(|_| 0 < disabled);
+    let Some(row) = row else { return Ok(()) };
+    let by = By { reason: Some(why), ..By::from("turnfold") };
+    let event = AdminEvent::WebhookDisabled { webhook, at };
+    append(tx, vec![Entry::new(row.tenant.as_deref(), by, event)]).await
 }
 
 impl TryFrom<deliveries::Model> for Delivery {

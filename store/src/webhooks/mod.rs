@@ -13,14 +13,14 @@ mod deliveries;
 mod filter;
 mod notices;
 mod outbox;
-mod table;
+pub(crate) mod table;
 mod turn_subscriptions;
 mod webhook;
 
 use futures::FutureExt as _;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _,
-    QueryOrder as _, QueryTrait as _,
+    ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _, QueryFilter as _,
+    QueryOrder as _, QuerySelect as _, QueryTrait as _,
 };
 use secrecy::ExposeSecret as _;
 use tokio::time::Instant;
@@ -31,7 +31,8 @@ use self::table::{
     webhooks::{self, Column},
 };
 use crate::{
-    Error, Store,
+    AdminEvent, By, Error, Store,
+    admin::{Entry, append},
     log::{Transaction, one_at_a_time, plain},
 };
 
@@ -53,9 +54,9 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn add_webhook(&self, new: &Webhook) -> Result<bool, Error> {
-        let new = new.clone();
-        let is_added = self.database.transact(move |tx| add(tx, new).boxed()).await?;
+    pub async fn add_webhook(&self, new: &Webhook, by: impl Into<By>) -> Result<bool, Error> {
+        let (new, by) = (new.clone(), by.into());
+        let is_added = self.database.transact(move |tx| add(tx, new, by).boxed()).await?;
         self.turn_subscriptions.forget();
         Ok(is_added)
     }
@@ -87,8 +88,9 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn remove_webhook(&self, id: WebhookId) -> Result<bool, Error> {
-        self.database.transact(move |tx| remove(tx, id).boxed()).await
+    pub async fn remove_webhook(&self, id: WebhookId, by: impl Into<By>) -> Result<bool, Error> {
+        let by = by.into();
+        self.database.transact(move |tx| remove(tx, id, by).boxed()).await
     }
 
     /// Reports whether a webhook wants events of turns. True while the database does not answer.
@@ -120,7 +122,7 @@ impl Store {
     }
 }
 
-async fn add(tx: &Transaction, new: Webhook) -> Result<bool, Error> {
+async fn add(tx: &Transaction, new: Webhook, by: By) -> Result<bool, Error> {
     one_at_a_time(tx, "webhooks", new.tenant.as_deref().unwrap_or_default()).await?;
     let own = match &new.tenant {
         Some(tenant) => Column::Tenant.eq(tenant.as_str()),
@@ -130,23 +132,30 @@ async fn add(tx: &Transaction, new: Webhook) -> Result<bool, Error> {
         return Ok(false);
     }
     let types = serde_json::Value::from_iter(new.types.iter().map(|kind| kind.as_str())).to_string();
-    let row = webhooks::ActiveModel {
-        id: Set(new.id),
-        tenant: Set(new.tenant),
-        url: Set(new.url),
-        types: Set(types),
-        secret: Set(new.secret.expose_secret().to_owned()),
-        created_at: Set(new.created_at),
-        disabled_at: Set(None),
-        disabled_reason: Set(None),
-        strategy: Set(new.filter.strategy.as_deref().map(plain)),
-        metadata: Set(new.filter.metadata_text()),
+    let row = webhooks::Model {
+        id: new.id,
+        tenant: new.tenant,
+        url: new.url,
+        types,
+        secret: new.secret.expose_secret().to_owned(),
+        created_at: new.created_at,
+        disabled_at: None,
+        disabled_reason: None,
+        strategy: new.filter.strategy.as_deref().map(plain),
+        metadata: new.filter.metadata_text(),
     };
-    webhooks::Entity::insert(row).exec_without_returning(tx).await?;
+    let (tenant, created) = (row.tenant.clone(), AdminEvent::WebhookCreated { webhook: row.details() });
+    webhooks::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
+    append(tx, vec![Entry::new(tenant.as_deref(), by, created)]).await?;
     Ok(true)
 }
 
-async fn remove(tx: &Transaction, id: WebhookId) -> Result<bool, Error> {
+async fn remove(tx: &Transaction, id: WebhookId, by: By) -> Result<bool, Error> {
     delivery::Entity::delete_many().filter(delivery::Column::WebhookId.eq(id)).exec(tx).await?;
-    Ok(webhooks::Entity::delete_by_id(id).exec(tx).await?.rows_affected > 0)
+    let row = webhooks::Entity::find_by_id(id).lock_exclusive().one(tx).await?;
+    let Some(row) = row else { return Ok(false) };
+    webhooks::Entity::delete_by_id(id).exec(tx).await?;
+    let deleted = AdminEvent::WebhookDeleted { webhook: id };
+    append(tx, vec![Entry::new(row.tenant.as_deref(), by, deleted)]).await?;
+    Ok(true)
 }

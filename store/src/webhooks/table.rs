@@ -3,6 +3,10 @@
 pub(crate) mod webhooks {
     //! Entity of a webhook.
     use sea_orm::entity::prelude::*;
+    use serde_json::Value;
+    use sha2::{Digest as _, Sha256};
+
+    use crate::WebhookDetails;
 
     #[derive(Clone, Debug, DeriveEntityModel)]
     #[sea_orm(table_name = "webhooks")]
@@ -31,6 +35,42 @@ pub(crate) mod webhooks {
     pub(crate) enum Relation {}
 
     impl ActiveModelBehavior for ActiveModel {}
+
+    impl Model {
+        /// Returns what an administrative log has of the row.
+        pub(crate) fn details(&self) -> WebhookDetails {
+            let sha256 = |text: &str| hex::encode(Sha256::digest(text));
+            let types = serde_json::from_str(&self.types);
+            WebhookDetails {
+                id: self.id,
+                host: host(&self.url).to_owned(),
+                url_sha256: sha256(&self.url),
+                secret_sha256: sha256(&self.secret),
+                types: types.unwrap_or_else(|_| Value::String(self.types.clone())),
+                strategy: self.strategy.clone(),
+                metadata_sha256: self.metadata.as_deref().map(sha256),
+                created_at: self.created_at,
+            }
+        }
+    }
+
+    /// Returns the host of an address, with its port.
+    fn host(url: &str) -> &str {
+        let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+        let place = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+        place.rsplit_once('@').map_or(place, |(_, host)| host)
+    }
+
+    #[test]
+    fn the_host_of_an_address_has_no_secret() {
+        for (url, expected) in [
+            ("https://ada:pw@hooks.example/T0/secret?key=1", "hooks.example"),
+            ("https://hooks.example:8443", "hooks.example:8443"),
+            ("nonsense", ""),
+        ] {
+            assert_eq!(host(url), expected);
+        }
+    }
 }
 
 pub(crate) mod deliveries {

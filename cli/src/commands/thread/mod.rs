@@ -10,6 +10,7 @@ mod diff;
 pub(crate) mod events;
 mod explain;
 mod fork;
+mod fork_list;
 mod hold;
 mod list;
 mod prompt;

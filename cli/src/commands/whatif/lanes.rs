@@ -26,6 +26,8 @@ pub(super) struct Lanes {
     pub(super) strategies: StrategyRegistry,
     pub(super) world: Arc<RunWorld>,
     pub(super) changes: Changes,
+    /// Number of events of the record of each thread; all of them if there is no cohort.
+    pub(super) heads: Option<BTreeMap<ThreadId, u64>>,
     pub(super) prices: Prices,
 }
 
@@ -109,7 +111,10 @@ impl Lanes {
 
     async fn lane(&self, start: Start) -> Result<Lane, Error> {
         let id = start.thread;
-        let (_, record) = self.recorded.load_since(&Head::start(id)).await?;
+        let (_, mut record) = self.recorded.load_since(&Head::start(id)).await?;
+        if let Some(events) = self.heads.as_ref().and_then(|heads| heads.get(&id)) {
+            record.truncate(usize::try_from(*events).unwrap_or(usize::MAX));
+        }
         let Some(Event::Opened(opened)) = record.first().map(|first| &first.event) else {
             return Err(Error::UnknownThread(id));
         };

@@ -1,5 +1,6 @@
 //! `turnfold whatif`: replays recorded threads with a changed configuration, and `turnfold whatif run` goes on with calls.
 
+mod build;
 mod changes;
 mod engine;
 mod lanes;
@@ -16,10 +17,10 @@ use serde_json::json;
 
 pub(super) use self::changes::refuse_changes;
 use self::{
-    changes::changes,
-    offline::{replayed, to_text},
+    changes::{changes, refuse},
+    offline::{Asked, replayed, to_text},
 };
-use super::Context;
+use super::{Context, cohort};
 use crate::{
     args::{WhatIf, WhatIfCommand},
     exit::Exit,
@@ -28,24 +29,40 @@ use crate::{
 
 pub(super) async fn run(
     ctx: Context,
-    WhatIf { command, question, junit, sarif }: WhatIf,
+    WhatIf { command, question, build, junit, sarif }: WhatIf,
 ) -> anyhow::Result<Exit> {
-    if let Some(WhatIfCommand::Run(args)) = command {
-        return run::run(&ctx, *args).await;
+    match command {
+        Some(WhatIfCommand::Run(args)) => return run::run(&ctx, *args).await,
+        Some(WhatIfCommand::Cohort(args)) => {
+            refuse_changes(&ctx.sources)?;
+            return cohort::run(&ctx, args).await;
+        }
+        None => {}
     }
-    let changes = changes(&ctx)?;
+    let asked = match &build {
+        Some(build) => {
+            refuse(&ctx.sources, |_| "--build compares two builds\nhint: leave one of them out".to_owned())?;
+            Asked::Build(build)
+        }
+        None => Asked::Changes(changes(&ctx)?),
+    };
     output::check_named("--junit", junit.as_deref())?;
     output::check_named("--sarif", sarif.as_deref())?;
     let began = Instant::now();
     let store = ctx.store().await?;
-    let report = replayed(&ctx, &store, question.selection, &changes).await?;
+    let cohort = question.selection.cohort.as_deref().map(cohort::read).transpose()?;
+    let threads = question.selection.threads;
+    let report = match &asked {
+        Asked::Changes(changes) => replayed(&ctx, &store, cohort.as_ref(), threads, changes).await?.0,
+        Asked::Build(build) => build::replayed(&ctx, &store, cohort, threads, build).await?,
+    };
     let seconds = began.elapsed().as_secs_f64();
     output::write_named(junit.as_deref(), || replay_junit(&report))?;
     let version = env!("CARGO_PKG_VERSION");
     output::write_named(sarif.as_deref(), || serde_json::to_string_pretty(&replay_sarif(&report, version)))?;
     let mut thing = json!(report);
     thing["seconds"] = json!(seconds);
-    output::one(ctx.format, &thing, || to_text(&report, &changes, seconds))?;
+    output::one(ctx.format, &thing, || to_text(&report, &asked, seconds))?;
     Ok(match report {
         Report { undecided: 1.., .. } | Report { threads: 0, .. } => Exit::Unchecked,
         Report { .. } => Exit::Ok,

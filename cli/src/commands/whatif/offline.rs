@@ -1,15 +1,19 @@
 //! The replay without calls: which threads would go differently, as text, and the quote.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
-use audit::whatif::{Changes, Cluster, Prices, Report, Rest, what_if};
-use store::Store;
+use audit::{
+    cohort::Cohort,
+    whatif::{Changes, Cluster, Prices, Report, Rest, what_if},
+};
+use store::{Heads, Store};
 
 use crate::{
     args::Selection,
     commands::{
         Context,
-        selection::{select_visible, spinner},
+        cohort::{Chosen, chosen},
+        selection::spinner,
     },
     engine::prices,
     output::{self, counted},
@@ -24,28 +28,62 @@ pub(super) fn configured_prices(ctx: &Context) -> Prices {
     Arc::new(move |model, usage| known.get(model)?.of(usage))
 }
 
-/// Replays the selected threads with the changes.
+/// Replays the threads of the cohort, or else the selected ones, with the changes. Returns the heads of a cohort too.
 pub(super) async fn replayed(
     ctx: &Context,
     store: &Store,
+    cohort: Option<&Cohort>,
     selection: Selection,
     changes: &Changes,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<(Report, Option<Heads>)> {
     let spinner = spinner()?;
-    let round = select_visible(ctx, store, selection, &spinner).await?;
-    let report = what_if(store, &ctx.strategies, &round, changes, &configured_prices(ctx)).await?;
+    let Chosen { round, strays } = chosen(ctx, store, cohort, selection, &spinner).await?;
+    let mut report = what_if(store, &ctx.strategies, &round, changes, &configured_prices(ctx)).await?;
+    report.add_strays(strays);
     spinner.finish_and_clear();
-    Ok(report)
+    Ok((report, round.heads))
 }
 
-pub(super) fn to_text(report: &Report, changes: &Changes, seconds: f64) -> String {
+/// The other side of a replay.
+pub(super) enum Asked<'a> {
+    /// The same build with these changes.
+    Changes(Changes),
+    /// Another build.
+    Build(&'a Path),
+}
+
+impl Asked<'_> {
+    /// Describes that no thread was replayed.
+    fn nothing(&self) -> String {
+        match self {
+            Self::Changes(changes) => {
+                let names = changes.strategies().collect::<Vec<_>>().join(", ");
+                format!("NOTHING REPLAYED: no thread of {names} matches")
+            }
+            Self::Build(_) => "NOTHING REPLAYED: no thread matches".to_owned(),
+        }
+    }
+
+    /// Names of the two values of a difference.
+    fn sides(&self) -> [&'static str; 2] {
+        match self {
+            Self::Changes(_) => ["recorded:", "changed: "],
+            Self::Build(_) => ["this:     ", "other:    "],
+        }
+    }
+}
+
+pub(super) fn to_text(report: &Report, asked: &Asked<'_>, seconds: f64) -> String {
     let Report { threads, others, events, same, changed, undecided, .. } = report;
     if *threads == 0 {
-        let names = changes.strategies().collect::<Vec<_>>().join(", ");
-        return format!("NOTHING REPLAYED: no thread of {names} matches");
+        return asked.nothing();
     }
+    let way = match asked {
+        Asked::Changes(_) => "as they went".to_owned(),
+        Asked::Build(build) => format!("the same way with {}", build.display()),
+    };
     let mut text = format!(
-        "{}, {} in {seconds:.1} s, without a call\n{same} would go as they went",
+        "{}, {} in {seconds:.1} s, without a call\n{same} would go {way}",
         counted(*threads, "thread"),
         counted(*events, "event")
     );
@@ -67,7 +105,7 @@ pub(super) fn to_text(report: &Report, changes: &Changes, seconds: f64) -> Strin
     if 0 < *changed {
         text += &format!("\nDIFFERENT: {changed}, first at {}", counted(report.clusters.len(), "place"));
     }
-    report.clusters.iter().for_each(|cluster| text += &cluster_text(cluster));
+    report.clusters.iter().for_each(|cluster| text += &cluster_text(cluster, asked.sides()));
     if 0 < *changed {
         let spent = rest_text(&report.rest);
         text += &format!(
@@ -83,11 +121,11 @@ pub(super) fn to_text(report: &Report, changes: &Changes, seconds: f64) -> Strin
     text + &output::and_more(*undecided, report.not_decided.len())
 }
 
-fn cluster_text(cluster: &Cluster) -> String {
+fn cluster_text(cluster: &Cluster, [one, other]: [&str; 2]) -> String {
     let Cluster { effect, threads, example, rest, .. } = cluster;
     let listed: Vec<String> = threads.iter().take(LISTED).map(ToString::to_string).collect();
     let mut text = format!(
-        "\n{:>8} × {}: {}\n           recorded: {}\n           changed:  {}\n           threads:  {}",
+        "\n{:>8} × {}: {}\n           {one} {}\n           {other} {}\n           threads:  {}",
         threads.len(),
         cluster.place(),
         effect.words(),

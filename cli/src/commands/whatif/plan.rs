@@ -1,16 +1,21 @@
 //! The folder of a what-if run: its plan, which never changes, and the database of its threads.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
-use audit::whatif::{Changes, Report, Start};
+use audit::{
+    cohort::Cohort,
+    whatif::{Changes, Report, Start},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use store::ThreadId;
 
 use crate::{
     args::{Selection, ToolPolicy},
@@ -18,7 +23,7 @@ use crate::{
 };
 
 /// Parent of the folders of runs.
-const RUNS: &str = ".turnfold/whatif";
+pub(super) const RUNS: &str = ".turnfold/whatif";
 
 /// File of the plan within the folder.
 const PLAN: &str = "plan.json";
@@ -34,6 +39,9 @@ pub(super) struct Plan {
     pub(super) changes: Changes,
     pub(super) tools: ToolPolicy,
     pub(super) report: Report,
+    /// Number of events of each thread of a cohort, which are its record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) heads: Option<BTreeMap<ThreadId, u64>>,
 }
 
 impl Plan {
@@ -123,6 +131,7 @@ impl Folder {
 /// Identity of a run: what it selects, changes and allows.
 pub(super) fn identity(
     selection: &Selection,
+    cohort: Option<&Cohort>,
     tenant: Option<&str>,
     store: &str,
     changes: &Changes,
@@ -130,5 +139,9 @@ pub(super) fn identity(
 ) -> serde_json::Value {
     let Selection { thread, filter, since, jobs: _ } = selection;
     let since = since.map(|age| age.as_secs());
-    json!([store, tenant, thread, filter, since, changes, tools])
+    let mut identity = json!([store, tenant, thread, filter, since, changes, tools]);
+    if let (Some(cohort), Some(parts)) = (cohort, identity.as_array_mut()) {
+        parts.push(cohort.sha256().into());
+    }
+    identity
 }

@@ -18,14 +18,14 @@ use super::{
     changes::{changes, refuse},
     engine::Engine,
     lanes::Lanes,
-    offline::{configured_prices, replayed, to_text},
+    offline::{Asked, configured_prices, replayed, to_text},
     plan::{Folder, Plan, identity},
     render::Shown,
     world::RunWorld,
 };
 use crate::{
-    args::WhatIfRun,
-    commands::{Context, signals::Signals},
+    args::{Replayed, WhatIfRun},
+    commands::{Context, cohort, signals::Signals},
     confirm,
     exit::{CliError, Exit},
     output::{self, counted, note, stderr_is_terminal},
@@ -117,8 +117,10 @@ async fn planned(ctx: &Context, recorded: &Store, args: WhatIfRun) -> anyhow::Re
         return Ok(Planned::Run(folder, Box::new(plan)));
     }
     let changes = changes(ctx)?;
-    let selection = args.question.selection;
-    let of_run = identity(&selection, ctx.tenant.as_deref(), &store, &changes, args.tools);
+    let Replayed { threads: selection, cohort } = args.question.selection;
+    let cohort = cohort.as_deref().map(cohort::read).transpose()?;
+    let tenant = ctx.tenant.as_deref();
+    let of_run = identity(&selection, cohort.as_ref(), tenant, &store, &changes, args.tools);
     let folder = Folder::of(args.to.as_deref(), &of_run);
     if let Some(plan) = folder.read()? {
         check_store(&plan, &store)?;
@@ -132,17 +134,19 @@ async fn planned(ctx: &Context, recorded: &Store, args: WhatIfRun) -> anyhow::Re
         return Ok(Planned::Run(folder, Box::new(plan)));
     }
     let began = Instant::now();
-    let report = replayed(ctx, recorded, selection, &changes).await?;
+    let (report, heads) = replayed(ctx, recorded, cohort.as_ref(), selection, &changes).await?;
     if report.changed == 0 {
-        output::one(ctx.format, &report, || to_text(&report, &changes, began.elapsed().as_secs_f64()))?;
+        let asked = Asked::Changes(changes);
+        output::one(ctx.format, &report, || to_text(&report, &asked, began.elapsed().as_secs_f64()))?;
         let is_checked = 0 < report.threads && report.undecided == 0;
         return Ok(Planned::Nothing(if is_checked { Exit::Ok } else { Exit::Unchecked }));
     }
-    note(&to_text(&report, &changes, began.elapsed().as_secs_f64()));
+    note(&to_text(&report, &Asked::Changes(changes.clone()), began.elapsed().as_secs_f64()));
     if !args.yes && !confirm::ask(&question(&report), "add --yes; `turnfold whatif` shows the quote alone")? {
         return Err(CliError::with_exit(Exit::Finding, "cancelled; nothing was asked"));
     }
-    let plan = Plan { store, changes, tools: args.tools, report };
+    let heads = heads.map(|heads| (*heads).clone());
+    let plan = Plan { store, changes, tools: args.tools, report, heads };
     folder.write(&plan)?;
     Ok(Planned::Run(folder, Box::new(plan)))
 }
@@ -178,6 +182,7 @@ async fn run_threads(
         strategies: ctx.strategies.clone(),
         world: engine.world.clone(),
         changes: plan.changes.clone(),
+        heads: plan.heads.clone(),
         prices: configured_prices(ctx),
     };
     let starts = plan.starts();

@@ -22,7 +22,7 @@ use super::{
 const WRITERS: usize = 4;
 const ENTRIES: usize = 10;
 
-fn key(id: &str, tenant: Option<&str>, scopes: &[&str]) -> Key {
+pub(super) fn key(id: &str, tenant: Option<&str>, scopes: &[&str]) -> Key {
     Key {
         id: id.to_owned(),
         hash: vec![1, 2, 3],
@@ -38,23 +38,23 @@ fn key(id: &str, tenant: Option<&str>, scopes: &[&str]) -> Key {
     }
 }
 
-fn eve() -> By {
+pub(super) fn eve() -> By {
     let caller = CallerId { key: Some("tf_eve".to_owned()), subject: None };
     By { caller: Some(caller), ..By::from("eve") }.because("a lawsuit ended")
 }
 
-async fn entries(store: &Store, tenant: Option<&str>) -> Result<Vec<AdminEntry>, Error> {
+pub(super) async fn entries(store: &Store, tenant: Option<&str>) -> Result<Vec<AdminEntry>, Error> {
     let filter = AdminFilter { tenant: tenant.map(str::to_owned), ..AdminFilter::default() };
     let mut entries = store.admin_entries(&filter, 1_000).await?;
     entries.reverse();
     Ok(entries)
 }
 
-fn kinds(entries: &[AdminEntry]) -> Vec<&'static str> {
+pub(super) fn kinds(entries: &[AdminEntry]) -> Vec<&'static str> {
     entries.iter().map(|entry| entry.event.kind()).collect()
 }
 
-async fn assert_intact(store: &Store) -> Result<AdminVerified, Error> {
+pub(super) async fn assert_intact(store: &Store) -> Result<AdminVerified, Error> {
     let verified = store.verify_admin_logs(&()).await?;
     assert!(verified.findings.is_empty() && verified.rows.is_empty(), "{verified:#?}");
     Ok(verified)
@@ -198,16 +198,16 @@ pub(super) async fn a_row_without_its_entry_is_found(store: &Store) -> Result<()
 }
 
 /// A copy of a table.
-struct Undo(&'static str);
+pub(super) struct Undo(&'static str);
 
 impl Undo {
-    async fn of(store: &Store, table: &'static str) -> Result<Self, Error> {
+    pub(super) async fn of(store: &Store, table: &'static str) -> Result<Self, Error> {
         tamper::execute_with(store, &format!("CREATE TABLE copy_of_rows AS SELECT * FROM {table}"), [])
             .await?;
         Ok(Self(table))
     }
 
-    async fn undo(self, store: &Store) -> Result<(), Error> {
+    pub(super) async fn undo(self, store: &Store) -> Result<(), Error> {
         let table = self.0;
         for sql in [
             format!("DELETE FROM {table}"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use shared::{Cause, Outcome, OutcomeKind, TurnEnd};
 
-use super::{of_tenant, turn_started};
+use super::{of_tenant, tamper, turn_started};
 use queue::{Priority, clock};
 use shared::{ThreadStatus, TurnStatus};
 use store::{
@@ -250,7 +250,26 @@ pub(super) async fn find_ids_by_their_parts(store: &Store) -> Result<(), Error> 
     Ok(())
 }
 
+/// A fork's turns have the times of those that it copies.
+pub(super) async fn find_what_was_made_recently(store: &Store) -> Result<(), Error> {
+    let turn = store.submit(of_tenant("recent", "hello")).await?.into_turn();
+    tamper::execute(store, "UPDATE turns SET created_at = 1 WHERE thread_id = $1", turn.thread).await?;
+    let found = async |at: i64| {
+        let conditions = conditions("tenant = recent").and_since(at);
+        let filter = TurnFilter { conditions: Some(&conditions), ..TurnFilter::default() };
+        Ok::<_, Error>(store.turns(filter, None, 10).await?.len())
+    };
+    let now = clock::now();
+    assert_eq!(found(now - 60_000_000).await?, 1, "its thread was made within the time");
+    assert_eq!(found(now + 1_000_000).await?, 0);
+    let submitted = "UPDATE turns SET created_at = 9000000000000000 WHERE thread_id = $1";
+    tamper::execute(store, submitted, turn.thread).await?;
+    assert_eq!(found(now + 1_000_000).await?, 1, "a turn of an older thread");
+    Ok(())
+}
+
 on_databases! {
+    find_what_was_made_recently,
     find_ids_by_their_parts,
     find_threads_by_their_turns,
     find_the_same_rows,

@@ -4,6 +4,7 @@
 mod engines;
 
 mod admin;
+mod admin_schedules;
 mod append;
 mod attachments;
 mod batches;

@@ -22,7 +22,7 @@ fn filtered(strategy: &str, line: &str) -> WebhookFilter {
 async fn added(store: &Store, tenant: Option<&str>, filter: WebhookFilter) -> Result<WebhookId, Error> {
     let all = EventType::ALL.to_vec();
     let new = Webhook { filter, ..Webhook::new(tenant, "https://example.org", all, "whsec_none".into()) };
-    assert!(store.add_webhook(&new).await?);
+    assert!(store.add_webhook(&new, "ada").await?);
     Ok(new.id)
 }
 

@@ -45,11 +45,11 @@ pub(super) async fn are_told_in_turn(store: &Store) -> Result<(), Error> {
     let mut slow = Vec::new();
     for _ in 0..20 {
         let it = webhook(Some("slow"));
-        assert!(store.add_webhook(&it).await?);
+        assert!(store.add_webhook(&it, "ada").await?);
         slow.push(it.id);
     }
     for tenant in ["b", "c", "d"] {
-        assert!(store.add_webhook(&webhook(Some(tenant))).await?);
+        assert!(store.add_webhook(&webhook(Some(tenant)), "ada").await?);
     }
     announced(store, "slow", 15).await?;
     announced(store, "b", 5).await?;
@@ -69,7 +69,7 @@ pub(super) async fn are_told_in_turn(store: &Store) -> Result<(), Error> {
 
     // Three slots are left for new tenants, and the next free slot goes to the tenant with the fewest running
     // deliveries. Operator webhooks take part.
-    assert!(store.add_webhook(&webhook(None)).await?);
+    assert!(store.add_webhook(&webhook(None), "ada").await?);
     announced(store, "d", 3).await?;
     let next = store.claim_deliveries(AT_ONCE, &busy, LEASE).await?;
     busy.extend(next.iter().map(|(to, _)| to.clone()));
@@ -113,7 +113,7 @@ pub(super) async fn are_never_too_many(store: &Store) -> Result<(), Error> {
             let (store, together) = (store.clone(), Arc::clone(&together));
             tokio::spawn(async move {
                 together.wait().await;
-                store.add_webhook(&webhook(tenant)).await
+                store.add_webhook(&webhook(tenant), "ada").await
             })
         });
         let mut kept = 0;

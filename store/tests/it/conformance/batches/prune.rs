@@ -255,7 +255,7 @@ pub(crate) async fn goes_with_what_was_told(store: &Store) -> Result<(), Error> 
     let tenant = "told";
     let types = vec![EventType::BatchCompleted, EventType::BatchCompletedWithErrors];
     let webhook = Webhook::new(Some(tenant), "https://example.org", types, "whsec_none".into());
-    assert!(store.add_webhook(&webhook).await?);
+    assert!(store.add_webhook(&webhook, "ada").await?);
     for nth in 0..2 {
         let (batch, _) = run(store, tenant).await?;
         over(store, &batch).await?;
@@ -284,7 +284,7 @@ pub(crate) async fn goes_with_what_was_told(store: &Store) -> Result<(), Error> 
     prune(store, then, DryRun::No).await?;
     let after = store.deliveries(of_webhook, None, 9).await?;
     assert_eq!(after.iter().map(|delivery| delivery.id).collect::<Vec<_>>(), [told[0].id]);
-    assert!(store.remove_webhook(webhook.id).await?);
+    assert!(store.remove_webhook(webhook.id, "ada").await?);
     prune(store, LATE, DryRun::No).await?;
     Ok(())
 }

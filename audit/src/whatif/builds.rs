@@ -1,0 +1,225 @@
+//! A replay of recorded threads by another build, compared with that by this one.
+//!
+//! Both builds replay the same logs over their recorded answers. Where they first give different values, the thread would go
+//! differently. Where both differ from the log alike, in more than words, the rest of the log belongs to neither: it is not decided.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use shared::{Divergence, DivergenceCounts, Event, Replayer};
+use store::{Error, Reader, Recorded, Store, ThreadId, ThreadScan};
+use threads::StrategyRegistry;
+
+use super::{
+    Prices, counts,
+    listed::Listed,
+    report::{Found, Report},
+};
+use crate::cost::{Price, Spending};
+
+/// The threads that the other build replays otherwise than they were recorded.
+pub type OtherBuild = BTreeMap<ThreadId, Listed>;
+
+/// Replays a range of threads with this build, and compares it with the other one.
+///
+/// # Errors
+///
+/// As [`Store::read_logs`].
+pub async fn compare_builds(
+    store: &Store,
+    strategies: &StrategyRegistry,
+    round: &ThreadScan,
+    other: OtherBuild,
+    prices: &Prices,
+) -> Result<Report, Error> {
+    let (strategies, prices, other) = (strategies.clone(), Arc::clone(prices), Arc::new(other));
+    let make = move || Lane {
+        strategies: strategies.clone(),
+        prices: Arc::clone(&prices),
+        other: Arc::clone(&other),
+        found: Found::default(),
+        log: None,
+    };
+    let read = store.read_logs(round, make).await?;
+    Ok(read.into_iter().map(Lane::done).fold(Found::default(), Found::and).report())
+}
+
+/// Compares the replays of a part of the range.
+struct Lane {
+    strategies: StrategyRegistry,
+    prices: Prices,
+    other: Arc<OtherBuild>,
+    found: Found,
+    log: Option<Log>,
+}
+
+/// The log that is being read.
+struct Log {
+    thread: ThreadId,
+    strategy: String,
+    /// `None` once the thread is known not to be decidable.
+    course: Option<Course>,
+}
+
+/// One thread, as both builds replay it.
+struct Course {
+    this: Replayer,
+    other: std::vec::IntoIter<super::Difference>,
+    /// The next difference of the other build from the log.
+    next: Option<Divergence>,
+    /// Reason why the other build did not replay the whole log.
+    not_checked: Option<String>,
+    difference: Option<Divergence>,
+    /// Differences in words from the log that both builds have.
+    passed: DivergenceCounts,
+    /// Usage since the difference.
+    rest: Spending,
+}
+
+impl Reader for Lane {
+    fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>) {
+        if self.log.as_ref().is_none_or(|log| log.thread != thread) {
+            self.end();
+            self.begin(thread, event.as_ref().ok().map(|recorded| &recorded.event));
+        }
+        self.found.events += 1;
+        let Some(Log { course: Some(course), .. }) = &mut self.log else { return };
+        let seen = match event {
+            Ok(recorded) => {
+                course.see(&recorded, &*self.prices).map_err(|why| format!("event {}: {why}", recorded.seq))
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = seen {
+            self.undecided(why);
+        }
+    }
+}
+
+impl Lane {
+    fn begin(&mut self, thread: ThreadId, first: Option<&Event>) {
+        let strategy = match first {
+            Some(Event::Opened(opened)) => opened.strategy.clone(),
+            Some(_) | None => String::new(),
+        };
+        self.found.threads += 1;
+        let graph = self.strategies.find(&strategy);
+        let other = || self.other.get(&thread).cloned().unwrap_or_default();
+        let course = graph.map(|graph| Course::new(Replayer::new(graph), other()));
+        self.log = Some(Log { thread, strategy, course });
+        if graph.is_none() {
+            self.undecided("its strategy is unknown".to_owned());
+        }
+    }
+
+    fn undecided(&mut self, why: String) {
+        if let Some(log) = &mut self.log {
+            log.course = None;
+            self.found.undecided(log.thread, why);
+        }
+    }
+
+    fn end(&mut self) {
+        let Some(Log { thread, strategy, course: Some(course) }) = self.log.take() else { return };
+        self.found.reworded += u64::from(0 < course.passed.reworded);
+        self.found.redescribed += u64::from(0 < course.passed.redescribed);
+        match (course.difference, course.not_checked) {
+            (Some(divergence), _) => self.found.changed(thread, strategy, divergence, &course.rest),
+            (None, Some(why)) => self.found.undecided(thread, format!("the other build: {why}")),
+            (None, None) => self.found.same += 1,
+        }
+    }
+
+    fn done(mut self) -> Found {
+        self.end();
+        self.found
+    }
+}
+
+impl Course {
+    fn new(this: Replayer, other: Listed) -> Self {
+        let Listed { differences, not_checked, .. } = other;
+        let mut other = differences.into_iter();
+        let next = other.next().map(Divergence::from);
+        Self {
+            this,
+            other,
+            next,
+            not_checked,
+            difference: None,
+            passed: DivergenceCounts::default(),
+            rest: Spending::default(),
+        }
+    }
+
+    /// Reads the next event. Returns the reason if the thread cannot be decided.
+    fn see(&mut self, recorded: &Recorded, price: Price<'_>) -> Result<(), String> {
+        if self.difference.is_none() {
+            let seq = self.this.thread().seq();
+            let seen = self.this.see(&recorded.event).map_err(|error| error.to_string())?;
+            let (this, other) = (seen.filter(counts), self.other_at(seq));
+            if let (Some(this), Some(other)) = (&this, &other)
+                && (&this.field, &this.today) == (&other.field, &other.today)
+            {
+                if !this.field.is_wording() {
+                    return Err(format!(
+                        "both builds differ from the log here, at {}/{}",
+                        this.node, this.field
+                    ));
+                }
+                self.passed.add(&this.field);
+            } else if let Some(difference) = between(this, other) {
+                self.difference = Some(difference);
+                self.rest.forget();
+            }
+        }
+        self.rest.apply(&recorded.event, recorded.at, price);
+        Ok(())
+    }
+
+    /// Returns the difference of the other build from the log at this event.
+    fn other_at(&mut self, seq: usize) -> Option<Divergence> {
+        let here = self.next.take_if(|next| next.seq <= seq)?;
+        self.next = self.other.next().map(Divergence::from);
+        (here.seq == seq).then_some(here)
+    }
+}
+
+/// Returns the difference between the values of two builds, at the more important field. A build without a difference there gives what
+/// was recorded.
+fn between(this: Option<Divergence>, other: Option<Divergence>) -> Option<Divergence> {
+    let of_this = |it: Divergence| Divergence { then: it.today, today: it.then, ..it };
+    match (this, other) {
+        (None, other) => other,
+        (Some(this), None) => Some(of_this(this)),
+        (Some(this), Some(other)) if this.field == other.field => {
+            Some(Divergence { then: this.today, ..other })
+        }
+        (Some(this), Some(other)) if this.field < other.field => Some(of_this(this)),
+        (Some(_), Some(other)) => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::Field;
+
+    use super::*;
+
+    #[test]
+    fn a_build_without_a_difference_gives_what_was_recorded() {
+        let at = |field: Field, today: &str| {
+            let (then, today) = ("recorded".to_owned(), today.to_owned());
+            Some(Divergence { seq: 3, node: "assess".to_owned(), field, then, today })
+        };
+        let to = || Field::Decision("to".to_owned());
+        let prompt = || Field::Prompt("requests.0.system".to_owned());
+        let values = |this, other| between(this, other).map(|it| (it.field, it.then, it.today));
+        let is = |field, then: &str, today: &str| Some((field, then.to_owned(), today.to_owned()));
+        assert_eq!(values(None, None), None);
+        assert_eq!(values(None, at(to(), "a")), is(to(), "recorded", "a"));
+        assert_eq!(values(at(to(), "a"), None), is(to(), "a", "recorded"));
+        assert_eq!(values(at(to(), "a"), at(to(), "b")), is(to(), "a", "b"));
+        assert_eq!(values(at(prompt(), "a"), at(to(), "b")), is(to(), "recorded", "b"));
+        assert_eq!(values(at(to(), "a"), at(prompt(), "b")), is(to(), "a", "recorded"));
+    }
+}
