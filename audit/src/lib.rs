@@ -11,6 +11,7 @@ pub mod checkpoints;
 mod cost;
 mod diff;
 mod explain;
+pub mod judge;
 pub mod otel;
 pub mod replay;
 pub mod schema;

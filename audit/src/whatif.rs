@@ -13,6 +13,7 @@
 
 mod ending;
 mod html;
+mod judged;
 mod junit;
 mod limit;
 mod record;
@@ -29,9 +30,10 @@ use threads::StrategyRegistry;
 
 pub use ending::{Agreement, ClusterSummary, Comparison, Ending, Reason, RunReport, Summary};
 pub use html::html;
+pub use judged::{Judged, JudgedSummary, Ruling, Verdict};
 pub use junit::{junit, replay_junit};
 pub use limit::{Limit, interval};
-pub use record::{Input, Start, ToolAnswer, ToolAnswers, inputs};
+pub use record::{Input, Start, ToolAnswer, ToolAnswers, inputs, people_wrote};
 pub use report::{Cluster, Effect, Example, Report, Rest, Undecided};
 pub use sarif::replay_sarif;
 

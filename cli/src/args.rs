@@ -4,6 +4,7 @@ mod audit;
 mod batch;
 mod fixture;
 mod inbox;
+mod judge;
 mod key;
 mod maintenance;
 mod otel;
@@ -30,6 +31,7 @@ pub(crate) use self::{
     batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
     inbox::{Answer, Inbox, Settle},
+    judge::JudgeArgs,
     key::Key,
     maintenance::{Selection, Store},
     otel::Otel,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use shared::{
-    Event, Graph, InvalidLog, Message, ReplyOptions, Request, Response, RunStatus, ToolOutput, TurnKind,
-    Verdict,
+    Event, Graph, InvalidLog, Message, ReplyOptions, Request, Response, Role, RunStatus, ToolOutput,
+    TurnKind, Verdict,
 };
 use store::{Recorded, ThreadId};
 use threads::ImportedEvent;
@@ -121,6 +121,20 @@ pub struct Input {
     pub reply_options: Option<Box<ReplyOptions>>,
     /// Author of the messages.
     pub author: String,
+}
+
+/// Returns the messages of people to a thread, oldest first.
+pub fn people_wrote(log: &[Recorded]) -> String {
+    let mut texts = Vec::new();
+    for Recorded { event, .. } in log {
+        if let Event::TurnStarted(started) = event
+            && started.kind != TurnKind::Stop
+        {
+            let of_people = started.messages.iter().filter(|message| message.role == Role::User);
+            texts.extend(of_people.map(|message| message.content.as_str()));
+        }
+    }
+    texts.join("\n\n")
 }
 
 /// Returns what was sent to a thread from event number `from` on. Answers to the form of a tool are left out, because the answer of

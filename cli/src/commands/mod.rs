@@ -14,6 +14,7 @@ mod follow;
 mod inbox;
 mod index;
 mod init;
+mod judge;
 mod key;
 mod maintenance;
 mod mcp;

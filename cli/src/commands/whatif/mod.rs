@@ -2,9 +2,11 @@
 
 mod changes;
 mod engine;
+mod judged;
 mod lanes;
 mod offline;
 mod plan;
+mod planned;
 mod render;
 mod run;
 mod world;

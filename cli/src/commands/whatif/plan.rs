@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     args::{Selection, ToolPolicy},
+    commands::judge::Judge,
     exit::{CliError, Exit},
 };
 
@@ -102,13 +103,27 @@ impl Folder {
 
     /// Writes the plan, whole or not at all.
     pub(super) fn write(&self, plan: &Plan) -> anyhow::Result<()> {
+        self.write_file(PLAN, plan)
+    }
+
+    /// Returns true if a judge was confirmed for the run.
+    pub(super) fn has_judge(&self, judge: &Judge) -> bool {
+        self.0.join(judge_file(judge)).is_file()
+    }
+
+    /// Writes a judge that was confirmed for the run.
+    pub(super) fn write_judge(&self, judge: &Judge) -> anyhow::Result<()> {
+        self.write_file(&judge_file(judge), &judge.by)
+    }
+
+    fn write_file(&self, name: &str, content: &impl Serialize) -> anyhow::Result<()> {
         let write = || -> io::Result<()> {
             fs::create_dir_all(&self.0)?;
-            let (file, unfinished) = (self.0.join(PLAN), self.0.join("plan.json.new"));
+            let (file, unfinished) = (self.0.join(name), self.0.join(format!("{name}.new")));
             // The plan has prompts, and words of the threads.
             let mut open =
                 OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
-            open.write_all(&serde_json::to_vec_pretty(plan)?)?;
+            open.write_all(&serde_json::to_vec_pretty(content)?)?;
             open.sync_all()?;
             fs::rename(unfinished, file)
         };
@@ -118,6 +133,13 @@ impl Folder {
             CliError::with_exit(Exit::Usage, message)
         })
     }
+}
+
+/// File of a judge within the folder.
+fn judge_file(judge: &Judge) -> String {
+    let mut id = judge.id();
+    id.truncate(NAME_LENGTH);
+    format!("judge-{id}.json")
 }
 
 /// Identity of a run: what it selects, changes and allows.
