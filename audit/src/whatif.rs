@@ -15,6 +15,7 @@ mod ending;
 mod html;
 mod judged;
 mod junit;
+mod last_reply;
 mod limit;
 mod record;
 mod report;
@@ -32,6 +33,7 @@ pub use ending::{Agreement, ClusterSummary, Comparison, Ending, Reason, RunRepor
 pub use html::html;
 pub use judged::{Judged, JudgedSummary, Ruling, Verdict};
 pub use junit::{junit, replay_junit};
+pub use last_reply::{LastReplies, LastReply, last_replies};
 pub use limit::{Limit, interval};
 pub use record::{Input, Start, ToolAnswer, ToolAnswers, inputs, people_wrote};
 pub use report::{Cluster, Effect, Example, Report, Rest, Undecided};

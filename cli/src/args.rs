@@ -27,7 +27,7 @@ use clap::{
 use shared::{MultitaskStrategy, Priority};
 
 pub(crate) use self::{
-    audit::{AdminLog, Approvals, Audit, AuditKey},
+    audit::{AdminLog, Approvals, Audit, AuditJudge, AuditKey},
     batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
     inbox::{Answer, Inbox, Settle},

@@ -125,16 +125,23 @@ pub struct Input {
 
 /// Returns the messages of people to a thread, oldest first.
 pub fn people_wrote(log: &[Recorded]) -> String {
-    let mut texts = Vec::new();
-    for Recorded { event, .. } in log {
-        if let Event::TurnStarted(started) = event
-            && started.kind != TurnKind::Stop
-        {
-            let of_people = started.messages.iter().filter(|message| message.role == Role::User);
-            texts.extend(of_people.map(|message| message.content.as_str()));
-        }
+    let mut text = String::new();
+    log.iter().for_each(|recorded| add_people(&mut text, &recorded.event));
+    text
+}
+
+/// Adds the messages of people that an event has.
+pub(super) fn add_people(text: &mut String, event: &Event) {
+    let Event::TurnStarted(started) = event else { return };
+    if started.kind == TurnKind::Stop {
+        return;
     }
-    texts.join("\n\n")
+    for message in started.messages.iter().filter(|message| message.role == Role::User) {
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(&message.content);
+    }
 }
 
 /// Returns what was sent to a thread from event number `from` on. Answers to the form of a tool are left out, because the answer of

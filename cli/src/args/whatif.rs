@@ -100,7 +100,7 @@ pub(crate) enum ToolPolicy {
 }
 
 /// Parses a positive amount of US dollars.
-fn usd(text: &str) -> Result<f64, String> {
+pub(super) fn usd(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(usd) if usd.is_finite() && 0.0 < usd => Ok(usd),
         Ok(_) | Err(_) => Err("expected a positive number, such as 2.50".to_owned()),

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     Context, admin_log, approvals, checkpoint,
     selection::{select_visible, spinner},
-    whatif::refuse_changes,
+    whatif::{grade, refuse_changes},
 };
 use crate::{
     args::{Audit, Selection},
@@ -33,6 +33,7 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
             checkpoint::verify(&ctx, &ctx.store().await?, &asked, selection).await
         }
         Audit::Approvals(command) => approvals::run(&ctx, &ctx.store().await?, command).await,
+        Audit::Judge(command) => grade(&ctx, *command).await,
         Audit::Check { folder, vkey } => checkpoint::check(&ctx, &folder, &vkey),
         Audit::Log(command) => admin_log::run(&ctx, &ctx.store().await?, command).await,
         Audit::Export { thread, admin_log: _, proof, to } => {

@@ -261,3 +261,43 @@ async fn a_judge_that_could_judge_nothing_is_refused_with_a_hint() {
     assert_eq!(model.asked().len(), 0, "nothing was asked");
     assert_eq!(run(folder, &["store", "verify"]).0, 0);
 }
+
+/// A judge that fails every second thread.
+fn grades(body: &Value) -> Value {
+    let verdict = if pair(body)["input"].as_str().unwrap().contains("lunch 1") { "fail" } else { "pass" };
+    text(json!({"verdict": verdict, "reason": "it says when"}))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recorded_answers_are_graded_once() {
+    let model = Model::serve(grades, Semaphore::MAX_PERMITS).await;
+    let folder = with_rubric(&model);
+    let folder = folder.path();
+    let ids = record(folder, 3);
+    let grade = [&["audit", "judge"], JUDGE].concat();
+    let (exit, text) = printed(folder, &grade).await;
+    assert!(exit == 2 && text.contains("judge: at most 3 questions to openai/gpt-4o, about $0.0"), "{text}");
+    assert_eq!(model.asked().len(), 0);
+    for asked_before in [0, 3] {
+        assert_eq!(model.asked().len(), asked_before);
+        let (exit, report) = asked(folder, &[&grade[..], &["--yes"]].concat()).await;
+        assert_eq!(
+            (exit, &report["pass"], &report["fail"], &report["judged"]),
+            (0, &json!(2), &json!(1), &json!(3))
+        );
+        let failed = json!({"thread": ids[1], "verdict": "fail", "reason": "it says when"});
+        assert_eq!(report["threads"][1], failed, "{report}");
+        assert_eq!((&report["requests"], model.asked().len()), (&json!(3), 3), "{report}");
+    }
+    let body = &model.asked()[0];
+    assert!(body.contains("Booked.") && body.contains("what is booked"), "{body}");
+
+    // A new thread is a new question, and --limit takes the newest.
+    record(folder, 1);
+    let (exit, text) = printed(folder, &[&grade[..], &["--yes", "--limit", "2"]].concat()).await;
+    assert!(exit == 0 && text.contains("2 answers judged by openai/gpt-4o: 2 pass, 0 fail"), "{text}");
+    assert!(text.contains("2 threads older, beyond --limit"), "{text}");
+    assert_eq!(model.asked().len(), 4);
+    let (exit, text) = printed(folder, &["audit", "judge"]).await;
+    assert!(exit == 2 && text.contains("no judge is given"), "{text}");
+}

@@ -36,9 +36,6 @@ use crate::{
 /// Maximum length of a rubric, in bytes.
 const RUBRIC_MAX: u64 = 64 * 1024;
 
-/// Tokens of a request of people, in quotes.
-const INPUT_TOKENS: u64 = 100;
-
 /// Tokens of a verdict, in quotes.
 const VERDICT_TOKENS: u64 = 50;
 
@@ -94,11 +91,11 @@ impl Judge {
         hex::encode(Sha256::digest(json!(self.by).to_string()))
     }
 
-    /// Cost of a question about two answers of so many tokens, in US dollars. `None` if its model has no price.
-    pub(super) fn price(&self, answer_tokens: u64, prices: &Prices) -> Option<f64> {
+    /// Cost of a question with a content of so many tokens, in US dollars. `None` if its model has no price.
+    pub(super) fn price(&self, content_tokens: u64, prices: &Prices) -> Option<f64> {
         let By::Model { model, rubric } = &self.by else { return Some(0.0) };
         let instructions = Strategy::PROMPTS.first().map_or(0, |prompt| estimated_tokens(prompt));
-        let input_tokens = instructions + estimated_tokens(rubric) + INPUT_TOKENS + 2 * answer_tokens;
+        let input_tokens = instructions + estimated_tokens(rubric) + content_tokens;
         let usage = Usage { input_tokens, output_tokens: VERDICT_TOKENS, ..Usage::default() };
         prices(model, &usage).map(shared::usd)
     }

@@ -1,7 +1,9 @@
 //! `turnfold whatif`: replays recorded threads with a changed configuration, and `turnfold whatif run` goes on with calls.
 
 mod changes;
+mod drive;
 mod engine;
+mod grades;
 mod judged;
 mod lanes;
 mod offline;
@@ -16,11 +18,11 @@ use std::time::Instant;
 use audit::whatif::{Report, replay_junit, replay_sarif};
 use serde_json::json;
 
-pub(super) use self::changes::refuse_changes;
 use self::{
     changes::changes,
     offline::{replayed, to_text},
 };
+pub(super) use self::{changes::refuse_changes, grades::grade};
 use super::Context;
 use crate::{
     args::{WhatIf, WhatIfCommand},

@@ -21,6 +21,9 @@ use crate::{
 /// Parent of the folders of runs.
 const RUNS: &str = ".turnfold/whatif";
 
+/// Parent of the folders of questions about recorded replies.
+const JUDGES: &str = ".turnfold/judge";
+
 /// File of the plan within the folder.
 const PLAN: &str = "plan.json";
 
@@ -50,10 +53,19 @@ pub(super) struct Folder(PathBuf);
 impl Folder {
     /// The folder of a run of these threads, with these changes: the same for the same command.
     pub(super) fn of(to: Option<&Path>, identity: &serde_json::Value) -> Self {
+        Self::named(to, RUNS, identity)
+    }
+
+    /// The folder of the questions to a judge about the replies of a store.
+    pub(super) fn of_judge(to: Option<&Path>, judge: &Judge, store: &str) -> Self {
+        Self::named(to, JUDGES, &json!([store, judge.id()]))
+    }
+
+    fn named(to: Option<&Path>, parent: &str, identity: &serde_json::Value) -> Self {
         let name = || {
             let mut name = hex::encode(Sha256::digest(identity.to_string()));
             name.truncate(NAME_LENGTH);
-            Path::new(RUNS).join(name)
+            Path::new(parent).join(name)
         };
         Self(to.map_or_else(name, Path::to_owned))
     }

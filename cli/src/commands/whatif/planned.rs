@@ -19,6 +19,9 @@ use crate::{
     output::{self, counted, note},
 };
 
+/// Tokens of what people wrote to a thread, in quotes.
+const INPUT_TOKENS: u64 = 100;
+
 /// The run of a command, or its exit code if there is nothing to run.
 pub(super) enum Planned {
     Run(Folder, Box<Plan>),
@@ -86,7 +89,7 @@ fn question(report: &Report, has_judge: bool) -> String {
     format!("run {threads}, for about ${usd:.4}{judge}?")
 }
 
-fn confirmed(question: &str, is_confirmed: bool) -> anyhow::Result<()> {
+pub(super) fn confirmed(question: &str, is_confirmed: bool) -> anyhow::Result<()> {
     if is_confirmed || confirm::ask(question, "add --yes; `turnfold whatif` shows the quote alone")? {
         return Ok(());
     }
@@ -110,13 +113,13 @@ fn admit(
 /// The number of questions to a judge, and their cost: those of threads whose answers are as long as the recorded ones.
 fn quote(ctx: &Context, judge: &Judge, report: &Report) -> String {
     let Report { changed, rest, .. } = report;
-    let answer = rest.output_tokens.div_ceil(rest.model_calls.max(1));
+    let content = INPUT_TOKENS + 2 * rest.output_tokens.div_ceil(rest.model_calls.max(1));
     let questions = format!(
         "judge: at most {} to {}, two for each thread",
         counted(2 * changed, "question"),
         judge.name()
     );
-    match judge.price(answer, &configured_prices(ctx)) {
+    match judge.price(content, &configured_prices(ctx)) {
         Some(usd) => format!("{questions}, about ${:.4}", usd * (2 * changed) as f64),
         None => format!("{questions}, without a known price"),
     }

@@ -1,43 +1,25 @@
 //! `turnfold whatif run`: plans a run, runs its threads until they end or a signal arrives, and reports.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, time::Instant};
 
-use audit::{
-    judge::Judge as JudgeStrategy,
-    whatif::{Comparison, Limit, RunReport, Start, html, junit},
-};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use indicatif::{ProgressBar, ProgressStyle};
-use shared::Strategy as _;
-use store::{Store, ThreadFilter, ThreadId};
-use tokio_util::task::AbortOnDropHandle;
+use audit::whatif::{Comparison, Limit, RunReport, html, junit};
+use store::Store;
 
 use super::{
+    drive::{Ended, drive, take_up},
     engine::Engine,
     lanes::Lanes,
     offline::configured_prices,
     plan::{Folder, Plan},
     planned::{Planned, planned},
     render::Shown,
-    world::RunWorld,
 };
 use crate::{
     args::WhatIfRun,
-    commands::{Context, judge::Judge, signals::Signals},
+    commands::{Context, judge::Judge},
     exit::{CliError, Exit},
-    output::{self, counted, note, stderr_is_terminal},
+    output::{self, counted, note},
 };
-
-/// Number of runnable threads that are read at a time.
-const PAGE: u64 = 1_000;
-
-/// Interval of progress lines without a terminal.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(ctx: &Context, args: WhatIfRun) -> anyhow::Result<Exit> {
     let (max_usd, files) = (args.max_usd, Files::of(&args)?);
@@ -115,19 +97,13 @@ fn exit_of(report: &RunReport, undecided: u64, limits: &[Limit]) -> Exit {
     }
 }
 
-/// Result of running the threads of a plan.
-enum Ended {
-    All(Vec<Comparison>),
-    Early { exit: Exit, why: String, done: u64 },
-}
-
 async fn run_threads(
     ctx: &Context,
     engine: &mut Engine,
     recorded: &Store,
     plan: &Plan,
     judge: Option<&Judge>,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<Ended<Comparison>> {
     let lanes = Lanes {
         recorded: recorded.clone(),
         parts: engine.parts.clone(),
@@ -139,96 +115,7 @@ async fn run_threads(
     };
     let starts = plan.starts();
     take_up(&lanes, &starts).await?;
-    if engine.world.over_budget.is_cancelled() {
-        return Ok(over_budget(0));
-    }
-    engine.start().await?;
-    let bar = progress(starts.len())?;
-    let _lines = AbortOnDropHandle::new(tokio::spawn(print_progress(bar.clone(), engine.world.clone())));
-    let run = |start: Start| {
-        let (lanes, bar, world) = (&lanes, &bar, &engine.world);
-        async move {
-            let compared = lanes.run(start).await;
-            bar.inc(1);
-            bar.set_message(format!("${:.4}", shared::usd(world.spent())));
-            compared
-        }
-    };
-    let all = stream::iter(starts).map(run).buffer_unordered(engine.slots.max(1)).try_collect::<Vec<_>>();
-    let mut signals = Signals::new()?;
-    let ended = tokio::select! {
-        done = all => Ended::All(done?),
-        () = signals.received() => {
-            let why = "interrupted".to_owned();
-            Ended::Early { exit: Exit::Interrupted, why, done: bar.position() }
-        }
-        () = engine.world.over_budget.cancelled() => over_budget(bar.position()),
-        () = engine.stop.requested() => {
-            let why = engine.stop.failure().unwrap_or("the worker stopped").to_owned();
-            Ended::Early { exit: Exit::Database, why, done: bar.position() }
-        }
-    };
-    bar.finish_and_clear();
-    if let Ended::Early { .. } = ended {
-        note("stopping: requests under way finish first; Ctrl-C gives them up");
-        let stop = engine.stop.clone();
-        tokio::spawn(async move {
-            signals.received().await;
-            stop.halt();
-        });
-    }
-    Ok(ended)
-}
-
-/// Counts what earlier commands spent, and makes the threads known whose turns they left unfinished: the worker continues them at
-/// once.
-async fn take_up(lanes: &Lanes, starts: &[Start]) -> anyhow::Result<()> {
-    let starts: BTreeMap<ThreadId, Start> = starts.iter().map(|start| (start.thread, *start)).collect();
-    let (store, mut after) = (&lanes.parts.store, None);
-    loop {
-        let page = store.threads(ThreadFilter::default(), after, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.id);
-        for thread in &page {
-            // A question to a judge is paid from its beginning on.
-            let is_question = thread.strategy == JudgeStrategy::NAME;
-            let question = is_question.then_some(Start { thread: thread.id, seq: 0 });
-            if let Some(start) = starts.get(&thread.id).copied().or(question) {
-                lanes.count_spent(start).await?;
-            }
-        }
-    }
-    let mut after = None;
-    loop {
-        let page = store.runnable_after(after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = Some(last.thread);
-        for start in page.iter().filter_map(|runnable| starts.get(&runnable.thread)) {
-            lanes.register(*start).await?;
-        }
-    }
-}
-
-fn over_budget(done: u64) -> Ended {
-    Ended::Early { exit: Exit::Partial, why: "--max-usd is spent".to_owned(), done }
-}
-
-fn progress(threads: usize) -> anyhow::Result<ProgressBar> {
-    let bar = ProgressBar::new(threads as u64);
-    bar.set_style(ProgressStyle::with_template("  {bar:30} {pos}/{len} threads  {msg}  {elapsed}")?);
-    Ok(bar)
-}
-
-/// Prints the progress line by line where no bar can be shown.
-async fn print_progress(bar: ProgressBar, world: Arc<RunWorld>) {
-    if stderr_is_terminal() {
-        return;
-    }
-    loop {
-        tokio::time::sleep(LINE_INTERVAL).await;
-        let (done, all) = (bar.position(), bar.length().unwrap_or_default());
-        note(&format!("{done} of {all} threads ended, ${:.4} spent", shared::usd(world.spent())));
-    }
+    drive(engine, starts, |start| lanes.run(start)).await
 }
 
 /// Reason of a pause, and the number of threads that have ended.
