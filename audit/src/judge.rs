@@ -81,7 +81,7 @@ pub struct Opinion<T> {
     pub reason: String,
 }
 
-impl<T: Serialize + DeserializeOwned> Opinion<T> {
+impl<T: DeserializeOwned> Opinion<T> {
     /// Reads the reply of a judge. A long reason is cut.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl<T: Ruled> Node<Judge> for Ask<T> {
 
     fn ask(&self, thread: &Thread<Judge>) -> Self::Effect {
         let Config { model, rubric, task: _ } = &thread.config;
-        Extract::new(model, SystemPrompt::fill(T::PROMPT, &[("rubric", rubric)]), thread.all())
+        Extract::new(model, SystemPrompt::fill(T::PROMPT, &[("rubric", rubric.as_str())]), thread.all())
     }
 
     fn learn(&self, _: &Thread<Judge>, opinion: Opinion<T>) -> Transition<Judge> {

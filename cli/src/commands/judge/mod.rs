@@ -91,7 +91,7 @@ impl Judge {
         hex::encode(Sha256::digest(json!(self.by).to_string()))
     }
 
-    /// Cost of a question with a content of so many tokens, in US dollars. `None` if its model has no price.
+    /// Cost of a question whose content has this number of tokens, in US dollars. `None` if its model has no price.
     pub(super) fn price(&self, content_tokens: u64, prices: &Prices) -> Option<f64> {
         let By::Model { model, rubric } = &self.by else { return Some(0.0) };
         let instructions = Strategy::PROMPTS.first().map_or(0, |prompt| estimated_tokens(prompt));
@@ -170,10 +170,10 @@ impl Judge {
 }
 
 /// Asks a program, and checks that it answers with a verdict.
-pub(super) async fn ask_program<T>(program: &Program, question: &str) -> Result<String, String>
-where
-    T: Serialize + DeserializeOwned,
-{
+pub(super) async fn ask_program<T: DeserializeOwned>(
+    program: &Program,
+    question: &str,
+) -> Result<String, String> {
     let printed = program.ask(question).await?;
     Opinion::<T>::parse(&printed)
         .map_err(|error| format!("the judge program printed no verdict: {error}"))

@@ -93,6 +93,7 @@ async fn exchange(mut child: Child, question: &str) -> Result<String, String> {
     let write = async move {
         // A program may answer without reading.
         let _ = stdin.write_all(question.as_bytes()).await;
+        Ok(())
     };
     let read = async {
         let mut output = Vec::new();
@@ -108,7 +109,7 @@ async fn exchange(mut child: Child, question: &str) -> Result<String, String> {
         let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
         Ok(errors)
     };
-    let ((), output, errors) = tokio::try_join!(async { Ok(write.await) }, read, errors)?;
+    let ((), output, errors) = tokio::try_join!(write, read, errors)?;
     let status = child.wait().await.map_err(|error| error.to_string())?;
     if !status.success() {
         return Err(format!("the judge program ended with {status}{}", last_line(&errors)));

@@ -9,7 +9,7 @@ use audit::{
 use serde::Serialize;
 use serde_json::json;
 use shared::estimated_tokens;
-use store::{Store, ThreadId};
+use store::{Error, Store, ThreadId};
 
 use super::{
     drive::{Ended, drive, take_up},
@@ -129,7 +129,7 @@ async fn ask(
                 Ok(opinion) => (Some(opinion), None),
                 Err(why) => (None, Some(why)),
             };
-            Ok(Graded { thread, opinion, not_judged, spent: (requests, usd) })
+            Ok::<_, Error>(Graded { thread, opinion, not_judged, spent: (requests, usd) })
         }
     };
     let ended = drive(&mut engine, questions, grade).await;

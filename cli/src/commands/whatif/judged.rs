@@ -4,7 +4,7 @@ use audit::{
     judge::{Choice, Judge as Strategy, Opinion, Pair, Task},
     whatif::{Comparison, Ending, Judged, Start, Verdict, people_wrote},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use shared::{Retried, RunStatus};
 use store::{Error, ThreadId};
 use threads::{ThreadLog, import_thread};
@@ -59,7 +59,7 @@ impl Lanes {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if a database does not answer.
-    pub(super) async fn ask<T: Serialize + DeserializeOwned>(
+    pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         judge: &Judge,
         asked: Asked<'_>,
@@ -71,7 +71,7 @@ impl Lanes {
         }
     }
 
-    async fn try_to_ask<T: Serialize + DeserializeOwned>(
+    async fn try_to_ask<T: DeserializeOwned>(
         &self,
         judge: &Judge,
         Asked { thread, tenant, task, content }: Asked<'_>,
