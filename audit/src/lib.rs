@@ -12,6 +12,7 @@ pub mod cohort;
 mod cost;
 mod diff;
 mod explain;
+pub mod judge;
 pub mod otel;
 pub mod replay;
 pub mod schema;

@@ -14,7 +14,9 @@
 mod builds;
 mod ending;
 mod html;
+mod judged;
 mod junit;
+mod last_reply;
 mod limit;
 mod listed;
 mod record;
@@ -32,10 +34,12 @@ use threads::StrategyRegistry;
 pub use builds::{OtherBuild, compare_builds};
 pub use ending::{Agreement, ClusterSummary, Comparison, Ending, Reason, RunReport, Summary};
 pub use html::html;
+pub use judged::{Judged, JudgedSummary, Ruling, Verdict};
 pub use junit::{junit, replay_junit};
+pub use last_reply::{LastReplies, LastReply, last_replies};
 pub use limit::{Limit, interval};
 pub use listed::{Difference, Kind, Listed, list};
-pub use record::{Input, Start, ToolAnswer, ToolAnswers, inputs};
+pub use record::{Input, Start, ToolAnswer, ToolAnswers, inputs, people_wrote};
 pub use report::{Cluster, Effect, Example, Report, Rest, Undecided};
 pub use sarif::replay_sarif;
 

@@ -4,6 +4,7 @@ mod audit;
 mod batch;
 mod fixture;
 mod inbox;
+mod judge;
 mod key;
 mod maintenance;
 mod otel;
@@ -26,10 +27,11 @@ use clap::{
 use shared::{MultitaskStrategy, Priority};
 
 pub(crate) use self::{
-    audit::{AdminLog, Approvals, Audit, AuditKey},
+    audit::{AdminLog, Approvals, Audit, AuditJudge, AuditKey},
     batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
     inbox::{Answer, Inbox, Settle},
+    judge::JudgeArgs,
     key::Key,
     maintenance::{Replayed, Selection, Store},
     otel::Otel,

@@ -66,7 +66,11 @@ impl Redactor {
     }
 
     /// Redacts a response or an error.
-    pub(super) fn outcome(&self, outcome: Outcome) -> Outcome {
+    ///
+    /// # Errors
+    ///
+    /// The [`Fault`] of the outcome, or that of a response which cannot be redacted.
+    pub fn outcome(&self, outcome: Outcome) -> Outcome {
         let Some(secrets) = self.secrets() else { return outcome };
         match outcome {
             Ok((response, usage)) => Ok((secrets.response(response)?, usage)),

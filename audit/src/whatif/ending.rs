@@ -6,7 +6,7 @@ use serde::Serialize;
 use shared::{Event, Graph, InvalidLog, Request, RunStatus};
 use store::ThreadId;
 
-use super::{Cluster, Effect, Rest, Undecided};
+use super::{Cluster, Effect, Judged, JudgedSummary, Rest, Undecided};
 use crate::cost::{CostTotal, Price, Spending};
 
 /// Course of a thread from its first difference on.
@@ -106,6 +106,16 @@ pub struct Comparison {
     /// Reason why the run could not go on to its end; absent if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_decided: Option<String>,
+    /// Verdicts on both last replies; absent without a judge, and if the replies are the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Judged>,
+}
+
+impl Comparison {
+    /// Returns true if both ends have the same last reply, word by word.
+    pub fn has_same_answer(&self) -> bool {
+        words(self.recorded.answer.as_deref()).eq(words(self.changed.answer.as_deref()))
+    }
 }
 
 /// Number of threads that went the same way and another.
@@ -140,6 +150,9 @@ pub struct Summary {
     pub route: Agreement,
     /// Last reply, compared word by word.
     pub answer: Agreement,
+    /// Rulings of a judge on other replies; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<JudgedSummary>,
     /// Usage of the decided threads as recorded, from their first difference on.
     pub recorded: Rest,
     /// Usage of the same threads with the changes.
@@ -151,7 +164,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    fn add(&mut self, Comparison { recorded, changed, not_decided, .. }: &Comparison) {
+    fn add(&mut self, compared: &Comparison) {
+        let Comparison { recorded, changed, not_decided, judged, .. } = compared;
         self.model_requests += changed.model_requests;
         self.spent_usd += changed.rest.usd;
         if not_decided.is_some() {
@@ -163,7 +177,10 @@ impl Summary {
         self.worse += u64::from(recorded.rank() < changed.rank());
         self.better += u64::from(changed.rank() < recorded.rank());
         self.route.count(recorded.route == changed.route);
-        self.answer.count(words(recorded.answer.as_deref()).eq(words(changed.answer.as_deref())));
+        self.answer.count(compared.has_same_answer());
+        if let Some(judged) = judged {
+            self.judged.get_or_insert_default().add(judged);
+        }
         self.recorded.add(&recorded.rest);
         self.changed.add(&changed.rest);
     }
@@ -194,11 +211,17 @@ pub struct RunReport {
     pub clusters: Vec<ClusterSummary>,
     /// Reasons why threads are not decided, most frequent first, each with an example.
     pub not_decided: Vec<Reason>,
+    /// Name of the judge; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    /// Reasons why threads are not judged, as `not_decided`; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_judged: Vec<Reason>,
     /// All threads, oldest first.
     pub threads: Vec<Comparison>,
 }
 
-/// Reason why threads are not decided.
+/// Reason why threads are not decided or not judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reason {
     /// Number of threads.
@@ -221,16 +244,25 @@ impl RunReport {
         let clusters = clusters.iter().map(summarised).collect();
         let mut total = Summary::default();
         threads.iter().for_each(|compared| total.add(compared));
-        let not_decided = reasons(&threads);
-        Self { total, clusters, not_decided, threads }
+        let not_decided = reasons(&threads, |compared| compared.not_decided.as_deref());
+        let not_judged = reasons(&threads, |compared| {
+            compared.judged.as_ref().and_then(|judged| judged.not_judged.as_deref())
+        });
+        Self { total, clusters, not_decided, judge: None, not_judged, threads }
+    }
+
+    /// Names the judge.
+    #[must_use]
+    pub fn by_judge(self, judge: Option<String>) -> Self {
+        Self { judge, ..self }
     }
 }
 
-fn reasons(threads: &[Comparison]) -> Vec<Reason> {
+fn reasons(threads: &[Comparison], why: impl Fn(&Comparison) -> Option<&str>) -> Vec<Reason> {
     let mut reasons = BTreeMap::<&str, Reason>::new();
     for compared in threads {
-        let Some(why) = &compared.not_decided else { continue };
-        let example = || Undecided { thread: compared.thread, why: why.clone() };
+        let Some(why) = why(compared) else { continue };
+        let example = || Undecided { thread: compared.thread, why: why.to_owned() };
         reasons.entry(why).or_insert_with(|| Reason { threads: 0, example: example() }).threads += 1;
     }
     let mut reasons: Vec<Reason> = reasons.into_values().collect();

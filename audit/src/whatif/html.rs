@@ -7,7 +7,7 @@ use std::{
 
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
-use super::{Agreement, Comparison, Rest, RunReport, Summary, interval};
+use super::{Agreement, Comparison, Judged, JudgedSummary, Reason, Rest, RunReport, Summary, interval};
 
 /// Maximum number of threads on the page: those that differ come first.
 const LISTED: usize = 500;
@@ -22,7 +22,7 @@ const STYLE: &str = include_str!("report.css");
 
 /// Renders the report.
 pub fn html(report: &RunReport) -> String {
-    let RunReport { total, clusters, not_decided, threads } = report;
+    let RunReport { total, clusters, not_decided, judge, not_judged, threads } = report;
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>What-if run</title>\n<style>{STYLE}</style>\n<h1>What-if run</h1>\n<p>{} of {} threads decided, {} requests to models, \
@@ -33,15 +33,73 @@ pub fn html(report: &RunReport) -> String {
         total.spent_usd
     );
     page += &summaries(total, clusters.iter().map(|cluster| (cluster.place.as_str(), &cluster.summary)));
-    if !not_decided.is_empty() {
-        page += "<h2>Not decided</h2>\n<ul>\n";
-        for reason in not_decided.iter().take(LISTED) {
-            let (why, thread) = (escaped(&reason.example.why), reason.example.thread);
-            let _ = writeln!(page, "<li><b>{}</b> {why}, such as <code>{thread}</code>", reason.threads);
-        }
-        page += "</ul>\n";
+    if let Some(judge) = judge {
+        page += &rulings(judge, report);
     }
+    page += &reasons("Not decided", not_decided);
+    page += &reasons("Not judged", not_judged);
     page + &listed(threads)
+}
+
+fn reasons(title: &str, reasons: &[Reason]) -> String {
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let mut list = format!("<h2>{title}</h2>\n<ul>\n");
+    for Reason { threads, example } in reasons.iter().take(LISTED) {
+        let (why, thread) = (escaped(&example.why), example.thread);
+        let _ = writeln!(list, "<li><b>{threads}</b> {why}, such as <code>{thread}</code>");
+    }
+    list + "</ul>\n"
+}
+
+/// The rulings of the judge on other answers, by first difference.
+fn rulings(judge: &str, RunReport { total, clusters, .. }: &RunReport) -> String {
+    let mut table = format!("<h2>Judge: {}</h2>\n", escaped(judge));
+    if let Some(bias) = total.judged.and_then(|judged| judged.bias()) {
+        let _ = writeln!(table, "<p><b>{bias}</b></p>");
+    }
+    if let Some(tendency) = total.judged.and_then(|judged| judged.tendency()) {
+        let _ = writeln!(table, "<p>The changed answers are <b>{}</b>, beyond chance.</p>", tendency.words());
+    }
+    table += "<div><table>\n<tr><th>first difference<th>judged<th>better<th>worse<th>tie<th>inconsistent<th>not judged<th>orders \
+        agree<th>first in both<th>second in both\n";
+    let rows = clusters.iter().map(|cluster| (cluster.place.as_str(), &cluster.summary));
+    for (place, summary) in rows.chain([("all", total)]) {
+        let all = summary.judged.unwrap_or_default();
+        let JudgedSummary {
+            judged,
+            better,
+            worse,
+            tie,
+            inconsistent,
+            first_in_both,
+            second_in_both,
+            not_judged,
+            ..
+        } = all;
+        let with = |part| format!("{part}{}", likely(part, judged));
+        let _ = writeln!(
+            table,
+            "<tr><td>{}<td>{judged}<td>{}<td>{}<td>{tie}<td>{inconsistent}<td>{not_judged}<td>{}<td>{}<td>{}",
+            escaped(place),
+            with(better),
+            with(worse),
+            with(all.agreed()),
+            with(first_in_both),
+            with(second_in_both)
+        );
+    }
+    let (requests, usd) = total.judged.map_or((0, 0.0), |judged| (judged.requests, judged.spent_usd));
+    table
+        + &format!(
+            "</table></div>\n<p><small>The judge compared the answers that changed, without knowing which is recorded, once in each \
+             order. {requests} requests to it, ${usd:.4}. Ranges are shares at 95 %.</small></p>\n"
+        )
+}
+
+fn likely(part: u64, of: u64) -> String {
+    interval(part, of).map(|[low, high]| format!(" <small>{low:.1}–{high:.1} %</small>")).unwrap_or_default()
 }
 
 fn summaries<'a>(total: &'a Summary, clusters: impl Iterator<Item = (&'a str, &'a Summary)>) -> String {
@@ -54,9 +112,7 @@ fn summaries<'a>(total: &'a Summary, clusters: impl Iterator<Item = (&'a str, &'
         } = summary;
         let other = |Agreement { other, .. }: &Agreement| *other;
         let usd = |Rest { usd, .. }: &Rest| format!("${usd:.4}");
-        let likely = interval(*worse, *decided)
-            .map(|[low, high]| format!(" <small>{low:.1}–{high:.1} %</small>"))
-            .unwrap_or_default();
+        let likely = likely(*worse, *decided);
         let _ = writeln!(
             table,
             "<tr><td>{}<td>{}<td>{not_decided}<td>{}<td>{better}<td>{worse}{likely}<td>{}<td>{}<td>{}<td>{}",
@@ -96,7 +152,7 @@ fn listed(threads: &[Comparison]) -> String {
     page
 }
 
-fn thread(Comparison { thread, seq, recorded, changed, .. }: &Comparison) -> String {
+fn thread(Comparison { thread, seq, recorded, changed, judged, .. }: &Comparison) -> String {
     let arrow = |then: &str, now: &str| match then == now {
         true => escaped(then),
         false => format!("<del>{}</del> <ins>{}</ins>", escaped(then), escaped(now)),
@@ -106,11 +162,23 @@ fn thread(Comparison { thread, seq, recorded, changed, .. }: &Comparison) -> Str
         text[..text.floor_char_boundary(REPLY_MAX)].to_owned()
     };
     format!(
-        "<details><summary><code>{thread}</code> {}, from event {seq} on</summary>\n<p>{}</p>\n<p class=\"reply\">{}</p>\n</details>\n",
+        "<details><summary><code>{thread}</code> {}, from event {seq} on</summary>\n<p>{}</p>\n{}<p class=\"reply\">{}</p>\n</details>\n",
         arrow(&recorded.outcome, &changed.outcome),
         arrow(&recorded.route.join(" → "), &changed.route.join(" → ")),
+        judged.as_ref().map(verdicts).unwrap_or_default(),
         difference(&reply(&recorded.answer), &reply(&changed.answer))
     )
+}
+
+/// The ruling on a thread, with the reason of each verdict.
+fn verdicts(Judged { ruling, recorded_first, changed_first, .. }: &Judged) -> String {
+    let mut text = format!("<p>judged <b>{}</b>", ruling.words());
+    for (first, opinion) in [("recorded", recorded_first), ("changed", changed_first)] {
+        if let Some(opinion) = opinion {
+            let _ = write!(text, "<br>{first} answer first: {}", escaped(&opinion.reason));
+        }
+    }
+    text + "</p>\n"
 }
 
 /// Marks the words that only one of the texts has.

@@ -3,13 +3,19 @@
 use quick_junit::{NonSuccessKind, Report as Junit, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use store::ThreadId;
 
-use super::{Limit, Report, RunReport};
+use super::{JudgedSummary, Limit, Report, RunReport};
 
 /// Suite of a replay with changes.
 const REPLAY: &str = "what if";
 
 /// Suite of the limits of a run.
 const LIMITS: &str = "limits";
+
+/// Suite of the rulings of a judge.
+const JUDGE: &str = "judge";
+
+/// Suite of the threads that are not judged.
+const NOT_JUDGED: &str = "not judged";
 
 /// Suite of the threads that are not decided.
 const NOT_DECIDED: &str = "not decided";
@@ -42,12 +48,13 @@ pub fn replay_junit(report: &Report) -> Result<String, SerializeError> {
     suite.add_test_case(same);
     junit.add_test_suite(suite);
     let threads = report.not_decided.iter().map(|thread| (thread.thread, thread.why.as_str()));
-    junit.add_test_suite(not_decided(threads));
+    junit.add_test_suite(skipped(NOT_DECIDED, threads));
     junit.to_string()
 }
 
-/// Builds a case for each limit, which fails if the run exceeds it, and a skipped case for each thread that is not decided. Names
-/// hold no counts, so that a CI system recognizes the cases in the next run.
+/// Builds a case for each limit, which fails if the run exceeds it, and a skipped case for each thread that is not decided. With a
+/// judge, each first difference is a case with its rulings, skipped if the judge is biased. Names hold no counts, so that a CI
+/// system recognizes the cases in the next run.
 ///
 /// # Errors
 ///
@@ -68,17 +75,45 @@ pub fn junit(report: &RunReport, limits: &[Limit]) -> Result<String, SerializeEr
     }
     junit.add_test_suite(suite);
     let threads = report.threads.iter();
-    let undecided = threads.filter_map(|compared| Some((compared.thread, compared.not_decided.as_deref()?)));
-    junit.add_test_suite(not_decided(undecided));
+    let undecided =
+        threads.clone().filter_map(|compared| Some((compared.thread, compared.not_decided.as_deref()?)));
+    junit.add_test_suite(skipped(NOT_DECIDED, undecided));
+    if report.judge.is_some() {
+        junit.add_test_suite(rulings(report));
+        let not_judged = threads
+            .filter_map(|compared| Some((compared.thread, compared.judged.as_ref()?.not_judged.as_deref()?)));
+        junit.add_test_suite(skipped(NOT_JUDGED, not_judged));
+    }
     junit.to_string()
 }
 
-fn not_decided<'a>(threads: impl Iterator<Item = (ThreadId, &'a str)>) -> TestSuite {
-    let mut suite = TestSuite::new(NOT_DECIDED);
+/// The rulings of the judge by first difference, and on all threads.
+fn rulings(report: &RunReport) -> TestSuite {
+    let mut suite = TestSuite::new(JUDGE);
+    let places = report.clusters.iter().map(|cluster| (cluster.place.clone(), &cluster.summary));
+    for (place, summary) in places.chain([("all".to_owned(), &report.total)]) {
+        let judged = summary.judged.unwrap_or_default();
+        let mut status = TestCaseStatus::success();
+        if let Some(bias) = judged.bias() {
+            status = TestCaseStatus::skipped();
+            status.set_message(bias);
+        }
+        let mut case = case(JUDGE, place, status);
+        let JudgedSummary { better, worse, tie, inconsistent, not_judged, .. } = judged;
+        case.set_system_out(format!(
+            "{better} better, {worse} worse, {tie} tie, {inconsistent} inconsistent, {not_judged} not judged"
+        ));
+        suite.add_test_case(case);
+    }
+    suite
+}
+
+fn skipped<'a>(class: &str, threads: impl Iterator<Item = (ThreadId, &'a str)>) -> TestSuite {
+    let mut suite = TestSuite::new(class);
     for (thread, why) in threads {
         let mut status = TestCaseStatus::skipped();
         status.set_message(why);
-        suite.add_test_case(case(NOT_DECIDED, thread.to_string(), status));
+        suite.add_test_case(case(class, thread.to_string(), status));
     }
     suite
 }

@@ -18,17 +18,29 @@ enum Measure {
     Route,
     Answer,
     NotDecided,
+    JudgedWorse,
+    JudgedInconsistent,
+    NotJudged,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Most {
     Threads(u64),
-    /// Of the decided threads, or of all for those that are not decided.
+    /// Of the decided threads, of the judged ones for rulings of a judge, or of all for those that are not decided or not judged.
     Percent(f64),
 }
 
 impl Measure {
-    const ALL: [Self; 5] = [Self::Worse, Self::Outcome, Self::Route, Self::Answer, Self::NotDecided];
+    const ALL: [Self; 8] = [
+        Self::Worse,
+        Self::Outcome,
+        Self::Route,
+        Self::Answer,
+        Self::NotDecided,
+        Self::JudgedWorse,
+        Self::JudgedInconsistent,
+        Self::NotJudged,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -37,23 +49,39 @@ impl Measure {
             Self::Route => "route",
             Self::Answer => "answer",
             Self::NotDecided => "not_decided",
+            Self::JudgedWorse => "judged_worse",
+            Self::JudgedInconsistent => "judged_inconsistent",
+            Self::NotJudged => "not_judged",
         }
     }
 
     /// Returns the number of threads that it counts, and of how many.
     fn of(self, summary: &Summary) -> (u64, u64) {
-        let decided = summary.decided;
+        let (decided, by_judge) = (summary.decided, summary.judged.unwrap_or_default());
         match self {
             Self::Worse => (summary.worse, decided),
             Self::Outcome => (summary.outcome.other, decided),
             Self::Route => (summary.route.other, decided),
             Self::Answer => (summary.answer.other, decided),
             Self::NotDecided => (summary.not_decided, decided + summary.not_decided),
+            Self::JudgedWorse => (by_judge.worse, by_judge.judged),
+            Self::JudgedInconsistent => (by_judge.inconsistent, by_judge.judged),
+            Self::NotJudged => (by_judge.not_judged, by_judge.judged + by_judge.not_judged),
         }
     }
 }
 
 impl Limit {
+    /// Returns true if only a judge can decide it.
+    pub fn needs_judge(&self) -> bool {
+        match self.measure {
+            Measure::JudgedWorse | Measure::JudgedInconsistent | Measure::NotJudged => true,
+            Measure::Worse | Measure::Outcome | Measure::Route | Measure::Answer | Measure::NotDecided => {
+                false
+            }
+        }
+    }
+
     /// Returns a sentence if a run exceeds the limit.
     pub fn exceeded(&self, summary: &Summary) -> Option<String> {
         let (threads, of) = self.measure.of(summary);
@@ -96,7 +124,7 @@ impl fmt::Display for Limit {
     }
 }
 
-fn percent(part: u64, of: u64) -> f64 {
+pub(super) fn percent(part: u64, of: u64) -> f64 {
     100.0 * share(part, of)
 }
 
@@ -120,15 +148,22 @@ pub fn interval(part: u64, of: u64) -> Option<[f64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::whatif::JudgedSummary;
 
     #[test]
     fn a_limit_is_exceeded_above_it() {
-        let summary = Summary { decided: 50, worse: 2, not_decided: 3, ..Summary::default() };
+        let judged = JudgedSummary { judged: 20, worse: 1, not_judged: 5, ..JudgedSummary::default() };
+        let judged = Some(judged);
+        let summary = Summary { decided: 50, worse: 2, not_decided: 3, judged, ..Summary::default() };
         let exceeded = |text: &str| text.parse::<Limit>().unwrap().exceeded(&summary);
         assert_eq!(exceeded("worse > 4%"), None);
         assert_eq!(exceeded("worse>3.9%").unwrap(), "worse > 3.9%: 2 of 50 (4.0%)");
         assert_eq!(exceeded("worse > 2"), None);
         assert_eq!(exceeded("not_decided > 2").unwrap(), "not_decided > 2: 3 of 53 (5.7%)");
+        assert_eq!(exceeded("judged_worse > 4%").unwrap(), "judged_worse > 4%: 1 of 20 (5.0%)");
+        assert_eq!(exceeded("judged_inconsistent > 0%"), None);
+        assert_eq!(exceeded("not_judged > 4").unwrap(), "not_judged > 4: 5 of 25 (20.0%)");
+        assert_eq!("judged_worse > 0".parse::<Limit>().unwrap().exceeded(&Summary::default()), None);
         assert_eq!("worse > 0%".parse::<Limit>().unwrap().exceeded(&Summary::default()), None);
         for wrong in ["worse", "worse > x", "worse > 101%", "worst > 2%", "worse < 2%", "worse > -1"] {
             assert!(wrong.parse::<Limit>().unwrap_err().contains("not_decided"), "{wrong}");

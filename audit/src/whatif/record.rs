@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use shared::{
-    Event, Graph, InvalidLog, Message, ReplyOptions, Request, Response, RunStatus, ToolOutput, TurnKind,
-    Verdict,
+    Event, Graph, InvalidLog, Message, ReplyOptions, Request, Response, Role, RunStatus, ToolOutput,
+    TurnKind, Verdict,
 };
 use store::{Recorded, ThreadId};
 use threads::ImportedEvent;
@@ -121,6 +121,27 @@ pub struct Input {
     pub reply_options: Option<Box<ReplyOptions>>,
     /// Author of the messages.
     pub author: String,
+}
+
+/// Returns the messages of people to a thread, oldest first.
+pub fn people_wrote(log: &[Recorded]) -> String {
+    let mut text = String::new();
+    log.iter().for_each(|recorded| add_people(&mut text, &recorded.event));
+    text
+}
+
+/// Adds the messages of people that an event has.
+pub(super) fn add_people(text: &mut String, event: &Event) {
+    let Event::TurnStarted(started) = event else { return };
+    if started.kind == TurnKind::Stop {
+        return;
+    }
+    for message in started.messages.iter().filter(|message| message.role == Role::User) {
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(&message.content);
+    }
 }
 
 /// Returns what was sent to a thread from event number `from` on. Answers to the form of a tool are left out, because the answer of

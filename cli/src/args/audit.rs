@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 
-use super::{Replayed, Selection, duration};
+use super::{JudgeArgs, Replayed, Selection, duration, whatif::usd};
 
 #[derive(Subcommand)]
 pub(crate) enum Audit {
@@ -81,6 +81,14 @@ pub(crate) enum Audit {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
     },
+    /// Have a judge grade the last reply of recorded threads: pass, fail or unsure, each with a reason
+    ///
+    /// The judge is a model with a rubric (--judge and --judge-model), or a program. It gets what people wrote and the reply:
+    /// {"input": …, "answer": …}. Each reply is a question, kept as a thread in a database of its own, in --to or .turnfold/judge/NAME: a
+    /// question whose answer is stored is not asked again, whatever was killed. Shows a quote and asks for confirmation first. The
+    /// recorded threads are only read. Exits with 5 if --max-usd stopped it, and with 6 if a reply is not judged, or if no thread
+    /// matched.
+    Judge(Box<AuditJudge>),
     /// List the approvals of people: who approved which payload, shown when, under which key, and what was executed
     ///
     /// Each question for approval is listed with the payloads that it showed, its answer, and the calls that were made. Reads
@@ -192,4 +200,25 @@ pub(crate) enum AuditKey {
         #[arg(long, value_name = "FILE", default_value = DEFAULT_KEY)]
         key: PathBuf,
     },
+}
+
+/// Arguments of `audit judge`.
+#[derive(clap::Args)]
+pub(crate) struct AuditJudge {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+    /// Maximum number of replies: those of the newest threads
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) limit: u32,
+    /// Stop at this cost in US dollars, that of earlier commands with the same judge included; requests under way still finish
+    #[arg(long, value_name = "USD", value_parser = usd)]
+    pub(crate) max_usd: Option<f64>,
+    /// Judge without asking for confirmation
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Folder of the questions [default: .turnfold/judge/NAME]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) to: Option<PathBuf>,
 }

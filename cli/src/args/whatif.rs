@@ -6,7 +6,7 @@ use audit::whatif::Limit;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    args::{Replayed, Selection},
+    args::{JudgeArgs, Replayed, Selection},
     config::Sources,
     exit::{CliError, Exit},
 };
@@ -37,8 +37,9 @@ pub(crate) enum WhatIfCommand {
     /// record. Nothing is written: a thread that needs a call which the record does not answer is not decided. The threads of
     /// the run are in a database of their own, in --to or .turnfold/whatif/NAME, and are deleted with that folder. Shows a quote
     /// and asks for confirmation first. Ctrl-C pauses the run, and the same command continues it; a request whose answer is
-    /// stored is not sent again. Exits with 1 if a limit of --fail-if is exceeded, with 5 if the run was stopped by --max-usd, and
-    /// with 6 if a thread is not decided, or if no thread matched.
+    /// stored is not sent again. With --judge or --judge-program, a judge compares each answer that changed with the recorded one,
+    /// once in each order, and does not know which is which. Exits with 1 if a limit of --fail-if is exceeded, with 5 if the run was
+    /// stopped by --max-usd, and with 6 if a thread is not decided or not judged, or if no thread matched.
     Run(Box<Run>),
     /// Freeze threads in a file, so that later replays read the same logs
     ///
@@ -82,14 +83,16 @@ pub(crate) struct Run {
     /// Calls of tools: from the record only, reads that are not in the record live, or none
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
     pub(crate) tools: ToolPolicy,
-    /// Stop at this cost in US dollars; requests under way still finish
+    /// Stop at this cost in US dollars, that of a judge included; requests under way still finish
     #[arg(long, value_name = "USD", value_parser = usd)]
     pub(crate) max_usd: Option<f64>,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
     /// Run without asking for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
     /// Exit with 1 if more threads than this differ: 'worse > 2%', 'not_decided > 5'; repeatable. Measures: worse, outcome, route,
-    /// answer, not_decided
+    /// answer, not_decided, and of a judge judged_worse, judged_inconsistent, not_judged
     #[arg(long, value_name = "LIMIT")]
     pub(crate) fail_if: Vec<Limit>,
     /// Also write the report to this file, as one HTML page
@@ -120,7 +123,7 @@ pub(crate) enum ToolPolicy {
 }
 
 /// Parses a positive amount of US dollars.
-fn usd(text: &str) -> Result<f64, String> {
+pub(super) fn usd(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(usd) if usd.is_finite() && 0.0 < usd => Ok(usd),
         Ok(_) | Err(_) => Err("expected a positive number, such as 2.50".to_owned()),

@@ -13,8 +13,8 @@ use serde_json::json;
 use super::{
     Context, admin_log, approvals, checkpoint,
     cohort::{self, Chosen, chosen},
-    selection::spinner,
-    whatif::refuse_changes,
+    selection::{select_visible, spinner},
+    whatif::{grade, refuse_changes},
 };
 use crate::{
     args::{Audit, Selection},
@@ -36,6 +36,7 @@ pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
             checkpoint::verify(&ctx, &ctx.store().await?, &asked, selection).await
         }
         Audit::Approvals(command) => approvals::run(&ctx, &ctx.store().await?, command).await,
+        Audit::Judge(command) => grade(&ctx, *command).await,
         Audit::Check { folder, vkey } => checkpoint::check(&ctx, &folder, &vkey),
         Audit::Log(command) => admin_log::run(&ctx, &ctx.store().await?, command).await,
         Audit::Export { thread, admin_log: _, proof, to } => {

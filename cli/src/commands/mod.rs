@@ -15,6 +15,7 @@ mod follow;
 mod inbox;
 mod index;
 mod init;
+mod judge;
 mod key;
 mod maintenance;
 mod mcp;

@@ -37,6 +37,7 @@ mod guide;
 mod hostile_text;
 mod inbox;
 mod index;
+mod judge;
 mod keys_and_addresses;
 mod ledgers;
 mod llm;

@@ -25,8 +25,8 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A model that answers at once, as often as it is allowed to.
-struct Model {
-    url: String,
+pub(crate) struct Model {
+    pub(crate) url: String,
     calls: Arc<Calls>,
 }
 
@@ -55,7 +55,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Model {
-    async fn serve(reply: fn(&Value) -> Value, allowed: usize) -> Self {
+    pub(crate) async fn serve(reply: fn(&Value) -> Value, allowed: usize) -> Self {
         let (asked, answered, allowed) = (Mutex::default(), Mutex::default(), Semaphore::new(allowed));
         let calls = Arc::new(Calls { asked, answered, waiting: AtomicUsize::new(0), allowed, reply });
         let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(calls.clone());
@@ -65,7 +65,7 @@ impl Model {
         Self { url, calls }
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.calls.asked.lock().unwrap().clone()
     }
 
@@ -92,11 +92,11 @@ async fn complete(State(calls): State<Arc<Calls>>, Json(body): Json<Value>) -> J
     )
 }
 
-fn text(content: impl ToString) -> Value {
+pub(crate) fn text(content: impl ToString) -> Value {
     json!({"role": "assistant", "content": content.to_string()})
 }
 
-fn asks_for(body: &Value, field: &str) -> bool {
+pub(crate) fn asks_for(body: &Value, field: &str) -> bool {
     body["response_format"]["json_schema"]["schema"]["properties"][field].is_object()
 }
 
@@ -136,7 +136,7 @@ fn repeats(body: &Value) -> Value {
 }
 
 /// A folder with a database, a model and a server that can write.
-fn folder(store: Option<&str>, model: &Model) -> TempDir {
+pub(crate) fn folder(store: Option<&str>, model: &Model) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let store = store.map(|url| format!("[store]\nurl = {}\n", json!(url))).unwrap_or_default();
     let config = format!(
@@ -157,14 +157,14 @@ fn command(folder: &Path, args: &[&str]) -> std::process::Command {
     command
 }
 
-fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
+pub(crate) fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
     let output = command(folder, args).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(printed)))
 }
 
 /// Runs a command while the model of this process answers.
-async fn asked(folder: &Path, args: &[&str]) -> (i32, Value) {
+pub(crate) async fn asked(folder: &Path, args: &[&str]) -> (i32, Value) {
     let mut command = command(folder, args);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -173,7 +173,7 @@ async fn asked(folder: &Path, args: &[&str]) -> (i32, Value) {
 }
 
 /// Imports threads of one turn that book lunch, each with a message of its own.
-fn record(folder: &Path, threads: usize) -> Vec<String> {
+pub(crate) fn record(folder: &Path, threads: usize) -> Vec<String> {
     let log = fs::read_to_string(fixtures().join("planner/confidence_at_the_threshold.jsonl")).unwrap();
     let import = |nth: usize| {
         // Also in the task, so that no two threads send the same request.
@@ -188,7 +188,8 @@ fn record(folder: &Path, threads: usize) -> Vec<String> {
     (0..threads).map(import).collect()
 }
 
-const RESPOND: &[&str] = &["whatif", "run", "--yes", "--prompt", "planner/respond=Answer. {prompt}"];
+pub(crate) const RESPOND: &[&str] =
+    &["whatif", "run", "--yes", "--prompt", "planner/respond=Answer. {prompt}"];
 const ASSESS: &[&str] = &["whatif", "run", "--yes", "--prompt", "planner/assess=Be strict. {prompt}"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -286,14 +287,21 @@ async fn a_recorded_write_is_answered_from_the_record() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_killed_twice_asks_nothing_again_that_was_answered() {
     let model = Model::serve(satisfied, 0).await;
-    let folder = folder(None, &model);
+    let report = killed_twice(&model, ASSESS, &[], 2).await;
+    assert_eq!(report["total"]["model_requests"], json!(24), "{report}");
+}
+
+/// Kills a run over 12 threads twice, and continues it. Returns its report, once no request was sent again that was answered.
+pub(crate) async fn killed_twice(model: &Model, args: &[&str], judge: &[&str], requests: usize) -> Value {
+    let folder = folder(None, model);
     let folder = folder.path();
+    fs::write(folder.join("rubric.md"), "The answer says what is booked.").unwrap();
     record(folder, 12);
     let mut held = BTreeMap::<String, usize>::new();
     for nth in 1..=2 {
         let from = model.answered();
         model.calls.allowed.add_permits(7);
-        let mut first = Process::start(command(folder, ASSESS).stderr(log(folder, "run")));
+        let mut first = Process::start(command(folder, &[args, judge].concat()).stderr(log(folder, "run")));
         until(|| model.answered() == from + 7, &mut first, folder).await;
         // Each of the four slots waits for an answer, so all others are in the log.
         until(|| 0 < model.waiting(), &mut first, folder).await;
@@ -314,16 +322,17 @@ async fn a_run_that_is_killed_twice_asks_nothing_again_that_was_answered() {
     }
     model.calls.allowed.add_permits(1_000);
     let name = fs::read_dir(folder.join(".turnfold/whatif")).unwrap().next().unwrap().unwrap().file_name();
-    let (exit, report) = asked(folder, &["whatif", "run", "--resume", name.to_str().unwrap()]).await;
+    let resume = ["whatif", "run", "--resume", name.to_str().unwrap()];
+    let (exit, report) = asked(folder, &[&resume[..], judge].concat()).await;
     assert_eq!(exit, 0, "{report}");
     let times = counted(model.asked());
     for (body, times) in &times {
         assert_eq!(*times, 1 + held.get(body).unwrap_or(&0), "{body}");
     }
-    assert_eq!((times.len(), model.answered()), (24, 24), "two requests for each thread");
-    assert_eq!(report["total"]["model_requests"], json!(24), "{report}");
+    assert_eq!((times.len(), model.answered()), (12 * requests, 12 * requests), "of 12 threads");
     assert_eq!(report["total"]["decided"], json!(12), "{report}");
     assert!(applied(folder).is_empty());
+    report
 }
 
 /// Returns how often each request was sent.

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use audit::judge::Judge as JudgeStrategy;
 use store::Store;
-use threads::Backends;
+use threads::{Backends, StrategyRegistry};
 use tokio::task::JoinHandle;
 use worker::Shutdown;
-use world::LiveWorld;
+use world::{LiveWorld, Redactor};
 
-use super::{plan::Folder, world::RunWorld};
+use super::{
+    plan::Folder,
+    world::{Rules, RunWorld},
+};
 use crate::{
     args::ToolPolicy,
-    commands::Context,
+    commands::{Context, judge::Judge},
     config::Settings,
     engine::{self, Alone, Claim},
 };
@@ -23,6 +27,8 @@ const BUSY_HINT: &str = "wait for it, or stop it; this command then continues th
 pub(super) struct Engine {
     pub(super) parts: Backends,
     pub(super) world: Arc<RunWorld>,
+    /// The strategies of this process, and that of a judge.
+    pub(super) strategies: StrategyRegistry,
     pub(super) stop: Shutdown,
     /// Number of threads that run at the same time.
     pub(super) slots: usize,
@@ -40,6 +46,7 @@ impl Engine {
         recorded: &Store,
         tools: ToolPolicy,
         max_usd: Option<f64>,
+        judge: Option<&Judge>,
     ) -> anyhow::Result<Self> {
         let sources = ctx.sources.clone().flag("--to", "store.url", folder.url());
         let (settings, _) = Settings::load(sources.flag("--to", "queue.url", "memory:"))?;
@@ -53,12 +60,19 @@ impl Engine {
         let parts = engine::parts(&settings, store, Alone::Yes, &engine::name(&settings)).await?;
         let models = engine::models(&settings)?;
         let live = Arc::new(engine::world_with_index(&settings, &parts.store, recorded, models)?);
-        let budget = max_usd.map(shared::micro_usd);
-        let world = RunWorld::new(Arc::clone(&live), parts.clone(), ctx.strategies.clone(), tools, budget);
+        let strategies = ctx.strategies.clone().with(&JudgeStrategy);
+        let rules = Rules {
+            tools,
+            budget: max_usd.map(shared::micro_usd),
+            program: judge.and_then(Judge::program),
+            redactor: Redactor::new(engine::secrets(&settings)),
+        };
+        let world = RunWorld::new(Arc::clone(&live), parts.clone(), strategies.clone(), rules);
         let slots = settings.worker.slots;
         Ok(Self {
             parts,
             world: Arc::new(world),
+            strategies,
             stop: Shutdown::default(),
             slots,
             live,
@@ -69,11 +83,11 @@ impl Engine {
     }
 
     /// Starts the worker.
-    pub(super) async fn start(&mut self, ctx: &Context) -> anyhow::Result<()> {
+    pub(super) async fn start(&mut self) -> anyhow::Result<()> {
         let bounds = engine::bounds(&self.settings, &self.parts.store).await?;
         let world = Arc::clone(&self.world);
         let worker =
-            engine::worker(&self.settings, self.parts.clone(), ctx.strategies.clone(), world, bounds);
+            engine::worker(&self.settings, self.parts.clone(), self.strategies.clone(), world, bounds);
         let stop = self.stop.clone();
         self.running = Some(tokio::spawn(async move { worker.run(stop).await }));
         Ok(())

@@ -15,6 +15,7 @@ use store::{
 use threads::{Backends, StrategyRegistry, ThreadLog, import_thread};
 
 use super::world::{GAVE_UP, RunWorld};
+use crate::commands::judge::Judge;
 
 /// Interval between two looks at a thread whose end was not announced.
 const LOOK: Duration = Duration::from_secs(2);
@@ -29,17 +30,19 @@ pub(super) struct Lanes {
     /// Number of events of the record of each thread; all of them if there is no cohort.
     pub(super) heads: Option<BTreeMap<ThreadId, u64>>,
     pub(super) prices: Prices,
+    /// Judge of answers that changed.
+    pub(super) judge: Option<Judge>,
 }
 
 /// A thread and its record.
-struct Lane {
-    start: Start,
-    graph: &'static dyn Graph,
-    record: Vec<Recorded>,
-    tenant: String,
-    inputs: Vec<Input>,
+pub(super) struct Lane {
+    pub(super) start: Start,
+    pub(super) graph: &'static dyn Graph,
+    pub(super) record: Vec<Recorded>,
+    pub(super) tenant: String,
+    pub(super) inputs: Vec<Input>,
     /// Index of the first input that was not sent yet.
-    next: usize,
+    pub(super) next: usize,
 }
 
 /// Result of a look at a thread.
@@ -79,6 +82,7 @@ impl Lanes {
                 recorded: Ending::default(),
                 changed: Ending::default(),
                 not_decided: Some(format!("cannot be run: {error}")),
+                judged: None,
             }),
             ended => ended,
         }
@@ -86,18 +90,7 @@ impl Lanes {
 
     async fn run_to_end(&self, start: Start) -> Result<Comparison, Error> {
         let mut lane = self.lane(start).await?;
-        self.enqueue(start.thread).await?;
-        let not_decided = loop {
-            let ends = self.parts.notifications.subscribe_to_ends(start.thread).await;
-            let mut ends = ends.map_err(|error| Error::Unavailable(error.to_string()))?;
-            match self.look(&mut lane).await? {
-                Look::Ended(why) => break why,
-                Look::Moved => {}
-                Look::Busy => {
-                    let _ = tokio::time::timeout(LOOK, ends.next()).await;
-                }
-            }
-        };
+        let not_decided = self.to_end(&mut lane).await?;
         self.world.remove(start.thread);
         let own = own_log(&self.parts.store, start.thread).await?;
         let ending = |log: &[Recorded]| {
@@ -106,7 +99,29 @@ impl Lanes {
                 .map_err(|error| stuck(start.thread, &error))
         };
         let (recorded, changed) = (ending(&lane.record)?, ending(&own)?);
-        Ok(Comparison { thread: start.thread, seq: start.seq, recorded, changed, not_decided })
+        let mut compared =
+            Comparison { thread: start.thread, seq: start.seq, recorded, changed, not_decided, judged: None };
+        if let Some(judge) = &self.judge {
+            compared.judged = self.judged(judge, &lane, &compared).await?;
+        }
+        Ok(compared)
+    }
+
+    /// Has the worker run a thread, until it ended. Returns the reason if that is no end of its own.
+    pub(super) async fn to_end(&self, lane: &mut Lane) -> Result<Option<String>, Error> {
+        let id = lane.start.thread;
+        self.enqueue(id).await?;
+        loop {
+            let ends = self.parts.notifications.subscribe_to_ends(id).await;
+            let mut ends = ends.map_err(|error| Error::Unavailable(error.to_string()))?;
+            match self.look(lane).await? {
+                Look::Ended(why) => return Ok(why),
+                Look::Moved => {}
+                Look::Busy => {
+                    let _ = tokio::time::timeout(LOOK, ends.next()).await;
+                }
+            }
+        }
     }
 
     async fn lane(&self, start: Start) -> Result<Lane, Error> {
@@ -288,11 +303,11 @@ fn answers(log: &[Recorded]) -> ToolAnswers {
     ToolAnswers::of(log.iter().map(|recorded| &recorded.event))
 }
 
-async fn own_log(store: &Store, id: ThreadId) -> Result<Vec<Recorded>, Error> {
+pub(super) async fn own_log(store: &Store, id: ThreadId) -> Result<Vec<Recorded>, Error> {
     Ok(store.load_since(&Head::start(id)).await?.1)
 }
 
-fn stuck(thread: ThreadId, error: &InvalidLog) -> Error {
+pub(super) fn stuck(thread: ThreadId, error: &InvalidLog) -> Error {
     Error::Stuck { thread, what: error.to_string() }
 }
 

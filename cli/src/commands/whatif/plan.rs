@@ -19,11 +19,15 @@ use store::ThreadId;
 
 use crate::{
     args::{Selection, ToolPolicy},
+    commands::judge::Judge,
     exit::{CliError, Exit},
 };
 
 /// Parent of the folders of runs.
 pub(super) const RUNS: &str = ".turnfold/whatif";
+
+/// Parent of the folders of questions about recorded replies.
+const JUDGES: &str = ".turnfold/judge";
 
 /// File of the plan within the folder.
 const PLAN: &str = "plan.json";
@@ -57,10 +61,19 @@ pub(super) struct Folder(PathBuf);
 impl Folder {
     /// The folder of a run of these threads, with these changes: the same for the same command.
     pub(super) fn of(to: Option<&Path>, identity: &serde_json::Value) -> Self {
+        Self::named(to, RUNS, identity)
+    }
+
+    /// The folder of the questions to a judge about the replies of a store.
+    pub(super) fn of_judge(to: Option<&Path>, judge: &Judge, store: &str) -> Self {
+        Self::named(to, JUDGES, &json!([store, judge.id()]))
+    }
+
+    fn named(to: Option<&Path>, parent: &str, identity: &serde_json::Value) -> Self {
         let name = || {
             let mut name = hex::encode(Sha256::digest(identity.to_string()));
             name.truncate(NAME_LENGTH);
-            Path::new(RUNS).join(name)
+            Path::new(parent).join(name)
         };
         Self(to.map_or_else(name, Path::to_owned))
     }
@@ -110,13 +123,27 @@ impl Folder {
 
     /// Writes the plan, whole or not at all.
     pub(super) fn write(&self, plan: &Plan) -> anyhow::Result<()> {
+        self.write_file(PLAN, plan)
+    }
+
+    /// Returns true if a judge was confirmed for the run.
+    pub(super) fn has_judge(&self, judge: &Judge) -> bool {
+        self.0.join(judge_file(judge)).is_file()
+    }
+
+    /// Writes a judge that was confirmed for the run.
+    pub(super) fn write_judge(&self, judge: &Judge) -> anyhow::Result<()> {
+        self.write_file(&judge_file(judge), &judge.by)
+    }
+
+    fn write_file(&self, name: &str, content: &impl Serialize) -> anyhow::Result<()> {
         let write = || -> io::Result<()> {
             fs::create_dir_all(&self.0)?;
-            let (file, unfinished) = (self.0.join(PLAN), self.0.join("plan.json.new"));
+            let (file, unfinished) = (self.0.join(name), self.0.join(format!("{name}.new")));
             // The plan has prompts, and words of the threads.
             let mut open =
                 OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
-            open.write_all(&serde_json::to_vec_pretty(plan)?)?;
+            open.write_all(&serde_json::to_vec_pretty(content)?)?;
             open.sync_all()?;
             fs::rename(unfinished, file)
         };
@@ -126,6 +153,13 @@ impl Folder {
             CliError::with_exit(Exit::Usage, message)
         })
     }
+}
+
+/// File of a judge within the folder.
+fn judge_file(judge: &Judge) -> String {
+    let mut id = judge.id();
+    id.truncate(NAME_LENGTH);
+    format!("judge-{id}.json")
 }
 
 /// Identity of a run: what it selects, changes and allows.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use audit::whatif::{Agreement, Report, RunReport, Summary, interval};
+use audit::whatif::{Agreement, JudgedSummary, Reason, Report, RunReport, Summary, interval};
 use serde_json::{Value, json};
 
 use super::offline::rest_text;
@@ -26,6 +26,10 @@ impl Shown<'_> {
         let mut run = json!(self.report);
         run["total"]["worse_percent_95"] =
             json!(interval(self.report.total.worse, self.report.total.decided));
+        with_shares(&mut run["total"], &self.report.total);
+        for (nth, cluster) in self.report.clusters.iter().enumerate() {
+            with_shares(&mut run["clusters"][nth]["summary"], &cluster.summary);
+        }
         run["folder"] = json!(self.folder);
         run["seconds"] = json!(self.seconds);
         run["replay"] = json!({
@@ -38,7 +42,7 @@ impl Shown<'_> {
     pub(super) fn text(&self) -> String {
         let Self { folder, offline, report, seconds } = self;
         let Report { threads, same, changed, undecided, .. } = offline;
-        let RunReport { total, clusters, not_decided, .. } = report;
+        let RunReport { total, clusters, not_decided, judge, not_judged, .. } = report;
         let mut text = format!(
             "{} replayed: {same} would go as they went, {changed} run from the first difference on in {seconds:.1} s",
             counted(*threads, "thread")
@@ -57,24 +61,87 @@ impl Shown<'_> {
         if 0 < total.not_decided {
             text += &format!("\nNOT DECIDED: {}", total.not_decided);
         }
-        for reason in not_decided.iter().take(LISTED) {
-            let (why, thread) = (&reason.example.why, reason.example.thread);
-            text += &format!("\n{:>8} × {why}, such as thread {thread}", reason.threads);
+        text += &reasons(not_decided);
+        if let Some(judge) = judge {
+            text += &by_judge(judge, &total.judged.unwrap_or_default());
         }
-        text += &and_more(not_decided.len() as u64, not_decided.len().min(LISTED));
+        text += &reasons(not_judged);
         let (requests, usd) = (counted(total.model_requests, "request"), total.spent_usd);
         text + &format!("\n{requests} to models, ${usd:.4}; the threads are in {}", folder.display())
     }
 }
 
-fn summary(summary: &Summary) -> String {
-    let Summary { decided, outcome, worse, better, route, answer, recorded, changed, .. } = summary;
-    let likely = interval(*worse, *decided)
+/// Adds the shares of a judge's rulings to their counts.
+fn with_shares(summary: &mut Value, of: &Summary) {
+    let Some(judged) = of.judged else { return };
+    for (name, interval) in judged.intervals() {
+        summary["judged"][name] = json!(interval);
+    }
+    if let Some(tendency) = judged.tendency() {
+        summary["judged"]["tendency"] = json!(tendency);
+    }
+    if let Some(bias) = judged.bias() {
+        summary["judged"]["bias"] = json!(bias);
+    }
+}
+
+fn reasons(reasons: &[Reason]) -> String {
+    let listed = reasons.iter().take(LISTED);
+    let text: String = listed
+        .map(|Reason { threads, example }| {
+            format!("\n{threads:>8} × {}, such as thread {}", example.why, example.thread)
+        })
+        .collect();
+    text + &and_more(reasons.len() as u64, reasons.len().min(LISTED))
+}
+
+/// The requests to a judge, the agreement of its orders, and the threads without a ruling.
+fn by_judge(name: &str, all: &JudgedSummary) -> String {
+    let JudgedSummary { judged, first_in_both, second_in_both, requests, spent_usd, not_judged, .. } = all;
+    let (threads, requests) = (counted(*judged, "thread"), counted(*requests, "request"));
+    let mut text = format!("\njudge {name}: {threads} judged in both orders, {requests}, ${spent_usd:.4}");
+    if 0 < *judged {
+        text += &format!(
+            "\n    the orders agree in {}{}; the first answer chosen in both: {first_in_both}{}, the second: {second_in_both}",
+            all.agreed(),
+            share(all.agreed(), *judged),
+            share(*first_in_both, *judged)
+        );
+    }
+    if let Some(tendency) = all.tendency() {
+        text += &format!("\n    the changed answers are {}, beyond chance", tendency.words());
+    }
+    if let Some(bias) = all.bias() {
+        text += &format!("\n    BIASED: {bias}");
+    }
+    if 0 < *not_judged {
+        text += &format!("\nNOT JUDGED: {not_judged}");
+    }
+    text
+}
+
+fn share(part: u64, of: u64) -> String {
+    interval(part, of).map(|[low, high]| format!(" ({low:.0} to {high:.0} %, at 95 %)")).unwrap_or_default()
+}
+
+fn rulings(JudgedSummary { better, worse, tie, inconsistent, judged, .. }: &JudgedSummary) -> String {
+    let likely = likely(*worse, *judged);
+    format!("\njudged:   {better} better, {worse} worse{likely}, {tie} tie, {inconsistent} inconsistent")
+}
+
+fn likely(part: u64, of: u64) -> String {
+    interval(part, of)
         .map(|[low, high]| format!(" ({low:.1} to {high:.1} % of such threads, at 95 %)"))
-        .unwrap_or_default();
+        .unwrap_or_default()
+}
+
+fn summary(summary: &Summary) -> String {
+    let Summary { decided, outcome, worse, better, route, answer, judged, recorded, changed, .. } = summary;
+    let likely = likely(*worse, *decided);
+    let judged = judged.as_ref().map(rulings).unwrap_or_default();
     let of = |Agreement { same, other }: &Agreement| format!("{same} same, {other} other");
     format!(
-        "outcome:  {}; {better} better, {worse} worse{likely}\nroute:    {}\nanswer:   {}\nrecorded: {}\nchanged:  {}",
+        "outcome:  {}; {better} better, {worse} worse{likely}\nroute:    {}\nanswer:   {}{judged}\nrecorded: {}\nchanged:  {}",
         of(outcome),
         of(route),
         of(answer),

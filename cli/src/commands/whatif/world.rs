@@ -9,15 +9,24 @@ use std::{
 };
 
 use async_trait::async_trait;
-use audit::whatif::{ToolAnswer, ToolAnswers};
+use audit::{
+    judge::{Choice, Grade, Judge},
+    whatif::{ToolAnswer, ToolAnswers},
+};
 use queue::rate_limits::{Demand, Subject};
-use shared::{DynThread, Fault, Request, Safety, Usage};
+use shared::{DynThread, Fault, Reply, Request, Response, Safety, Strategy as _, Usage};
 use store::{CancelRequest, LearnedModel, ThreadId};
 use threads::{Backends, StrategyRegistry, obey_cancel_request};
 use tokio_util::sync::CancellationToken;
-use world::{LiveWorld, Outcome, RequestContext, World};
+use world::{LiveWorld, Outcome, Redactor, RequestContext, World};
 
-use crate::args::ToolPolicy;
+use crate::{
+    args::ToolPolicy,
+    commands::judge::{Program, ask_program, is_program},
+};
+
+/// Node of a judge that grades one answer.
+const GRADE: &str = "grade";
 
 /// Beginning of the actor of a `cancelled` event by which a run gives a thread up. The reason follows.
 pub(super) const GAVE_UP: &str = "what-if: ";
@@ -29,13 +38,23 @@ pub(super) struct RunWorld {
     live: Arc<LiveWorld>,
     parts: Backends,
     strategies: StrategyRegistry,
-    tools: ToolPolicy,
+    rules: Rules,
     records: Mutex<BTreeMap<ThreadId, Record>>,
     /// Cost of the run so far, in millionths of a US dollar.
     spent: AtomicU64,
-    budget: Option<u64>,
     /// Cancelled once the budget is spent.
     pub(super) over_budget: CancellationToken,
+}
+
+/// Rules of a run.
+pub(super) struct Rules {
+    pub(super) tools: ToolPolicy,
+    /// Maximum cost, in millionths of a US dollar.
+    pub(super) budget: Option<u64>,
+    /// The program that judges.
+    pub(super) program: Option<Program>,
+    /// Removes secrets from what it prints.
+    pub(super) redactor: Redactor,
 }
 
 /// Answers of the recorded thread, and those that the run has used.
@@ -51,17 +70,15 @@ impl RunWorld {
         live: Arc<LiveWorld>,
         parts: Backends,
         strategies: StrategyRegistry,
-        tools: ToolPolicy,
-        budget: Option<u64>,
+        rules: Rules,
     ) -> Self {
         Self {
             live,
             parts,
             strategies,
-            tools,
+            rules,
             records: Mutex::default(),
             spent: AtomicU64::new(0),
-            budget,
             over_budget: CancellationToken::new(),
         }
     }
@@ -80,7 +97,7 @@ impl RunWorld {
     /// Counts a cost in millionths of a US dollar.
     pub(super) fn spend(&self, micro_usd: u64) {
         let before = self.spent.fetch_add(micro_usd, Ordering::Relaxed);
-        if self.budget.is_some_and(|budget| budget <= before.saturating_add(micro_usd)) {
+        if self.rules.budget.is_some_and(|budget| budget <= before.saturating_add(micro_usd)) {
             self.over_budget.cancel();
         }
     }
@@ -100,6 +117,22 @@ impl RunWorld {
         outcome
     }
 
+    /// Asks the program that judges. A question to another program waits for a command that names that one.
+    async fn ask_judge(&self, thread: &dyn DynThread, node: &str, model: &str) -> Outcome {
+        let Some(program) = self.rules.program.as_ref().filter(|program| program.model() == model) else {
+            return Err(Fault::unavailable("this run has another judge", None));
+        };
+        let question = thread.messages().first().map_or("", |message| &message.content);
+        let printed = match node == GRADE {
+            true => ask_program::<Grade>(program, question).await,
+            false => ask_program::<Choice>(program, question).await,
+        };
+        let reply = |content| Response::Reply(Reply { content, ..Reply::default() });
+        let free = Usage { micro_usd: Some(0), ..Usage::default() };
+        let outcome = printed.map(|text| (reply(text), Some(free))).map_err(Fault::permanent);
+        self.rules.redactor.outcome(outcome)
+    }
+
     /// Returns the next recorded answer to the request.
     fn recorded(&self, thread: ThreadId, key: &str) -> Option<ToolAnswer> {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +146,7 @@ impl RunWorld {
     /// Returns true if the request may be sent: it is known to change nothing, and the policy allows it.
     fn may_send(&self, ask: &RequestContext<'_>) -> bool {
         let changes_index = matches!(ask.due.request, Request::Index { .. });
-        self.tools == ToolPolicy::LiveReads && ask.due.safety == Safety::Read && !changes_index
+        self.rules.tools == ToolPolicy::LiveReads && ask.due.safety == Safety::Read && !changes_index
     }
 
     /// Ends the turn, because the run cannot know how it goes on.
@@ -133,14 +166,18 @@ impl RunWorld {
 impl World for RunWorld {
     async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         let request = &ask.due.request;
-        if matches!(request, Request::Chat { .. }) {
-            return self.ask_model(thread, ask).await;
+        if let Request::Chat { model, .. } = request {
+            return match thread.strategy() == Judge::NAME && is_program(model) {
+                true => self.ask_judge(thread, ask.node, model).await,
+                false => self.ask_model(thread, ask).await,
+            };
         }
         let Some(key) = ToolAnswers::key(request) else { return self.live.perform(thread, ask).await };
         if ask.due.is_read_back {
             return Err(Fault::permanent("a what-if run reads nothing back"));
         }
-        let is_withheld = self.tools == ToolPolicy::Never && matches!(request, Request::CallTool { .. });
+        let is_withheld =
+            self.rules.tools == ToolPolicy::Never && matches!(request, Request::CallTool { .. });
         if is_withheld {
             return self.give_up(thread, ask, format!("calls {}", named(request))).await;
         }
