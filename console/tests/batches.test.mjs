@@ -1,30 +1,12 @@
 /** Batches: their names, their results searched, and one batch against another. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, test } from "node:test";
-import { createServer } from "vite";
-import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+import { test } from "node:test";
+import { Page, until, WIDTHS } from "./harness.mjs";
+import { setUp } from "./sources.mjs";
 
-// Node 20 lacks it; browsers have it.
-Map.groupBy ??= (all, key) => {
-  const groups = new Map();
-  for (const it of all) groups.set(key(it), [...(groups.get(key(it)) ?? []), it]);
-  return groups;
-};
-
-let engine, browser, vite, lib;
-
-before(async () => {
-  vite = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
-  lib = await vite.ssrLoadModule("/src/lib/pairs.ts");
-  [engine, browser] = await Promise.all([Engine.start(), openBrowser()]);
-});
-
-after(async () => {
-  await vite.close();
-  await browser.close();
-  await engine.stop();
-});
+let engine, browser, lib;
+setUp("lib/pairs.ts", (it) => ({ engine, browser, lib } = it));
 
 const options = { timeout: 180_000 };
 

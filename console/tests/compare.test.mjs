@@ -1,22 +1,11 @@
 /** Two threads side by side: aligned by node, with the words that differ, and what is the same folded. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { createServer } from "vite";
-import { Engine, openBrowser, Page, WIDTHS } from "./harness.mjs";
+import { test } from "node:test";
+import { Page, WIDTHS } from "./harness.mjs";
+import { setUp } from "./sources.mjs";
 
-let engine, browser, vite, lib;
-
-before(async () => {
-  vite = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
-  lib = await vite.ssrLoadModule("/src/lib/words.ts");
-  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
-});
-
-after(async () => {
-  await vite.close();
-  await browser.close();
-  await engine.stop();
-});
+let engine, browser, lib;
+setUp("lib/words.ts", (it) => ({ engine, browser, lib } = it), { demo: true });
 
 const options = { timeout: 180_000 };
 const region = (page, name) => page.tab.getByRole("region", { name });

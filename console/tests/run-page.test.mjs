@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { inaccessible } from "./axe.mjs";
-import { createServer } from "vite";
 import { Engine, openBrowser, Page, WIDTHS } from "./harness.mjs";
+import { load } from "./sources.mjs";
 
 let engine, browser, folder, html, redacted;
 
@@ -101,9 +101,7 @@ test("a page without contents has none, and says that it proves nothing", { time
 });
 
 test("texts of fields that are not known are left out", { timeout: 60_000 }, async () => {
-  const vite = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
-  const lib = await vite.ssrLoadModule("/src/run/redact.ts");
-  await vite.close();
+  const lib = await load("run/redact.ts");
   const secret = "Ann Lee";
   const event = {
     event: "asked",
@@ -125,9 +123,7 @@ test("texts of fields that are not known are left out", { timeout: 60_000 }, asy
 });
 
 test("structured output of tools, answers to forms and hashes are left out whole", { timeout: 60_000 }, async () => {
-  const vite = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
-  const lib = await vite.ssrLoadModule("/src/run/redact.ts");
-  await vite.close();
+  const lib = await load("run/redact.ts");
   const person = { id: "Ann Lee", from: "Ann", status: "Annoyed", time: "Ann", age: 4711, isIll: true, rows: [4711] };
   const hash = "ab12".repeat(16);
   const events = [
