@@ -6,6 +6,7 @@ pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod fork;
+pub(crate) mod list;
 pub(crate) mod listed;
 pub(crate) mod prompt;
 pub(crate) mod retention;

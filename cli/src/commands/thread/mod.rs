@@ -43,8 +43,8 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
     };
     match command {
         Thread::List { held: true, .. } => hold::list(ctx, Source::open(ctx).await?.client()).await,
-        Thread::List { status, filter, limit, held: false } => {
-            list::run(ctx, &Source::open(ctx).await?, status, filter.as_deref(), limit).await
+        Thread::List { status, filter, order, limit, held: false } => {
+            list::run(ctx, &Source::open(ctx).await?, status, filter.as_deref(), order, limit).await
         }
         Thread::Search { words, limit } => {
             search::run(ctx, Source::open(ctx).await?.client(), &words.join(" "), limit).await
