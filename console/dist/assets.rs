@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-C05OGIJo.js",
+        path: "/assets/index-BAc8psxf.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "0adc3dbfe127bbb850215666ebb86815",
-        content: include_bytes!("assets/index-C05OGIJo.js"),
-        brotli: include_bytes!("assets/index-C05OGIJo.js.br"),
+        hash: "85e1a7115a5b317575d1b127ac5d2d36",
+        content: include_bytes!("assets/index-BAc8psxf.js"),
+        brotli: include_bytes!("assets/index-BAc8psxf.js.br"),
     },
     Asset {
-        path: "/assets/index-DCbJUJiv.css",
+        path: "/assets/index-DLk57ARl.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "118a5505c96696db418c2b8fbd307409",
-        content: include_bytes!("assets/index-DCbJUJiv.css"),
-        brotli: include_bytes!("assets/index-DCbJUJiv.css.br"),
+        hash: "f1b5b8b79f9c9dfa97642f8ea1c2ce38",
+        content: include_bytes!("assets/index-DLk57ARl.css"),
+        brotli: include_bytes!("assets/index-DLk57ARl.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "bf97a2d9b313e4c675be4ef70344d9c6",
+        hash: "021d9fa738e37dbbb7c36e92573ae79b",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -163,8 +163,7 @@ for (const width of WIDTHS)
     const page = await Page.open(browser, engine, { width, theme: width === 768 ? "dark" : "light" });
     await page.view("batches", "After");
     await page.tab.getByLabel(`Choose batch ${left} to compare`).check();
-    await page.tab.getByLabel(`Choose batch ${right} to compare`).check();
-    await page.tab.getByRole("link", { name: "Compare the two" }).click();
+    await page.tab.getByLabel(`Choose batch ${right} to compare`).click();
     await page.sees("4 lines by their custom_id");
     await page.tab.getByRole("tab", { name: "Other answer 2" }).waitFor();
     const table = page.tab.getByRole("region", { name: "Lines" });

@@ -55,7 +55,7 @@ use crate::{
     server::{access_log::access_log, auth, config::ApiConfig, health, listener::listen, state::AppState},
     stats, strategies,
     threads::{
-        answer, attachments, events, explain, export, fork, list as threads_list, prompt, retention,
+        answer, attachments, events, explain, export, fork, list as threads_list, page, prompt, retention,
         routes as threads,
     },
     turns::{cancel_retry, failures, pending, rating, routes as turns, submit, timeline},
@@ -149,6 +149,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(threads::replay))
         .needs(Read, routes!(export::export))
         .needs(Read, routes!(export::fixture))
+        .needs(Read, routes!(page::page))
         .needs(Read, routes!(prompt::prompt))
         .needs(Read, routes!(explain::why))
         .needs(Read, routes!(explain::diff))

@@ -159,6 +159,15 @@ pub(crate) enum Thread {
     Export {
         /// Thread; `last` is the most recent one
         id: String,
+        /// Print the run as one HTML page instead, which shows and verifies it without turnfold
+        ///
+        /// It has the conversation, the timeline, the state after each of the first 1,000 events, and the stored bytes. It loads
+        /// nothing.
+        #[arg(long)]
+        html: bool,
+        /// Leave out messages, prompts, arguments, results, facts, reasons and names of people; such a page cannot verify the log
+        #[arg(long, requires = "html")]
+        redact: bool,
     },
     /// Import a thread: an exported log, a folder of `audit export`, or a fixture
     ///

@@ -99,9 +99,13 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
             let view = cost::View { by, order, top: top.map(usize::from) };
             cost::run(ctx, &database_only(ctx, "thread cost").await?, view, selection).await
         }
-        Thread::Export { id } => {
+        Thread::Export { id, html: false, .. } => {
             let (source, id) = reader(&id).await?;
             transfer::export(source.client(), id).await
+        }
+        Thread::Export { id, html: true, redact } => {
+            let (source, id) = reader(&id).await?;
+            transfer::page(source.client(), id, redact).await
         }
         Thread::Import { file, as_new, go_on } => {
             let options = transfer::ImportOptions { as_new, go_on };
