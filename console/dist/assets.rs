@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BAc8psxf.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "85e1a7115a5b317575d1b127ac5d2d36",
-        content: include_bytes!("assets/index-BAc8psxf.js"),
-        brotli: include_bytes!("assets/index-BAc8psxf.js.br"),
-    },
-    Asset {
-        path: "/assets/index-DLk57ARl.css",
+        path: "/assets/index-CChuz_gW.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "f1b5b8b79f9c9dfa97642f8ea1c2ce38",
-        content: include_bytes!("assets/index-DLk57ARl.css"),
-        brotli: include_bytes!("assets/index-DLk57ARl.css.br"),
+        hash: "46e151db2294cab7c4bb08cd9452a509",
+        content: include_bytes!("assets/index-CChuz_gW.css"),
+        brotli: include_bytes!("assets/index-CChuz_gW.css.br"),
+    },
+    Asset {
+        path: "/assets/index-Cun-hPiF.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "adaa8712fa896d35f8ab5d7b8bd15eb6",
+        content: include_bytes!("assets/index-Cun-hPiF.js"),
+        brotli: include_bytes!("assets/index-Cun-hPiF.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "021d9fa738e37dbbb7c36e92573ae79b",
+        hash: "2d799459ea6d8cdc0a01b8880ecef097",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
