@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
+        path: "/assets/index-Ba_ARo3r.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "7d1fb94c0779cbeb8cf95fecad1af6fc",
+        content: include_bytes!("assets/index-Ba_ARo3r.js"),
+        brotli: include_bytes!("assets/index-Ba_ARo3r.js.br"),
+    },
+    Asset {
         path: "/assets/index-CChuz_gW.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
         hash: "46e151db2294cab7c4bb08cd9452a509",
         content: include_bytes!("assets/index-CChuz_gW.css"),
         brotli: include_bytes!("assets/index-CChuz_gW.css.br"),
-    },
-    Asset {
-        path: "/assets/index-Cun-hPiF.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "adaa8712fa896d35f8ab5d7b8bd15eb6",
-        content: include_bytes!("assets/index-Cun-hPiF.js"),
-        brotli: include_bytes!("assets/index-Cun-hPiF.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "2d799459ea6d8cdc0a01b8880ecef097",
+        hash: "79b271e1dd84c0f4965abaea30759406",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
