@@ -22,19 +22,19 @@ const STATEMENTS: &str = "
         rating INTEGER NOT NULL,        -- 0 bad, 1 good
         PRIMARY KEY (thread_id, turn_id)
     );
-    CREATE INDEX search_ratings_rating ON search_ratings (rating);
+    CREATE INDEX search_ratings_rating ON search_ratings (rating)";
 
-    DELETE FROM search_threads;
-    DELETE FROM search_entries;
-    DELETE FROM search_terms;
-    DELETE FROM search_usage";
-
-/// A scan of all threads that any process begins, if the index was begun.
-const POSTGRES_SCAN: &str = "
+/// Empties the index, and orders a scan of all threads if the index was begun. Any process begins the scan.
+const POSTGRES_REFILL: &str = "
+    TRUNCATE search_threads, search_entries, search_terms, search_usage;
     INSERT INTO search_writers (id, seen_at, indexed_until)
     SELECT '00000000-0000-7000-8000-000000000036'::uuid, 0, 0 FROM search_writers LIMIT 1";
 
-const SQLITE_SCAN: &str = "
+const SQLITE_REFILL: &str = "
+    DELETE FROM search_threads;
+    DELETE FROM search_entries;
+    DELETE FROM search_terms;
+    DELETE FROM search_usage;
     INSERT INTO search_words (search_words) VALUES ('delete-all');
     INSERT INTO search_writers (id, seen_at, indexed_until)
     SELECT X'00000000000070008000000000000036', 0, 0 FROM search_writers LIMIT 1";
@@ -43,7 +43,7 @@ const SQLITE_SCAN: &str = "
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         apply(manager, STATEMENTS).await?;
-        apply_to_postgres(manager, POSTGRES_SCAN).await?;
-        apply_to_sqlite(manager, SQLITE_SCAN).await
+        apply_to_postgres(manager, POSTGRES_REFILL).await?;
+        apply_to_sqlite(manager, SQLITE_REFILL).await
     }
 }

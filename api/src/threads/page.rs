@@ -201,7 +201,8 @@ async fn states(app: &AppState, id: ThreadId, events: u64) -> Result<Vec<Vec<Val
         }
     };
     let shown = events.min(STATES_MAX);
-    add(&*Folded::load(app, id, Some(0)).await?);
+    let first = Folded::load(app, id, Some(0)).await?;
+    add(&first);
     if 1 < shown {
         Folded::walk(app, id, 0, shown - 1, add).await?;
     }

@@ -1,6 +1,6 @@
 //! Downloads of a thread: its stored log, and a fixture.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::{integrity::hash_chain, testing::tamper};
 
 use crate::test_api::{TestApi, thread_of};
@@ -60,7 +60,7 @@ async fn a_page_has_the_log_and_the_states_of_a_thread() {
     let time = &run["times"][turn["id"].as_str().unwrap()];
     let timeline = api.get(&format!("/v1/turns/{}/timeline", turn["id"].as_str().unwrap())).await.json();
     assert_eq!((&time["ms"], &time["totals"]), (&timeline["ms"], &timeline["totals"]));
-    assert_eq!((&run["thread"]["log_status"], &run["is_redacted"]), (&"idle".into(), &false.into()));
+    assert_eq!((&run["thread"]["log_status"], &run["is_redacted"]), (&json!("idle"), &json!(false)));
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_page_without_contents_has_none_and_one_hash() {
     let hashes: Vec<_> =
         log.iter().filter_map(|row| row[4].as_str().filter(|hash| !hash.is_empty())).collect();
     assert_eq!((hashes, log.len() as u64), (vec![&*hex::encode(head.hash)], head.seq));
-    assert_eq!((&run["states"], &run["is_redacted"]), (&serde_json::json!([[0]]), &true.into()));
+    assert_eq!((&run["states"], &run["is_redacted"]), (&json!([[0]]), &json!(true)));
     api.get(&format!("/v1/threads/{id}/page?contents=maybe")).await.problem(400, "malformed");
 }
 

@@ -152,6 +152,6 @@ pub(super) fn filter_query(filter: Option<&str>) -> anyhow::Result<String> {
 }
 
 /// Writes the order of a list as part of a query.
-pub(super) fn order_query(order: impl ValueEnum) -> String {
+pub(super) fn order_query(order: &impl ValueEnum) -> String {
     order.to_possible_value().map(|value| format!("&order={}", value.get_name())).unwrap_or_default()
 }

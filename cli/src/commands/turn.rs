@@ -114,7 +114,7 @@ async fn list(
         None => String::new(),
     };
     let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
-    let query = order_query(order) + &filter_query(filter.as_deref())?;
+    let query = order_query(&order) + &filter_query(filter.as_deref())?;
     let page: Page<api_types::Turn> =
         client.get(&format!("/v1/turns?limit={limit}{thread}{status}{query}")).await?;
     let turns = page.data;

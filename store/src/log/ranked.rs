@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use sea_orm::{
     ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, ExprTrait as _, FromQueryResult,
-    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, StatementBuilder as _, Value,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, Value,
     sea_query::{Alias, Expr, Order as Direction, Query, SelectStatement},
 };
 use uuid::Uuid;
@@ -49,7 +49,7 @@ impl Rank {
     }
 
     fn of_turn(self) -> Expr {
-        let used = |column| {
+        let used = |column: &str| {
             format!(
                 "COALESCE((SELECT {column} FROM search_usage WHERE search_usage.thread_id = turns.thread_id \
                  AND search_usage.turn_seq = turns.started_seq), 0)"
@@ -66,7 +66,7 @@ impl Rank {
     }
 
     fn of_thread(self) -> Expr {
-        let used = |column| {
+        let used = |column: &str| {
             format!(
                 "CAST(COALESCE((SELECT SUM({column}) FROM search_usage \
                  WHERE search_usage.thread_id = threads.id), 0) AS BIGINT)"
@@ -187,7 +187,7 @@ impl Store {
             query.and_where(column("rank").lt(rank).or(equal));
         }
         let db = Replanned(&self.database.pool);
-        let statement = query.build(&db.get_database_backend());
+        let statement = db.get_database_backend().build(&query);
         Ok(Id::find_by_statement(statement).all(&db).await?.into_iter().map(|row| row.id).collect())
     }
 }

@@ -26,7 +26,7 @@ pub(super) async fn run(
     let status = status.map(|name| name.parse::<ThreadStatus>()).transpose();
     let status = status.map_err(|error| CliError::with_exit(Exit::Usage, error.to_string()))?;
     let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
-    let query = status + &order_query(order) + &filter_query(filter)?;
+    let query = status + &order_query(&order) + &filter_query(filter)?;
     // One more than is printed, to know whether there are more.
     let wanted = limit.saturating_add(1);
     let mut threads = source.threads(&query, None, wanted).await?;
