@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-C05OGIJo.js",
+        path: "/assets/index-Ba_ARo3r.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "0adc3dbfe127bbb850215666ebb86815",
-        content: include_bytes!("assets/index-C05OGIJo.js"),
-        brotli: include_bytes!("assets/index-C05OGIJo.js.br"),
+        hash: "7d1fb94c0779cbeb8cf95fecad1af6fc",
+        content: include_bytes!("assets/index-Ba_ARo3r.js"),
+        brotli: include_bytes!("assets/index-Ba_ARo3r.js.br"),
     },
     Asset {
-        path: "/assets/index-DCbJUJiv.css",
+        path: "/assets/index-CChuz_gW.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "118a5505c96696db418c2b8fbd307409",
-        content: include_bytes!("assets/index-DCbJUJiv.css"),
-        brotli: include_bytes!("assets/index-DCbJUJiv.css.br"),
+        hash: "46e151db2294cab7c4bb08cd9452a509",
+        content: include_bytes!("assets/index-CChuz_gW.css"),
+        brotli: include_bytes!("assets/index-CChuz_gW.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "bf97a2d9b313e4c675be4ef70344d9c6",
+        hash: "79b271e1dd84c0f4965abaea30759406",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -3,10 +3,14 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
-import type { Plugin } from "vite";
+import { build, type Plugin, type Rollup } from "vite";
 
-/** Size limit of all files together, compressed with gzip. */
+/** Size limits, compressed with gzip: of all files of the console together, and of a saved run without its log. */
 const MAX_BYTES = 150 * 1024;
+const MAX_RUN_BYTES = 20 * 1024;
+
+/** File of a saved run, in which the API puts the log. It is no part of the console. */
+const RUN = "run.html";
 
 const MEDIA_TYPES: Record<string, string> = {
   html: "text/html; charset=utf-8",
@@ -28,9 +32,13 @@ export function embedded(): Plugin {
       const modules = Object.values(bundle).flatMap((it) => (it.type === "chunk" ? it.moduleIds : []));
       this.emitFile({ type: "asset", fileName: "licenses.txt", source: licenses(modules) });
     },
-    closeBundle: () => {
+    closeBundle: async () => {
+      const run = await savedRun();
+      const size = gzipSync(run, { level: 9 }).length;
+      if (size > MAX_RUN_BYTES) throw new Error(`a saved run may have at most ${MAX_RUN_BYTES / 1024} KiB compressed`);
+      writeFileSync(join(folder, RUN), run);
       const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
-      const assets = files.filter((it) => it.split(".").pop()! in MEDIA_TYPES);
+      const assets = files.filter((it) => it !== RUN && it.split(".").pop()! in MEDIA_TYPES);
       const bytes = assets.map((it) => gzipSync(readFileSync(join(folder, it)), { level: 9 }).length);
       const total = bytes.reduce((sum, it) => sum + it, 0);
       console.log(`${assets.length} files, ${(total / 1024).toFixed(1)} KiB compressed with gzip`);
@@ -39,6 +47,27 @@ export function embedded(): Plugin {
       writeFileSync(join(folder, "assets.rs"), `// Written by \`npm run build\`.\n&[\n${list}]\n`);
     },
   };
+}
+
+/** Builds the page of a saved run: one file without a run. */
+async function savedRun(): Promise<string> {
+  const lib = { entry: "src/run/main.ts", formats: ["iife" as const], name: "run" };
+  const options = { write: false, target: "es2024", lib, reportCompressedSize: false };
+  const built = (await build({ configFile: false, logLevel: "error", build: options })) as Rollup.RollupOutput[];
+  const script = built[0].output[0].code.replaceAll("</script", "<\\/script");
+  const style = readFileSync("src/run/page.css", "utf8");
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<title>turnfold</title>
+<style>${style}</style>
+<body>
+<script type="application/json" id="run">__RUN__</script>
+<script>${script}</script>
+</html>
+`;
 }
 
 /** The licences of all packages that are part of the bundle, which these licences require to be handed on. */

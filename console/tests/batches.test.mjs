@@ -1,30 +1,12 @@
 /** Batches: their names, their results searched, and one batch against another. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, test } from "node:test";
-import { createServer } from "vite";
-import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+import { test } from "node:test";
+import { Page, until, WIDTHS } from "./harness.mjs";
+import { setUp } from "./sources.mjs";
 
-// Node 20 lacks it; browsers have it.
-Map.groupBy ??= (all, key) => {
-  const groups = new Map();
-  for (const it of all) groups.set(key(it), [...(groups.get(key(it)) ?? []), it]);
-  return groups;
-};
-
-let engine, browser, vite, lib;
-
-before(async () => {
-  vite = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
-  lib = await vite.ssrLoadModule("/src/lib/pairs.ts");
-  [engine, browser] = await Promise.all([Engine.start(), openBrowser()]);
-});
-
-after(async () => {
-  await vite.close();
-  await browser.close();
-  await engine.stop();
-});
+let engine, browser, lib;
+setUp("lib/pairs.ts", (it) => ({ engine, browser, lib } = it));
 
 const options = { timeout: 180_000 };
 
@@ -181,8 +163,7 @@ for (const width of WIDTHS)
     const page = await Page.open(browser, engine, { width, theme: width === 768 ? "dark" : "light" });
     await page.view("batches", "After");
     await page.tab.getByLabel(`Choose batch ${left} to compare`).check();
-    await page.tab.getByLabel(`Choose batch ${right} to compare`).check();
-    await page.tab.getByRole("link", { name: "Compare the two" }).click();
+    await page.tab.getByLabel(`Choose batch ${right} to compare`).click();
     await page.sees("4 lines by their custom_id");
     await page.tab.getByRole("tab", { name: "Other answer 2" }).waitFor();
     const table = page.tab.getByRole("region", { name: "Lines" });

@@ -1,11 +1,10 @@
 /** A deployment for the tests: `turnfold api` and workers as processes, over PostgreSQL and Redis of their own. */
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { Engine, freePort, TURNFOLD, until } from "./harness.mjs";
+import { end, newFolder, removeFolder, start, success } from "./processes.mjs";
 
 /** Starts PostgreSQL and Redis, and ends them when its standard input ends. */
 const SERVERS = join(dirname(TURNFOLD), "servers");
@@ -15,7 +14,7 @@ export class Deployment extends Engine {
   /** Starts an API and these workers, with the configuration of `turnfold demo`. */
   static async start(workers) {
     const it = new Deployment();
-    it.folder = mkdtempSync(join(tmpdir(), "deployment-"));
+    it.folder = newFolder("deployment");
     it.workers = new Map();
     try {
       await it.begin(workers);
@@ -27,13 +26,13 @@ export class Deployment extends Engine {
   }
 
   async begin(workers) {
-    this.servers = spawn(SERVERS, { stdio: ["pipe", "pipe", "inherit"] });
+    this.servers = start(SERVERS, { stdio: ["pipe", "pipe", "inherit"] });
     const lines = createInterface({ input: this.servers.stdout })[Symbol.asyncIterator]();
     const [store, queue] = [(await lines.next()).value, (await lines.next()).value];
     this.port = await freePort();
     this.url = `http://127.0.0.1:${this.port}`;
     this.args = ["--config", "demo/turnfold.toml"];
-    this.command(process.env, "demo", "--folder", "demo");
+    await this.command(process.env, "demo", "--folder", "demo");
     this.env = {
       ...process.env,
       TURNFOLD__STORE__URL: store,
@@ -43,14 +42,14 @@ export class Deployment extends Engine {
       TURNFOLD__QUEUE__SWEEP_SECONDS: "1",
       TURNFOLD__API__LISTEN: `127.0.0.1:${this.port}`,
     };
-    this.command(this.env, ...this.args, "migrate");
+    await this.command(this.env, ...this.args, "migrate");
     await this.run();
     for (const name of workers) await this.work(name);
   }
 
   /** Runs a command to its end. */
   command(env, ...args) {
-    execFileSync(TURNFOLD, args, { cwd: this.folder, env, stdio: ["ignore", "ignore", "inherit"] });
+    return success(start(TURNFOLD, args, { cwd: this.folder, env, stdio: ["ignore", "ignore", "inherit"] }));
   }
 
   /** Starts the API, also after `kill`. */
@@ -66,27 +65,19 @@ export class Deployment extends Engine {
   }
 
   spawn(...args) {
-    return spawn(TURNFOLD, [...this.args, ...args], { cwd: this.folder, env: this.env, stdio: "ignore" });
+    return start(TURNFOLD, [...this.args, ...args], { cwd: this.folder, env: this.env, stdio: "ignore" });
   }
 
   /** Kills a worker and waits until it is gone. */
   async killWorker(name) {
-    await end(this.workers.get(name), (it) => it.kill("SIGKILL"));
+    await end(this.workers.get(name));
     this.workers.delete(name);
   }
 
   async stop() {
     for (const name of [...this.workers.keys()]) await this.killWorker(name);
-    await end(this.process, (it) => it.kill("SIGKILL"));
+    await end(this.process);
     await end(this.servers, (it) => it.stdin.end());
-    rmSync(this.folder, { recursive: true, force: true });
+    removeFolder(this.folder);
   }
-}
-
-/** Ends a process, if it was started and still runs, and waits until it is gone. */
-async function end(process, how) {
-  if (!process || process.exitCode !== null || process.signalCode !== null) return;
-  const gone = new Promise((done) => process.once("exit", done));
-  how(process);
-  await gone;
 }

@@ -1,11 +1,10 @@
 /** Engines, browsers and pages for the tests. Everything runs on loopback, in temporary folders, on free ports. */
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { inaccessible } from "./axe.mjs";
+import { end, newFolder, removeFolder, start, success } from "./processes.mjs";
 import { chromium } from "playwright-core";
 
 export const TURNFOLD = resolve(process.env.TURNFOLD_BIN ?? "../target/debug/turnfold");
@@ -32,10 +31,10 @@ export class Engine {
   /** Starts an engine. With `demo`, it has the data of `turnfold demo`. `config` is a configuration file. */
   static async start({ demo = false, config = "", env = {} } = {}) {
     const engine = new Engine();
-    engine.folder = mkdtempSync(join(tmpdir(), "console-"));
+    engine.folder = newFolder("console");
     engine.env = { ...process.env, ...env };
-    if (demo)
-      execFileSync(TURNFOLD, ["demo", "--folder", "demo"], { cwd: engine.folder, stdio: "ignore", env: engine.env });
+    const options = { cwd: engine.folder, stdio: "ignore", env: engine.env };
+    if (demo) await success(start(TURNFOLD, ["demo", "--folder", "demo"], options));
     else writeFileSync(join(engine.folder, "turnfold.toml"), config);
     engine.args = demo ? ["--config", "demo/turnfold.toml"] : [];
     engine.port = await freePort();
@@ -47,20 +46,18 @@ export class Engine {
   /** Starts the process, also after `kill`. */
   async run() {
     const args = [...this.args, "dev", "--listen", `127.0.0.1:${this.port}`];
-    this.process = spawn(TURNFOLD, args, { cwd: this.folder, stdio: "ignore", env: this.env });
+    this.process = start(TURNFOLD, args, { cwd: this.folder, stdio: "ignore", env: this.env });
     await until(async () => (await fetch(`${this.url}/livez`)).ok);
   }
 
   /** Kills the process and waits until it is gone. */
   async kill() {
-    const gone = new Promise((done) => this.process.once("exit", done));
-    this.process.kill("SIGKILL");
-    await gone;
+    await end(this.process);
   }
 
   async stop() {
     await this.kill();
-    rmSync(this.folder, { recursive: true, force: true });
+    removeFolder(this.folder);
   }
 
   /** Sends a request to the API and returns its JSON. */

@@ -1,8 +1,8 @@
 /** Text that a reader would not see as it is: controls, reordering, no width. The same corpus as the command line's. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { createServer } from "vite";
-import { Engine, openBrowser, Page } from "./harness.mjs";
+import { test } from "node:test";
+import { Page } from "./harness.mjs";
+import { setUp } from "./sources.mjs";
 
 const HARMFUL =
   /(?![\n\t])[\p{Cc}\u{ad}\u{61c}\u{200b}-\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{fe00}-\u{fe0f}\u{feff}\u{fff9}-\u{fffb}\u{e0000}-\u{e007f}]/u;
@@ -26,19 +26,8 @@ const sequences = [
 ];
 const corpus = [...single, ...sequences];
 
-let engine, browser, vite, shown;
-
-before(async () => {
-  vite = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
-  shown = await vite.ssrLoadModule("/src/lib/printable.ts");
-  [engine, browser] = await Promise.all([Engine.start(), openBrowser()]);
-});
-
-after(async () => {
-  await vite.close();
-  await browser.close();
-  await engine.stop();
-});
+let engine, browser, shown;
+setUp("lib/printable.ts", (it) => ({ engine, browser, lib: shown } = it));
 
 test("hidden characters become escapes, and ordinary text stays", () => {
   assert.ok(200 <= corpus.length, String(corpus.length));

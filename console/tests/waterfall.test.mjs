@@ -1,29 +1,11 @@
 /** Where the time of a turn went: each moment has one use, and attempts, parallel requests and takeovers are seen. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { createServer } from "vite";
-import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+import { test } from "node:test";
+import { Engine, Page, until, WIDTHS } from "./harness.mjs";
+import { load, setUp } from "./sources.mjs";
 
-// Node 20 lacks it; browsers have it.
-Map.groupBy ??= (all, key) => {
-  const groups = new Map();
-  for (const it of all) groups.set(key(it), [...(groups.get(key(it)) ?? []), it]);
-  return groups;
-};
-
-let engine, browser, vite, lib;
-
-before(async () => {
-  vite = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
-  lib = await vite.ssrLoadModule("/src/lib/waterfall.ts");
-  [engine, browser] = await Promise.all([Engine.start(), openBrowser()]);
-});
-
-after(async () => {
-  await vite.close();
-  await browser.close();
-  await engine.stop();
-});
+let engine, browser, lib;
+setUp("lib/waterfall.ts", (it) => ({ engine, browser, lib } = it));
 
 const options = { timeout: 180_000 };
 const visit = (page, node) => page.tab.locator(".visit").filter({ hasText: node });
@@ -35,7 +17,7 @@ function ms(text) {
 }
 
 test("a rating belongs to its turn, and takes none of its time", async () => {
-  const { turnsOf } = await vite.ssrLoadModule("/src/lib/timeline.ts");
+  const { turnsOf } = await load("lib/timeline.ts");
   const event = (seq, second, kind, more) => ({
     seq,
     at: `2026-11-30T00:00:0${second}Z`,

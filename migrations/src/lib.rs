@@ -48,6 +48,7 @@ mod m20261129_000032_search;
 mod m20261129_000033_prompts;
 mod m20261129_000034_admin_log;
 mod m20261129_000035_admin_log_of_schedules;
+mod m20261130_000036_ratings;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -143,6 +144,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_000033_prompts::Migration),
             Box::new(m20261129_000034_admin_log::Migration),
             Box::new(m20261129_000035_admin_log_of_schedules::Migration),
+            Box::new(m20261130_000036_ratings::Migration),
         ]
     }
 }

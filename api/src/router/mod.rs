@@ -54,7 +54,10 @@ use crate::{
     search,
     server::{access_log::access_log, auth, config::ApiConfig, health, listener::listen, state::AppState},
     stats, strategies,
-    threads::{answer, attachments, events, explain, export, fork, prompt, retention, routes as threads},
+    threads::{
+        answer, attachments, events, explain, export, fork, list as threads_list, page, prompt, retention,
+        routes as threads,
+    },
     turns::{cancel_retry, failures, pending, rating, routes as turns, submit, timeline},
     webhooks::{dispatcher::WebhookDispatcher, routes as webhooks},
     workers,
@@ -137,7 +140,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Submit, routes!(cancel_retry::cancel))
         .needs(Submit, routes!(cancel_retry::retry))
         .needs(Answer, routes!(rating::rate))
-        .needs(Read, routes!(threads::list))
+        .needs(Read, routes!(threads_list::list))
         .needs(Read, routes!(threads::get))
         .needs(Read, routes!(events::events))
         .needs(Read, routes!(attachments::read))
@@ -146,6 +149,7 @@ fn protected_routes() -> ProtectedRoutes {
         .needs(Read, routes!(threads::replay))
         .needs(Read, routes!(export::export))
         .needs(Read, routes!(export::fixture))
+        .needs(Read, routes!(page::page))
         .needs(Read, routes!(prompt::prompt))
         .needs(Read, routes!(explain::why))
         .needs(Read, routes!(explain::diff))

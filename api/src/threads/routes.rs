@@ -1,23 +1,20 @@
-//! Routes that list threads, show one, show its state, verify it and replay it.
+//! Routes that show a thread, show its state, verify it and replay it.
 
 use std::sync::Arc;
 
 use ::threads::{Audited, Rebuilt};
 use api_types::{
-    AttachmentCheck, ChainCheck, ListedThread, LogStatus, Message, Page, Problem, Replay, RowCheck, Thread,
-    ThreadState, ThreadStatus, Verification,
+    AttachmentCheck, ChainCheck, LogStatus, Message, Problem, Replay, RowCheck, Thread, ThreadState,
+    Verification,
 };
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use shared::{DivergenceCounts, Replayer};
-use store::{Conditions, Differs, Finding, Mistyped, ThreadFilter, ThreadId, ThreadScan, Wrong};
+use store::{Conditions, Differs, Finding, Mistyped, ThreadId, ThreadScan, Wrong};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::{
-    listed::listed,
-    view::{Shown, view},
-};
+use super::view::{Shown, view};
 use crate::{
     logs::{
         folded::{Folded, interrupt, invalid_log},
@@ -26,57 +23,14 @@ use crate::{
     },
     server::{
         extract::{Path, Query},
-        pagination::{limit, page},
         principal::Principal,
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
-    turns::routes::conditions,
 };
 
 /// Maximum number of divergences in a response. All of them are counted.
 const DIVERGENCES_MAX: usize = 1_000;
-
-/// Query parameters of the list of threads.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ListThreads {
-    /// Only threads with this status.
-    #[param(inline)]
-    status: Option<ThreadStatus>,
-    /// Only threads with a turn that matches these conditions, as in the list of turns.
-    #[param(example = "status = failed and age < 7d")]
-    r#where: Option<String>,
-    /// Only threads created before this one: the last thread of the previous page.
-    after: Option<Uuid>,
-    /// Maximum number of threads. Default: 50.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u64>,
-}
-
-/// List threads
-///
-/// Returns a page of threads, newest first, each with the beginning of its first input and of its last result.
-#[utoipa::path(
-    get, path = "/v1/threads", tag = "threads", operation_id = "list_threads", params(ListThreads),
-    responses(
-        (status = 200, description = "A page of threads.", body = Page<ListedThread>),
-        (status = 422, description = "The conditions are invalid; `detail` names the position.", body = Problem, content_type = "application/problem+json")
-    )
-)]
-pub(crate) async fn list(
-    State(app): SharedState,
-    principal: Principal,
-    Query(params): Query<ListThreads>,
-) -> Result<Json<Page<ListedThread>>, ApiError> {
-    let limit = limit(params.limit)?;
-    let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
-    let filter = ThreadFilter { tenant: principal.only(), status: params.status, turns: conditions.as_ref() };
-    let rows = app.backends.store.threads(filter, params.after, limit + 1).await?;
-    let Page { data, has_more } = page(rows, limit);
-    Ok(Json(Page { data: listed(&app, data).await?, has_more }))
-}
 
 /// Show a thread
 ///

@@ -4,7 +4,7 @@ use api_types::{Page, Problem, Turn, TurnStatus};
 use axum::{Json, extract::State};
 use queue::clock;
 use serde::Deserialize;
-use store::{Conditions, Order, TurnFilter};
+use store::{Conditions, Order, Rank, TurnFilter};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -31,13 +31,14 @@ pub(crate) struct ListTurns {
     #[param(inline)]
     status: Option<TurnStatus>,
     /// Only turns that match these conditions: `FIELD OPERATOR VALUE`, joined by `and`. Fields: status, outcome, strategy, tenant,
-    /// priority, author, thread, batch, custom_id, text, tool, model, prompt, worker, usd, tokens, took, error, cause, age, created,
-    /// updated and metadata.KEY. Operators: = != ~ (contains) < >. A value is a word or a quoted text; a time is RFC 3339 or an
+    /// priority, author, thread, batch, custom_id, text, tool, model, prompt, worker, rating, usd, tokens, took, error, cause, age,
+    /// created, updated and metadata.KEY. Operators: = != ~ (contains) < >. A value is a word or a quoted text; a time is RFC 3339 or an
     /// age such as 7d. `text = 'two words'` finds turns of which one event has all the words, in any order; it selects from the newest
     /// 10000 events with them.
     #[param(example = "status = failed and error ~ 'timed out' and age < 7d")]
     r#where: Option<String>,
-    /// Order of the list. Default: `newest`.
+    /// Order of the list. Default: `newest`. The others but `oldest` put the newest 10,000 turns that match in order, the highest value
+    /// first. `usd` and `tokens` need the search index.
     #[param(inline)]
     order: Option<TurnOrder>,
     /// Only turns after this one: the last turn of the previous page.
@@ -55,11 +56,32 @@ pub(crate) enum TurnOrder {
     Newest,
     /// Oldest first.
     Oldest,
+    /// Last changed first.
+    Updated,
+    /// Highest cost first.
+    Usd,
+    /// Most tokens first.
+    Tokens,
+    /// Longest time from the submission to the end first; turns that have not ended are last.
+    Took,
+}
+
+impl TurnOrder {
+    /// Returns the value by which the turns are ordered, if it is not their submission.
+    fn rank(self) -> Option<Rank> {
+        match self {
+            TurnOrder::Newest | TurnOrder::Oldest => None,
+            TurnOrder::Updated => Some(Rank::Updated),
+            TurnOrder::Usd => Some(Rank::MicroUsd),
+            TurnOrder::Tokens => Some(Rank::Tokens),
+            TurnOrder::Took => Some(Rank::Took),
+        }
+    }
 }
 
 /// List turns
 ///
-/// Returns a page of turns, newest first unless `order` is `oldest`.
+/// Returns a page of turns, newest first unless `order` says otherwise.
 #[utoipa::path(
     get, path = "/v1/turns", tag = "turns", operation_id = "list_turns", params(ListTurns),
     responses(
@@ -80,11 +102,18 @@ pub(crate) async fn list(
     let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
     let order = match params.order {
         Some(TurnOrder::Oldest) => Order::OldestFirst,
-        Some(TurnOrder::Newest) | None => Order::NewestFirst,
+        Some(
+            TurnOrder::Newest | TurnOrder::Updated | TurnOrder::Usd | TurnOrder::Tokens | TurnOrder::Took,
+        )
+        | None => Order::NewestFirst,
     };
     let filter =
         TurnFilter { tenant, thread: params.thread_id, status, conditions: conditions.as_ref(), order };
-    let rows = app.backends.store.turns(filter, params.after, limit + 1).await?;
+    let store = &app.backends.store;
+    let rows = match params.order.and_then(TurnOrder::rank) {
+        Some(rank) => store.ranked_turns(filter, rank, params.after, limit + 1).await?,
+        None => store.turns(filter, params.after, limit + 1).await?,
+    };
     let Page { data, has_more } = page(rows, limit);
     Ok(Json(Page { data: show_all(&app, data).await?, has_more }))
 }

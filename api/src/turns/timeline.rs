@@ -38,7 +38,8 @@ pub(crate) async fn timeline(
     Ok(Json(time_of(&app, &turn).await?.timeline(turn.thread)))
 }
 
-async fn time_of(app: &AppState, turn: &store::Turn) -> Result<TurnTime, ApiError> {
+/// Returns the time of a turn by its uses, from its log.
+pub(crate) async fn time_of(app: &AppState, turn: &store::Turn) -> Result<TurnTime, ApiError> {
     let now = clock::now();
     let Some(started) = turn.started_seq else {
         let end = if turn.status.is_over() { turn.updated_at } else { now };

@@ -78,7 +78,7 @@ async fn every_route_under_v1_requires_a_key() {
             }
         }
     }
-    assert_eq!(guarded, 104);
+    assert_eq!(guarded, 105);
 }
 
 #[tokio::test]

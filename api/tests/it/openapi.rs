@@ -71,6 +71,7 @@ const ROUTES: [&str; 108] = [
     "get /v1/threads/{id}/events",
     "get /v1/threads/{id}/export",
     "get /v1/threads/{id}/fixture",
+    "get /v1/threads/{id}/page",
     "get /v1/threads/{id}/prompt",
     "get /v1/threads/{id}/replay",
     "get /v1/threads/{id}/state",

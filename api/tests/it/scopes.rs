@@ -209,7 +209,7 @@ async fn keys(api: &TestApi, tenant: &str, expires: Option<u64>) -> Vec<(Scope, 
 async fn every_route_admits_the_keys_that_it_should() {
     let api = api_with_keys().await;
     let (ids, unknown, routes) = (create_one_of_each(&api).await, Ids::unknown(), routes());
-    assert_eq!(routes.len(), 102);
+    assert_eq!(routes.len(), 103);
     let (own, other) = (keys(&api, "acme", None).await, keys(&api, "bell", None).await);
     let (revoked, expired) = (keys(&api, "acme", None).await, keys(&api, "acme", Some(1)).await);
     for (_, key) in &revoked {

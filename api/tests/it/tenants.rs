@@ -164,8 +164,13 @@ async fn data_of_another_tenant_does_not_exist() {
             hidden += 1;
         }
     }
-    assert_eq!(hidden, 33, "the routes of one thread or turn");
-    for query in ["turns?after=TURN", "inbox?after=THREAD"] {
+    assert_eq!(hidden, 34, "the routes of one thread or turn");
+    for query in [
+        "turns?after=TURN",
+        "inbox?after=THREAD",
+        "threads?order=updated&after=THREAD",
+        "turns?order=took&after=TURN",
+    ] {
         let path = format!("/v1/{query}").replace("TURN", &id).replace("THREAD", &thread);
         assert_eq!(get(&api, "bell-key", &path).await.status, StatusCode::NOT_FOUND, "{path}");
         assert_eq!(get(&api, "acme-key", &path).await.status, StatusCode::OK, "{path}");

@@ -56,6 +56,38 @@ async fn threads_are_listed_by_status_newest_first_in_pages() {
 }
 
 #[tokio::test]
+async fn lists_are_ordered_and_their_pages_fit_together() {
+    let api = TestApi::new().await;
+    let long = api.run_turn("wait 1; echo long").await;
+    let short = api.run_turn("echo short").await;
+    let of = |page: &Value| page["data"].as_array().unwrap().iter().map(id_of).collect::<Vec<_>>();
+    let [first, second] = [id_of(&long), id_of(&short)];
+    let page = api.get("/v1/turns?order=took&limit=1").await.json();
+    assert_eq!((of(&page), &page["has_more"]), (vec![first.clone()], &json!(true)));
+    let page = api.get(&format!("/v1/turns?order=took&limit=1&after={first}")).await.json();
+    assert_eq!((of(&page), &page["has_more"]), (vec![second.clone()], &json!(false)));
+    for (order, expected) in
+        [("updated", [&second, &first]), ("newest", [&second, &first]), ("oldest", [&first, &second])]
+    {
+        let page = api.get(&format!("/v1/turns?order={order}")).await.json();
+        assert_eq!(of(&page), expected.map(ToString::to_string), "{order}");
+    }
+    let threads = [thread_of(&short).to_string(), thread_of(&long).to_string()];
+    let page = api.get("/v1/threads?order=updated&limit=1").await.json();
+    assert_eq!((of(&page), &page["has_more"]), (threads[..1].to_vec(), &json!(true)));
+    let page = api.get(&format!("/v1/threads?order=updated&after={}", threads[0])).await.json();
+    assert_eq!((of(&page), &page["has_more"]), (threads[1..].to_vec(), &json!(false)));
+    assert_eq!(of(&api.get("/v1/threads?order=took").await.json())[0], threads[1]);
+    for path in ["turns", "threads"] {
+        assert!(
+            api.get(&format!("/v1/{path}?order=dearest")).await.problem(400, "malformed").contains("usd")
+        );
+        let unknown = uuid::Uuid::now_v7();
+        assert_eq!(api.get(&format!("/v1/{path}?order=updated&after={unknown}")).await.status, 404);
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_thread_is_not_found() {
     let api = TestApi::new().await;
     let nowhere = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";

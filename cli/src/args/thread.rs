@@ -8,7 +8,7 @@ use super::{Selection, reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Thread {
-    /// List threads, newest first
+    /// List threads, newest first unless --order says otherwise
     #[command(name = "list", visible_alias = "ls")]
     List {
         /// Only threads in this status: idle, busy, interrupted (a question waits for an answer) or error
@@ -18,8 +18,14 @@ pub(crate) enum Thread {
         #[arg(long = "where", value_name = "FILTER")]
         filter: Option<String>,
         /// List all threads that `thread hold` protects from deletion, with the reasons
-        #[arg(long, conflicts_with_all = ["status", "filter", "limit"])]
+        #[arg(long, conflicts_with_all = ["status", "filter", "order", "limit"])]
         held: bool,
+        /// Order of the list
+        ///
+        /// All but newest put the newest 10,000 threads that match in order, the highest value first. usd and tokens need the search
+        /// index.
+        #[arg(long, value_enum, value_name = "ORDER", default_value_t = ThreadOrder::Newest)]
+        order: ThreadOrder,
         /// Maximum number of threads
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
@@ -153,6 +159,15 @@ pub(crate) enum Thread {
     Export {
         /// Thread; `last` is the most recent one
         id: String,
+        /// Print the run as one HTML page instead, which shows and verifies it without turnfold
+        ///
+        /// It has the conversation, the timeline, the state after each of the first 1,000 events, and the stored bytes. It loads
+        /// nothing.
+        #[arg(long)]
+        html: bool,
+        /// Leave out messages, prompts, arguments, results, facts, reasons and names of people; such a page cannot verify the log
+        #[arg(long, requires = "html")]
+        redact: bool,
     },
     /// Import a thread: an exported log, a folder of `audit export`, or a fixture
     ///
@@ -318,6 +333,21 @@ pub(crate) enum CostBy {
     Day,
     /// Use of the answers: used, unusable and repeated, or a summary of a long conversation
     Purpose,
+}
+
+/// Order of a list of threads.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ThreadOrder {
+    /// Begun last first
+    Newest,
+    /// Changed last first
+    Updated,
+    /// Dearest first, with all turns
+    Usd,
+    /// Most tokens first, with all turns
+    Tokens,
+    /// Longest first, from the first event to the last change
+    Took,
 }
 
 /// Order of the groups.

@@ -14,7 +14,7 @@ pub(crate) enum Turn {
     /// With --wait or --follow, the exit code says how the turn ended: 0 answered, 5 partial (not everything was done), 10
     /// declined (the request was not carried out), 3 the agent asks a person, 1 failed or cancelled.
     Send(Send),
-    /// List turns, newest first
+    /// List turns, newest first unless --order says otherwise
     #[command(name = "list", visible_alias = "ls")]
     List {
         /// Only turns of this thread; `last` is the most recent one
@@ -32,12 +32,18 @@ pub(crate) enum Turn {
         /// age < 7d. `took` is the time from the submission to the end: took > 40s.
         ///
         /// The search index has more fields: text (all the words in one event: text = 'order A-10/77'), tool, model, prompt (its
-        /// hash), worker, usd and tokens (usd > 0.25).
+        /// hash), worker, rating (good or bad: the last one of a person), usd and tokens (usd > 0.25).
         #[arg(long = "where", value_name = "FILTER")]
         filter: Option<String>,
         /// Count turns by this field instead of listing them: turns that failed, and turns without a full answer
-        #[arg(long, value_enum, value_name = "FIELD", conflicts_with_all = ["thread", "status"])]
+        #[arg(long, value_enum, value_name = "FIELD", conflicts_with_all = ["thread", "status", "order"])]
         group_by: Option<GroupBy>,
+        /// Order of the list
+        ///
+        /// All but newest and oldest put the newest 10,000 turns that match in order, the highest value first. usd and tokens need
+        /// the search index.
+        #[arg(long, value_enum, value_name = "ORDER", default_value_t = TurnOrder::Newest)]
+        order: TurnOrder,
         /// Maximum number of turns
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
@@ -93,6 +99,23 @@ pub(crate) enum Turn {
         #[arg(short, long)]
         yes: bool,
     },
+}
+
+/// Order of a list of turns.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum TurnOrder {
+    /// Submitted last first
+    Newest,
+    /// Submitted first first
+    Oldest,
+    /// Changed last first
+    Updated,
+    /// Dearest first
+    Usd,
+    /// Most tokens first
+    Tokens,
+    /// Longest first, from the submission to the end; turns that have not ended are last
+    Took,
 }
 
 /// Judgement of an answer.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use api_types::{Page, StrategySummary};
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use queue::clock;
 use reqwest::Url;
@@ -148,4 +149,9 @@ pub(super) fn filter_query(filter: Option<&str>) -> anyhow::Result<String> {
     // The URL type does the escaping.
     let url = Url::parse_with_params("http://api/", [("where", filter)])?;
     Ok(format!("&{}", url.query().unwrap_or_default()))
+}
+
+/// Writes the order of a list as part of a query.
+pub(super) fn order_query(order: &impl ValueEnum) -> String {
+    order.to_possible_value().map(|value| format!("&order={}", value.get_name())).unwrap_or_default()
 }

@@ -15,11 +15,11 @@ use shared::{InterruptKind, Question, Rating, check_json, visible};
 
 use super::{
     Context, follow, redrive,
-    selection::{check_known_strategies, filter_query},
+    selection::{check_known_strategies, filter_query, order_query},
     source,
 };
 use crate::{
-    args::{GroupBy, Send, Turn},
+    args::{GroupBy, Send, Turn, TurnOrder},
     client::{Client, path, with_idempotency_key},
     exit::{CliError, Exit},
     ids,
@@ -38,8 +38,8 @@ pub(crate) async fn run(ctx: Context, command: Turn) -> anyhow::Result<Exit> {
         Turn::List { filter, group_by: Some(GroupBy::Cause), limit, .. } => {
             redrive::causes(&ctx, &client, filter.as_deref(), limit).await
         }
-        Turn::List { thread, status, filter, group_by: None, limit } => {
-            list(&ctx, &client, thread, status, filter, limit).await
+        Turn::List { thread, status, filter, group_by: None, order, limit } => {
+            list(&ctx, &client, thread, status, filter, order, limit).await
         }
         Turn::Show { id, wait } => {
             let mut turn: api_types::Turn =
@@ -106,6 +106,7 @@ async fn list(
     thread: Option<String>,
     status: Option<String>,
     filter: Option<String>,
+    order: TurnOrder,
     limit: u64,
 ) -> anyhow::Result<Exit> {
     let thread = match thread {
@@ -113,7 +114,7 @@ async fn list(
         None => String::new(),
     };
     let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
-    let query = filter_query(filter.as_deref())?;
+    let query = order_query(&order) + &filter_query(filter.as_deref())?;
     let page: Page<api_types::Turn> =
         client.get(&format!("/v1/turns?limit={limit}{thread}{status}{query}")).await?;
     let turns = page.data;

@@ -33,6 +33,14 @@ async fn attachments_are_exported_and_imported_with_their_thread() {
         "the same through the API"
     );
 
+    let page = run(&dev, &["thread", "export", thread, "--html"]);
+    assert!(page.0 == 0 && page.1.starts_with("<!doctype html>") && page.1.contains("aGk="), "{page:?}");
+    assert_eq!(page, run(&dev, &["--url", &dev.url, "thread", "export", thread, "--html"]));
+    let redacted = run(&dev, &["thread", "export", thread, "--html", "--redact"]);
+    assert!(redacted.0 == 0 && redacted.1.starts_with("<!doctype html>"), "{redacted:?}");
+    assert!(!redacted.1.contains("aGk=") && !redacted.1.contains("a.txt"), "{redacted:?}");
+    assert_eq!(run(&dev, &["thread", "export", thread, "--redact"]).0, 2, "only a page can be redacted");
+
     let path = dev.folder().join("log.jsonl");
     let import = |text: &str| {
         fs::write(&path, text).unwrap();

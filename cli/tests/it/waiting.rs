@@ -90,6 +90,17 @@ fn the_options_of_a_turn_are_stored_with_it() {
     send(&dev, &["echo hi", "--wait"]);
     let listed = run(&dev, &["turn", "list", "--limit", "1"]);
     assert!(listed.2.contains("there are more"), "{listed:?}");
+    let ids = |args: &[&str]| -> Vec<String> {
+        let listed = run(&dev, &[args, &["-o", "json"]].concat());
+        let rows: Vec<serde_json::Value> =
+            serde_json::from_str(&listed.1).unwrap_or_else(|_| panic!("{listed:?}"));
+        rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let (newest, oldest) = (ids(&["turn", "ls"]), ids(&["turn", "ls", "--order", "oldest"]));
+    assert_eq!(newest, oldest.into_iter().rev().collect::<Vec<_>>());
+    assert_eq!(ids(&["turn", "ls", "--order", "updated"]), newest);
+    assert_eq!(ids(&["thread", "ls", "--order", "updated"]), ids(&["thread", "ls"]));
+    assert_eq!(run(&dev, &["turn", "ls", "--order", "dearest"]).0, 2);
     let typo = run(&dev, &["turn", "list", "--where", "strategy = prob"]);
     assert!(typo.0 == 2 && typo.2.contains("probe"), "{typo:?}");
     assert_eq!(run(&dev, &["turn", "redrive", "--where", "strategy = prob", "--dry-run"]).0, 2);

@@ -1,4 +1,4 @@
-/** What narrows a list: status, conditions and period, as the address has them. */
+/** What a list shows: status, conditions, period and order, as the address has them. */
 import { untrack } from "svelte";
 import type { Schema } from "./api.ts";
 import { now } from "./app.svelte.ts";
@@ -52,7 +52,57 @@ export const rangeOf = (name?: string): Range => (name && name in RANGES ? (name
 /** Condition for the turns of a period, by the time of submission. */
 export const condition = (range: Range): string => PERIODS[range].where();
 
-const period = (): Period | undefined => (PERIODS as Record<string, Period>)[route.query.range ?? ""];
+/** A period between two moments, in milliseconds. One of them may be open. */
+export interface Span {
+  from?: number;
+  to?: number;
+}
+
+/** Reads a period between two moments as the address has it: `2026-11-30T03:00:00Z..2026-11-30T04:00:00Z`. */
+export function spanOf(text = ""): Span | undefined {
+  const ends = text.split("..").map((it) => (it ? Date.parse(it) : undefined));
+  if (ends.length !== 2 || ends.some(Number.isNaN)) return undefined;
+  const [from, to] = ends;
+  return from === undefined && to === undefined ? undefined : { from, to };
+}
+
+const second = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
+
+/** Writes a period for the address, in whole seconds that contain it; empty without an end. */
+export function spanText({ from, to }: Span): string {
+  if (from === undefined && to === undefined) return "";
+  return `${from === undefined ? "" : second(from)}..${to === undefined ? "" : second(Math.ceil(to / 1_000) * 1_000)}`;
+}
+
+/** The chosen period: its condition, and whether a moment is before or after it. What was under way in a period between two moments belongs to it. */
+interface Chosen {
+  where: () => string;
+  isBefore: (at: number) => boolean;
+  isAfter: (at: number) => boolean;
+}
+
+function chosen(): Chosen | undefined {
+  const preset = (PERIODS as Record<string, Period>)[route.query.range ?? ""];
+  if (preset) return { where: preset.where, isBefore: (at) => at < preset.since(present()), isAfter: () => false };
+  const span = spanOf(route.query.range);
+  if (!span) return undefined;
+  const { from = -Infinity, to = Infinity } = span;
+  const ends = [
+    ...(span.from === undefined ? [] : [`updated > '${second(from)}'`]),
+    ...(span.to === undefined ? [] : [`created < '${second(to)}'`]),
+  ];
+  return { where: () => ends.join(" and "), isBefore: (at) => at < from, isAfter: (at) => to < at };
+}
+
+/** The shortest period of statistics that contains the chosen one, or most of it. */
+export function rangeAround(): Range {
+  const { range = "" } = route.query;
+  if (range in RANGES) return range as Range;
+  const from = spanOf(range)?.from;
+  if (from === undefined) return range ? "week" : "day";
+  const age = present() - from;
+  return age < DAY / 24 ? "hour" : age < DAY ? "day" : "week";
+}
 
 /**
  * Converts what was typed to a condition: a condition as it is, an id or its short form to `thread = …`, and plain words to
@@ -75,11 +125,13 @@ export function wordsOf(where = ""): string {
   return (double ?? single ?? plain ?? "").trim();
 }
 
-/** The query of a list: its status, and the conditions of the filter and of the period. */
-export function listQuery(): { status?: string; where?: string } {
-  const conditions = [route.query.where, period()?.where()].filter(Boolean);
-  return { status: route.query.status, where: conditions.join(" and ") || undefined };
+/** The query of a list: its status, the conditions of the filter and of the period, and its order. */
+export function listQuery(): { status?: string; where?: string; order?: string } {
+  const conditions = [route.query.where, chosen()?.where()].filter(Boolean);
+  const order = route.query.order === "newest" ? undefined : route.query.order;
+  return { status: route.query.status, where: conditions.join(" and ") || undefined, order };
 }
 
-/** Reports whether a moment is in the chosen period. */
-export const isInPeriod = (at: number): boolean => (period()?.since(present()) ?? 0) <= at;
+/** Reports whether a moment is before the chosen period, or after it. */
+export const isBeforePeriod = (at: number): boolean => chosen()?.isBefore(at) ?? false;
+export const isAfterPeriod = (at: number): boolean => chosen()?.isAfter(at) ?? false;

@@ -18,8 +18,8 @@ export const VIEWS = [
 
 let isGoing = false;
 
-/** Handles a key, unless it is typed into a field. */
-export function handleKey(event: KeyboardEvent, help: () => void): void {
+/** Handles a key, unless it is typed into a field. `dialogs` opens a dialog for each of its keys. */
+export function handleKey(event: KeyboardEvent, dialogs: Record<string, () => void>): void {
   const target = event.target as HTMLElement;
   const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || document.querySelector("dialog[open]");
   if (event.key === "Escape" && isTyping) target.blur();
@@ -27,7 +27,7 @@ export function handleKey(event: KeyboardEvent, help: () => void): void {
   const view = isGoing && VIEWS.find((it) => it.key === event.key);
   isGoing = event.key === "g" && !isGoing;
   if (view) go(view.path);
-  else if (event.key === "?") help();
+  else if (Object.hasOwn(dialogs, event.key)) dialogs[event.key]();
   else if (event.key === "/") focusSearch();
   else if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
   else return;
@@ -36,8 +36,10 @@ export function handleKey(event: KeyboardEvent, help: () => void): void {
 
 function focusSearch(): void {
   const field = document.querySelector<HTMLInputElement>("[data-search]");
-  if (field) field.focus();
-  else go("turns");
+  if (field) return field.focus();
+  go("turns");
+  // The field of that view, once it is there.
+  setTimeout(() => document.querySelector<HTMLInputElement>("[data-search]")?.focus(), 50);
 }
 
 /** Moves the focus to the next or previous row of a list. */

@@ -12,8 +12,9 @@ interface Settings<Item> {
   every?: number;
   /** Text that differs between queries that the API does not tell apart. */
   key?: () => string;
-  /** Reports whether an item belongs to the list. The list ends before the first that does not. */
-  isWithin?: (item: Item) => boolean;
+  /** Reports whether an item is newer than the list, and left out, or older: the list ends before it. */
+  isNewer?: (item: Item) => boolean;
+  isOlder?: (item: Item) => boolean;
 }
 
 /** Number of items of a page. */
@@ -90,10 +91,15 @@ export class Pages<Item extends Keyed> {
   }
 
   private async read(query: Query, after?: string, signal?: AbortSignal): Promise<Page<Item>> {
-    const page = await get<Page<Item>>(this.path, { ...query, limit: SIZE, after }, signal);
-    const { isWithin } = this.settings;
-    const end = isWithin ? page.data.findIndex((it) => !isWithin(it)) : -1;
-    return end < 0 ? page : { data: page.data.slice(0, end), has_more: false };
+    const { isNewer = () => false, isOlder = () => false } = this.settings;
+    for (;;) {
+      const page = await get<Page<Item>>(this.path, { ...query, limit: SIZE, after }, signal);
+      const end = page.data.findIndex(isOlder);
+      const rows = (end < 0 ? page.data : page.data.slice(0, end)).filter((it) => !isNewer(it));
+      const has_more = end < 0 && page.has_more;
+      if (rows.length || !has_more) return { data: rows, has_more };
+      after = page.data.at(-1)?.id;
+    }
   }
 
   /** Reads the rows in view again, if they are beyond the first page. */

@@ -5,11 +5,11 @@
 //! timestamp, a UTC date, or a duration before now: `7d` is the moment seven days ago, so `created > 7d` selects turns
 //! submitted since then. Most people read that the other way round; `age < 7d` means the same and is unambiguous.
 //!
-//! `text`, `tool`, `model`, `prompt`, `worker`, `usd` and `tokens` are answered by the search index, which is filled a moment after the
+//! `text`, `tool`, `model`, `prompt`, `worker`, `rating`, `usd` and `tokens` are answered by the search index, which is filled a moment after the
 //! log. A list by them is refused while the index may lack what it should find.
 
 use queue::{Priority, clock};
-use shared::OutcomeKind;
+use shared::{OutcomeKind, Rating};
 use uuid::Uuid;
 
 use super::more::{AmountField, IndexedField};
@@ -25,7 +25,7 @@ const MOST: usize = 20;
 
 /// All field names, for the error message about an unknown field.
 const FIELDS: &str = "status, outcome, strategy, tenant, priority, author, thread, batch, custom_id, text, tool, model, prompt, \
-    worker, usd, tokens, took, error, cause, age, created, updated and metadata.KEY";
+    worker, rating, usd, tokens, took, error, cause, age, created, updated and metadata.KEY";
 
 /// A conjunction of conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +74,11 @@ pub(crate) enum Condition {
         field: IndexedField,
         is: Is,
         value: String,
+    },
+    /// The last rating of the turn by a person. A turn without a rating has another one.
+    Rated {
+        is: Is,
+        value: Rating,
     },
     /// Cost in millionths of a US dollar, tokens, or time in microseconds.
     Amount {
@@ -189,6 +194,7 @@ impl Conditions {
                 condition,
                 Condition::Words(_)
                     | Condition::Indexed { .. }
+                    | Condition::Rated { .. }
                     | Condition::Amount { field: AmountField::MicroUsd | AmountField::Tokens, .. }
             )
         })
@@ -252,6 +258,7 @@ impl ConditionText<'_> {
             "model" => self.indexed(IndexedField::Model),
             "prompt" => self.indexed(IndexedField::Prompt),
             "worker" => self.indexed(IndexedField::Worker),
+            "rating" => self.rated(),
             "usd" => self.amount(AmountField::MicroUsd),
             "tokens" => self.amount(AmountField::Tokens),
             "took" => self.amount(AmountField::Took),
@@ -440,6 +447,8 @@ mod tests {
             ("text = '*'", 8, "no word"),
             ("tool ~ a", 6, "use = or !="),
             ("prompt = xyz", 10, "hexadecimal"),
+            ("rating = ok", 10, "good or bad"),
+            ("rating ~ good", 8, "use = or !="),
             ("usd > cheap", 7, "0.25"),
             ("usd = 1", 5, "use < or >"),
             ("tokens < -1", 10, "whole number"),

@@ -9,6 +9,7 @@ use sea_orm::{
     DbBackend, Value,
     sea_query::{Alias, Expr, ExprTrait as _, Query},
 };
+use shared::Rating;
 
 use super::{
     conditions::{Is, Side},
@@ -21,7 +22,7 @@ use crate::{
         short_ids::{PartOfId, end_of_id},
         tables::turns,
     },
-    search::{TermKind, matching},
+    search::{TermKind, matching, rating_number},
 };
 
 /// Maximum number of events with the words of a text, the newest ones, whose turns are selected.
@@ -85,6 +86,20 @@ pub(super) fn term(backend: DbBackend, field: IndexedField, is: Is, value: &str)
         ),
     };
     custom(backend, &sql, values)
+}
+
+/// Selects turns by their last rating.
+pub(super) fn rated(backend: DbBackend, is: Is, rating: Rating) -> Expr {
+    let sql = match is {
+        Is::Is => {
+            "(turns.thread_id, turns.id) IN (SELECT thread_id, turn_id FROM search_ratings WHERE rating = ?)"
+        }
+        Is::IsNot => {
+            "NOT EXISTS (SELECT 1 FROM search_ratings WHERE search_ratings.thread_id = turns.thread_id \
+             AND search_ratings.turn_id = turns.id AND rating = ?)"
+        }
+    };
+    custom(backend, sql, vec![rating_number(rating).into()])
 }
 
 /// Selects turns by their cost, their tokens or their time.

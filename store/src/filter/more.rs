@@ -1,6 +1,7 @@
 //! Conditions that the search index and the lines of batches answer.
 
 use queue::clock;
+use shared::Rating;
 
 use super::{
     conditions::Condition,
@@ -58,6 +59,13 @@ impl ConditionText<'_> {
         }
         let value = if field == IndexedField::Prompt { self.value.to_ascii_lowercase() } else { self.value };
         Ok(Condition::Indexed { field, is, value })
+    }
+
+    pub(super) fn rated(self) -> Result<Condition, FilterError> {
+        let is = self.is()?;
+        let value = [Rating::Good, Rating::Bad].into_iter().find(|rating| rating.name() == self.value);
+        let wrong = || self.at_value.wrong(format!("{:?} is no rating", self.value), "write good or bad");
+        Ok(Condition::Rated { is, value: value.ok_or_else(wrong)? })
     }
 
     pub(super) fn amount(self, field: AmountField) -> Result<Condition, FilterError> {

@@ -56,6 +56,7 @@ fn one(backend: DbBackend, condition: &Condition, tenant: Option<&str>) -> Expr 
         }
         Condition::Words(words) => indexed_sql::words(backend, words, tenant),
         Condition::Indexed { field, is, value } => indexed_sql::term(backend, *field, *is, value),
+        Condition::Rated { is, value } => indexed_sql::rated(backend, *is, *value),
         Condition::Amount { field, side, value } => indexed_sql::amount(backend, *field, *side, *value),
         Condition::Batch { is, part } => indexed_sql::batch(backend, *is, part),
         Condition::CustomId { is, value } => indexed_sql::custom_id(*is, &plain(value), tenant),

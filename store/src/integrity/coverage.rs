@@ -358,6 +358,7 @@ pub const COLUMNS: &[Columns] = &[
     // SQLite has the words in a table of its own, which its module for full text keeps.
     not_compared("search_entries", Cache, &["id", "thread_id", "seq", "turn_seq", "words"]),
     not_compared("search_terms", Cache, &["kind", "value", "thread_id", "turn_seq"]),
+    not_compared("search_ratings", Cache, &["thread_id", "turn_id", "rating"]),
     not_compared("search_usage", Cache, &["thread_id", "turn_seq", "tokens", "micro_usd"]),
     not_compared("search_writers", Process, &["id", "seen_at", "indexed_until", "after_thread"]),
     not_compared("index_entries", Cache, &["server", "hash", "text", "vector", "model", "updated_at"]),

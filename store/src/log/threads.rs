@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use queue::{Lane, Priority, clock};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait as _, EntityTrait, ExprTrait, FromQueryResult, QueryFilter, QueryOrder,
-    QuerySelect, QueryTrait, Value,
+    ColumnTrait, ConnectionTrait as _, DbBackend, EntityTrait, ExprTrait, FromQueryResult, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait, Select, Value,
 };
 use shared::{ThreadStatus, TurnStatus};
 
@@ -52,6 +52,16 @@ pub struct ThreadFilter<'a> {
     pub turns: Option<&'a Conditions>,
 }
 
+impl ThreadFilter<'_> {
+    /// Selects the matching rows.
+    pub(crate) fn rows(self, backend: DbBackend) -> Select<threads::Entity> {
+        threads::Entity::find()
+            .apply_if(self.tenant, |rows, tenant| rows.filter(threads::Column::Tenant.eq(tenant)))
+            .apply_if(self.status, |rows, status| rows.filter(thread_in_status(status)))
+            .apply_if(self.turns, |rows, turns| rows.filter(has_turn(backend, turns, self.tenant)))
+    }
+}
+
 /// A thread that may be runnable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Runnable {
@@ -93,11 +103,8 @@ impl Store {
         after: Option<ThreadId>,
         limit: u64,
     ) -> Result<Vec<Thread>, Error> {
-        let backend = self.database.pool.get_database_backend();
-        let rows = threads::Entity::find()
-            .apply_if(filter.tenant, |rows, tenant| rows.filter(threads::Column::Tenant.eq(tenant)))
-            .apply_if(filter.status, |rows, status| rows.filter(thread_in_status(status)))
-            .apply_if(filter.turns, |rows, turns| rows.filter(has_turn(backend, turns, filter.tenant)))
+        let rows = filter
+            .rows(self.database.pool.get_database_backend())
             .apply_if(after, |rows, after| rows.filter(threads::Column::Id.lt(after)))
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));

@@ -4,8 +4,8 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use serde_json::Value;
 use shared::{
-    Answered, Asked, Decided, Event, Goto, InputProvided, InputResponse, Message, Reconciled, Request,
-    Response, Role, ToolCall, ToolOutput, Verdict,
+    Answered, Asked, Decided, Event, Goto, InputProvided, InputResponse, Message, Rating, Reconciled,
+    Request, Response, Role, ToolCall, ToolOutput, Verdict,
 };
 
 /// Maximum characters that are indexed of one text.
@@ -74,6 +74,14 @@ impl TermKind {
             TermKind::Prompt => 2,
             TermKind::Worker => 3,
         }
+    }
+}
+
+/// Returns the number of a rating in the database.
+pub(crate) fn rating_number(rating: Rating) -> i32 {
+    match rating {
+        Rating::Bad => 0,
+        Rating::Good => 1,
     }
 }
 

@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::FutureExt as _;
 use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Value};
+use shared::Rating;
 
-use super::{content::TermKind, matching::tenant_word};
+use super::{
+    content::{TermKind, rating_number},
+    matching::tenant_word,
+};
 use crate::{
-    Error, Store, ThreadId,
+    Error, Store, ThreadId, TurnId,
     log::{Transaction, ids::plain, signed, statement},
     retention::{list, listed},
     sql_batch::{StatementText, id, number, text},
@@ -52,6 +56,8 @@ pub(super) struct LogPart {
     pub(super) entries: Vec<Entry>,
     pub(super) terms: BTreeSet<Term>,
     pub(super) used: BTreeMap<i64, Used>,
+    /// Last rating of each turn that was rated.
+    pub(super) ratings: BTreeMap<TurnId, Rating>,
 }
 
 impl LogPart {
@@ -64,6 +70,7 @@ impl LogPart {
             entries: Vec::new(),
             terms: BTreeSet::new(),
             used: BTreeMap::new(),
+            ratings: BTreeMap::new(),
         }
     }
 }
@@ -120,6 +127,15 @@ const ADD_USAGE: StatementText = StatementText {
              SELECT unhex(value ->> 'thread_id'), value ->> 'turn_seq', value ->> 'tokens', value ->> 'micro_usd' \
              FROM json_each(?1) WHERE TRUE ON CONFLICT (thread_id, turn_seq) DO UPDATE SET \
              tokens = held.tokens + excluded.tokens, micro_usd = held.micro_usd + excluded.micro_usd",
+};
+
+const ADD_RATINGS: StatementText = StatementText {
+    postgres: "INSERT INTO search_ratings (thread_id, turn_id, rating) SELECT thread_id, turn_id, rating \
+               FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS it (thread_id, turn_id, rating) \
+               ON CONFLICT (thread_id, turn_id) DO UPDATE SET rating = excluded.rating",
+    sqlite: "INSERT INTO search_ratings (thread_id, turn_id, rating) \
+             SELECT unhex(value ->> 'thread_id'), unhex(value ->> 'turn_id'), value ->> 'rating' FROM json_each(?1) \
+             WHERE TRUE ON CONFLICT (thread_id, turn_id) DO UPDATE SET rating = excluded.rating",
 };
 
 #[derive(FromQueryResult)]
@@ -179,7 +195,25 @@ async fn write(tx: &Transaction, mut parts: Vec<LogPart>) -> Result<Vec<ThreadId
         ];
         tx.execute_raw(ADD_USAGE.with(tx, [], columns)).await?;
     }
+    add_ratings(tx, &parts).await?;
     Ok(raced.into_iter().map(|part| part.thread).collect())
+}
+
+async fn add_ratings(tx: &Transaction, parts: &[LogPart]) -> Result<(), Error> {
+    let rated = |part: &LogPart| -> Vec<(ThreadId, TurnId, Rating)> {
+        part.ratings.iter().map(|(turn, rating)| (part.thread, *turn, *rating)).collect()
+    };
+    let ratings: Vec<_> = parts.iter().flat_map(rated).collect();
+    if ratings.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        id("thread_id", &ratings, |(thread, ..)| *thread),
+        id("turn_id", &ratings, |(_, turn, _)| *turn),
+        number("rating", &ratings, |(.., rating)| rating_number(*rating).into()),
+    ];
+    tx.execute_raw(ADD_RATINGS.with(tx, [], columns)).await?;
+    Ok(())
 }
 
 /// Returns the tenants of the threads that exist. None of them is deleted until the transaction ends. Their status may change.

@@ -8,6 +8,10 @@ use crate::{
     retention::{list, listed},
 };
 
+/// Tables of the index but the one of words in SQLite.
+const TABLES: [&str; 5] =
+    ["search_threads", "search_entries", "search_terms", "search_usage", "search_ratings"];
+
 /// Deletes the rows of these threads.
 pub(crate) async fn delete(tx: &Transaction, threads: &[ThreadId]) -> Result<(), Error> {
     let words = "DELETE FROM search_words WHERE rowid IN (SELECT id FROM search_entries WHERE thread_id IN";
@@ -15,7 +19,7 @@ pub(crate) async fn delete(tx: &Transaction, threads: &[ThreadId]) -> Result<(),
         let sql = format!("{words} ({}))", list(tx, 1));
         tx.execute_raw(statement(tx, &sql, [listed(tx, threads)])).await?;
     }
-    for table in ["search_threads", "search_entries", "search_terms", "search_usage"] {
+    for table in TABLES {
         let sql = format!("DELETE FROM {table} WHERE thread_id IN ({})", list(tx, 1));
         tx.execute_raw(statement(tx, &sql, [listed(tx, threads)])).await?;
     }
@@ -25,7 +29,7 @@ pub(crate) async fn delete(tx: &Transaction, threads: &[ThreadId]) -> Result<(),
 /// Deletes all rows.
 pub(super) async fn clear(tx: &Transaction) -> Result<(), Error> {
     let is_postgres = tx.get_database_backend() == DbBackend::Postgres;
-    for table in ["search_threads", "search_entries", "search_terms", "search_usage"] {
+    for table in TABLES {
         let sql = if is_postgres { format!("TRUNCATE {table}") } else { format!("DELETE FROM {table}") };
         tx.execute_unprepared(&sql).await?;
     }

@@ -218,6 +218,9 @@ fn part(thread: ThreadId, from: Progress, page: &[Stored]) -> LogPart {
         let mut terms = BTreeSet::new();
         add_terms(&event, &mut terms);
         part.terms.extend(terms.into_iter().map(|(kind, value)| Term { kind, value, turn_seq }));
+        if let Event::Rated(rated) = &event {
+            part.ratings.insert(rated.turn, rated.rating);
+        }
         if let Some((_, usage)) = event.spent() {
             let used: &mut Used = part.used.entry(turn_seq).or_default();
             used.tokens = used.tokens.saturating_add(usage.tokens());

@@ -37,6 +37,15 @@ pub struct SearchProgress {
     pub is_behind: bool,
 }
 
+impl SearchProgress {
+    fn check(self) -> Result<(), Error> {
+        match self.is_behind {
+            true => Err(Error::SearchBehind { until: clock::rfc3339(self.indexed_until) }),
+            false => Ok(()),
+        }
+    }
+}
+
 #[derive(FromQueryResult)]
 struct Row {
     id: Uuid,
@@ -160,11 +169,15 @@ impl Store {
         if !conditions.needs_search() {
             return Ok(());
         }
-        let SearchProgress { indexed_until, is_behind } = self.search_progress().await?;
-        if is_behind && !conditions.are_before(indexed_until) {
-            return Err(Error::SearchBehind { until: clock::rfc3339(indexed_until) });
+        match self.search_progress().await? {
+            SearchProgress { indexed_until, .. } if conditions.are_before(indexed_until) => Ok(()),
+            progress => progress.check(),
         }
-        Ok(())
+    }
+
+    /// Refuses what the search index answers if it is switched off or lacks events.
+    pub(crate) async fn check_indexed(&self) -> Result<(), Error> {
+        self.search_progress().await?.check()
     }
 
     /// Empties the index. Processes that run fill it again from the logs.

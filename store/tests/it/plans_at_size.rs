@@ -14,7 +14,8 @@ use queue::{Priority, clock};
 use shared::{ThreadStatus, TurnStatus};
 use store::{
     AwaitedAnswer, Conditions, ConnectionSettings, Conversation, DryRun, IdOf, Idempotency, Order, PartOfId,
-    PendingFilter, Prune, Resolution, Store, ThreadFilter, ThreadScan, TurnFilter, WaitReason,
+    PendingFilter, Prune, RANKED_MAX, Rank, Resolution, Store, ThreadFilter, ThreadScan, TurnFilter,
+    WaitReason,
     batches::{CacheKey, ItemState, ResultSelection, StopReason},
     webhooks::{DeliveryFilter, DeliveryLimits},
 };
@@ -250,6 +251,10 @@ async fn lists(postgres: &Postgres) -> Vec<String> {
         LIST => |store| store.turns(that(&partial), None, PAGE);
         LIST => |store| store.turns(that(&one), None, PAGE);
         LIST => |store| store.turns(that(&end), None, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_turns(own, Rank::Updated, None, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_turns(small, Rank::Took, middle, PAGE);
+        LIST => |store| store.ranked_turns(of_status(TurnStatus::Failed), Rank::Took, None, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_threads(threads, Rank::Updated, None, PAGE);
         LIST => |store| store.threads(threads, None, PAGE);
         LIST => |store| store.threads(ThreadFilter { tenant: Some("small"), ..threads }, Some(id_of(THREAD, 90_000)), PAGE);
         LIST => |store| store.threads(thread_status(ThreadStatus::Idle), None, PAGE);

@@ -15,7 +15,8 @@ use shared::{
     TurnStatus, Usage,
 };
 use store::{
-    Conditions, Error, NewTurn, Opening, QueryWords, ReadModelUpdate, Store, TurnFilter, TurnUpdate,
+    Conditions, Error, NewTurn, Opening, QueryWords, Rank, ReadModelUpdate, Store, ThreadFilter, TurnFilter,
+    TurnUpdate,
 };
 use test_servers::Postgres;
 
@@ -172,6 +173,7 @@ async fn measure(engine: &str, store: &Store, size: impl Fn() -> u64) -> Result<
         "model = other",
         "usd > 0.01",
         "worker = w",
+        "rating = good",
     ] {
         let conditions = Conditions::parse(filter, clock::now()).unwrap_or_default();
         let filter_of =
@@ -179,6 +181,14 @@ async fn measure(engine: &str, store: &Store, size: impl Fn() -> u64) -> Result<
         let time = p95(async |_| store.turns(filter_of, None, 50).await).await?;
         println!("{engine}: turns where {filter}: p95 {time:.1?}");
         assert!(time < SLOWEST, "{engine}: {filter}: {time:?}");
+    }
+    for rank in [Rank::Updated, Rank::MicroUsd, Rank::Tokens, Rank::Took] {
+        let own = TurnFilter { tenant: Some("default"), ..TurnFilter::default() };
+        let of_threads = ThreadFilter { tenant: Some("default"), ..ThreadFilter::default() };
+        let turns = p95(async |_| store.ranked_turns(own, rank, None, 50).await).await?;
+        let threads = p95(async |_| store.ranked_threads(of_threads, rank, None, 50).await).await?;
+        println!("{engine}: in the order of {rank:?}: p95 turns {turns:.1?}, threads {threads:.1?}");
+        assert!(turns.max(threads) < SLOWEST, "{engine}: {rank:?}: {turns:?} {threads:?}");
     }
     Ok(())
 }

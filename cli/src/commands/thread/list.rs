@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use shared::ThreadStatus;
 
 use crate::{
+    args::ThreadOrder,
     commands::{
         Context,
-        selection::{check_known_strategies, filter_query},
+        selection::{check_known_strategies, filter_query, order_query},
         source::Source,
     },
     exit::{CliError, Exit},
@@ -19,12 +20,13 @@ pub(super) async fn run(
     source: &Source,
     status: Option<String>,
     filter: Option<&str>,
+    order: ThreadOrder,
     limit: u64,
 ) -> anyhow::Result<Exit> {
     let status = status.map(|name| name.parse::<ThreadStatus>()).transpose();
     let status = status.map_err(|error| CliError::with_exit(Exit::Usage, error.to_string()))?;
     let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
-    let query = status + &filter_query(filter)?;
+    let query = status + &order_query(&order) + &filter_query(filter)?;
     // One more than is printed, to know whether there are more.
     let wanted = limit.saturating_add(1);
     let mut threads = source.threads(&query, None, wanted).await?;

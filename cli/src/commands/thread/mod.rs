@@ -44,8 +44,8 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
     };
     match command {
         Thread::List { held: true, .. } => hold::list(ctx, Source::open(ctx).await?.client()).await,
-        Thread::List { status, filter, limit, held: false } => {
-            list::run(ctx, &Source::open(ctx).await?, status, filter.as_deref(), limit).await
+        Thread::List { status, filter, order, limit, held: false } => {
+            list::run(ctx, &Source::open(ctx).await?, status, filter.as_deref(), order, limit).await
         }
         Thread::Search { words, limit } => {
             search::run(ctx, Source::open(ctx).await?.client(), &words.join(" "), limit).await
@@ -100,9 +100,13 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
             let view = cost::View { by, order, top: top.map(usize::from) };
             cost::run(ctx, &database_only(ctx, "thread cost").await?, view, selection).await
         }
-        Thread::Export { id } => {
+        Thread::Export { id, html: false, .. } => {
             let (source, id) = reader(&id).await?;
             transfer::export(source.client(), id).await
+        }
+        Thread::Export { id, html: true, redact } => {
+            let (source, id) = reader(&id).await?;
+            transfer::page(source.client(), id, redact).await
         }
         Thread::Import { file, as_new, go_on } => {
             let options = transfer::ImportOptions { as_new, go_on };

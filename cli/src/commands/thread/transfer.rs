@@ -44,6 +44,14 @@ pub(super) async fn export(client: &Client, id: ThreadId) -> anyhow::Result<Exit
     }
 }
 
+/// Prints a thread as one HTML page.
+pub(super) async fn page(client: &Client, id: ThreadId, is_redacted: bool) -> anyhow::Result<Exit> {
+    let path = path(&["threads", &id.to_string(), "page"])?;
+    let request = client.request(Method::GET, &format!("{path}?contents={}", !is_redacted));
+    output::print(&client.send(request).await?.text().await.context("the response broke off")?)?;
+    Ok(Exit::Ok)
+}
+
 /// Options of an import.
 pub(super) struct ImportOptions {
     /// Give the thread and its turns new ids.

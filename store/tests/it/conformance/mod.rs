@@ -26,6 +26,7 @@ mod other_connections;
 mod pauses;
 mod pins;
 mod prune;
+mod ranked;
 mod read_models;
 mod reader;
 mod rows;

@@ -3,8 +3,8 @@
 use queue::clock;
 use serde_json::json;
 use shared::{
-    Answered, Asked, Attempted, Event, Message, Reply, Request, Response, TakenOver, ThreadStatus, ToolCall,
-    ToolOutput, TurnStatus, Usage,
+    Answered, Asked, Attempted, Event, Message, Rated, Rating, Reply, Request, Response, TakenOver,
+    ThreadStatus, ToolCall, ToolOutput, TurnStatus, Usage,
 };
 use store::{
     Conditions, DryRun, Error, Found, Head, NewTurn, Opening, Prune, QueryWords, ReadModelUpdate, Store,
@@ -14,7 +14,7 @@ use store::{
 use super::{of_tenant, turn_started};
 
 /// Indexes everything that was appended.
-async fn fill(store: &Store) -> Result<u64, Error> {
+pub(super) async fn fill(store: &Store) -> Result<u64, Error> {
     // A log rests for a second before it is indexed.
     tokio::time::sleep(std::time::Duration::from_millis(1_050)).await;
     let mut events = 0;
@@ -57,6 +57,11 @@ fn call(server: &str, name: &str, arguments: serde_json::Value) -> Event {
     let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments };
     let request = Request::CallTool { server: server.to_owned(), call };
     Asked { node: "call".to_owned(), requests: vec![request] }.into()
+}
+
+fn rated(turn: &Turn, rating: Rating) -> Event {
+    let (note, actor) = (String::new(), "a person".to_owned());
+    Rated { turn: turn.id, rating, note, actor, caller: None }.into()
 }
 
 /// Runs a turn that asks a model and a tool, and ends.
@@ -162,6 +167,14 @@ pub(super) async fn filters_turns_by_what_is_indexed(store: &Store) -> Result<()
     let head = store.head(again.thread).await?;
     let ended = update(&again, TurnStatus::Completed);
     store.append(&head, &[turn_started(&again), super::decided("end")], Some(&ended)).await?;
+    // The first turn is rated after the second one, and again.
+    for (turn, rating) in [(&shop, Rating::Bad), (&again, Rating::Bad), (&shop, Rating::Good)] {
+        let head = store.head(shop.thread).await?;
+        store.append(&head, &[rated(turn, rating)], None).await?;
+        if rating == Rating::Bad {
+            fill(store).await?;
+        }
+    }
     let queued = store.submit(of_tenant(TENANT, "third")).await?.into_turn();
     fill(store).await?;
     for (nth, tenant) in [TENANT, "another"].into_iter().enumerate() {
@@ -189,6 +202,9 @@ pub(super) async fn filters_turns_by_what_is_indexed(store: &Store) -> Result<()
         ("prompt = 0123456789ABCDEF", vec![shop.id]),
         ("prompt = 012346", vec![]),
         ("worker = w-1 and worker = w-2", vec![shop.id]),
+        ("rating = good", vec![shop.id]),
+        ("rating = bad", vec![again.id]),
+        ("rating != bad", vec![shop.id, queued.id]),
         ("usd > 0.0024", vec![shop.id]),
         ("usd > 0.0025", vec![]),
         ("usd < 0.0025", vec![again.id, queued.id]),
@@ -226,11 +242,15 @@ pub(super) async fn forgets_deleted_threads_and_is_built_again(store: &Store) ->
         runs(store, of_tenant(TENANT, "secretword"), "-", "A-1").await?.thread,
         runs(store, of_tenant(TENANT, "secretword"), "-", "A-2").await?.thread,
     ];
+    let turn =
+        store.turns(TurnFilter { thread: Some(one), ..TurnFilter::default() }, None, 1).await?.remove(0);
+    let head = store.head(one).await?;
+    store.append(&head, &[rated(&turn, Rating::Good)], None).await?;
     fill(store).await?;
     assert_eq!(threads(store, TENANT, "secretword").await?, [two, one]);
     store.delete_thread(one, "test").await?.expect("an idle thread is deleted");
     assert_eq!(threads(store, TENANT, "secretword").await?, [two]);
-    for table in ["search_threads", "search_entries", "search_terms", "search_usage"] {
+    for table in ["search_threads", "search_entries", "search_terms", "search_usage", "search_ratings"] {
         let sql = format!("SELECT 1 FROM {table} WHERE thread_id = $1");
         assert_eq!(tamper::count(store, &sql, [one.into()]).await?, 0, "{table}");
     }

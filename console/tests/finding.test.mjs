@@ -1,0 +1,187 @@
+/** Finding a run: orders of lists, periods between two moments, parts of plots, and saved views. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+
+let engine, browser;
+
+before(async () => {
+  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
+});
+
+after(async () => {
+  await browser?.close();
+  await engine?.stop();
+});
+
+const options = { timeout: 180_000 };
+const links = (page) => page.tab.locator("main a[data-row]");
+
+/** Titles of the rows in view, in their order on the page. */
+async function titles(page, count) {
+  await until(async () => count <= (await links(page).count()));
+  return (await links(page).evaluateAll((all) => all.map((it) => it.title))).slice(0, count);
+}
+
+const listed = async (path, count = 5) => (await engine.api("GET", path)).data.slice(0, count);
+const query = (page) => page.tab.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.split("?")[1])));
+
+test(
+  "turns and threads are ordered by cost, time and last change, from their headings and on return",
+  options,
+  async () => {
+    const page = await Page.open(browser, engine);
+    await page.view("turns", "shown");
+    for (const [heading, order] of [
+      ["Cost", "usd"],
+      ["Time", "took"],
+    ]) {
+      await page.tab.locator(".names").getByRole("button", { name: heading }).click();
+      await page.sees("Ordered are the newest 10,000 that match.");
+      const expected = (await listed(`/v1/turns?order=${order}`)).map((it) => `Turn ${it.id}`);
+      await until(async () => (await titles(page, 5)).join() === expected.join());
+      assert.equal((await query(page)).order, order);
+    }
+    const took = (it) => Date.parse(it.updated_at) - Date.parse(it.created_at);
+    const slowest = (await listed("/v1/turns?order=took&limit=100", 100)).map(took);
+    assert.deepEqual(
+      slowest,
+      [...slowest].sort((a, b) => b - a),
+    );
+    assert.match(await page.button("Copy command").getAttribute("title"), /turn list --order took$/);
+    await page.tab.reload();
+    await until(async () => (await page.tab.getByLabel("Order").inputValue()) === "took");
+    await page.tab.getByLabel("Order").selectOption("oldest first");
+    const oldest = (await listed("/v1/turns?order=oldest")).map((it) => `Turn ${it.id}`);
+    await until(async () => (await titles(page, 5)).join() === oldest.join());
+    await page.view("threads", "shown");
+    await page.tab.locator(".names").getByRole("button", { name: "Last activity" }).click();
+    const active = (await listed("/v1/threads?order=updated")).map((it) => `Thread ${it.id}`);
+    await until(async () => (await titles(page, 5)).join() === active.join());
+    // Pages of an order fit together: scrolling brings each row once.
+    for (let nth = 0; nth < 4; nth += 1) {
+      await page.tab.mouse.wheel(0, 9_000);
+      await page.tab.waitForTimeout(300);
+    }
+    await until(async () => /^(1\d\d|2\d\d)/.test(await page.tab.locator(".head span[aria-live]").innerText()));
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  },
+);
+
+test("a period between two moments is in the address, and selects what was under way in it", options, async () => {
+  const { id, created_at } = await engine.turn("probe", "wait 1; echo within");
+  const at = (ms) => new Date(Date.parse(created_at) + ms).toISOString().slice(0, 19) + "Z";
+  const page = await Page.open(browser, engine);
+  const within = `range=${at(0)}..${at(1_000)}`;
+  await page.view(`turns?${within}`, "within");
+  assert.ok((await titles(page, 1)).includes(`Turn ${id}`));
+  await page.view(`turns?range=${at(60_000)}..`, "No turn matches");
+  await page.view(`threads?${within}`, "within");
+  await page.view("turns", "shown");
+  await page.tab.getByLabel("Period").selectOption("between…");
+  await page.tab.getByLabel("From").waitFor();
+  const local = (ms) => {
+    const time = new Date(Date.parse(created_at) + ms);
+    return new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+  };
+  await page.tab.getByLabel("From").fill(local(-1_000));
+  await page.tab.getByLabel("From").blur();
+  await page.tab.getByLabel("Until").fill(local(2_000));
+  await page.tab.getByLabel("Until").blur();
+  await until(async () => (await query(page)).range === `${at(-1_000)}..${at(2_000)}`);
+  await page.sees("within");
+  await page.tab.reload();
+  assert.equal(await page.tab.getByLabel("Until").inputValue(), local(2_000));
+  await page.view("batches?range=..2020-01-01T00:00:00Z", "No batch matches");
+  await page.view("inbox?range=..2020-01-01T00:00:00Z", "No question of this kind");
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+/** Drags a pointer over the right half of a plot. */
+async function drag(page, plot) {
+  const box = await plot.locator(".u-over").boundingBox();
+  const y = box.y + box.height / 2;
+  await page.tab.mouse.move(box.x + box.width / 2, y);
+  await page.tab.mouse.down();
+  await page.tab.mouse.move(box.x + box.width - 2, y, { steps: 5 });
+  await page.tab.mouse.up();
+}
+
+test("a part of a plot becomes the period, above a list and from the overview", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("turns?range=hour", "shown");
+  await page.button("Over time").click();
+  await drag(page, page.tab.getByRole("region", { name: "Turns over time" }));
+  await until(async () => /^\d{4}.*Z\.\.\d{4}.*Z$/.test((await query(page)).range));
+  const [from, to] = (await query(page)).range.split("..").map((it) => Date.parse(it));
+  assert.ok(20 * 60_000 < to - from && to - from < 40 * 60_000, `${to - from}`);
+  assert.ok(Date.now() - to < 5 * 60_000 && (await links(page).count()) > 0);
+  await page.tab.locator(".u-select").filter({ visible: true }).first().waitFor();
+  await page.view("", "Is it flowing?");
+  await drag(page, page.tab.getByRole("img", { name: /^Turns that ended/ }).first());
+  await page.tab.waitForURL(/#\/turns\?.*range=/);
+  assert.match((await query(page)).range, /Z\.\.\d{4}/);
+  await page.tab.getByRole("region", { name: "Turns over time" }).waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("a view is saved under a name, opened from anywhere, and deleted", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("turns?status=failed&range=day", "shown");
+  await page.tab.keyboard.press("v");
+  const dialog = page.tab.getByRole("dialog", { name: "Saved views" });
+  await dialog.getByText("No view is saved yet.").waitFor();
+  await dialog.getByRole("textbox").fill("What failed");
+  await page.tab.keyboard.press("Enter");
+  await dialog.getByRole("link", { name: "What failed" }).waitFor();
+  await page.tab.keyboard.press("Escape");
+  await page.view("costs", "Costs");
+  await page.tab.reload();
+  await page.button("Views").click();
+  await dialog.getByRole("link", { name: "What failed" }).click();
+  await page.tab.waitForURL(/#\/turns\?status=failed&range=day$/);
+  await page.tab.getByRole("button", { name: "failed", pressed: true }).waitFor();
+  assert.equal(await dialog.count(), 0);
+  // Two pages of one browser have the same views, and a damaged store has none.
+  const other = await page.context.newPage();
+  await other.goto(`${engine.url}/#/turns`);
+  await other.getByRole("button", { name: "Views" }).click();
+  await other.getByRole("button", { name: "Delete the view What failed" }).click();
+  await page.button("Views").click();
+  await dialog.getByText("No view is saved yet.").waitFor();
+  await page.tab.evaluate(() =>
+    localStorage.setItem("views", '[{"name": 7}, null, {"name": "x", "address": "javascript:1"}'),
+  );
+  await page.tab.reload();
+  await page.button("Views").click();
+  await dialog.getByText("No view is saved yet.").waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+for (const width of WIDTHS)
+  test(`orders, periods and saved views are sound at ${width} px`, options, async () => {
+    const faults = [];
+    const now = Date.now();
+    const iso = (ms) => new Date(ms).toISOString().slice(0, 19) + "Z";
+    const range = `${iso(now - 1_800_000)}..${iso(now + 60_000)}`;
+    for (const theme of ["light", "dark"]) {
+      const page = await Page.open(browser, engine, { width, theme });
+      await page.view(`turns?plot=1&order=took&range=${range}`, "Ordered are");
+      await links(page).first().waitFor();
+      await page.tab.getByRole("region", { name: "Turns over time" }).getByRole("img").waitFor();
+      faults.push(...(await page.faults("finding-turns")));
+      await page.view("inbox?range=hour", "open");
+      faults.push(...(await page.faults("finding-inbox")));
+      await page.button("Views").click();
+      await page.tab.getByRole("dialog").getByRole("textbox").fill("Approvals of the last hour");
+      await page.tab.keyboard.press("Enter");
+      await page.tab.getByRole("link", { name: "Approvals of the last hour" }).waitFor();
+      faults.push(...(await page.faults("finding-views")));
+      await page.close();
+    }
+    assert.deepEqual(faults, []);
+  });

@@ -1,0 +1,198 @@
+//! Lists in the order of a value: last change, cost, tokens or time, the highest first.
+//!
+//! ## Why only the newest rows are put in order
+//!
+//! No index has these values: a turn that is worked on changes them at each step, and each change would be written to the index. So
+//! the newest rows that match are read and sorted. Older ones are not in the list; a filter or a period brings them in.
+
+use std::collections::HashMap;
+
+use sea_orm::{
+    ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, ExprTrait as _, FromQueryResult,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, Value,
+    sea_query::{Alias, Expr, Order as Direction, Query, SelectStatement},
+};
+use uuid::Uuid;
+
+use super::{
+    Store, Thread, ThreadFilter, Turn, TurnFilter,
+    ids::{ThreadId, TurnId, at_most},
+    replanned::Replanned,
+    tables::{threads, turns},
+};
+use crate::Error;
+
+/// Maximum number of matching turns or threads that are put in order, the newest ones.
+pub const RANKED_MAX: u64 = 10_000;
+
+/// Value by which a list is ordered, the highest first. Of equal values, the newest row is first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// Time of the last change.
+    Updated,
+    /// Cost so far. Rows without a cost are last.
+    MicroUsd,
+    /// Tokens so far.
+    Tokens,
+    /// Time from the submission of a turn to its end; of a thread, from its first event to the last change. Turns that have not ended
+    /// are last.
+    Took,
+}
+
+impl Rank {
+    /// Returns true if the search index has the value.
+    fn is_indexed(self) -> bool {
+        match self {
+            Rank::MicroUsd | Rank::Tokens => true,
+            Rank::Updated | Rank::Took => false,
+        }
+    }
+
+    fn of_turn(self) -> Expr {
+        let used = |column: &str| {
+            format!(
+                "COALESCE((SELECT {column} FROM search_usage WHERE search_usage.thread_id = turns.thread_id \
+                 AND search_usage.turn_seq = turns.started_seq), 0)"
+            )
+        };
+        Expr::cust(match self {
+            Rank::Updated => "turns.updated_at".to_owned(),
+            Rank::MicroUsd => used("micro_usd"),
+            Rank::Tokens => used("tokens"),
+            Rank::Took => "CASE WHEN turns.status IN ('queued', 'running') THEN -1 \
+                           ELSE turns.updated_at - turns.created_at END"
+                .to_owned(),
+        })
+    }
+
+    fn of_thread(self) -> Expr {
+        let used = |column: &str| {
+            format!(
+                "CAST(COALESCE((SELECT SUM({column}) FROM search_usage \
+                 WHERE search_usage.thread_id = threads.id), 0) AS BIGINT)"
+            )
+        };
+        Expr::cust(match self {
+            Rank::Updated => "threads.updated_at".to_owned(),
+            Rank::MicroUsd => used("micro_usd"),
+            Rank::Tokens => used("tokens"),
+            Rank::Took => "threads.updated_at - threads.created_at".to_owned(),
+        })
+    }
+}
+
+#[derive(FromQueryResult)]
+struct Id {
+    id: Uuid,
+}
+
+impl Store {
+    /// Lists at most `limit` of the newest [`RANKED_MAX`] turns that match the filter, ordered by `rank`, from the one that follows
+    /// `after` on. The order of the filter is ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownTurn`] if `after` does not exist; [`Error::SearchOff`] or [`Error::SearchBehind`] if the index lacks the values.
+    pub async fn ranked_turns(
+        &self,
+        filter: TurnFilter<'_>,
+        rank: Rank,
+        after: Option<TurnId>,
+        limit: u64,
+    ) -> Result<Vec<Turn>, Error> {
+        self.check_rank(rank).await?;
+        let db = &self.database.pool;
+        let after = match after {
+            Some(id) => {
+                let row = turns::Entity::find_by_id(id).select_only().expr_as(rank.of_turn(), "rank");
+                let row = row.column(turns::Column::Position).into_tuple::<(i64, i64)>();
+                let (rank, place) = row.one(db).await?.ok_or(Error::UnknownTurn(id))?;
+                Some((rank, Value::from(place)))
+            }
+            None => None,
+        };
+        let newest = filter
+            .rows(db.get_database_backend())
+            .select_only()
+            .column(turns::Column::Id)
+            .column_as(turns::Column::Position, "place")
+            .expr_as(rank.of_turn(), "rank")
+            .order_by_desc(turns::Column::Position)
+            .limit(RANKED_MAX);
+        let ids = self.in_order(newest.into_query(), after, limit).await?;
+        let rows = turns::Entity::find().filter(turns::Column::Id.is_in(ids.clone())).all(db).await?;
+        let rows = rows.into_iter().map(|row| (row.id, row)).collect();
+        placed(&ids, rows).map(Turn::try_from).collect()
+    }
+
+    /// Lists at most `limit` of the newest [`RANKED_MAX`] threads that match the filter, ordered by `rank`, from the one that follows
+    /// `after` on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownThread`] if `after` does not exist; [`Error::SearchOff`] or [`Error::SearchBehind`] if the index lacks the values.
+    pub async fn ranked_threads(
+        &self,
+        filter: ThreadFilter<'_>,
+        rank: Rank,
+        after: Option<ThreadId>,
+        limit: u64,
+    ) -> Result<Vec<Thread>, Error> {
+        self.check_rank(rank).await?;
+        let db = &self.database.pool;
+        let after = match after {
+            Some(id) => {
+                let row = threads::Entity::find_by_id(id).select_only().expr_as(rank.of_thread(), "rank");
+                let rank = row.into_tuple::<i64>().one(db).await?.ok_or(Error::UnknownThread(id))?;
+                Some((rank, Value::from(id)))
+            }
+            None => None,
+        };
+        let newest = filter
+            .rows(db.get_database_backend())
+            .select_only()
+            .column(threads::Column::Id)
+            .column_as(threads::Column::Id, "place")
+            .expr_as(rank.of_thread(), "rank")
+            .order_by_desc(threads::Column::Id)
+            .limit(RANKED_MAX);
+        let ids = self.in_order(newest.into_query(), after, limit).await?;
+        let rows = threads::Entity::find().filter(threads::Column::Id.is_in(ids.clone())).all(db).await?;
+        let rows = rows.into_iter().map(|row| (row.id, row)).collect();
+        placed(&ids, rows).map(Thread::try_from).collect()
+    }
+
+    async fn check_rank(&self, rank: Rank) -> Result<(), Error> {
+        if rank.is_indexed() { self.check_indexed().await } else { Ok(()) }
+    }
+
+    /// Returns the ids of the rows that follow a rank and a place.
+    async fn in_order(
+        &self,
+        newest: SelectStatement,
+        after: Option<(i64, Value)>,
+        limit: u64,
+    ) -> Result<Vec<Uuid>, Error> {
+        let newest_rows = Alias::new("newest");
+        let column = |name: &'static str| Expr::col((newest_rows.clone(), Alias::new(name)));
+        let mut query = Query::select();
+        query
+            .expr_as(column("id"), Alias::new("id"))
+            .from_subquery(newest, newest_rows.clone())
+            .order_by_expr(column("rank"), Direction::Desc)
+            .order_by_expr(column("place"), Direction::Desc)
+            .limit(at_most(limit));
+        if let Some((rank, place)) = after {
+            let equal = column("rank").eq(rank).and(column("place").lt(place));
+            query.and_where(column("rank").lt(rank).or(equal));
+        }
+        let db = Replanned(&self.database.pool);
+        let statement = db.get_database_backend().build(&query);
+        Ok(Id::find_by_statement(statement).all(&db).await?.into_iter().map(|row| row.id).collect())
+    }
+}
+
+/// Returns the rows in the order of these ids. A row that was deleted meanwhile is left out.
+fn placed<Row>(ids: &[Uuid], mut rows: HashMap<Uuid, Row>) -> impl Iterator<Item = Row> {
+    ids.iter().filter_map(move |id| rows.remove(id))
+}
