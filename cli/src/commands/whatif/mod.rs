@@ -19,11 +19,11 @@ use std::time::Instant;
 use audit::whatif::{Report, replay_junit, replay_sarif};
 use serde_json::json;
 
+pub(super) use self::{changes::refuse_changes, grades::grade};
 use self::{
     changes::{changes, refuse},
     offline::{Asked, replayed, to_text},
 };
-pub(super) use self::{changes::refuse_changes, grades::grade};
 use super::{Context, cohort};
 use crate::{
     args::{WhatIf, WhatIfCommand},
