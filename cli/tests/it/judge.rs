@@ -15,7 +15,8 @@ const JUDGE: &[&str] = &["--judge", "rubric.md", "--judge-model", "openai/gpt-4o
 /// The pair that a judge is asked about.
 fn pair(body: &Value) -> Value {
     let content = body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap();
-    serde_json::from_str(content).unwrap()
+    // A request that is repeated ends with the error of the last reply.
+    serde_json::Deserializer::from_str(content).into_iter().next().unwrap().unwrap()
 }
 
 fn verdict(verdict: &str) -> Value {
