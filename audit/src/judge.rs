@@ -128,7 +128,8 @@ pub enum Task {
 }
 
 impl Strategy for Judge {
-    const NAME: &'static str = "judge";
+    // A strategy of yours may have the name `judge`.
+    const NAME: &'static str = "turnfold_judge";
     const VERSION: u32 = 1;
     const ABOUT: &'static str = "rules on answers by a rubric";
     const PROMPTS: &'static [&'static str] = &[COMPARE, GRADE];

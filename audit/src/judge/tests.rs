@@ -1,7 +1,7 @@
 //! Requests and verdicts of a judge.
 
 use serde_json::json;
-use shared::{Event, Graph, Next, Request, Response, RunStatus};
+use shared::{Event, Graph, Next, Request, Response, RunStatus, Strategy as _};
 
 use super::{Choice, Judge, Opinion, Pair};
 
@@ -13,7 +13,7 @@ fn asked(pair: &Pair) -> Box<dyn shared::DynThread> {
     let config = json!({"model": "openai/gpt-4o", "rubric": RUBRIC, "task": "compare"});
     let content = serde_json::to_string(pair).unwrap();
     let log = [
-        event(json!({"event": "opened", "strategy": "judge", "config": config})),
+        event(json!({"event": "opened", "strategy": Judge::NAME, "config": config})),
         event(json!({"event": "turn_started", "messages": [{"role": "user", "content": content}]})),
     ];
     let graph: &dyn Graph = &Judge;

@@ -15,7 +15,7 @@ pub(crate) struct JudgeArgs {
     /// Have this program judge the answers
     ///
     /// It gets a JSON object on stdin and prints a JSON object with `verdict` and `reason`, within 60 seconds. It gets no
-    /// arguments, and no environment variables but PATH, HOME, LANG and TMPDIR. The same program is not asked again.
+    /// arguments, and no environment variables but PATH, HOME, LANG and TMPDIR. A program is not asked again about the same answers.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["judge", "judge_model"])]
     pub(crate) judge_program: Option<PathBuf>,
 }
