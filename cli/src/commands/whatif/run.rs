@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use audit::whatif::{Comparison, Limit, Report, RunReport, Start, html, junit};
+use audit::whatif::{Changes, Comparison, Limit, Report, RunReport, Start, html, junit};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use store::{Store, ThreadFilter, ThreadId};
@@ -24,7 +24,7 @@ use super::{
     world::RunWorld,
 };
 use crate::{
-    args::{Replayed, WhatIfRun},
+    args::{Replayed, ToolPolicy, WhatIfRun},
     commands::{Context, cohort, signals::Signals},
     confirm,
     exit::{CliError, Exit},
@@ -122,15 +122,7 @@ async fn planned(ctx: &Context, recorded: &Store, args: WhatIfRun) -> anyhow::Re
     let tenant = ctx.tenant.as_deref();
     let of_run = identity(&selection, cohort.as_ref(), tenant, &store, &changes, args.tools);
     let folder = Folder::of(args.to.as_deref(), &of_run);
-    if let Some(plan) = folder.read()? {
-        check_store(&plan, &store)?;
-        if plan.changes != changes || plan.tools != args.tools {
-            let message = format!(
-                "{} has a run with other changes or another policy for tools\nhint: --to another folder, or delete this one",
-                folder.path().display()
-            );
-            return Err(CliError::with_exit(Exit::Usage, message));
-        }
+    if let Some(plan) = known_plan(&folder, &store, &changes, args.tools)? {
         return Ok(Planned::Run(folder, Box::new(plan)));
     }
     let began = Instant::now();
@@ -149,6 +141,25 @@ async fn planned(ctx: &Context, recorded: &Store, args: WhatIfRun) -> anyhow::Re
     let plan = Plan { store, changes, tools: args.tools, report, heads };
     folder.write(&plan)?;
     Ok(Planned::Run(folder, Box::new(plan)))
+}
+
+/// Reads the plan of the folder, if there is one. Fails if it is that of another run.
+fn known_plan(
+    folder: &Folder,
+    store: &str,
+    changes: &Changes,
+    tools: ToolPolicy,
+) -> anyhow::Result<Option<Plan>> {
+    let Some(plan) = folder.read()? else { return Ok(None) };
+    check_store(&plan, store)?;
+    if plan.changes == *changes && plan.tools == tools {
+        return Ok(Some(plan));
+    }
+    let message = format!(
+        "{} has a run with other changes or another policy for tools\nhint: --to another folder, or delete this one",
+        folder.path().display()
+    );
+    Err(CliError::with_exit(Exit::Usage, message))
 }
 
 fn question(report: &Report) -> String {
