@@ -187,7 +187,7 @@ impl Course {
 /// Returns the difference between the values of two builds, at the more important field. A build without a difference there gives what
 /// was recorded.
 fn between(this: Option<Divergence>, other: Option<Divergence>) -> Option<Divergence> {
-    let of_this = |it: Divergence| Divergence { then: it.today, today: it.then, ..it };
+    let of_this = |own: Divergence| Divergence { then: own.today, today: own.then, ..own };
     match (this, other) {
         (None, other) => other,
         (Some(this), None) => Some(of_this(this)),
@@ -213,7 +213,7 @@ mod tests {
         };
         let to = || Field::Decision("to".to_owned());
         let prompt = || Field::Prompt("requests.0.system".to_owned());
-        let values = |this, other| between(this, other).map(|it| (it.field, it.then, it.today));
+        let values = |this, other| between(this, other).map(|found| (found.field, found.then, found.today));
         let is = |field, then: &str, today: &str| Some((field, then.to_owned(), today.to_owned()));
         assert_eq!(values(None, None), None);
         assert_eq!(values(None, at(to(), "a")), is(to(), "recorded", "a"));

@@ -89,6 +89,7 @@ pub(super) async fn select(
     Ok(store::ThreadScan {
         thread,
         turns,
+        heads: None,
         jobs: selection.jobs.map_or_else(cores, usize::from),
         progress: Arc::new(move |threads| spinner.inc(threads)),
     })

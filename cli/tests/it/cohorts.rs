@@ -41,7 +41,7 @@ fn import(folder: &Path) -> String {
 }
 
 /// Adds an event that no build can read to a log.
-async fn spoil(store: &Store, thread: &str) {
+pub(crate) async fn spoil(store: &Store, thread: &str) {
     let thread = thread.parse().unwrap();
     let seq = store.head(thread).await.unwrap().seq;
     let (kind, payload) = ("of_the_future".to_owned(), "{}".to_owned());

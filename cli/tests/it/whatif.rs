@@ -13,11 +13,13 @@ use std::{
 
 use axum::{Json, Router, extract::State, routing::post};
 use serde_json::{Value, json};
+use store::Store;
 use tempfile::TempDir;
 use test_servers::Postgres;
 use tokio::sync::Semaphore;
 
 use crate::{
+    cohorts::spoil,
     engine::{Process, TURNFOLD, fixtures, log, turnfold},
     ledgers::applied,
 };
@@ -241,6 +243,24 @@ async fn assert_calls(store: Option<&str>) {
     assert_eq!(run(folder, &["thread", "ls"]).1, before, "the recorded threads are as they were");
     assert_eq!(run(folder, &["store", "verify"]).0, 0);
     assert!(applied(folder).is_empty(), "no call was sent");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cohort_is_run_as_it_was_frozen() {
+    let model = Model::serve(satisfied, Semaphore::MAX_PERMITS).await;
+    let folder = folder(None, &model);
+    let folder = folder.path();
+    let ids = record(folder, 2);
+    assert_eq!(run(folder, &["whatif", "cohort", "c.json"]).0, 0);
+    record(folder, 1);
+    let store = Store::connect(&format!("sqlite:{}", folder.join(".turnfold/turnfold.db").display())).await;
+    spoil(&store.unwrap(), &ids[0]).await;
+    let (exit, report) = asked(folder, &[RESPOND, &["--cohort", "c.json"]].concat()).await;
+    assert_eq!((exit, &report["total"]["decided"]), (0, &json!(2)), "{report}");
+    assert_eq!(model.asked().len(), 2, "{report}");
+    // The same command without the cohort is another run.
+    let (exit, report) = asked(folder, RESPOND).await;
+    assert_eq!((exit, &report["total"]["decided"]), (6, &json!(2)), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

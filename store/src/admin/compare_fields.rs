@@ -117,17 +117,19 @@ impl Table {
         mut rows: BTreeMap<Uuid, Fields>,
         findings: &mut Vec<RowFinding>,
     ) {
-        let Table { name: table, row: kind, fields } = self;
-        let mut find = |columns, what| findings.push(RowFinding { table, columns, what });
+        let Self { name: table, row: kind, fields } = *self;
+        let mut find = |columns: &'static [&'static str], what: String| {
+            findings.push(RowFinding { table, columns, what });
+        };
         for (id, expected) in expected {
             let Some(row) = rows.remove(id) else {
                 find(
-                    &["id"][..],
+                    &["id"],
                     format!("the {kind} {id} is in the administrative log, and its row is missing"),
                 );
                 continue;
             };
-            for (field, columns) in *fields {
+            for (field, columns) in fields {
                 if row.get(*field) != expected.get(*field) {
                     find(columns, format!("the {kind} {id} has another {} than its log says", columns[0]));
                 }

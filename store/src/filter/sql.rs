@@ -20,7 +20,7 @@ use crate::{
 
 /// Returns the smallest id of a thread that is made at this time or later: ids begin with their milliseconds.
 fn first_id_at(at: i64) -> Uuid {
-    let millis = u128::try_from(at.max(0) / 1_000).unwrap_or_default() & ((1 << 48) - 1);
+    let millis = u128::try_from(at / 1_000).unwrap_or_default() & ((1 << 48) - 1);
     Uuid::from_u128(millis << 80)
 }
 

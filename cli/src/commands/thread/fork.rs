@@ -93,7 +93,8 @@ pub(super) type Writes = BTreeMap<String, u64>;
 /// Counts the calls that may change something and that a thread began after event `at`.
 pub(super) async fn writes_after(client: &Client, id: ThreadId, at: u64) -> anyhow::Result<Writes> {
     let (mut writes, mut asked) = (Writes::new(), Vec::new());
-    let scanned = Source::of(client).scan(id, at, |recorded| {
+    let source = Source::of(client);
+    let scanned = source.scan(id, at, |recorded| {
         if let Event::Asked(event) = recorded.event {
             asked = event.requests;
         } else if let Event::Attempted(event) = recorded.event

@@ -126,10 +126,7 @@ impl Lanes {
 
     async fn lane(&self, start: Start) -> Result<Lane, Error> {
         let id = start.thread;
-        let (_, mut record) = self.recorded.load_since(&Head::start(id)).await?;
-        if let Some(events) = self.heads.as_ref().and_then(|heads| heads.get(&id)) {
-            record.truncate(usize::try_from(*events).unwrap_or(usize::MAX));
-        }
+        let record = self.record(id).await?;
         let Some(Event::Opened(opened)) = record.first().map(|first| &first.event) else {
             return Err(Error::UnknownThread(id));
         };
@@ -152,6 +149,19 @@ impl Lanes {
         lane.next = self.sent(&lane).await?;
         self.tell_world(&lane).await?;
         Ok(lane)
+    }
+
+    /// Reads the record of a thread: its log, or the part of it that the cohort has.
+    async fn record(&self, id: ThreadId) -> Result<Vec<Recorded>, Error> {
+        let events = self.heads.as_ref().and_then(|heads| heads.get(&id));
+        let last = events.map(|events| events.saturating_sub(1));
+        let mut record = Vec::new();
+        let read = self.recorded.along(id, 0, last, |recorded| {
+            record.push(recorded);
+            Ok::<_, Error>(())
+        });
+        read.await?;
+        Ok(record)
     }
 
     /// Makes the record of a thread known to the world, with what its run has used so far.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use audit::whatif::Report;
+use audit::whatif::{Changes, Report};
 use store::Store;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     plan::{Folder, Plan, identity},
 };
 use crate::{
-    args::{Replayed, WhatIfRun},
+    args::{Replayed, ToolPolicy, WhatIfRun},
     commands::{Context, cohort, judge::Judge},
     confirm,
     exit::{CliError, Exit},
@@ -52,15 +52,7 @@ pub(super) async fn planned(
     let tenant = ctx.tenant.as_deref();
     let of_run = identity(&selection, cohort.as_ref(), tenant, &store, &changes, args.tools);
     let folder = Folder::of(args.to.as_deref(), &of_run);
-    if let Some(plan) = folder.read()? {
-        check_store(&plan, &store)?;
-        if plan.changes != changes || plan.tools != args.tools {
-            let message = format!(
-                "{} has a run with other changes or another policy for tools\nhint: --to another folder, or delete this one",
-                folder.path().display()
-            );
-            return Err(CliError::with_exit(Exit::Usage, message));
-        }
+    if let Some(plan) = known_plan(&folder, &store, &changes, args.tools)? {
         admit(ctx, &folder, &plan, judge, args.yes)?;
         return Ok(Planned::Run(folder, Box::new(plan)));
     }
@@ -85,6 +77,25 @@ pub(super) async fn planned(
         folder.write_judge(judge)?;
     }
     Ok(Planned::Run(folder, Box::new(plan)))
+}
+
+/// Reads the plan of the folder, if there is one. Fails if it is that of another run.
+fn known_plan(
+    folder: &Folder,
+    store: &str,
+    changes: &Changes,
+    tools: ToolPolicy,
+) -> anyhow::Result<Option<Plan>> {
+    let Some(plan) = folder.read()? else { return Ok(None) };
+    check_store(&plan, store)?;
+    if plan.changes == *changes && plan.tools == tools {
+        return Ok(Some(plan));
+    }
+    let message = format!(
+        "{} has a run with other changes or another policy for tools\nhint: --to another folder, or delete this one",
+        folder.path().display()
+    );
+    Err(CliError::with_exit(Exit::Usage, message))
 }
 
 fn question(report: &Report, has_judge: bool) -> String {
