@@ -196,7 +196,10 @@ export class Page {
     return found.map((it) => `${name} at ${this.width} px, ${this.theme}: ${it}`);
   }
 
-  close() {
-    return this.context.close();
+  async close() {
+    // A request that is under way would fail with the page.
+    await this.tab.unrouteAll({ behavior: "ignoreErrors" });
+    await this.context.unrouteAll({ behavior: "ignoreErrors" });
+    await this.context.close();
   }
 }
