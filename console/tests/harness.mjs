@@ -91,16 +91,23 @@ export class Engine {
   }
 }
 
+/** Waits until the search index has everything, also what the killed engine of the demo left out. It is late by a minute at most. */
+export async function indexed(engine) {
+  const began = Date.now();
+  const isIndexed = async () => began < Date.parse((await engine.api("GET", "/v1/search?q=x")).indexed_until);
+  await until(isIndexed, 150_000);
+}
+
 /** Repeats a check until it succeeds, for at most a minute. */
-export async function until(check) {
-  const end = Date.now() + 60_000;
+export async function until(check, ms = 60_000) {
+  const end = Date.now() + ms;
   for (;;) {
     try {
       if (await check()) return;
     } catch (error) {
       if (end < Date.now()) throw error;
     }
-    assert.ok(Date.now() < end, `not within a minute: ${check}`);
+    assert.ok(Date.now() < end, `not within ${ms / 1_000} s: ${check}`);
     await new Promise((done) => setTimeout(done, 100));
   }
 }
@@ -196,7 +203,10 @@ export class Page {
     return found.map((it) => `${name} at ${this.width} px, ${this.theme}: ${it}`);
   }
 
-  close() {
-    return this.context.close();
+  async close() {
+    // A request that is under way would fail with the page.
+    await this.tab.unrouteAll({ behavior: "ignoreErrors" });
+    await this.context.unrouteAll({ behavior: "ignoreErrors" });
+    await this.context.close();
   }
 }

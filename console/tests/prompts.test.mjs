@@ -1,12 +1,13 @@
 /** What models were sent, versions of prompts, ratings of answers, and where words were said. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+import { Engine, indexed, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
 
 let engine, browser;
 
 before(async () => {
   [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
+  await indexed(engine);
 });
 
 after(async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { Engine, openBrowser, Page, until } from "./harness.mjs";
+import { Engine, indexed, openBrowser, Page, until } from "./harness.mjs";
 
 let engine, browser, batch;
 const times = [];
@@ -11,13 +11,13 @@ before(async () => {
   [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
   await engine.turn("probe", "fail printer 7 has no paper");
   await engine.turn("probe", "echo Where is order A-10/77?");
+  await engine.turn("probe", "ask Which colour? | red | green");
   batch = await engine.batch([
     { strategy: "planner", input: "Book a walk on 2026-12-30 at 15" },
     { strategy: "probe", input: "echo hi" },
   ]);
   await until(async () => (await engine.api("GET", `/v1/batches/${batch}`)).request_counts.completed === 2);
-  // The search index follows the log within seconds.
-  await until(async () => (await engine.api("GET", "/v1/search?q=A-10%2F77")).data.length > 0);
+  await indexed(engine);
 });
 
 after(async () => {

@@ -336,7 +336,7 @@ pub(crate) enum CostBy {
 }
 
 /// Order of a list of threads.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum ThreadOrder {
     /// Begun last first
     Newest,

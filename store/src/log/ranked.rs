@@ -104,7 +104,10 @@ impl Store {
         let db = &self.database.pool;
         let after = match after {
             Some(id) => {
-                let row = turns::Entity::find_by_id(id).select_only().expr_as(rank.of_turn(), "rank");
+                let row = turns::Entity::find()
+                    .filter(turns::Column::Id.eq(id))
+                    .select_only()
+                    .expr_as(rank.of_turn(), "rank");
                 let row = row.column(turns::Column::Position).into_tuple::<(i64, i64)>();
                 let (rank, place) = row.one(db).await?.ok_or(Error::UnknownTurn(id))?;
                 Some((rank, Value::from(place)))

@@ -210,7 +210,7 @@ async fn add_ratings(tx: &Transaction, parts: &[LogPart]) -> Result<(), Error> {
     let columns = [
         id("thread_id", &ratings, |(thread, ..)| *thread),
         id("turn_id", &ratings, |(_, turn, _)| *turn),
-        number("rating", &ratings, |(.., rating)| rating_number(*rating).into()),
+        number("rating", &ratings, |(.., rating)| i64::from(rating_number(*rating))),
     ];
     tx.execute_raw(ADD_RATINGS.with(tx, [], columns)).await?;
     Ok(())

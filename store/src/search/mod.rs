@@ -45,7 +45,7 @@ use tokio::sync::MutexGuard;
 
 use crate::{Error, Store};
 
-pub(crate) use content::TermKind;
+pub(crate) use content::{TermKind, rating_number};
 pub(crate) use matching::matching;
 pub(crate) use removal::delete;
 pub(crate) use writers::scan_imported;
