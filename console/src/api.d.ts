@@ -11222,6 +11222,8 @@ export interface operations {
                 "X-Turnfold-User"?: string | null;
                 /** @description Tenant of the schedule, for operators. Default: `default`. */
                 "X-Turnfold-Tenant"?: string | null;
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
             };
             path?: never;
             cookie?: never;
@@ -11386,7 +11388,10 @@ export interface operations {
     remove_schedule: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the schedule. */
                 id: string;
@@ -11454,7 +11459,10 @@ export interface operations {
     change_schedule: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the schedule. */
                 id: string;
@@ -14242,7 +14250,10 @@ export interface operations {
     add_webhook: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path?: never;
             cookie?: never;
         };
@@ -14311,7 +14322,10 @@ export interface operations {
     remove_webhook: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Reason, for the administrative log. */
+                "X-Turnfold-Reason"?: string | null;
+            };
             path: {
                 /** @description Id of the webhook. */
                 id: string;
