@@ -1461,7 +1461,7 @@ export interface paths {
         };
         /**
          * List threads
-         * @description Returns a page of threads, newest first, each with the beginning of its first input and of its last result.
+         * @description Returns a page of threads, newest first unless `order` says otherwise, each with the beginning of its first input and of its last result.
          */
         get: operations["list_threads"];
         put?: never;
@@ -1679,6 +1679,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/threads/{id}/page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Save a thread as a page
+         * @description Returns one HTML file that needs no network: the conversation, the timeline, the state after each of the first 1,000 events, and
+         *     the stored bytes of the log, whose hashes it verifies by itself. `turnfold thread export --html` writes the same.
+         */
+        get: operations["thread_page"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads/{id}/prompt": {
         parameters: {
             query?: never;
@@ -1814,7 +1835,7 @@ export interface paths {
         };
         /**
          * List turns
-         * @description Returns a page of turns, newest first unless `order` is `oldest`.
+         * @description Returns a page of turns, newest first unless `order` says otherwise.
          */
         get: operations["list_turns"];
         put?: never;
@@ -12038,7 +12059,12 @@ export interface operations {
                  * @example status = failed and age < 7d
                  */
                 where?: string;
-                /** @description Only threads created before this one: the last thread of the previous page. */
+                /**
+                 * @description Order of the list. Default: `newest`. The others put the newest 10,000 threads that match in order, the highest value first. `usd`
+                 *     and `tokens` need the search index.
+                 */
+                order?: "newest" | "updated" | "usd" | "tokens" | "took";
+                /** @description Only threads after this one: the last thread of the previous page. */
                 after?: string;
                 /** @description Maximum number of threads. Default: 50. */
                 limit?: number;
@@ -13012,6 +13038,89 @@ export interface operations {
             };
         };
     };
+    thread_page: {
+        parameters: {
+            query?: {
+                /**
+                 * @description False leaves out all messages, prompts, arguments and results of tools, facts, reasons, names of people, and all hashes but the
+                 *     last. Default: true.
+                 */
+                contents?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the thread. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description A valid key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The key lacks the scope `read`. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The thread does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The log is larger than 32 MiB. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store or the queue is temporarily unavailable; retry after `Retry-After`. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any other error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_thread_prompt: {
         parameters: {
             query?: {
@@ -13503,15 +13612,18 @@ export interface operations {
                 status?: "queued" | "running" | "completed" | "interrupted" | "failed" | "cancelled";
                 /**
                  * @description Only turns that match these conditions: `FIELD OPERATOR VALUE`, joined by `and`. Fields: status, outcome, strategy, tenant,
-                 *     priority, author, thread, batch, custom_id, text, tool, model, prompt, worker, usd, tokens, took, error, cause, age, created,
-                 *     updated and metadata.KEY. Operators: = != ~ (contains) < >. A value is a word or a quoted text; a time is RFC 3339 or an
+                 *     priority, author, thread, batch, custom_id, text, tool, model, prompt, worker, rating, usd, tokens, took, error, cause, age,
+                 *     created, updated and metadata.KEY. Operators: = != ~ (contains) < >. A value is a word or a quoted text; a time is RFC 3339 or an
                  *     age such as 7d. `text = 'two words'` finds turns of which one event has all the words, in any order; it selects from the newest
                  *     10000 events with them.
                  * @example status = failed and error ~ 'timed out' and age < 7d
                  */
                 where?: string;
-                /** @description Order of the list. Default: `newest`. */
-                order?: "newest" | "oldest";
+                /**
+                 * @description Order of the list. Default: `newest`. The others but `oldest` put the newest 10,000 turns that match in order, the highest value
+                 *     first. `usd` and `tokens` need the search index.
+                 */
+                order?: "newest" | "oldest" | "updated" | "usd" | "tokens" | "took";
                 /** @description Only turns after this one: the last turn of the previous page. */
                 after?: string;
                 /** @description Maximum number of turns. Default: 50. */
