@@ -12,7 +12,7 @@
 #   { a: new String("b") }: {"a":{"0":"b"}} ({"a":"b"})
 #   NaN: refused (null)
 # It refuses NaN and lone surrogates, but hands the rest over to whoever hashes or signs it. The digest of such an object cannot be
-# checked by anyone who has its JSON: the text is none, or that of another value.
+# checked by anyone who has its JSON: the text that was hashed is no JSON, or that of another value.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,5 +1,5 @@
 #!/bin/bash
-# cron-parser loses runs where the clocks change by half an hour: those of the hour that is cut, and those of the half hour that is repeated.
+# cron-parser loses runs where the clocks change by half an hour: in the hour that is cut, and in the half hour that is repeated.
 #
 # Seen with cron-parser 5.10.6, beside croner 11.0.1, in Australia/Lord_Howe, where 02:00 became 02:30 on 2024-10-06, and 02:00 became
 # 01:30 on 2024-04-07. These are the runs of `45 * * * *`, `15 2 * * *` and `*/15 * * * *` after the times on the left:

@@ -8,7 +8,7 @@
 #   10000000000000000000: ParseError from JSON, double_value: 1e+19 from protobuf
 #   1e+300: ParseError from JSON, double_value: 1e+300 from protobuf
 #   NaN: nothing from JSON, double_value: nan from protobuf
-# The error is that of the whole request: one such attribute, a sum in nanoseconds or a hash for example, costs every span of the batch. The
+# The error is that of the whole request: one such attribute, such as a hash read as a number, costs every span of the batch. The
 # JSON says {"intValue":10000000000000000000} and, for NaN, {"doubleValue":null}, where the format has the string "NaN".
 set -euo pipefail
 work=$(mktemp -d)
