@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{
     Context, admin_log, approvals, checkpoint,
     cohort::{self, Chosen, chosen},
-    selection::{select_visible, spinner},
+    selection::spinner,
     whatif::{grade, refuse_changes},
 };
 use crate::{
