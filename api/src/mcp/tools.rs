@@ -44,7 +44,8 @@ impl OwnTool {
                 json!({
                     "thread_id": id("Id of the thread."),
                     "type": {"type": "string", "enum": ["respond", "accept", "edit", "ignore"], "description": "`respond`: a text, or the number of an option. `accept`: yes. `edit`: a text, or the fields of a tool's form. `ignore`: no answer, which cancels the turn. Default: `respond`."},
-                    "answer": {"type": ["string", "number", "object"], "description": "Content of the answer. Omit it for `accept` and `ignore`."},
+                    // Some clients load no tool at all if the type of one property is a list.
+                    "answer": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "object"}], "description": "Content of the answer. Omit it for `accept` and `ignore`."},
                     "turn_id": id("Turn that asked. If another question is open, the answer is refused."),
                     "seq": {"type": "integer", "minimum": 0, "description": "`seq` of the question. If another question is open, the answer is refused."},
                     "wait_seconds": wait(),

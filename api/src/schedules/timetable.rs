@@ -172,6 +172,27 @@ mod tests {
         assert_eq!(times(&berlin("*/30 * * * *"), "2026-10-25T00:00:00Z", 4), half_hours);
     }
 
+    /// A finding about other libraries: `findings/cron_parser_half_hour_change.sh`.
+    #[test]
+    fn clocks_that_change_by_half_an_hour_lose_no_time() {
+        let lord_howe = |cron: &str| Timetable::new(cron, "Australia/Lord_Howe").unwrap();
+        // At 02:00 on 4 October 2026, clocks go to 02:30 (15:30 UTC on the day before).
+        let hourly = ["2026-10-03T15:15Z", "2026-10-03T15:45Z", "2026-10-03T16:45Z"];
+        assert_eq!(times(&lord_howe("45 * * * *"), "2026-10-03T15:00:00Z", 3), hourly);
+        let daily = ["2026-10-02T15:45Z", "2026-10-03T15:30Z", "2026-10-04T15:15Z"];
+        assert_eq!(times(&lord_howe("15 2 * * *"), "2026-10-02T12:00:00Z", 3), daily);
+        // At 02:00 on 5 April 2026, clocks go back to 01:30 (15:00 UTC on the day before).
+        let quarters = ["2026-04-04T14:45Z", "2026-04-04T15:00Z", "2026-04-04T15:15Z", "2026-04-04T15:30Z"];
+        assert_eq!(times(&lord_howe("*/15 * * * *"), "2026-04-04T14:30:00Z", 4), quarters);
+    }
+
+    /// A finding about other libraries: `findings/croniter_nth_weekday.sh`.
+    #[test]
+    fn the_second_friday_and_a_day_of_the_month_both_count() {
+        let days = ["2026-11-13T00:00Z", "2026-12-11T00:00Z", "2026-12-13T00:00Z", "2027-01-08T00:00Z"];
+        assert_eq!(times(&Timetable::new("0 0 13 * 5#2", "UTC").unwrap(), "2026-11-12T12:00:00Z", 4), days);
+    }
+
     #[test]
     fn the_last_time_until_a_time_is_one_of_the_times() {
         for cron in ["30 2 * * *", "0 * * * *", "*/30 1-3 * * *", "0 3 * * SUN"] {
