@@ -1,4 +1,4 @@
-//! What entries have of the rows of keys, schedules and webhooks.
+//! Details of keys, schedules and webhooks in entries.
 //!
 //! **Invariant:** a secret is here by its SHA-256 alone, and so is a text that may contain one: the address of a webhook, and the
 //! request of a schedule.

@@ -1,6 +1,6 @@
 //! The rows that administrative logs demand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use shared::PauseKind;
@@ -44,8 +44,8 @@ pub(super) struct Expected {
     pub(super) models: BTreeMap<String, Note>,
     pub(super) schedules: BTreeMap<Uuid, Fields>,
     pub(super) webhooks: BTreeMap<Uuid, Fields>,
-    /// Each rotated key, and its successor.
-    successors: BTreeMap<String, String>,
+    /// Each rotated key, and its successors: a key may be rotated again before it ends.
+    successors: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Expected {
@@ -67,7 +67,7 @@ impl Expected {
                     let end = old.details.expires_at.map_or(old_expires_at, |end| end.min(old_expires_at));
                     old.details.expires_at = Some(end);
                 }
-                self.successors.insert(replaced, key.id.clone());
+                self.successors.entry(replaced).or_default().insert(key.id.clone());
                 self.add_key(key, tenant);
             }
             AdminEvent::KeyRevoked { key, at } => {
@@ -143,13 +143,24 @@ impl Expected {
         for (id, fields) in &mut schedules {
             let key = |fields: &Fields| fields.get(KEY).and_then(Value::as_str).map(str::to_owned);
             let (Some(before), Some(now)) = (key(fields), rows.get(id).and_then(key)) else { continue };
-            let mut later = std::iter::successors(Some(&before), |key| self.successors.get(*key));
-            // Each key has one successor, so more steps are a circle.
-            if later.by_ref().take(self.successors.len() + 1).any(|key| *key == now) {
+            if self.is_same_or_later(&before, &now) {
                 set(fields, KEY, json!(now));
             }
         }
         schedules
+    }
+
+    /// Reports whether a key is `first`, or follows it in rotations.
+    fn is_same_or_later(&self, first: &str, key: &str) -> bool {
+        let (mut open, mut seen) = (vec![first], BTreeSet::from([first]));
+        while let Some(next) = open.pop() {
+            if next == key {
+                return true;
+            }
+            let successors = self.successors.get(next).into_iter().flatten().map(String::as_str);
+            open.extend(successors.filter(|successor| seen.insert(*successor)));
+        }
+        false
     }
 
     fn add_key(&mut self, details: KeyDetails, tenant: Option<String>) {

@@ -135,7 +135,7 @@ impl Store {
     pub(super) async fn end_scan(&self, id: Uuid) -> Result<(), Error> {
         self.database.transact(move |tx| delete(tx, id).boxed()).await?;
         if self.database.postgres().is_some() {
-            let sql = "ANALYZE search_entries, search_terms, search_usage";
+            let sql = "ANALYZE search_entries, search_terms, search_usage, search_ratings";
             self.database.writer.execute_unprepared(sql).await?;
         }
         Ok(())

@@ -80,8 +80,9 @@ pub(super) async fn a_rotated_key_passes_its_schedules_on(store: &Store) -> Resu
     store.add_key(&key("tf_0", None, &["admin"]), "ada").await?;
     let schedule = due("acme", 1_000_000);
     store.add_schedule(&schedule, "ada").await?;
-    for (old, new) in [("tf_0", "tf_1"), ("tf_1", "tf_2")] {
-        store.rotate_key(old, clock::now(), &key(new, None, &["admin"]), "ada").await?;
+    // The second rotation of a key finds its schedules with the first successor already.
+    for (old, new) in [("tf_0", "tf_1"), ("tf_0", "tf_2"), ("tf_1", "tf_3")] {
+        store.rotate_key(old, clock::now() + LEASE, &key(new, None, &["admin"]), "ada").await?;
         assert_intact(store).await?;
     }
     tamper::execute(store, "UPDATE schedules SET key_id = 'tf_9' WHERE id = $1", schedule.id).await?;
