@@ -13,4 +13,5 @@ pub(crate) mod prompt;
 mod redacted;
 pub(crate) mod retention;
 pub(crate) mod routes;
+mod states;
 pub(crate) mod view;

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::{
     redacted::redacted,
+    states::{STATES_BYTES, States},
     view::{Shown, view},
 };
 use crate::{
@@ -36,7 +37,7 @@ const TEMPLATE: &str = include_str!("../../../console/dist/run.html");
 /// Place of the run in the template.
 const PLACE: &str = "__RUN__";
 
-/// Largest log of which a page is made, in bytes.
+/// Largest log with its attachments of which a page is made, in bytes.
 const LOG_MAX: usize = 32 << 20;
 
 /// Maximum number of events whose states are in a page: the first ones.
@@ -88,15 +89,16 @@ struct Time {
 
 /// Save a thread as a page
 ///
-/// Returns one HTML file that needs no network: the conversation, the timeline, the state after each of the first 1,000 events, and
-/// the stored bytes of the log, whose hashes it verifies by itself. `turnfold thread export --html` writes the same.
+/// Returns one HTML file that needs no network: the conversation, the timeline, the state after each of the first 1,000 events (at
+/// most 32 MiB of states), and the stored bytes of the log, whose hashes it verifies by itself. `turnfold thread export --html`
+/// writes the same.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/page", tag = "threads", operation_id = "thread_page",
     params(("id" = Uuid, Path, description = "Id of the thread."), PageParams),
     responses(
         (status = 200, description = "The page.", body = String, content_type = "text/html"),
         (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The log is larger than 32 MiB.", body = Problem, content_type = "application/problem+json")
+        (status = 422, description = "The log with its attachments is larger than 32 MiB.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn page(
@@ -148,20 +150,25 @@ async fn summary(app: &AppState, row: store::Thread) -> Result<Summary, ApiError
     })
 }
 
-/// Reads the log and its attachments.
+/// Reads the log, and its attachments unless the contents are left out.
 async fn read_log(app: &AppState, run: &mut Run) -> Result<(), ApiError> {
     let id = run.thread.id;
     let wrong = |error: serde_json::Error| Kind::Internal.because(format!("the log of {id}: {error}"));
     let mut export = LogExport::new(app.backends.store.clone(), id);
     let mut bytes = 0;
     while let Some(lines) = export.next().await? {
-        bytes += lines.len();
-        if LOG_MAX < bytes {
-            let what = format!("the log of thread {id} has more than {} MiB", LOG_MAX >> 20);
-            return Err(Kind::Invalid.because(what).hint("export it: turnfold thread export"));
-        }
         for line in lines.lines() {
-            if line.starts_with("{\"sha256\":") {
+            let is_attachment = line.starts_with("{\"sha256\":");
+            if is_attachment && run.is_redacted {
+                continue;
+            }
+            bytes += line.len();
+            if LOG_MAX < bytes {
+                let with = if run.is_redacted { "" } else { " with its attachments" };
+                let what = format!("the log of thread {id}{with} has more than {} MiB", LOG_MAX >> 20);
+                return Err(Kind::Invalid.because(what).hint("export it: turnfold thread export"));
+            }
+            if is_attachment {
                 run.attachments.push(serde_json::from_str(line).map_err(wrong)?);
             } else {
                 let EventLine { seq, at, kind, payload, hash, .. } =
@@ -176,7 +183,6 @@ async fn read_log(app: &AppState, run: &mut Run) -> Result<(), ApiError> {
 /// Leaves out the contents. The hash of an event with few possible contents tells which one it has; the last hash covers the
 /// contents of all events.
 fn redact(run: &mut Run) {
-    run.attachments.clear();
     let last = run.log.len().saturating_sub(1);
     for (nth, (_, _, _, payload, hash)) in run.log.iter_mut().enumerate() {
         // What is not JSON has no fields that could be kept.
@@ -190,16 +196,9 @@ fn redact(run: &mut Run) {
 
 /// Returns the states after the first events, without those that are as the one before.
 async fn states(app: &AppState, id: ThreadId, events: u64) -> Result<Vec<Vec<Value>>, ApiError> {
-    let mut states: Vec<Vec<Value>> = Vec::new();
-    let mut last = None;
-    let mut add = |folded: &Folded| {
-        // A state that cannot be shown is missing in the page.
-        let state = folded.thread.state().unwrap_or_default();
-        if last.as_ref() != Some(&state) {
-            states.push(vec![json!(folded.seq()), state.clone()]);
-            last = Some(state);
-        }
-    };
+    let mut states = States::new(STATES_BYTES);
+    // A state that cannot be shown is missing in the page.
+    let mut add = |folded: &Folded| states.add(folded.seq(), folded.thread.state().unwrap_or_default());
     let shown = events.min(STATES_MAX);
     let first = Folded::load(app, id, Some(0)).await?;
     add(&first);
@@ -207,9 +206,9 @@ async fn states(app: &AppState, id: ThreadId, events: u64) -> Result<Vec<Vec<Val
         Folded::walk(app, id, 0, shown - 1, add).await?;
     }
     if STATES_MAX < events {
-        states.push(vec![json!(STATES_MAX)]);
+        states.end(STATES_MAX);
     }
-    Ok(states)
+    Ok(states.into_entries())
 }
 
 /// Returns the uses of the time of the last turns. A turn that was copied with its log has none.

@@ -62,6 +62,9 @@ const WHOLE: &[&str] = &[
     "input_schema",
 ];
 
+/// Maps whose keys are names from people: a server may be named `time`, and a node `model`.
+const MAPS: &[&str] = &["servers", "prompts", "held", "input_requests"];
+
 /// Lists of which the number of elements remains.
 const COUNTED: &[&str] = &["facts", "options"];
 
@@ -98,7 +101,8 @@ fn within(value: Value, name: &str, parent: &str, depth: usize) -> Value {
         Value::Object(fields) => fields
             .into_iter()
             .map(|(key, field)| {
-                let field = within(field, &key, name, depth + 1);
+                let (known, parent) = if MAPS.contains(&name) { ("", "") } else { (&*key, name) };
+                let field = within(field, known, parent, depth + 1);
                 (key, field)
             })
             .collect::<serde_json::Map<_, _>>()
@@ -132,6 +136,22 @@ mod tests {
         for kept in ["call_tools", "notes", "\"find\"", "call_1", "approval", "\"input_tokens\":7"] {
             assert!(text.contains(kept), "{kept}: {text}");
         }
+    }
+
+    #[test]
+    fn texts_in_maps_are_left_out_whatever_their_keys_are() {
+        let names = json!({"time": "Ann", "model": "Ann", "id": ["Ann"], "tools": {"name": "Ann"}});
+        let form = json!({"question": "Ann?", "schema": {"id": "Ann"}});
+        let event = redacted(json!({
+            "event": "asked",
+            "servers": names,
+            "prompts": names,
+            "requests": [{"request": "list_tools", "servers": names, "held": names, "model": "m"}],
+            "response": {"input_requests": {"status": form, "options": form}},
+        }));
+        let text = event.to_string();
+        assert!(!text.contains("Ann"), "{text}");
+        assert!(text.contains("\"model\":\"m\"") && text.contains("list_tools"), "{text}");
     }
 
     #[test]

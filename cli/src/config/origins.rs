@@ -11,6 +11,9 @@ use super::{format::Format, key::join, schema::Shape, secret::is_reference};
 /// The origin of a default value.
 pub(super) const DEFAULT: &str = "default";
 
+/// Keys that differ between processes of one deployment: their names and addresses.
+const OF_ONE_PROCESS: [&str; 3] = ["api.listen", "worker.metrics_listen", "worker.name"];
+
 /// Every key that has a value, with its displayable value and its origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins(BTreeMap<String, (String, String)>);
@@ -32,9 +35,11 @@ impl Origins {
         self.0.iter().map(|(key, (value, origin))| (key.clone(), value.clone(), origin.clone())).collect()
     }
 
-    /// The SHA-256 of all keys and values as they are shown, in hexadecimal. Secrets are in it by reference, or not at all.
+    /// The SHA-256 of all keys and values as they are shown, in hexadecimal, but the name and the addresses of the process. Secrets
+    /// are in it by reference, or not at all.
     pub(crate) fn sha256(&self) -> String {
-        let lines = self.0.iter().map(|(key, (value, _))| format!("{key}={value}\n"));
+        let of_all = self.0.iter().filter(|(key, _)| !OF_ONE_PROCESS.contains(&key.as_str()));
+        let lines = of_all.map(|(key, (value, _))| format!("{key}={value}\n"));
         hex::encode(Sha256::digest(lines.collect::<String>()))
     }
 
@@ -135,4 +140,24 @@ fn without_secrets(text: &str) -> String {
     };
     let query = query.map(|query| format!("?{}", query.split('&').map(value).collect::<Vec<_>>().join("&")));
     format!("{scheme}://{address}{}", query.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origins(name: &str, listen: &str, lanes: &str) -> Origins {
+        let values = [("worker.name", name), ("api.listen", listen), ("worker.lanes", lanes)];
+        let leaf = |(key, value): (&str, &str)| (key.to_owned(), (value.to_owned(), DEFAULT.to_owned()));
+        Origins(values.map(leaf).into())
+    }
+
+    #[test]
+    fn processes_of_one_deployment_have_one_hash() {
+        let first = origins("one", "10.0.0.1:2026", "8").sha256();
+        for (name, listen) in [("two", "10.0.0.2:2026"), ("one", "10.0.0.1:2026"), ("two", "10.0.0.2:2026")] {
+            assert_eq!(origins(name, listen, "8").sha256(), first, "{name}");
+        }
+        assert_ne!(origins("one", "10.0.0.1:2026", "9").sha256(), first);
+    }
 }

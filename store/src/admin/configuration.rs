@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use futures::FutureExt as _;
-use sea_orm::{ConnectionTrait as _, Value};
+use sea_orm::ConnectionTrait as _;
 
 use super::{
     append::{Entry, append},
@@ -56,13 +56,13 @@ async fn note(tx: &Transaction, changed: AdminEvent) -> Result<bool, Error> {
 
 /// Reports whether the last configuration of this kind of process was the same.
 async fn is_last(tx: &Transaction, changed: &AdminEvent) -> Result<bool, Error> {
+    // With the kind as a text in the statement, both databases use the index of these entries alone.
     let columns = EventRow::columns(tx.get_database_backend());
     let sql = format!(
         "SELECT {columns} FROM (SELECT log_id AS thread_id, seq, at, kind, payload, codec, hash FROM admin_events \
-         WHERE log_id = $1 AND kind = $2 ORDER BY seq DESC LIMIT {LOOKED_AT}) AS page ORDER BY page.seq DESC"
+         WHERE log_id = $1 AND kind = 'configuration_changed' ORDER BY seq DESC LIMIT {LOOKED_AT}) AS page ORDER BY page.seq DESC"
     );
-    let values: [Value; 2] = [admin_log(None).into(), changed.kind().into()];
-    let rows = tx.query_all_raw(statement(tx, &sql, values)).await?;
+    let rows = tx.query_all_raw(statement(tx, &sql, [admin_log(None).into()])).await?;
     let found = rows.iter().try_for_each(|row| {
         match EventRow::read(row).map_err(Error::from).and_then(|row| decode(&row)) {
             Ok(AdminEntry { event: last, .. }) if is_same_process(&last, changed) => {

@@ -214,7 +214,8 @@ pub enum AdminEvent {
         name: String,
         /// Version of turnfold.
         version: String,
-        /// SHA-256 of the keys and values that `turnfold config show` prints, in hexadecimal.
+        /// SHA-256 of the keys and values that `turnfold config show` prints, without the name and the addresses of the process, in
+        /// hexadecimal.
         sha256: String,
     },
 }

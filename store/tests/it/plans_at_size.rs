@@ -125,7 +125,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("remove_schedule", "at most a thousand for each tenant"),
     ("pause_schedule", "at most a thousand for each tenant"),
     ("stop_schedule", "at most a thousand for each tenant"),
-    ("note_configuration", "reads at most fifty entries by key"),
+    ("note_configuration", "reads at most fifty entries of an index"),
     ("resume_schedule", "at most a thousand for each tenant"),
     ("due_schedules", "at most a thousand for each tenant"),
     ("advance_schedule", "at most a thousand for each tenant"),

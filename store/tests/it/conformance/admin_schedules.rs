@@ -171,8 +171,10 @@ pub(super) async fn a_configuration_is_an_entry_when_it_changes(store: &Store) -
         ("api", "1", "bb", false),
         ("worker", "2", "aa", true),
     ] {
-        let noted = store.note_configuration(process, "host-1", version, sha256).await?;
-        assert_eq!(noted, is_new, "{process} {version} {sha256}");
+        for (name, is_new) in [("host-1", is_new), ("host-2", false), ("host-1", false)] {
+            let noted = store.note_configuration(process, name, version, sha256).await?;
+            assert_eq!(noted, is_new, "{process} {name} {version} {sha256}");
+        }
     }
     let log = entries(store, None).await?;
     assert_eq!(kinds(&log), ["configuration_changed"; 5]);
