@@ -32,7 +32,7 @@ pub(crate) struct ListThreads {
     #[param(example = "status = failed and age < 7d")]
     r#where: Option<String>,
     /// Order of the list. Default: `newest`. The others put the newest 10,000 threads that match in order, the highest value first. `usd`
-    /// and `tokens` need the search index.
+    /// and `tokens` need the search index. A thread whose value changes while you read page after page may come twice or be left out.
     #[param(inline)]
     order: Option<ThreadOrder>,
     /// Only threads after this one: the last thread of the previous page.
@@ -95,10 +95,17 @@ pub(crate) async fn list(
             if let Some(after) = params.after {
                 find_thread(&app, &principal, after).await?;
             }
-            store.ranked_threads(filter, rank, params.after, limit + 1).await?
+            store.ranked_threads(filter, rank, params.after, limit + 1).await.map_err(unordered)?
         }
         None => store.threads(filter, params.after, limit + 1).await?,
     };
     let Page { data, has_more } = page(rows, limit);
     Ok(Json(Page { data: listed(&app, data).await?, has_more }))
+}
+
+/// Converts an error of an order. The values of a thread are those of all its turns, so no condition lets the index answer.
+fn unordered(error: store::Error) -> ApiError {
+    let is_behind = matches!(error, store::Error::SearchBehind { .. });
+    let answer = ApiError::from(error);
+    if is_behind { answer.hint("try again later, or list without `order` meanwhile") } else { answer }
 }

@@ -38,7 +38,8 @@ pub(crate) struct ListTurns {
     #[param(example = "status = failed and error ~ 'timed out' and age < 7d")]
     r#where: Option<String>,
     /// Order of the list. Default: `newest`. The others but `oldest` put the newest 10,000 turns that match in order, the highest value
-    /// first. `usd` and `tokens` need the search index.
+    /// first. `usd` and `tokens` need the search index. A turn whose value changes while you read page after page may come twice or be
+    /// left out.
     #[param(inline)]
     order: Option<TurnOrder>,
     /// Only turns after this one: the last turn of the previous page.
@@ -62,7 +63,7 @@ pub(crate) enum TurnOrder {
     Usd,
     /// Most tokens first.
     Tokens,
-    /// Longest time from the submission to the end first; turns that have not ended are last.
+    /// Longest time from the submission to the end, or until now, first.
     Took,
 }
 

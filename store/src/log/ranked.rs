@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use queue::clock;
 use sea_orm::{
     ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, ExprTrait as _, FromQueryResult,
     QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, Value,
@@ -20,7 +21,7 @@ use super::{
     replanned::Replanned,
     tables::{threads, turns},
 };
-use crate::Error;
+use crate::{Conditions, Error};
 
 /// Maximum number of matching turns or threads that are put in order, the newest ones.
 pub const RANKED_MAX: u64 = 10_000;
@@ -34,8 +35,7 @@ pub enum Rank {
     MicroUsd,
     /// Tokens so far.
     Tokens,
-    /// Time from the submission of a turn to its end; of a thread, from its first event to the last change. Turns that have not ended
-    /// are last.
+    /// Time from the submission of a turn to its end, or until now; of a thread, from its first event to the last change.
     Took,
 }
 
@@ -48,21 +48,24 @@ impl Rank {
         }
     }
 
-    fn of_turn(self) -> Expr {
+    fn of_turn(self, now: i64) -> Expr {
         let used = |column: &str| {
             format!(
                 "COALESCE((SELECT {column} FROM search_usage WHERE search_usage.thread_id = turns.thread_id \
                  AND search_usage.turn_seq = turns.started_seq), 0)"
             )
         };
-        Expr::cust(match self {
-            Rank::Updated => "turns.updated_at".to_owned(),
-            Rank::MicroUsd => used("micro_usd"),
-            Rank::Tokens => used("tokens"),
-            Rank::Took => "CASE WHEN turns.status IN ('queued', 'running') THEN -1 \
-                           ELSE turns.updated_at - turns.created_at END"
-                .to_owned(),
-        })
+        match self {
+            Rank::Updated => Expr::cust("turns.updated_at"),
+            Rank::MicroUsd => Expr::cust(used("micro_usd")),
+            Rank::Tokens => Expr::cust(used("tokens")),
+            Rank::Took => {
+                let is_open = Expr::cust("turns.status IN ('queued', 'running')");
+                let until_now = Expr::val(now).sub(Expr::cust("turns.created_at"));
+                let took = Expr::cust("turns.updated_at - turns.created_at");
+                Expr::case(is_open, until_now).finally(took).into()
+            }
+        }
     }
 
     fn of_thread(self) -> Expr {
@@ -100,14 +103,14 @@ impl Store {
         after: Option<TurnId>,
         limit: u64,
     ) -> Result<Vec<Turn>, Error> {
-        self.check_rank(rank).await?;
-        let db = &self.database.pool;
+        self.check_rank(rank, filter.conditions).await?;
+        let (db, now) = (&self.database.pool, clock::now());
         let after = match after {
             Some(id) => {
                 let row = turns::Entity::find()
                     .filter(turns::Column::Id.eq(id))
                     .select_only()
-                    .expr_as(rank.of_turn(), "rank");
+                    .expr_as(rank.of_turn(now), "rank");
                 let row = row.column(turns::Column::Position).into_tuple::<(i64, i64)>();
                 let (rank, place) = row.one(db).await?.ok_or(Error::UnknownTurn(id))?;
                 Some((rank, Value::from(place)))
@@ -119,7 +122,7 @@ impl Store {
             .select_only()
             .column(turns::Column::Id)
             .column_as(turns::Column::Position, "place")
-            .expr_as(rank.of_turn(), "rank")
+            .expr_as(rank.of_turn(now), "rank")
             .order_by_desc(turns::Column::Position)
             .limit(RANKED_MAX);
         let ids = self.in_order(newest.into_query(), after, limit).await?;
@@ -141,7 +144,8 @@ impl Store {
         after: Option<ThreadId>,
         limit: u64,
     ) -> Result<Vec<Thread>, Error> {
-        self.check_rank(rank).await?;
+        // The values of a thread are those of all its turns, also of the ones that do not match.
+        self.check_rank(rank, None).await?;
         let db = &self.database.pool;
         let after = match after {
             Some(id) => {
@@ -165,8 +169,8 @@ impl Store {
         placed(&ids, rows).map(Thread::try_from).collect()
     }
 
-    async fn check_rank(&self, rank: Rank) -> Result<(), Error> {
-        if rank.is_indexed() { self.check_indexed().await } else { Ok(()) }
+    async fn check_rank(&self, rank: Rank, conditions: Option<&Conditions>) -> Result<(), Error> {
+        if rank.is_indexed() { self.check_indexed(conditions).await } else { Ok(()) }
     }
 
     /// Returns the ids of the rows that follow a rank and a place.

@@ -166,18 +166,16 @@ impl Store {
     /// [`Error::SearchOff`], or [`Error::SearchBehind`] with the time up to which everything is indexed; [`Error::Unavailable`] if the
     /// database does not answer.
     pub async fn check_searchable(&self, conditions: &Conditions) -> Result<(), Error> {
-        if !conditions.needs_search() {
-            return Ok(());
-        }
-        match self.search_progress().await? {
-            SearchProgress { indexed_until, .. } if conditions.are_before(indexed_until) => Ok(()),
-            progress => progress.check(),
-        }
+        if conditions.needs_search() { self.check_indexed(Some(conditions)).await } else { Ok(()) }
     }
 
-    /// Refuses what the search index answers if it is switched off or lacks events.
-    pub(crate) async fn check_indexed(&self) -> Result<(), Error> {
-        self.search_progress().await?.check()
+    /// Refuses what the search index answers if it is switched off, or may lack events of turns that match the conditions.
+    pub(crate) async fn check_indexed(&self, conditions: Option<&Conditions>) -> Result<(), Error> {
+        let progress = self.search_progress().await?;
+        match conditions.is_some_and(|conditions| conditions.are_before(progress.indexed_until)) {
+            true => Ok(()),
+            false => progress.check(),
+        }
     }
 
     /// Empties the index. Processes that run fill it again from the logs.

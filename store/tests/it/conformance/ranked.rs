@@ -51,7 +51,7 @@ pub(super) async fn turns_are_put_in_order(store: &Store) -> Result<(), Error> {
         (Rank::MicroUsd, [&dear, &cheap, &queued, &free]),
         (Rank::Tokens, [&cheap, &dear, &queued, &free]),
         (Rank::Updated, [&dear, &free, &cheap, &queued]),
-        (Rank::Took, [&free, &cheap, &dear, &queued]),
+        (Rank::Took, [&queued, &free, &cheap, &dear]),
     ] {
         let order = order.map(|turn| turn.id);
         assert_eq!(listed(filter, rank, None, 9).await?, order, "{rank:?}");
@@ -94,11 +94,12 @@ pub(super) async fn threads_are_put_in_order(store: &Store) -> Result<(), Error>
     store.rebuild_search().await?;
     let behind = store.ranked_threads(filter, Rank::MicroUsd, None, 9).await.unwrap_err();
     assert!(matches!(behind, Error::SearchBehind { .. }), "{behind}");
-    let behind = store
-        .ranked_turns(TurnFilter { tenant: Some(TENANT), ..TurnFilter::default() }, Rank::Tokens, None, 9)
-        .await
-        .unwrap_err();
+    let turns = TurnFilter { tenant: Some(TENANT), ..TurnFilter::default() };
+    let behind = store.ranked_turns(turns, Rank::Tokens, None, 9).await.unwrap_err();
     assert!(matches!(behind, Error::SearchBehind { .. }), "{behind}");
+    let indexed = Conditions::parse("updated < 1970-01-01", queue::clock::now()).unwrap();
+    let turns = TurnFilter { conditions: Some(&indexed), ..turns };
+    assert!(store.ranked_turns(turns, Rank::Tokens, None, 9).await?.is_empty(), "follows the hint");
     assert_eq!(listed(Rank::Updated, None, 9).await?, [twice, once], "needs no index");
     Ok(())
 }
