@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use sea_orm::{ConnectionTrait, EntityTrait as _};
+use sea_orm::{
+    ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
+    QueryTrait as _,
+};
+use uuid::Uuid;
 
 use super::{
     append::{Entry, insert},
@@ -32,6 +36,9 @@ pub(crate) const MIGRATION: &str = "m20261129_000034_admin_log";
 /// Name of the migration after which the logs have schedules and webhooks.
 pub(crate) const SCHEDULES: &str = "m20261129_000035_admin_log_of_schedules";
 
+/// Maximum number of schedules that are in memory at once with what they submit.
+const PAGE: u64 = 200;
+
 /// An entry to write: its tenant, its author, and the decision.
 type Adopted = (Option<String>, By, AdminEvent);
 
@@ -49,17 +56,16 @@ pub(crate) async fn adopt(db: &impl ConnectionTrait, applied: &[String]) -> Resu
 
 async fn of_schedules_and_webhooks(db: &impl ConnectionTrait) -> Result<Vec<Adopted>, Error> {
     let mut entries = Vec::new();
-    for row in schedules::Entity::find().all(db).await? {
-        let (schedule, by) = (row.id, By::from(&row.author));
-        let created = AdminEvent::ScheduleCreated { schedule: row.details() };
-        entries.push((Some(row.tenant.clone()), by.clone(), created));
-        let stopped = row.stopped_at.map(|at| match row.stopped_reason {
-            None => (by, AdminEvent::SchedulePaused { schedule, at }),
-            reason @ Some(_) => {
-                (By { reason, ..By::from(TURNFOLD) }, AdminEvent::ScheduleStopped { schedule, at })
-            }
-        });
-        entries.extend(stopped.map(|(by, event)| (Some(row.tenant), by, event)));
+    let mut after: Option<Uuid> = None;
+    loop {
+        let page = schedules::Entity::find()
+            .apply_if(after, |rows, after| rows.filter(schedules::Column::Id.gt(after)))
+            .order_by_asc(schedules::Column::Id)
+            .limit(PAGE);
+        let page = page.all(db).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        entries.extend(page.into_iter().flat_map(of_schedule));
     }
     for row in webhooks::Entity::find().all(db).await? {
         let by = By::from(UNKNOWN);
@@ -70,6 +76,20 @@ async fn of_schedules_and_webhooks(db: &impl ConnectionTrait) -> Result<Vec<Adop
         }
     }
     Ok(entries)
+}
+
+fn of_schedule(row: schedules::Model) -> impl Iterator<Item = Adopted> {
+    let (schedule, by) = (row.id, By::from(&row.author));
+    let created =
+        (Some(row.tenant.clone()), by.clone(), AdminEvent::ScheduleCreated { schedule: row.details() });
+    let stopped = row.stopped_at.map(|at| match row.stopped_reason {
+        None => (by, AdminEvent::SchedulePaused { schedule, at }),
+        reason @ Some(_) => {
+            (By { reason, ..By::from(TURNFOLD) }, AdminEvent::ScheduleStopped { schedule, at })
+        }
+    });
+    let stopped = stopped.map(|(by, event)| (Some(row.tenant), by, event));
+    std::iter::once(created).chain(stopped)
 }
 
 async fn of_first_tables(db: &impl ConnectionTrait) -> Result<Vec<Adopted>, Error> {

@@ -91,21 +91,22 @@ impl Store {
     /// Compares the rows of schedules and webhooks with those that the logs demand.
     pub(super) async fn admin_fields(&self, expected: &Expected) -> Result<Vec<RowFinding>, Error> {
         let mut findings = Vec::new();
-        let rows = self.readable_rows("SELECT * FROM schedules", schedules::Model::from_query_result).await?;
+        let mut rows = BTreeMap::new();
         let schedule = |row: schedules::Model| {
             let mut fields = fields(&row.details(), Some(&row.tenant));
             end(&mut fields, STOPPED, row.stopped_at, row.stopped_reason);
-            (row.id, fields)
+            rows.insert(row.id, fields);
         };
-        let rows: BTreeMap<Uuid, Fields> = rows.into_iter().map(schedule).collect();
+        self.each_readable("schedules", schedules::Model::from_query_result, schedule).await?;
         SCHEDULES.compare(&expected.schedules_beside(&rows), rows, &mut findings);
-        let rows = self.readable_rows("SELECT * FROM webhooks", webhooks::Model::from_query_result).await?;
+        let mut rows = BTreeMap::new();
         let webhook = |row: webhooks::Model| {
             let mut fields = fields(&row.details(), row.tenant.as_deref());
             end(&mut fields, DISABLED, row.disabled_at, row.disabled_reason);
-            (row.id, fields)
+            rows.insert(row.id, fields);
         };
-        WEBHOOKS.compare(&expected.webhooks, rows.into_iter().map(webhook).collect(), &mut findings);
+        self.each_readable("webhooks", webhooks::Model::from_query_result, webhook).await?;
+        WEBHOOKS.compare(&expected.webhooks, rows, &mut findings);
         Ok(findings)
     }
 }

@@ -1,12 +1,16 @@
 //! Findings in rows that belong to no single log, and the rows that such findings are about.
 
 use sea_orm::{ConnectionTrait as _, DbBackend, FromQueryResult as _, QueryResult};
+use uuid::Uuid;
 
 use crate::{
     Error, Pin, Store,
     integrity::coverage::{Coverage, Scope},
     log::{ids::ThreadId, statement, types::is_of_another_type},
 };
+
+/// Maximum number of rows that are in memory at once, of a table whose rows may be large.
+const PAGE: usize = 200;
 
 /// A row that contradicts a log, or another row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +78,28 @@ impl Store {
     ) -> Result<Vec<T>, Error> {
         let db = &self.database.pool;
         readable(&db.query_all_raw(statement(db, sql, [])).await?, read)
+    }
+
+    /// Reads all rows of a table with a UUID as its key, a page at a time, as [`Store::readable_rows`] does.
+    pub(crate) async fn each_readable<T>(
+        &self,
+        table: &str,
+        read: impl Fn(&QueryResult, &str) -> Result<T, sea_orm::DbErr>,
+        mut each: impl FnMut(T),
+    ) -> Result<(), Error> {
+        let db = &self.database.pool;
+        let (mut beyond, mut id) = (">=", Uuid::nil());
+        loop {
+            let sql = format!("SELECT * FROM {table} WHERE id {beyond} $1 ORDER BY id LIMIT {PAGE}");
+            let rows = db.query_all_raw(statement(db, &sql, [id.into()])).await?;
+            readable(&rows, &read)?.into_iter().for_each(&mut each);
+            // The id of a row may be of another type too.
+            let last: Option<Uuid> = rows.iter().rev().find_map(|row| row.try_get("", "id").ok());
+            match last {
+                Some(last) if rows.len() == PAGE => (beyond, id) = (">", last),
+                Some(_) | None => return Ok(()),
+            }
+        }
     }
 }
 
