@@ -23,6 +23,13 @@ async fn words_are_found_with_their_places_and_by_filters() {
     let before = api.get("/v1/search?q=parcel").await.json();
     assert_eq!((&before["is_behind"], &before["data"]), (&json!(true), &json!([])), "never filled");
     api.get("/v1/turns?where=text%20%3D%20parcel").await.problem(503, "unavailable");
+    for (list, hint) in [("turns", "updated < '1970-01-01"), ("threads", "without `order`")] {
+        let behind = api.get(&format!("/v1/{list}?order=usd")).await;
+        behind.problem(503, "unavailable");
+        assert!(behind.json()["hint"].as_str().unwrap().contains(hint), "{behind:?}");
+    }
+    let old = api.get("/v1/turns?order=usd&where=updated%20%3C%201970-01-01").await.json();
+    assert_eq!(old["data"], json!([]), "follows the hint");
     api.backends.store.begin_indexing().await.unwrap();
     let turn = api.run_turn("echo Zoë's parcel A-10/77 is late").await;
     let other = json!({"strategy": "probe", "input": "echo another parcel A-10/77"});

@@ -91,6 +91,22 @@ pub(super) async fn a_rotated_key_passes_its_schedules_on(store: &Store) -> Resu
     Ok(())
 }
 
+pub(super) async fn schedules_of_all_pages_are_compared(store: &Store) -> Result<(), Error> {
+    let mut ids = Vec::new();
+    for nth in 0..240 {
+        let schedule = due(&format!("tenant-{}", nth % 3), 1_000_000);
+        assert!(store.add_schedule(&schedule, "ada").await?);
+        ids.push(schedule.id);
+    }
+    assert_intact(store).await?;
+    for id in [ids[0], ids[239]] {
+        tamper::execute(store, "DELETE FROM schedules WHERE id = $1", id).await?;
+    }
+    let rows = store.verify_admin_logs(&()).await?.rows;
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.what.contains("its row is missing")), "{rows:#?}");
+    Ok(())
+}
+
 pub(super) async fn a_forged_row_is_found(store: &Store) -> Result<(), Error> {
     let forged = Schedule { author: "eve".to_owned(), ..due("acme", 1_000_000) };
     store.add_schedule(&forged, "ada").await?;
@@ -186,6 +202,7 @@ on_databases! {
     changes_of_schedules_are_entries,
     changes_of_webhooks_are_entries_without_secrets,
     a_rotated_key_passes_its_schedules_on,
+    schedules_of_all_pages_are_compared,
     a_forged_row_is_found,
     a_configuration_is_an_entry_when_it_changes,
 }
