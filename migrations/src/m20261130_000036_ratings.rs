@@ -24,7 +24,8 @@ const STATEMENTS: &str = "
     );
     CREATE INDEX search_ratings_rating ON search_ratings (rating)";
 
-/// Empties the index, and orders a scan of all threads if the index was begun. Any process begins the scan.
+/// Empties the index, and orders a scan of all threads if the index was begun. Any process begins the scan. One of an older version
+/// writes no ratings, so an upgrade ends with another rebuild of the index: docs/upgrading.md, step 5.
 const POSTGRES_REFILL: &str = "
     TRUNCATE search_threads, search_entries, search_terms, search_usage;
     INSERT INTO search_writers (id, seen_at, indexed_until)
