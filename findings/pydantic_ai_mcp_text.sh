@@ -21,7 +21,7 @@ import sys
 for request in map(json.loads, sys.stdin):
     parameters = request.get("params", {})
     if request.get("method") == "initialize":
-        result = {"capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}, **parameters}
+        result = {"protocolVersion": parameters["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
     elif request.get("method") == "tools/list":
         result = {"tools": [{"name": "answer", "inputSchema": {"type": "object"}}]}
     else:
