@@ -9,8 +9,8 @@
 #   15 2 * * * after 2024-10-05 12:00, croner: 06 02:30, 07 02:15, 08 02:15
 #   */15 * * * * after 2024-04-07 01:40, cron-parser: 07 01:45, 07 02:00, 07 02:15
 #   */15 * * * * after 2024-04-07 01:40, croner: 07 01:45, 07 01:30, 07 01:45
-# 02:45 existed on that day, and yet it is left out. A daily job at 02:15 does not run at all; in Berlin, where the whole hour is cut, the
-# same library moves it to 03:15. In April a job for every quarter of an hour pauses for 45 minutes.
+# 02:45 existed on that day, and yet it is left out. A daily job at 02:15 does not run on it at all; in Berlin, where the whole hour is cut,
+# the same library moves it to 03:15. In April a job for every quarter of an hour pauses for 45 minutes.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

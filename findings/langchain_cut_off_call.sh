@@ -1,12 +1,12 @@
 #!/bin/bash
 # LangChain makes a whole tool call of one that was cut off at the token limit, but only if the answer is streamed.
 #
-# Seen with langchain-openai 1.7.4 and langchain-core 1.8.3. The model's arguments stop at `{"to": "ann", "amount": 12`, of 1200 perhaps,
+# Seen with langchain-openai 1.7.4 and langchain-core 1.8.3. The model's arguments stop at `{"to": "ann", "amount": 12`, perhaps of 1200,
 # and the finish reason is `length`:
 #   invoke: length, calls [], invalid calls 1
 #   stream: length, calls [{'to': 'ann', 'amount': 12}], invalid calls 0
 # Chunks that are added up close the open brackets and strings of the arguments, so that they can be shown while they arrive. The last chunk
-# does not undo it: an agent that streams runs the call with the amount that happened to be there.
+# does not undo it: an agent that streams gets a valid call with the amount that happened to be there.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

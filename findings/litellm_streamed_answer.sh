@@ -1,5 +1,5 @@
 #!/bin/bash
-# LiteLLM passes on the first piece of a streamed refusal and drops the rest; and it makes up the usage of a stream, not of an answer.
+# LiteLLM passes on the first piece of a streamed refusal and drops the rest; it estimates the usage of a stream, not of an answer.
 #
 # Seen with litellm 1.110.2 and a server that sends no usage; two answers, "Yes." and the refusal "I cannot do that.", in both ways:
 #   text, one answer: 'Yes.', refusal None, 0 tokens

@@ -6,8 +6,8 @@
 #   page 1 read: a refused, b accepted
 #   page 2 read: a accepted, b refused
 #   page 1 read again: a refused, b accepted
-# Each page that is listed replaces what the client knows of all tools: besides the schemas, which tools may or must run as tasks. Whoever
-# collects all pages, as one should, ends with the checks of the last page alone. No message says that a result was not checked.
+# Each page that is listed replaces what the client knows of all tools: the schemas, and which tools may or must run as tasks. A program
+# that reads all pages ends with the checks of the last page alone. No message says that a result was not checked.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

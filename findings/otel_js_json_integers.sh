@@ -1,5 +1,6 @@
 #!/bin/bash
-# OpenTelemetry's JavaScript exporter writes a large number as an integer that no reader takes in JSON, and as a double in protobuf.
+# OpenTelemetry's JavaScript exporter writes a large number as a double in protobuf, and in JSON as an integer that protobuf's JSON reader
+# refuses.
 #
 # Seen with @opentelemetry/otlp-transformer 0.223.1 and @opentelemetry/sdk-trace-base 2.12.1, read with opentelemetry-proto 1.45.2 and
 # protobuf 7.36.2 for Python; on the left a span's attribute, then what each format gives its reader:
@@ -8,8 +9,8 @@
 #   10000000000000000000: ParseError from JSON, double_value: 1e+19 from protobuf
 #   1e+300: ParseError from JSON, double_value: 1e+300 from protobuf
 #   NaN: nothing from JSON, double_value: nan from protobuf
-# The error is that of the whole request: one such attribute, such as a hash read as a number, costs every span of the batch. The
-# JSON says {"intValue":10000000000000000000} and, for NaN, {"doubleValue":null}, where the format has the string "NaN".
+# The error is that of the whole request: with this reader, one such attribute, perhaps a hash read as a number, costs every span of the
+# batch. The JSON says {"intValue":10000000000000000000} and, for NaN, {"doubleValue":null}, where the format has the string "NaN".
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -7,7 +7,7 @@
 #   result, text 'seven', structured {'result': 7, 'unit': 'm'}: {'result': 7, 'unit': 'm'}
 #   error, text 'no such row', structured {'row': 9}: '{"row":9}'
 # MCP lets the two say different things, such as a sentence beside the data. An object whose only field is called `result` is taken for a
-# wrapper and loses it, whatever the server's output schema says of it. Told {"row":9}, a model does not know that the row is missing.
+# wrapper and loses it, whatever the server's output schema says of it. {"row":9} alone does not say that the row is missing.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -21,7 +21,7 @@ import sys
 for request in map(json.loads, sys.stdin):
     parameters = request.get("params", {})
     if request.get("method") == "initialize":
-        result = {"capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}, **parameters}
+        result = {"protocolVersion": parameters["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
     elif request.get("method") == "tools/list":
         result = {"tools": [{"name": "answer", "inputSchema": {"type": "object"}}]}
     else:

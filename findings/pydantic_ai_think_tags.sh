@@ -5,8 +5,8 @@
 #   one answer: 'Write  around it.'
 #   streamed: 'Write <think> and </think> around it.'
 # Everything between the tags goes to a thinking part, wherever in the text it stands. If the closing tag is missing, only the opening tag
-# is lost. While streaming, tags count only if they are a chunk of their own, so that the same text gives two different outputs, and a text
-# about reasoning models, or XML with such an element, cannot be returned whole.
+# is lost. While streaming, tags count only if they are a chunk of their own, so that the same text gives two different outputs. Without
+# streaming, a text about reasoning models, or XML with this element, does not come back whole.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

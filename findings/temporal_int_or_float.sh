@@ -9,7 +9,7 @@
 #   {'price': 2.5} as Order: Order(price=2)
 #   'ann' as list[str]: ['a', 'n', 'n']
 # The payload holds 2.5. The types of a union are tried from left to right, and `int` takes every number, by cutting its fraction off. So
-# arguments, results and signals lose cents without an error, while the same number as a string is refused. In Python itself and in
+# arguments, results and signals may lose their cents without an error, while the same number as a string is refused. In Python itself and in
 # pydantic the order within such a union does not matter for 2.5.
 set -euo pipefail
 work=$(mktemp -d)

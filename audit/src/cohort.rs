@@ -3,7 +3,13 @@
 //! A thread is frozen at its head: the number of its events, and the hash of the last one, which covers all before it. A replay reads
 //! each log up to there, so later turns change nothing. A thread that is gone, or whose log differs, is a finding.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -64,13 +70,18 @@ impl Cohort {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn freeze(store: &Store, round: &ThreadScan) -> Result<Option<Self>, Error> {
-        let reader = store.clone();
+        let found = Arc::new(AtomicUsize::new(0));
+        let (reader, counter) = (store.clone(), Arc::clone(&found));
         let heads = round.for_each(store, move |range| {
-            let store = reader.clone();
+            let (store, counter) = (reader.clone(), Arc::clone(&counter));
             async move {
                 let mut heads = Vec::new();
                 for thread in range.threads {
                     match store.head(thread).await {
+                        // An error ends the scan.
+                        Ok(_) if MOST_THREADS <= counter.fetch_add(1, Ordering::Relaxed) => {
+                            return Err(Error::Database("the cohort is full".to_owned()));
+                        }
                         Ok(head) => heads.push(head),
                         // A row without a log, or a thread that was deleted meanwhile.
                         Err(Error::UnknownThread(_)) => {}
@@ -81,8 +92,11 @@ impl Cohort {
             }
         });
         let frozen = |Head { thread, seq, hash }| (thread, Frozen { events: seq, hash: hash.to_vec() });
-        let threads: BTreeMap<_, _> = heads.await?.into_iter().flatten().map(frozen).collect();
-        Ok((threads.len() <= MOST_THREADS).then_some(Self(threads)))
+        let heads = heads.await;
+        if MOST_THREADS < found.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        Ok(Some(Self(heads?.into_iter().flatten().map(frozen).collect())))
     }
 
     /// Returns the number of threads.

@@ -178,3 +178,20 @@ pub(crate) fn and_more(all: impl TryInto<u64>, listed: usize) -> String {
         more => format!("\n  and {more} more"),
     }
 }
+
+/// Returns a word as a shell reads it back.
+pub(crate) fn quoted_for_shell(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@+".contains(char);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[test]
+fn a_word_is_quoted_if_a_shell_would_change_it() {
+    assert_eq!(quoted_for_shell("./judge-1.py"), "./judge-1.py");
+    assert_eq!(quoted_for_shell("my rubric.md"), "'my rubric.md'");
+    assert_eq!(quoted_for_shell("mcp.x.args=['a b']"), "'mcp.x.args=['\\''a b'\\'']'");
+    assert_eq!(quoted_for_shell(""), "''");
+}

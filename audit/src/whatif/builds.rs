@@ -68,6 +68,8 @@ struct Course {
     next: Option<Divergence>,
     /// Reason why the other build did not replay the whole log.
     not_checked: Option<String>,
+    /// Number of the first event that the other build did not replay.
+    checked_to: Option<usize>,
     difference: Option<Divergence>,
     /// Differences in words from the log that both builds have.
     passed: DivergenceCounts,
@@ -84,9 +86,13 @@ impl Reader for Lane {
         self.found.events += 1;
         let Some(Log { course: Some(course), .. }) = &mut self.log else { return };
         let seen = match event {
-            Ok(recorded) => {
-                course.see(&recorded, &*self.prices).map_err(|why| format!("event {}: {why}", recorded.seq))
-            }
+            Ok(recorded) => match course.stopped() {
+                Some(why) => Err(why),
+                None => {
+                    let seen = course.see(&recorded, &*self.prices);
+                    seen.map_err(|why| format!("event {}: {why}", recorded.seq))
+                }
+            },
             Err(error) => Err(error.to_string()),
         };
         if let Err(why) = seen {
@@ -137,7 +143,7 @@ impl Lane {
 
 impl Course {
     fn new(this: Replayer, other: Listed) -> Self {
-        let Listed { differences, not_checked, .. } = other;
+        let Listed { differences, not_checked, checked_to, .. } = other;
         let mut other = differences.into_iter();
         let next = other.next().map(Divergence::from);
         Self {
@@ -145,10 +151,18 @@ impl Course {
             other,
             next,
             not_checked,
+            checked_to,
             difference: None,
             passed: DivergenceCounts::default(),
             rest: Spending::default(),
         }
+    }
+
+    /// Returns the reason if the other build did not replay the next event, and nothing differs before it.
+    fn stopped(&self) -> Option<String> {
+        let is_beyond = self.checked_to.is_some_and(|end| end <= self.this.thread().seq());
+        let why = || self.not_checked.as_deref().unwrap_or("it stopped before the end");
+        (is_beyond && self.difference.is_none()).then(|| format!("the other build: {}", why()))
     }
 
     /// Reads the next event. Returns the reason if the thread cannot be decided.
@@ -201,9 +215,30 @@ fn between(this: Option<Divergence>, other: Option<Divergence>) -> Option<Diverg
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use shared::Field;
 
     use super::*;
+
+    #[test]
+    fn nothing_is_compared_beyond_the_end_of_the_other_build() {
+        let planner = || Replayer::new(strategies::find("planner").unwrap());
+        let config = json!({"model": "openai/gpt-4o"});
+        let opened = json!({"event": "opened", "strategy": "planner", "version": 1, "config": config});
+        let opened: Event = serde_json::from_value(opened).unwrap();
+        let not_checked = Some("event 1: it cannot be read".to_owned());
+        let stopped = Listed { checked_to: Some(1), not_checked, ..Listed::default() };
+        let mut course = Course::new(planner(), stopped);
+        assert_eq!(course.stopped(), None);
+        course.this.pass(&opened).unwrap();
+        assert_eq!(course.stopped().unwrap(), "the other build: event 1: it cannot be read");
+        let (then, today) = ("recorded".to_owned(), "a".to_owned());
+        let field = Field::Decision("to".to_owned());
+        course.difference = Some(Divergence { seq: 0, node: "assess".to_owned(), field, then, today });
+        assert_eq!(course.stopped(), None, "an earlier difference stands");
+        let whole = Course::new(planner(), Listed::default());
+        assert_eq!(whole.stopped(), None);
+    }
 
     #[test]
     fn a_build_without_a_difference_gives_what_was_recorded() {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::limit::{interval, percent};
+use super::limit::{beyond_chance, interval, percent};
 use crate::judge::{Choice, Opinion};
 
 /// Ruling on the changed answer beside the recorded one.
@@ -157,11 +157,11 @@ impl JudgedSummary {
 
     /// Returns [`Ruling::Worse`] or [`Ruling::Better`] if one of both is more frequent than the other beyond chance, at 95 %.
     pub fn tendency(&self) -> Option<Ruling> {
-        let [low, high] = interval(self.worse, self.worse + self.better)?;
-        if 50.0 < low {
-            return Some(Ruling::Worse);
-        }
-        (high < 50.0).then_some(Ruling::Better)
+        let (more, ruling) = match self.better < self.worse {
+            true => (self.worse, Ruling::Worse),
+            false => (self.better, Ruling::Better),
+        };
+        beyond_chance(more, self.worse + self.better).then_some(ruling)
     }
 
     /// Returns a sentence if the judge favours a position.
@@ -176,7 +176,9 @@ impl JudgedSummary {
             true => ("first", self.first_in_both),
             false => ("second", self.second_in_both),
         };
-        interval(times, both).filter(|[low, _]| 50.0 < *low)?;
+        if !beyond_chance(times, both) {
+            return None;
+        }
         let [low, high] = interval(times, self.judged)?;
         let share = percent(times, self.judged);
         let weight = match share < 50.0 {
@@ -238,7 +240,8 @@ mod tests {
         let tendency = |worse, better| {
             summary(&[(First, Second, worse), (Second, First, better), (Tie, Tie, 50)]).tendency()
         };
-        assert_eq!((tendency(6, 0), tendency(3, 0), tendency(0, 0)), (Some(Ruling::Worse), None, None));
+        assert_eq!((tendency(6, 0), tendency(5, 0), tendency(4, 0)), (Some(Ruling::Worse), None, None));
+        assert_eq!((tendency(0, 6), tendency(0, 5), tendency(0, 0)), (Some(Ruling::Better), None, None));
         assert_eq!((tendency(30, 20), tendency(20, 50)), (None, Some(Ruling::Better)));
     }
 
@@ -255,7 +258,7 @@ mod tests {
             // A coin.
             &[(First, First, 26), (Second, Second, 24), (First, Second, 25), (Second, First, 25)],
             // Too few threads to tell.
-            &[(First, First, 3)],
+            &[(First, First, 5)],
             &[],
         ] {
             assert_eq!(summary(fair).bias(), None, "{fair:?}");

@@ -145,6 +145,19 @@ pub fn interval(part: u64, of: u64) -> Option<[f64; 2]> {
     Some([(middle - half).max(0.0) * scale, (middle + half).min(1.0 + Z * Z / n) * scale])
 }
 
+/// Returns true if the more frequent one of two equal chances came up too often for chance, at 95 %: in an exact two-sided sign test,
+/// a result at least as uneven has a probability of at most 5 %.
+pub(super) fn beyond_chance(times: u64, of: u64) -> bool {
+    // Logarithm of the probability of `count` times: C(of, count) / 2^of.
+    let mut log = of as f64 * 0.5_f64.ln();
+    let mut tail = 0.0;
+    for count in (times..=of).rev() {
+        tail += log.exp();
+        log += (count as f64).ln() - ((of - count + 1) as f64).ln();
+    }
+    2.0 * tail <= 0.05
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +180,25 @@ mod tests {
         assert_eq!("worse > 0%".parse::<Limit>().unwrap().exceeded(&Summary::default()), None);
         for wrong in ["worse", "worse > x", "worse > 101%", "worst > 2%", "worse < 2%", "worse > -1"] {
             assert!(wrong.parse::<Limit>().unwrap_err().contains("not_decided"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_few_threads_of_one_kind_are_chance() {
+        for (times, of, expected) in [
+            (0, 0, false),
+            (4, 4, false),
+            (5, 5, false),
+            (6, 6, true),
+            (7, 8, false),
+            (8, 9, true),
+            (59, 100, false),
+            (61, 100, true),
+            (50_000, 100_000, false),
+            (50_500, 100_000, true),
+            (100_000, 100_000, true),
+        ] {
+            assert_eq!(beyond_chance(times, of), expected, "{times} of {of}");
         }
     }
 

@@ -20,6 +20,9 @@ pub struct Listed {
     /// Reason why the rest of the log could not be replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_checked: Option<String>,
+    /// Number of the first event that was not replayed, if one was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_to: Option<usize>,
 }
 
 /// A difference between a log and a build.
@@ -54,6 +57,11 @@ pub enum Kind {
 }
 
 impl Listed {
+    /// Leaves out the log from this event on.
+    fn stop(&mut self, seq: usize, why: String) {
+        (self.checked_to, self.not_checked) = (Some(seq), Some(why));
+    }
+
     /// Returns true if the thread has something to list.
     fn is_worth_a_line(&self) -> bool {
         self.not_checked.is_some() || !self.differences.is_empty()
@@ -118,6 +126,7 @@ impl Reader for Lister {
         }
         let Some((listed, replayer)) = &mut self.log else { return };
         let Some(replay) = replayer else { return };
+        let seq = replay.thread().seq();
         let seen = event.map_err(|error| error.to_string()).and_then(|recorded| {
             let seen = replay.see(&recorded.event);
             seen.map_err(|error| format!("event {}: {error}", recorded.seq))
@@ -128,11 +137,16 @@ impl Reader for Lister {
                 if !divergence.field.is_wording() {
                     *replayer = None;
                 } else if WORDED <= listed.differences.len() {
+                    listed.stop(seq, format!("more than {WORDED} differences in words"));
+                    *replayer = None;
                     return;
                 }
                 listed.differences.push(divergence.into());
             }
-            Err(why) => (listed.not_checked, *replayer) = (Some(why), None),
+            Err(why) => {
+                listed.stop(seq, why);
+                *replayer = None;
+            }
         }
     }
 }
@@ -143,8 +157,10 @@ impl Lister {
             Some(Event::Opened(opened)) => self.strategies.find(&opened.strategy),
             Some(_) | None => None,
         };
-        let not_checked = graph.is_none().then(|| "its strategy is unknown".to_owned());
-        let listed = Listed { thread, not_checked, ..Listed::default() };
+        let mut listed = Listed { thread, ..Listed::default() };
+        if graph.is_none() {
+            listed.stop(0, "its strategy is unknown".to_owned());
+        }
         self.log = Some((listed, graph.map(shared::Replayer::new)));
     }
 
@@ -155,5 +171,33 @@ impl Lister {
     fn done(mut self) -> Vec<Listed> {
         self.end();
         self.listed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_cannot_be_replayed_is_listed_with_its_end() {
+        let event = |strategy: &str| {
+            let config = json!({"model": "openai/gpt-4o"});
+            let opened = json!({"event": "opened", "strategy": strategy, "version": 1, "config": config});
+            Ok(Recorded { seq: 0, at: 0, event: serde_json::from_value(opened).unwrap() })
+        };
+        let strategies = StrategyRegistry::new(strategies::all());
+        let mut lister = Lister { strategies, log: None, listed: Vec::new() };
+        let [known, unknown] = [1, 2].map(ThreadId::from_u128);
+        lister.read(known, event("planner"));
+        lister.read(known, Err(Error::UnknownThread(known)));
+        lister.read(unknown, event("none"));
+        let listed = lister.done();
+        let ends: Vec<_> = listed.iter().map(|listed| (listed.thread, listed.checked_to)).collect();
+        assert_eq!(ends, [(known, Some(1)), (unknown, Some(0))]);
+        assert!(listed.iter().all(|listed| listed.not_checked.is_some()), "{listed:?}");
+        let line = serde_json::to_string(&listed[0]).unwrap();
+        assert_eq!(serde_json::from_str::<Listed>(&line).unwrap(), listed[0]);
     }
 }

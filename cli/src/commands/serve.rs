@@ -26,7 +26,7 @@ use crate::{
     config::{LogFormat, Origins, Settings},
     engine::{self, Alone, Claim},
     exit::{CliError, Exit},
-    output,
+    output::{self, quoted_for_shell},
     telemetry::LiveExport,
 };
 
@@ -82,11 +82,6 @@ fn flags_to_reach(ctx: &Context, address: SocketAddr) -> String {
         flags.extend(["--url".to_owned(), url]);
     }
     flags.iter().map(|flag| format!(" {flag}")).collect()
-}
-
-fn quoted_for_shell(word: &str) -> String {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@+".contains(char);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// One line for each provider whose key cannot be read, with the strategies that use it; empty if there is none.
@@ -368,5 +363,4 @@ fn an_unspecified_address_is_reached_through_loopback() {
     assert_eq!(url_of("0.0.0.0:2026".parse().unwrap()), "http://127.0.0.1:2026");
     assert_eq!(url_of("[::]:7".parse().unwrap()), "http://[::1]:7");
     assert_eq!(url_of("192.0.2.7:80".parse().unwrap()), "http://192.0.2.7:80");
-    assert_eq!(quoted_for_shell("mcp.x.args=['a b']"), "'mcp.x.args=['\\''a b'\\'']'");
 }

@@ -166,12 +166,35 @@ async fn the_questions_of_a_judge_count_for_the_budget() {
     // A request costs 0.00035 dollars, 20 were made, and four may be under way.
     let limited = [RESPOND, JUDGE, &["--max-usd", "0.0105"]].concat();
     let (exit, text) = printed(folder, &limited).await;
-    assert!(exit == 5 && text.contains("--judge rubric.md --judge-model openai/gpt-4o"), "{text}");
+    let hint = "a higher --max-usd: turnfold whatif run --resume";
+    assert!(exit == 5 && text.contains(hint), "{text}");
+    assert!(text.contains("--judge rubric.md --judge-model openai/gpt-4o --max-usd USD"), "{text}");
     let spent = model.asked().len();
     assert!((30..=38).contains(&spent), "{spent}");
     assert_eq!((printed(folder, &limited).await.0, model.asked().len()), (5, spent), "it is spent for good");
     let (exit, report) = asked(folder, &[RESPOND, JUDGE].concat()).await;
     assert_eq!((exit, model.asked().len()), (0, 60), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_questions_of_another_judge_wait_until_that_judge_is_back() {
+    let model = Model::serve(fair, Semaphore::MAX_PERMITS).await;
+    let folder = with_rubric(&model);
+    let folder = folder.path();
+    record(folder, 20);
+    assert_eq!(asked(folder, RESPOND).await.0, 0);
+    let limited = [RESPOND, JUDGE, &["--max-usd", "0.0105"]].concat();
+    assert_eq!(printed(folder, &limited).await.0, 5);
+    let before = questions(&model).len();
+    assert!(before < 40, "some are left: {before}");
+    let rubric = fs::read_to_string(folder.join("rubric.md")).unwrap();
+    fs::write(folder.join("rubric.md"), "The answer is short.").unwrap();
+    let (exit, report) = asked(folder, &[RESPOND, JUDGE].concat()).await;
+    let of_other = questions(&model).iter().filter(|body| body.to_string().contains("is short")).count();
+    assert_eq!((exit, of_other, questions(&model).len()), (0, 40, before + 40), "{report}");
+    fs::write(folder.join("rubric.md"), rubric).unwrap();
+    let (exit, report) = asked(folder, &[RESPOND, JUDGE].concat()).await;
+    assert_eq!((exit, questions(&model).len()), (0, 80), "{report}");
 }
 
 /// Writes an executable script.

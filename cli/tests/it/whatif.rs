@@ -392,5 +392,9 @@ async fn a_run_stops_at_its_budget_and_at_a_signal_and_goes_on() {
     assert!(exit == 2 && printed.as_str().unwrap().contains("--yes"), "{printed}");
     let (exit, printed) = asked(folder, &["whatif", "run", "--resume", "none"]).await;
     assert!(exit == 7 && printed.as_str().unwrap().contains("no what-if run none"), "{printed}");
+    let run = fs::read_dir(folder.join(".turnfold/whatif")).unwrap().next().unwrap().unwrap().path();
+    let other = [ASSESS, &["--since", "1d", "--to", run.to_str().unwrap()]].concat();
+    let (exit, printed) = asked(folder, &other).await;
+    assert!(exit == 2 && printed.as_str().unwrap().contains("other threads"), "{printed}");
     assert_eq!(model.asked().len(), 40, "nothing runs unasked");
 }

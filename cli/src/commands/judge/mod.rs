@@ -25,11 +25,12 @@ use store::ThreadId;
 use threads::ImportedEvent;
 use uuid::{Builder, Variant, Version};
 
-pub(super) use self::program::{Program, is_program};
+pub(super) use self::program::Program;
 use crate::{
     args::JudgeArgs,
     config::Settings,
     exit::{CliError, Exit},
+    output::quoted_for_shell,
     suggest,
 };
 
@@ -67,11 +68,12 @@ impl Judge {
         let (by, flags) = match args {
             JudgeArgs { judge: Some(rubric), judge_model: Some(model), .. } => {
                 check_model(model, settings)?;
-                let flags = format!("--judge {} --judge-model {model}", rubric.display());
+                let (file, name) = (quoted(rubric), quoted_for_shell(model));
+                let flags = format!("--judge {file} --judge-model {name}");
                 (By::Model { model: model.clone(), rubric: read_rubric(rubric)? }, flags)
             }
             JudgeArgs { judge_program: Some(path), .. } => {
-                (By::Program(find_program(path)?), format!("--judge-program {}", path.display()))
+                (By::Program(find_program(path)?), format!("--judge-program {}", quoted(path)))
             }
             JudgeArgs { .. } => return Ok(None),
         };
@@ -100,12 +102,13 @@ impl Judge {
         prices(model, &usage).map(shared::usd)
     }
 
-    /// The program that answers, if it is one.
-    pub(super) fn program(&self) -> Option<Program> {
-        match &self.by {
-            By::Program(program) => Some(program.clone()),
-            By::Model { .. } => None,
-        }
+    /// Returns true if a question with this configuration is one to this judge.
+    pub(super) fn is_asked_by(&self, question: &Value) -> bool {
+        let (model, rubric) = match &self.by {
+            By::Model { model, rubric } => (model.clone(), rubric.as_str()),
+            By::Program(program) => (program.model(), ""),
+        };
+        question["model"] == model && question["rubric"] == rubric
     }
 
     fn config(&self, task: Task) -> Value {
@@ -178,6 +181,10 @@ pub(super) async fn ask_program<T: DeserializeOwned>(
     Opinion::<T>::parse(&printed)
         .map_err(|error| format!("the judge program printed no verdict: {error}"))
         .map(|_| printed)
+}
+
+fn quoted(path: &Path) -> String {
+    quoted_for_shell(&path.display().to_string())
 }
 
 fn usage(message: String) -> anyhow::Error {

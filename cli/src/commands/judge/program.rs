@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -63,28 +64,39 @@ impl Program {
     /// Asks one question. Returns what the program prints, or the reason why that is no answer.
     pub(in crate::commands) async fn ask(&self, question: &str) -> Result<String, String> {
         let inherited = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-        let child = Command::new(&self.path)
-            .env_clear()
-            .envs(inherited)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
+        let mut command = Command::new(&self.path);
+        command.env_clear().envs(inherited);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let group = Group::spawn(&mut command)
             .map_err(|error| format!("the judge program cannot be started: {error}"))?;
         let late = |_| format!("the judge program did not end within {} s", TIMEOUT.as_secs());
-        tokio::time::timeout(TIMEOUT, exchange(child, question)).await.map_err(late)?
+        tokio::time::timeout(TIMEOUT, exchange(group, question)).await.map_err(late)?
     }
 }
 
-/// Returns true if the name of a model stands for a program.
-pub(in crate::commands) fn is_program(model: &str) -> bool {
-    // A provider may have the same name, and no model of it is named by a hash.
-    model.strip_prefix(NAMED).is_some_and(|hash| hash.len() == 64)
+/// The process of a program, and those that it started. Dropping it ends them, unless the first one was waited for.
+struct Group(Child);
+
+impl Group {
+    /// Starts a command in a group of its own: a Ctrl-C at the terminal lets questions under way finish.
+    fn spawn(command: &mut Command) -> io::Result<Self> {
+        command.process_group(0).kill_on_drop(true).spawn().map(Self)
+    }
 }
 
-/// Passes the question to the process, and returns its output. Dropping it ends the process.
-async fn exchange(mut child: Child, question: &str) -> Result<String, String> {
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that was waited for has no id here, and another one may have it by now.
+        let id = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(group) = id {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Passes the question to the process, and returns its output. Dropping it ends the process and those that it started.
+async fn exchange(mut group: Group, question: &str) -> Result<String, String> {
+    let Group(child) = &mut group;
     let (Some(mut stdin), Some(stdout), Some(mut stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
@@ -122,4 +134,31 @@ fn last_line(errors: &[u8]) -> String {
     let text = String::from_utf8_lossy(errors);
     let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) else { return String::new() };
     format!(": {}", &line[..line.floor_char_boundary(ERRORS_MAX)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_question_that_is_given_up_ends_the_processes_of_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, ticks) = (folder.path().join("judge.sh"), folder.path().join("ticks"));
+        let child = format!("(while :; do echo tick >> '{}'; sleep 0.05; done) &", ticks.display());
+        fs::write(&file, format!("#!/bin/sh\n{child}\nwait\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = Program::find(&file).unwrap();
+        let asking = tokio::spawn(async move { program.ask("{}").await });
+        let written = || fs::metadata(&ticks).map_or(0, |about| about.len());
+        while written() == 0 {
+            assert!(!asking.is_finished(), "it waits for its child");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        asking.abort();
+        assert!(asking.await.unwrap_err().is_cancelled());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let ended = written();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(written(), ended, "its child lives on");
+    }
 }

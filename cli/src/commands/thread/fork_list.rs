@@ -51,8 +51,7 @@ struct Pair {
 }
 
 pub(super) async fn run(ctx: &Context, args: &Fork, file: &Path) -> anyhow::Result<Exit> {
-    let (body, mut entries) = (body(args)?, read(file)?);
-    entries.iter_mut().for_each(|entry| entry.at = entry.at.or(args.at));
+    let (body, entries) = (body(args)?, read(file, args.at)?);
     let client = ctx.client()?;
     if !may_write(&client, &entries, args.yes).await? {
         return Err(CliError::with_exit(Exit::Finding, "cancelled; nothing was forked"));
@@ -63,12 +62,15 @@ pub(super) async fn run(ctx: &Context, args: &Fork, file: &Path) -> anyhow::Resu
         async move { forked(client, &entry, body, args).await.map_err(|error| (entry.thread, error)) }
     });
     let mut forks = stream::iter(forks).buffered(AT_ONCE);
-    let (mut pairs, mut failed) = (Vec::new(), 0);
+    let (mut pairs, mut failed, mut outage) = (Vec::new(), 0, None);
     while let Some(forked) = forks.next().await {
         match forked {
             Ok(pair) if ctx.format == Format::Json => pairs.push(pair),
             Ok(pair) => output::one(ctx.format, &pair, || format!("{} {}", pair.thread, pair.fork))?,
-            Err((_, error)) if is_outage(&error) => return Err(error),
+            Err((_, error)) if is_outage(&error) => {
+                outage = Some(error);
+                break;
+            }
             Err((thread, error)) => {
                 failed += 1;
                 note(&format!("thread {thread} is not forked: {error}"));
@@ -77,6 +79,9 @@ pub(super) async fn run(ctx: &Context, args: &Fork, file: &Path) -> anyhow::Resu
     }
     if ctx.format == Format::Json {
         output::many(ctx.format, &pairs, String::new)?;
+    }
+    if let Some(error) = outage {
+        return Err(error);
     }
     note(&format!("{} of {} forked", all - failed, counted(all, "thread")));
     Ok(if failed == 0 { Exit::Ok } else { Exit::Partial })
@@ -133,8 +138,8 @@ async fn forked(
     Ok(Pair { thread: *thread, at, fork: made.summary.id, status })
 }
 
-/// Reads a list; `-` is stdin.
-fn read(file: &Path) -> anyhow::Result<Vec<Entry>> {
+/// Reads a list; `-` is stdin. A thread without an event is forked at `at`.
+fn read(file: &Path, at: Option<u64>) -> anyhow::Result<Vec<Entry>> {
     let wrong = |why: String| {
         let message = format!(
             "--from-list {}: {why}\nhint: one id a line, or JSON lines such as {{\"thread\": \"ID\", \"at\": 12}}",
@@ -151,10 +156,10 @@ fn read(file: &Path) -> anyhow::Result<Vec<Entry>> {
     if SIZE_MAX < text.len() as u64 {
         return Err(wrong(format!("it is larger than {} MiB", SIZE_MAX >> 20)));
     }
-    parse(&text).map_err(wrong)
+    parse(&text, at).map_err(wrong)
 }
 
-fn parse(text: &str) -> Result<Vec<Entry>, String> {
+fn parse(text: &str, at: Option<u64>) -> Result<Vec<Entry>, String> {
     let mut seen = BTreeMap::new();
     let mut entries = Vec::new();
     for (nth, line) in (1..).zip(text.lines()) {
@@ -162,7 +167,7 @@ fn parse(text: &str) -> Result<Vec<Entry>, String> {
         if line.is_empty() {
             continue;
         }
-        let entry: Entry = match line.starts_with('{') {
+        let mut entry: Entry = match line.starts_with('{') {
             true => serde_json::from_str(line).map_err(|error| format!("line {nth}: {error}"))?,
             false => {
                 let thread =
@@ -170,6 +175,7 @@ fn parse(text: &str) -> Result<Vec<Entry>, String> {
                 Entry { thread, at: None }
             }
         };
+        entry.at = entry.at.or(at);
         if let Some(first) = seen.insert(entry.clone(), nth) {
             return Err(format!("line {nth}: thread {} stands in line {first} already", entry.thread));
         }
@@ -187,14 +193,17 @@ fn a_list_has_ids_or_json_lines() {
     let id = "01a202ad-269f-736a-ad9c-cb1f6585b43c";
     let thread = id.parse().unwrap();
     let text = format!("{id}\n\n {{\"thread\": \"{id}\", \"at\": 7}}\r\n");
-    assert_eq!(parse(&text).unwrap(), [Entry { thread, at: None }, Entry { thread, at: Some(7) }]);
+    let entries = |ats: [Option<u64>; 2]| ats.map(|at| Entry { thread, at });
+    assert_eq!(parse(&text, None).unwrap(), entries([None, Some(7)]));
+    assert_eq!(parse(&text, Some(9)).unwrap(), entries([Some(9), Some(7)]));
+    assert!(parse(&text, Some(7)).unwrap_err().contains("stands in line 1 already"), "both at event 7");
     for (text, why) in [
         (String::new(), "no thread"),
         (format!("{id}\n{id}"), "line 2: thread 01a202ad-269f-736a-ad9c-cb1f6585b43c stands in line 1"),
         (format!("{id}\n01a2"), "line 2: \"01a2\" is no id"),
         (format!("{{\"thread\": \"{id}\", \"seq\": 7}}"), "line 1: unknown field"),
     ] {
-        let error = parse(&text).unwrap_err();
+        let error = parse(&text, None).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
 }

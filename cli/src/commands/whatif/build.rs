@@ -16,6 +16,7 @@ use audit::{
 };
 use store::Store;
 use tokio::process::Command;
+use uuid::Uuid;
 
 use super::{offline::configured_prices, plan::RUNS};
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
         Context,
         cohort::{Chosen, chosen, frozen},
         selection::spinner,
+        signals::Signals,
     },
     exit::{CliError, Exit},
 };
@@ -31,8 +33,28 @@ use crate::{
 /// Maximum number of bytes of what the other build prints that an error shows.
 const SHOWN: usize = 2_000;
 
-/// Replays the threads of the cohort, or else the selected ones, with both builds.
+/// Replays the threads of the cohort, or else the selected ones, with both builds, until a signal arrives.
 pub(super) async fn replayed(
+    ctx: &Context,
+    store: &Store,
+    cohort: Option<Cohort>,
+    selection: Selection,
+    build: &Path,
+) -> anyhow::Result<Report> {
+    // From here on, a signal does not end this process by itself: it ends the other build, and what that wrote is deleted.
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        // A Ctrl-C ends the other build too, and that is no error of it.
+        biased;
+        () = signals.received() => {
+            let message = "interrupted\nhint: the same command begins again; nothing was asked or written";
+            Err(CliError::with_exit(Exit::Interrupted, message))
+        }
+        report = compared(ctx, store, cohort, selection, build) => report,
+    }
+}
+
+async fn compared(
     ctx: &Context,
     store: &Store,
     cohort: Option<Cohort>,
@@ -70,7 +92,10 @@ async fn other_build(
     let (frozen, list) = (folder.0.join("cohort.json"), folder.0.join("list.jsonl"));
     fs::write(&frozen, cohort.to_text())?;
     let path = build.display();
-    let output = Command::new(build)
+    let cannot_start = |error: std::io::Error| {
+        CliError::with_exit(Exit::Usage, format!("--build: cannot start {path}: {error}"))
+    };
+    let child = Command::new(build)
         .args(&ctx.config_flags)
         .args(ctx.tenant.iter().flat_map(|tenant| ["--tenant", tenant]))
         .args(["audit", "replay", "--output", "json", "--cohort"])
@@ -79,12 +104,12 @@ async fn other_build(
         .arg(&list)
         .args(jobs.iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.to_string()]))
         .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
         .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(|error| {
-            CliError::with_exit(Exit::Usage, format!("--build: cannot start {path}: {error}"))
-        })?;
+        .spawn()
+        .map_err(cannot_start)?;
+    let output = child.wait_with_output().await?;
     let is_done = [Exit::Ok, Exit::Finding, Exit::Unchecked].map(|exit| Some(exit as i32));
     if !is_done.contains(&output.status.code()) || !list.is_file() {
         let message = String::from_utf8_lossy(&output.stderr);
@@ -113,7 +138,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> anyhow::Result<Self> {
-        let folder = Path::new(RUNS).join(format!("build-{}", std::process::id()));
+        let folder = Path::new(RUNS).join(format!("build-{}", Uuid::now_v7()));
         let failed = || format!("cannot create {}", folder.display());
         fs::create_dir_all(RUNS).with_context(failed)?;
         DirBuilder::new().mode(0o700).create(&folder).with_context(failed)?;

@@ -64,7 +64,7 @@ impl Engine {
         let rules = Rules {
             tools,
             budget: max_usd.map(shared::micro_usd),
-            program: judge.and_then(Judge::program),
+            judge: judge.cloned(),
             redactor: Redactor::new(engine::secrets(&settings)),
         };
         let world = RunWorld::new(Arc::clone(&live), parts.clone(), strategies.clone(), rules);

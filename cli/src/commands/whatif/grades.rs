@@ -74,9 +74,11 @@ pub(in crate::commands) async fn grade(ctx: &Context, args: AuditJudge) -> anyho
         Ended::All(graded) => graded,
         Ended::Early { exit, why, done } => {
             let done = counted(done, "answer");
-            note(&format!(
-                "paused: {why}; {done} judged\nhint: the same command continues, and asks nothing again whose answer is stored"
-            ));
+            let command = match exit == Exit::Partial {
+                true => "continue with a higher --max-usd; nothing is asked again whose answer is stored",
+                false => "the same command continues, and asks nothing again whose answer is stored",
+            };
+            note(&format!("paused: {why}; {done} judged\nhint: {command}"));
             return Ok(exit);
         }
     };

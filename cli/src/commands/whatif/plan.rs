@@ -40,6 +40,9 @@ const NAME_LENGTH: usize = 12;
 pub(super) struct Plan {
     /// Identity of the database of the recorded threads.
     pub(super) store: String,
+    /// Hash of what the run selects, changes and allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<String>,
     pub(super) changes: Changes,
     pub(super) tools: ToolPolicy,
     pub(super) report: Report,
@@ -71,7 +74,7 @@ impl Folder {
 
     fn named(to: Option<&Path>, parent: &str, identity: &serde_json::Value) -> Self {
         let name = || {
-            let mut name = hex::encode(Sha256::digest(identity.to_string()));
+            let mut name = hash(identity);
             name.truncate(NAME_LENGTH);
             Path::new(parent).join(name)
         };
@@ -160,6 +163,11 @@ fn judge_file(judge: &Judge) -> String {
     let mut id = judge.id();
     id.truncate(NAME_LENGTH);
     format!("judge-{id}.json")
+}
+
+/// Hash of an identity.
+pub(super) fn hash(identity: &serde_json::Value) -> String {
+    hex::encode(Sha256::digest(identity.to_string()))
 }
 
 /// Identity of a run: what it selects, changes and allows.

@@ -9,7 +9,7 @@ use store::Store;
 use super::{
     changes::{changes, refuse},
     offline::{Asked, configured_prices, replayed, to_text},
-    plan::{Folder, Plan, identity},
+    plan::{Folder, Plan, hash, identity},
 };
 use crate::{
     args::{Replayed, ToolPolicy, WhatIfRun},
@@ -52,7 +52,8 @@ pub(super) async fn planned(
     let tenant = ctx.tenant.as_deref();
     let of_run = identity(&selection, cohort.as_ref(), tenant, &store, &changes, args.tools);
     let folder = Folder::of(args.to.as_deref(), &of_run);
-    if let Some(plan) = known_plan(&folder, &store, &changes, args.tools)? {
+    let of_run = hash(&of_run);
+    if let Some(plan) = known_plan(&folder, &store, &of_run, &changes, args.tools)? {
         admit(ctx, &folder, &plan, judge, args.yes)?;
         return Ok(Planned::Run(folder, Box::new(plan)));
     }
@@ -71,7 +72,7 @@ pub(super) async fn planned(
     }
     confirmed(&question(&report, quoted.is_some()), args.yes)?;
     let heads = heads.map(|heads| (*heads).clone());
-    let plan = Plan { store, changes, tools: args.tools, report, heads };
+    let plan = Plan { store, identity: Some(of_run), changes, tools: args.tools, report, heads };
     folder.write(&plan)?;
     if let Some(judge) = judge {
         folder.write_judge(judge)?;
@@ -83,16 +84,18 @@ pub(super) async fn planned(
 fn known_plan(
     folder: &Folder,
     store: &str,
+    of_run: &str,
     changes: &Changes,
     tools: ToolPolicy,
 ) -> anyhow::Result<Option<Plan>> {
     let Some(plan) = folder.read()? else { return Ok(None) };
     check_store(&plan, store)?;
-    if plan.changes == *changes && plan.tools == tools {
+    let has_same_threads = plan.identity.as_ref().is_none_or(|identity| identity == of_run);
+    if has_same_threads && plan.changes == *changes && plan.tools == tools {
         return Ok(Some(plan));
     }
     let message = format!(
-        "{} has a run with other changes or another policy for tools\nhint: --to another folder, or delete this one",
+        "{} has a run with other threads, other changes or another policy for tools\nhint: --to another folder, or delete this one",
         folder.path().display()
     );
     Err(CliError::with_exit(Exit::Usage, message))

@@ -18,7 +18,7 @@ use crate::{
     args::WhatIfRun,
     commands::{Context, judge::Judge},
     exit::{CliError, Exit},
-    output::{self, counted, note},
+    output::{self, counted, note, quoted_for_shell},
 };
 
 pub(super) async fn run(ctx: &Context, args: WhatIfRun) -> anyhow::Result<Exit> {
@@ -41,7 +41,8 @@ pub(super) async fn run(ctx: &Context, args: WhatIfRun) -> anyhow::Result<Exit> 
     let threads = match ended? {
         Ended::All(threads) => threads,
         Ended::Early { exit, why, done } => {
-            note(&paused(&folder, &engine, &plan, judge.as_ref(), &Pause { why: &why, done }));
+            let pause = Pause { why: &why, done, is_over_budget: exit == Exit::Partial, max_usd };
+            note(&paused(&folder, &engine, &plan, judge.as_ref(), &pause));
             return Ok(exit);
         }
     };
@@ -119,19 +120,30 @@ async fn run_threads(
     drive(engine, starts, |start| lanes.run(start)).await
 }
 
-/// Reason of a pause, and the number of threads that have ended.
+/// Reason of a pause, the number of threads that have ended, and the budget.
 struct Pause<'a> {
     why: &'a str,
     done: u64,
+    is_over_budget: bool,
+    max_usd: Option<f64>,
 }
 
 fn paused(folder: &Folder, engine: &Engine, plan: &Plan, judge: Option<&Judge>, pause: &Pause<'_>) -> String {
-    let Pause { why, done } = pause;
-    let flags = judge.map(|judge| format!(" {}", judge.flags)).unwrap_or_default();
+    let Pause { why, done, is_over_budget, max_usd } = *pause;
+    let mut flags = judge.map(|judge| format!(" {}", judge.flags)).unwrap_or_default();
+    let hint = match is_over_budget {
+        true => "continue with a higher --max-usd:",
+        false => "continue with",
+    };
+    if is_over_budget {
+        flags += " --max-usd USD";
+    } else if let Some(usd) = max_usd {
+        flags += &format!(" --max-usd {usd}");
+    }
     let (all, usd) = (counted(plan.report.changed, "thread"), shared::usd(engine.world.spent()));
     format!(
-        "paused: {why}\n{done} of {all} ended, ${usd:.4} spent; nothing whose answer was stored is asked again\nhint: continue with \
+        "paused: {why}\n{done} of {all} ended, ${usd:.4} spent; nothing whose answer was stored is asked again\nhint: {hint} \
          turnfold whatif run --resume {}{flags}",
-        folder.name()
+        quoted_for_shell(&folder.name())
     )
 }

@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use audit::{
-    judge::{Choice, Grade, Judge},
+    judge::{Choice, Grade, Judge as JudgeStrategy},
     whatif::{ToolAnswer, ToolAnswers},
 };
 use queue::rate_limits::{Demand, Subject};
@@ -22,7 +22,7 @@ use world::{LiveWorld, Outcome, Redactor, RequestContext, World};
 
 use crate::{
     args::ToolPolicy,
-    commands::judge::{Program, ask_program, is_program},
+    commands::judge::{By, Judge, Program, ask_program},
 };
 
 /// Node of a judge that grades one answer.
@@ -51,9 +51,9 @@ pub(super) struct Rules {
     pub(super) tools: ToolPolicy,
     /// Maximum cost, in millionths of a US dollar.
     pub(super) budget: Option<u64>,
-    /// The program that judges.
-    pub(super) program: Option<Program>,
-    /// Removes secrets from what it prints.
+    /// The judge that the command names.
+    pub(super) judge: Option<Judge>,
+    /// Removes secrets from what a program prints.
     pub(super) redactor: Redactor,
 }
 
@@ -117,11 +117,23 @@ impl RunWorld {
         outcome
     }
 
-    /// Asks the program that judges. A question to another program waits for a command that names that one.
-    async fn ask_judge(&self, thread: &dyn DynThread, node: &str, model: &str) -> Outcome {
-        let Some(program) = self.rules.program.as_ref().filter(|program| program.model() == model) else {
-            return Err(Fault::unavailable("this run has another judge", None));
-        };
+    /// Asks the judge of this command. A question to another one, which an earlier command left, fails: a command that names that
+    /// judge asks it again.
+    ///
+    /// ## Why it does not wait
+    ///
+    /// A model that takes no request is paused for all threads of the run, and both judges may use the same one.
+    async fn ask_judge(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+        let config = thread.config().map_err(|error| Fault::permanent(error.to_string()))?;
+        let judge = self.rules.judge.as_ref().filter(|judge| judge.is_asked_by(&config));
+        match judge.map(|judge| &judge.by) {
+            Some(By::Model { .. }) => self.ask_model(thread, ask).await,
+            Some(By::Program(program)) => self.ask_program(thread, ask.node, program).await,
+            None => Err(Fault::permanent("this run has another judge")),
+        }
+    }
+
+    async fn ask_program(&self, thread: &dyn DynThread, node: &str, program: &Program) -> Outcome {
         let question = thread.messages().first().map_or("", |message| &message.content);
         let printed = match node == GRADE {
             true => ask_program::<Grade>(program, question).await,
@@ -166,9 +178,9 @@ impl RunWorld {
 impl World for RunWorld {
     async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         let request = &ask.due.request;
-        if let Request::Chat { model, .. } = request {
-            return match thread.strategy() == Judge::NAME && is_program(model) {
-                true => self.ask_judge(thread, ask.node, model).await,
+        if let Request::Chat { .. } = request {
+            return match thread.strategy() == JudgeStrategy::NAME {
+                true => self.ask_judge(thread, ask).await,
                 false => self.ask_model(thread, ask).await,
             };
         }
