@@ -161,7 +161,7 @@ pub(crate) enum Thread {
         id: String,
         /// Print the run as one HTML page instead, which shows and verifies it without turnfold
         ///
-        /// It has the conversation, the timeline, the state after each of the first 1,000 events, and the stored bytes. It loads
+        /// It has the conversation, the timeline, the state after each of the first 1,000 events (at most 32 MiB of states), and the stored bytes. It loads
         /// nothing.
         #[arg(long)]
         html: bool,

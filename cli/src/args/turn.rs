@@ -114,7 +114,7 @@ pub(crate) enum TurnOrder {
     Usd,
     /// Most tokens first
     Tokens,
-    /// Longest first, from the submission to the end; turns that have not ended are last
+    /// Longest first, from the submission to the end, or until now
     Took,
 }
 
