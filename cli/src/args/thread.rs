@@ -161,8 +161,8 @@ pub(crate) enum Thread {
         id: String,
         /// Print the run as one HTML page instead, which shows and verifies it without turnfold
         ///
-        /// It has the conversation, the timeline, the state after each of the first 1,000 events (at most 32 MiB of states), and the stored bytes. It loads
-        /// nothing.
+        /// It has the conversation, the timeline, the state after each of the first 1,000 events (at most 32 MiB of states), and the
+        /// stored bytes. It loads nothing.
         #[arg(long)]
         html: bool,
         /// Leave out messages, prompts, arguments, results, facts, reasons and names of people; such a page cannot verify the log
