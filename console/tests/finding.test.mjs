@@ -84,35 +84,39 @@ test(
   },
 );
 
-test("a period between two moments is in the address, and selects what was under way in it", options, async () => {
-  const { id, created_at } = await engine.turn("probe", "wait 1; echo within");
-  const at = (ms) => new Date(Date.parse(created_at) + ms).toISOString().slice(0, 19) + "Z";
-  const page = await Page.open(browser, engine);
-  const within = `range=${at(0)}..${at(1_000)}`;
-  await page.view(`turns?${within}`, "within");
-  assert.ok((await titles(page, 1)).includes(`Turn ${id}`));
-  await page.view(`turns?range=${at(60_000)}..`, "No turn matches");
-  await page.view(`threads?${within}`, "within");
-  await page.view("turns", "shown");
-  await page.tab.getByLabel("Period").selectOption("between…");
-  await page.tab.getByLabel("From").waitFor();
-  const local = (ms) => {
-    const time = new Date(Date.parse(created_at) + ms);
-    return new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
-  };
-  await page.tab.getByLabel("From").fill(local(-1_000));
-  await page.tab.getByLabel("From").blur();
-  await page.tab.getByLabel("Until").fill(local(2_000));
-  await page.tab.getByLabel("Until").blur();
-  await until(async () => (await query(page)).range === `${at(-1_000)}..${at(2_000)}`);
-  await page.sees("within");
-  await page.tab.reload();
-  assert.equal(await page.tab.getByLabel("Until").inputValue(), local(2_000));
-  await page.view("batches?range=..2020-01-01T00:00:00Z", "No batch matches");
-  await page.view("inbox?range=..2020-01-01T00:00:00Z", "No question of this kind");
-  assert.deepEqual(page.problems, []);
-  await page.close();
-});
+test(
+  "a period between two moments is in the address, and selects what was changed or submitted in it",
+  options,
+  async () => {
+    const { id, created_at } = await engine.turn("probe", "wait 1; echo within");
+    const at = (ms) => new Date(Date.parse(created_at) + ms).toISOString().slice(0, 19) + "Z";
+    const page = await Page.open(browser, engine);
+    const within = `range=${at(0)}..${at(1_000)}`;
+    await page.view(`turns?${within}`, "within");
+    assert.ok((await titles(page, 1)).includes(`Turn ${id}`));
+    await page.view(`turns?range=${at(60_000)}..`, "No turn matches");
+    await page.view(`threads?${within}`, "within");
+    await page.view("turns", "shown");
+    await page.tab.getByLabel("Period").selectOption("between…");
+    await page.tab.getByLabel("From").waitFor();
+    const local = (ms) => {
+      const time = new Date(Date.parse(created_at) + ms);
+      return new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+    };
+    await page.tab.getByLabel("From").fill(local(-1_000));
+    await page.tab.getByLabel("From").blur();
+    await page.tab.getByLabel("Until").fill(local(2_000));
+    await page.tab.getByLabel("Until").blur();
+    await until(async () => (await query(page)).range === `${at(-1_000)}..${at(2_000)}`);
+    await page.sees("within");
+    await page.tab.reload();
+    assert.equal(await page.tab.getByLabel("Until").inputValue(), local(2_000));
+    await page.view("batches?range=..2020-01-01T00:00:00Z", "No batch matches");
+    await page.view("inbox?range=..2020-01-01T00:00:00Z", "No question of this kind");
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  },
+);
 
 /** Drags a pointer over the right half of a plot. */
 async function drag(page, plot) {
