@@ -111,6 +111,18 @@ test(
     await page.sees("within");
     await page.tab.reload();
     assert.equal(await page.tab.getByLabel("Until").inputValue(), local(2_000));
+    // Ends in the wrong order are swapped, and the fields stay when they are emptied.
+    await page.tab.getByLabel("From").fill(local(5_000));
+    await page.tab.getByLabel("From").blur();
+    await until(async () => (await query(page)).range === `${at(2_000)}..${at(5_000)}`);
+    for (const end of ["From", "Until"]) {
+      await page.tab.getByLabel(end).fill("");
+      await page.tab.getByLabel(end).blur();
+    }
+    await until(async () => (await query(page)).range === undefined);
+    assert.equal(await page.tab.getByLabel("Until").inputValue(), "");
+    await page.view("turns?range=constructor", "within");
+    assert.equal(await page.tab.getByLabel("Period").inputValue(), "");
     await page.view("batches?range=..2020-01-01T00:00:00Z", "No batch matches");
     await page.view("inbox?range=..2020-01-01T00:00:00Z", "No question of this kind");
     assert.deepEqual(page.problems, []);
@@ -118,21 +130,30 @@ test(
   },
 );
 
-/** Drags a pointer over the right half of a plot. */
-async function drag(page, plot) {
+/** Drags a pointer over the right half of a plot, and awaits `meanwhile` before the pointer is released. */
+async function drag(page, plot, meanwhile = () => {}) {
   const box = await plot.locator(".u-over").boundingBox();
   const y = box.y + box.height / 2;
   await page.tab.mouse.move(box.x + box.width / 2, y);
   await page.tab.mouse.down();
   await page.tab.mouse.move(box.x + box.width - 2, y, { steps: 5 });
+  await meanwhile();
   await page.tab.mouse.up();
 }
+
+const label = (page) =>
+  page.tab.getByRole("region", { name: "Turns over time" }).getByRole("img").getAttribute("aria-label");
 
 test("a part of a plot becomes the period, above a list and from the overview", options, async () => {
   const page = await Page.open(browser, engine);
   await page.view("turns?range=hour", "shown");
   await page.button("Over time").click();
-  await drag(page, page.tab.getByRole("region", { name: "Turns over time" }));
+  // A turn that ends meanwhile changes the plot.
+  await drag(page, page.tab.getByRole("region", { name: "Turns over time" }), async () => {
+    await engine.turn("probe", "echo meanwhile");
+    const before = await label(page);
+    await until(async () => (await label(page)) !== before);
+  });
   await until(async () => /^\d{4}.*Z\.\.\d{4}.*Z$/.test((await query(page)).range));
   const [from, to] = (await query(page)).range.split("..").map((it) => Date.parse(it));
   assert.ok(20 * 60_000 < to - from && to - from < 40 * 60_000, `${to - from}`);
@@ -177,6 +198,73 @@ test("a view is saved under a name, opened from anywhere, and deleted", options,
   await page.tab.reload();
   await page.button("Views").click();
   await dialog.getByText("No view is saved yet.").waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test(
+  "the most views are saved: one more is not, another in place of one is, and a failed write says so",
+  options,
+  async () => {
+    const page = await Page.open(browser, engine);
+    await page.view("turns", "shown");
+    const named = (nth) => ({ name: `view ${String(nth).padStart(2, "0")}`, address: "#/turns" });
+    const all = [
+      ...Array.from({ length: 50 }, (_, nth) => named(nth)),
+      named(0),
+      { name: "x".repeat(61), address: "#/" },
+    ];
+    await page.tab.evaluate((it) => localStorage.setItem("views", JSON.stringify(it)), all);
+    await page.tab.reload();
+    await page.view("threads", "shown");
+    await page.button("Views").click();
+    const dialog = page.tab.getByRole("dialog", { name: "Saved views" });
+    const save = dialog.getByRole("button", { name: "Save", exact: true });
+    assert.equal(await dialog.getByRole("listitem").count(), 50);
+    await dialog.getByText("50 views are saved").waitFor();
+    await dialog.getByRole("textbox").fill("view 07");
+    await page.tab.evaluate(() => {
+      Storage.prototype.setItem = () => {
+        throw new Error("full");
+      };
+    });
+    await save.click();
+    await page.sees("Not saved: the storage of this browser");
+    const address = () => dialog.getByRole("link", { name: "view 07" }).getAttribute("href");
+    assert.equal(await address(), "#/turns");
+    await page.tab.reload();
+    await page.button("Views").click();
+    await dialog.getByRole("textbox").fill("view 07");
+    await save.click();
+    await until(async () => (await address()) === "#/threads");
+    assert.equal(await dialog.getByRole("listitem").count(), 50);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  },
+);
+
+test("the first batch of a period that ended long ago is looked for in parts", options, async () => {
+  await engine.batch([{ strategy: "probe", input: "echo hi" }]);
+  const [batch] = await listed("/v1/batches", 1);
+  const page = await Page.open(browser, engine);
+  const read = [];
+  // 30 pages of newer batches, then the one of the period.
+  await page.context.route(/\/v1\/batches\?/, (route) => {
+    const after = Number(new URL(route.request().url()).searchParams.get("after")?.slice(-4) ?? 0);
+    read.push(after);
+    const created_at = after < 1_500 ? batch.created_at : Date.parse("2020-01-01T00:00:00Z") / 1_000;
+    const id = (nth) => `00000000-0000-7000-8000-00000000${String(nth).padStart(4, "0")}`;
+    const data = Array.from({ length: 50 }, (_, nth) => ({ ...batch, created_at, id: id(after + nth + 1) }));
+    return route.fulfill({ json: { object: "list", data, has_more: after < 1_500 } });
+  });
+  await page.view("batches?range=..2020-06-01T00:00:00Z", "found yet");
+  await until(() => read.length === 22);
+  assert.deepEqual(read.slice(19), [950, 950, 950]);
+  await page.button("Look further").click();
+  await page.sees("50 shown");
+  const found = read.length;
+  await until(() => found + 2 <= read.length);
+  assert.deepEqual(new Set(read.slice(found)), new Set([1_500]));
   assert.deepEqual(page.problems, []);
   await page.close();
 });

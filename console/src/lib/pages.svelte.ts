@@ -62,7 +62,9 @@ export class Pages<Item extends Keyed> {
         this.signal = signal;
         try {
           const page = await this.read(current, signal, this.start, this.start ? 1 : MAX_WALK);
-          this.put(key === this.shown ? this.items : [], 0, page);
+          // `more` may have found the first row in the meantime.
+          const isBehind = key === this.shown && !page.data.length && page.has_more;
+          if (!isBehind) this.put(key === this.shown ? this.items : [], 0, page);
           [this.shown, this.isStale] = [key, false];
           await this.renew(current, signal);
           this.keep(path + key);
