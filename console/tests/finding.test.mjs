@@ -222,6 +222,8 @@ test(
     const save = dialog.getByRole("button", { name: "Save", exact: true });
     assert.equal(await dialog.getByRole("listitem").count(), 50);
     await dialog.getByText("50 views are saved").waitFor();
+    await dialog.getByRole("textbox").fill("another");
+    assert.ok(await save.isDisabled());
     await dialog.getByRole("textbox").fill("view 07");
     await page.tab.evaluate(() => {
       Storage.prototype.setItem = () => {
@@ -258,8 +260,9 @@ test("the first batch of a period that ended long ago is looked for in parts", o
     return route.fulfill({ json: { object: "list", data, has_more: after < 1_500 } });
   });
   await page.view("batches?range=..2020-06-01T00:00:00Z", "found yet");
-  await until(() => read.length === 22);
-  assert.deepEqual(read.slice(19), [950, 950, 950]);
+  // A search stops after 20 pages, and a poll reads the last of them.
+  await until(() => read.slice(-3).join() === "950,950,950");
+  assert.equal(Math.max(...read), 950);
   await page.button("Look further").click();
   await page.sees("50 shown");
   const found = read.length;
