@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-Ba_ARo3r.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "7d1fb94c0779cbeb8cf95fecad1af6fc",
-        content: include_bytes!("assets/index-Ba_ARo3r.js"),
-        brotli: include_bytes!("assets/index-Ba_ARo3r.js.br"),
-    },
-    Asset {
-        path: "/assets/index-CChuz_gW.css",
+        path: "/assets/index-B-V1jAdZ.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "46e151db2294cab7c4bb08cd9452a509",
-        content: include_bytes!("assets/index-CChuz_gW.css"),
-        brotli: include_bytes!("assets/index-CChuz_gW.css.br"),
+        hash: "d700302864f6097fe4fccf67d0008df2",
+        content: include_bytes!("assets/index-B-V1jAdZ.css"),
+        brotli: include_bytes!("assets/index-B-V1jAdZ.css.br"),
+    },
+    Asset {
+        path: "/assets/index-F2HCdhxe.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "da71cbae01933e017cb38acf007bf07f",
+        content: include_bytes!("assets/index-F2HCdhxe.js"),
+        brotli: include_bytes!("assets/index-F2HCdhxe.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "79b271e1dd84c0f4965abaea30759406",
+        hash: "b3d72fbea9392586808c6c997e58b075",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -55,12 +55,13 @@ async function savedRun(): Promise<string> {
   const options = { write: false, target: "es2024", lib, reportCompressedSize: false };
   const built = (await build({ configFile: false, logLevel: "error", build: options })) as Rollup.RollupOutput[];
   const script = built[0].output[0].code.replaceAll("</script", "<\\/script");
+  const hash = createHash("sha256").update(script).digest("base64");
   const style = readFileSync("src/run/page.css", "utf8");
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'">
 <title>turnfold</title>
 <style>${style}</style>
 <body>

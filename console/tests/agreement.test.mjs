@@ -1,31 +1,21 @@
 /** The page agrees with the rest of turnfold: its types with the API, its commands with the command line. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { promisify } from "node:util";
-import { Engine, openBrowser, Page, TURNFOLD } from "./harness.mjs";
+import { Page, setUp, TURNFOLD } from "./harness.mjs";
+import { newFolder } from "./processes.mjs";
 
 const run = promisify(execFile);
 let engine, browser;
-
-before(async () => {
-  [engine, browser] = await Promise.all([Engine.start(), openBrowser()]);
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-});
+setUp((it) => ({ engine, browser } = it));
 
 test("the types are those of the API", { timeout: 120_000 }, async () => {
-  const folder = mkdtempSync(join(tmpdir(), "types-"));
-  const file = join(folder, "api.d.ts");
+  const file = join(newFolder("types"), "api.d.ts");
   await run("npx", ["openapi-typescript", `${engine.url}/openapi.json`, "-o", file]);
   const isSame = readFileSync(file, "utf8") === readFileSync("src/api.d.ts", "utf8");
-  rmSync(folder, { recursive: true });
   assert.ok(
     isSame,
     "src/api.d.ts is not of this API; hint: start an API and run `TURNFOLD_URL=… npm run types`, then `npm run check`",

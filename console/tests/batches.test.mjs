@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Page, until, WIDTHS } from "./harness.mjs";
-import { setUp } from "./sources.mjs";
+import { setUpWith } from "./sources.mjs";
 
 let engine, browser, lib;
-setUp("lib/pairs.ts", (it) => ({ engine, browser, lib } = it));
+setUpWith("lib/pairs.ts", (it) => ({ engine, browser, lib } = it));
 
 const options = { timeout: 180_000 };
 

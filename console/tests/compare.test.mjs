@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Page, WIDTHS } from "./harness.mjs";
-import { setUp } from "./sources.mjs";
+import { setUpWith } from "./sources.mjs";
 
 let engine, browser, lib;
-setUp("lib/words.ts", (it) => ({ engine, browser, lib } = it), { demo: true });
+setUpWith("lib/words.ts", (it) => ({ engine, browser, lib } = it), { demo: true });
 
 const options = { timeout: 180_000 };
 const region = (page, name) => page.tab.getByRole("region", { name });

@@ -1,18 +1,10 @@
 /** Where the money and the time of a period went. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+import { test } from "node:test";
+import { Page, setUp, until, WIDTHS } from "./harness.mjs";
 
 let engine, browser;
-
-before(async () => {
-  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-});
+setUp((it) => ({ engine, browser } = it), { demo: true });
 
 const options = { timeout: 180_000 };
 

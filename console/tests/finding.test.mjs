@@ -1,19 +1,16 @@
 /** Finding a run: orders of lists, periods between two moments, parts of plots, and saved views. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Engine, indexed, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+import { test } from "node:test";
+import { indexed, Page, setUp, until, WIDTHS } from "./harness.mjs";
 
 let engine, browser;
-
-before(async () => {
-  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
-  await indexed(engine);
-});
-
-after(async () => {
-  await browser?.close();
-  await engine?.stop();
-});
+setUp(
+  (it) => {
+    ({ engine, browser } = it);
+    return indexed(engine);
+  },
+  { demo: true },
+);
 
 const options = { timeout: 180_000 };
 const links = (page) => page.tab.locator("main a[data-row]");
@@ -25,6 +22,17 @@ async function titles(page, count) {
 }
 
 const listed = async (path, count = 5) => (await engine.api("GET", path)).data.slice(0, count);
+/** The items of the first pages of a list. */
+async function paged(path, pages) {
+  const all = [];
+  for (let nth = 0, after = ""; nth < pages; nth += 1) {
+    const page = await engine.api("GET", `${path}&limit=50${after}`);
+    all.push(...page.data);
+    if (!page.has_more) break;
+    after = `&after=${page.data.at(-1).id}`;
+  }
+  return all;
+}
 const query = (page) => page.tab.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.split("?")[1])));
 
 test(
@@ -60,61 +68,92 @@ test(
     const active = (await listed("/v1/threads?order=updated")).map((it) => `Thread ${it.id}`);
     await until(async () => (await titles(page, 5)).join() === active.join());
     // Pages of an order fit together: scrolling brings each row once.
-    for (let nth = 0; nth < 4; nth += 1) {
-      await page.tab.mouse.wheel(0, 9_000);
-      await page.tab.waitForTimeout(300);
-    }
-    await until(async () => /^(1\d\d|2\d\d)/.test(await page.tab.locator(".head span[aria-live]").innerText()));
+    const all = await paged("/v1/threads?order=updated", 3);
+    const seen = new Set();
+    await until(async () => {
+      for (const it of await links(page).evaluateAll((rows) => rows.map((it) => it.title))) seen.add(it);
+      await page.tab.mouse.wheel(0, 600);
+      return all.length <= seen.size;
+    });
+    assert.deepEqual(
+      [...seen].slice(0, all.length),
+      all.map((it) => `Thread ${it.id}`),
+    );
     assert.deepEqual(page.problems, []);
     await page.close();
   },
 );
 
-test("a period between two moments is in the address, and selects what was under way in it", options, async () => {
-  const { id, created_at } = await engine.turn("probe", "wait 1; echo within");
-  const at = (ms) => new Date(Date.parse(created_at) + ms).toISOString().slice(0, 19) + "Z";
-  const page = await Page.open(browser, engine);
-  const within = `range=${at(0)}..${at(1_000)}`;
-  await page.view(`turns?${within}`, "within");
-  assert.ok((await titles(page, 1)).includes(`Turn ${id}`));
-  await page.view(`turns?range=${at(60_000)}..`, "No turn matches");
-  await page.view(`threads?${within}`, "within");
-  await page.view("turns", "shown");
-  await page.tab.getByLabel("Period").selectOption("between…");
-  await page.tab.getByLabel("From").waitFor();
-  const local = (ms) => {
-    const time = new Date(Date.parse(created_at) + ms);
-    return new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
-  };
-  await page.tab.getByLabel("From").fill(local(-1_000));
-  await page.tab.getByLabel("From").blur();
-  await page.tab.getByLabel("Until").fill(local(2_000));
-  await page.tab.getByLabel("Until").blur();
-  await until(async () => (await query(page)).range === `${at(-1_000)}..${at(2_000)}`);
-  await page.sees("within");
-  await page.tab.reload();
-  assert.equal(await page.tab.getByLabel("Until").inputValue(), local(2_000));
-  await page.view("batches?range=..2020-01-01T00:00:00Z", "No batch matches");
-  await page.view("inbox?range=..2020-01-01T00:00:00Z", "No question of this kind");
-  assert.deepEqual(page.problems, []);
-  await page.close();
-});
+test(
+  "a period between two moments is in the address, and selects what was changed or submitted in it",
+  options,
+  async () => {
+    const { id, created_at } = await engine.turn("probe", "wait 1; echo within");
+    const at = (ms) => new Date(Date.parse(created_at) + ms).toISOString().slice(0, 19) + "Z";
+    const page = await Page.open(browser, engine);
+    const within = `range=${at(0)}..${at(1_000)}`;
+    await page.view(`turns?${within}`, "within");
+    assert.ok((await titles(page, 1)).includes(`Turn ${id}`));
+    await page.view(`turns?range=${at(60_000)}..`, "No turn matches");
+    await page.view(`threads?${within}`, "within");
+    await page.view("turns", "shown");
+    await page.tab.getByLabel("Period").selectOption("between…");
+    await page.tab.getByLabel("From").waitFor();
+    const local = (ms) => {
+      const time = new Date(Date.parse(created_at) + ms);
+      return new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+    };
+    await page.tab.getByLabel("From").fill(local(-1_000));
+    await page.tab.getByLabel("From").blur();
+    await page.tab.getByLabel("Until").fill(local(2_000));
+    await page.tab.getByLabel("Until").blur();
+    await until(async () => (await query(page)).range === `${at(-1_000)}..${at(2_000)}`);
+    await page.sees("within");
+    await page.tab.reload();
+    assert.equal(await page.tab.getByLabel("Until").inputValue(), local(2_000));
+    // Ends in the wrong order are swapped, and the fields stay when they are emptied.
+    await page.tab.getByLabel("From").fill(local(5_000));
+    await page.tab.getByLabel("From").blur();
+    await until(async () => (await query(page)).range === `${at(2_000)}..${at(5_000)}`);
+    for (const end of ["From", "Until"]) {
+      await page.tab.getByLabel(end).fill("");
+      await page.tab.getByLabel(end).blur();
+    }
+    await until(async () => (await query(page)).range === undefined);
+    assert.equal(await page.tab.getByLabel("Until").inputValue(), "");
+    await page.view("turns?range=constructor", "within");
+    assert.equal(await page.tab.getByLabel("Period").inputValue(), "");
+    await page.view("batches?range=..2020-01-01T00:00:00Z", "No batch matches");
+    await page.view("inbox?range=..2020-01-01T00:00:00Z", "No question of this kind");
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  },
+);
 
-/** Drags a pointer over the right half of a plot. */
-async function drag(page, plot) {
+/** Drags a pointer over the right half of a plot, and awaits `meanwhile` before the pointer is released. */
+async function drag(page, plot, meanwhile = () => {}) {
   const box = await plot.locator(".u-over").boundingBox();
   const y = box.y + box.height / 2;
   await page.tab.mouse.move(box.x + box.width / 2, y);
   await page.tab.mouse.down();
   await page.tab.mouse.move(box.x + box.width - 2, y, { steps: 5 });
+  await meanwhile();
   await page.tab.mouse.up();
 }
+
+const label = (page) =>
+  page.tab.getByRole("region", { name: "Turns over time" }).getByRole("img").getAttribute("aria-label");
 
 test("a part of a plot becomes the period, above a list and from the overview", options, async () => {
   const page = await Page.open(browser, engine);
   await page.view("turns?range=hour", "shown");
   await page.button("Over time").click();
-  await drag(page, page.tab.getByRole("region", { name: "Turns over time" }));
+  // A turn that ends meanwhile changes the plot.
+  await drag(page, page.tab.getByRole("region", { name: "Turns over time" }), async () => {
+    await engine.turn("probe", "echo meanwhile");
+    const before = await label(page);
+    await until(async () => (await label(page)) !== before);
+  });
   await until(async () => /^\d{4}.*Z\.\.\d{4}.*Z$/.test((await query(page)).range));
   const [from, to] = (await query(page)).range.split("..").map((it) => Date.parse(it));
   assert.ok(20 * 60_000 < to - from && to - from < 40 * 60_000, `${to - from}`);
@@ -159,6 +198,76 @@ test("a view is saved under a name, opened from anywhere, and deleted", options,
   await page.tab.reload();
   await page.button("Views").click();
   await dialog.getByText("No view is saved yet.").waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test(
+  "the most views are saved: one more is not, another in place of one is, and a failed write says so",
+  options,
+  async () => {
+    const page = await Page.open(browser, engine);
+    await page.view("turns", "shown");
+    const named = (nth) => ({ name: `view ${String(nth).padStart(2, "0")}`, address: "#/turns" });
+    const all = [
+      ...Array.from({ length: 50 }, (_, nth) => named(nth)),
+      named(0),
+      { name: "x".repeat(61), address: "#/" },
+    ];
+    await page.tab.evaluate((it) => localStorage.setItem("views", JSON.stringify(it)), all);
+    await page.tab.reload();
+    await page.view("threads", "shown");
+    await page.button("Views").click();
+    const dialog = page.tab.getByRole("dialog", { name: "Saved views" });
+    const save = dialog.getByRole("button", { name: "Save", exact: true });
+    assert.equal(await dialog.getByRole("listitem").count(), 50);
+    await dialog.getByText("50 views are saved").waitFor();
+    await dialog.getByRole("textbox").fill("another");
+    assert.ok(await save.isDisabled());
+    await dialog.getByRole("textbox").fill("view 07");
+    await page.tab.evaluate(() => {
+      Storage.prototype.setItem = () => {
+        throw new Error("full");
+      };
+    });
+    await save.click();
+    await page.sees("Not saved: the storage of this browser");
+    const address = () => dialog.getByRole("link", { name: "view 07" }).getAttribute("href");
+    assert.equal(await address(), "#/turns");
+    await page.tab.reload();
+    await page.button("Views").click();
+    await dialog.getByRole("textbox").fill("view 07");
+    await save.click();
+    await until(async () => (await address()) === "#/threads");
+    assert.equal(await dialog.getByRole("listitem").count(), 50);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  },
+);
+
+test("the first batch of a period that ended long ago is looked for in parts", options, async () => {
+  await engine.batch([{ strategy: "probe", input: "echo hi" }]);
+  const [batch] = await listed("/v1/batches", 1);
+  const page = await Page.open(browser, engine);
+  const read = [];
+  // 30 pages of newer batches, then the one of the period.
+  await page.context.route(/\/v1\/batches\?/, (route) => {
+    const after = Number(new URL(route.request().url()).searchParams.get("after")?.slice(-4) ?? 0);
+    read.push(after);
+    const created_at = after < 1_500 ? batch.created_at : Date.parse("2020-01-01T00:00:00Z") / 1_000;
+    const id = (nth) => `00000000-0000-7000-8000-00000000${String(nth).padStart(4, "0")}`;
+    const data = Array.from({ length: 50 }, (_, nth) => ({ ...batch, created_at, id: id(after + nth + 1) }));
+    return route.fulfill({ json: { object: "list", data, has_more: after < 1_500 } });
+  });
+  await page.view("batches?range=..2020-06-01T00:00:00Z", "found yet");
+  // A search stops after 20 pages, and a poll reads the last of them.
+  await until(() => read.slice(-3).join() === "950,950,950");
+  assert.equal(Math.max(...read), 950);
+  await page.button("Look further").click();
+  await page.sees("50 shown");
+  const found = read.length;
+  await until(() => found + 2 <= read.length);
+  assert.deepEqual(new Set(read.slice(found)), new Set([1_500]));
   assert.deepEqual(page.problems, []);
   await page.close();
 });

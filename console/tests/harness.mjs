@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join, resolve } from "node:path";
+import { after, before } from "node:test";
 import { inaccessible } from "./axe.mjs";
 import { end, newFolder, removeFolder, start, success } from "./processes.mjs";
 import { chromium } from "playwright-core";
@@ -114,6 +115,23 @@ export async function until(check, ms = 60_000) {
 
 export async function openBrowser() {
   return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+}
+
+/**
+ * Starts an engine and a browser before the tests of a file, hands them to `take`, and ends them after the tests. `options` are those of
+ * the engine, or make them.
+ */
+export function setUp(take, options = {}) {
+  let engine, browser;
+  before(async () => {
+    const settings = typeof options === "function" ? options() : options;
+    [engine, browser] = await Promise.all([Engine.start(settings), openBrowser()]);
+    await take({ engine, browser });
+  });
+  after(async () => {
+    await browser?.close();
+    await engine?.stop();
+  });
 }
 
 /** Runs in a page: finds text that is cut off without an ellipsis or a shadow at the edge, and rows that overlap. */

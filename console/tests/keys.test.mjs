@@ -1,22 +1,12 @@
 /** An API with keys: the page asks for one, and shows nothing that the key does not permit. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Engine, openBrowser, Page } from "./harness.mjs";
+import { test } from "node:test";
+import { Page, setUp } from "./harness.mjs";
 
 let engine, browser;
 const config = '[api]\nkeys = ["env:OPERATOR"]\n\n[tenants.acme]\nkeys = ["env:ACME"]\n';
-
-before(async () => {
-  [engine, browser] = await Promise.all([
-    Engine.start({ config, env: { OPERATOR: "operator-key-1", ACME: "acme-key-1" } }),
-    openBrowser(),
-  ]);
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-});
+const env = { OPERATOR: "operator-key-1", ACME: "acme-key-1" };
+setUp((it) => ({ engine, browser } = it), { config, env });
 
 async function signIn(page, key) {
   await page.tab.getByLabel("API key").fill(key);

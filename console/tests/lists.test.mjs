@@ -3,22 +3,20 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { after, test } from "node:test";
 import { promisify } from "node:util";
-import { Engine, openBrowser, Page, TURNFOLD, until, WIDTHS } from "./harness.mjs";
+import { Engine, Page, setUp, TURNFOLD, until, WIDTHS } from "./harness.mjs";
 
 const run = promisify(execFile);
 let engine, empty, browser;
-
-before(async () => {
-  [engine, empty, browser] = await Promise.all([Engine.start({ demo: true }), Engine.start(), openBrowser()]);
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-  await empty.stop();
-});
+setUp(
+  async (it) => {
+    ({ engine, browser } = it);
+    empty = await Engine.start();
+  },
+  { demo: true },
+);
+after(() => empty?.stop());
 
 const options = { timeout: 180_000 };
 const focused = (page) => page.tab.evaluate(() => document.activeElement?.textContent?.trim() ?? "");

@@ -1,31 +1,27 @@
 /** What operators look after: MCP servers and their pins, audits, downloads, and how nodes are configured. */
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { after, before, test } from "node:test";
-import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+import { test } from "node:test";
+import { Page, setUp, until, WIDTHS } from "./harness.mjs";
+import { newFolder } from "./processes.mjs";
 
-let engine, browser, folder, tools;
+const folder = newFolder("desk");
+const tools = join(folder, "tools.json");
+let engine, browser;
 
 const tool = (description) => [{ name: "book", description, inputSchema: { type: "object" } }];
 
-before(async () => {
-  folder = mkdtempSync(join(tmpdir(), "desk-"));
-  tools = join(folder, "tools.json");
+/** Writes the tools of a server, and returns a configuration with it and with one that does not exist. */
+function configured() {
   writeFileSync(tools, JSON.stringify(tool("Books a slot.")));
   const args = JSON.stringify([resolve("tests/desk.mjs"), tools]);
   const server = (name, command) =>
     `[mcp.${name}]\ndescription = "keeps the calendar"\ncommand = ${JSON.stringify(command)}\nargs = ${args}\n`;
   const config = server("desk", process.execPath) + server("gone", join(folder, "gone"));
-  [engine, browser] = await Promise.all([Engine.start({ config }), openBrowser()]);
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-  rmSync(folder, { recursive: true });
-});
+  return { config };
+}
+setUp((it) => ({ engine, browser } = it), configured);
 
 const options = { timeout: 180_000 };
 const server = (name) => engine.api("GET", `/v1/mcp/servers/${name}`);

@@ -1,19 +1,17 @@
 /** The overview: counts of the whole deployment over a period, causes of failures and cost. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Engine, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+import { after, test } from "node:test";
+import { Engine, Page, setUp, until, WIDTHS } from "./harness.mjs";
 
 let engine, idle, browser;
-
-before(async () => {
-  [engine, idle, browser] = await Promise.all([Engine.start({ demo: true }), Engine.start(), openBrowser()]);
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-  await idle.stop();
-});
+setUp(
+  async (it) => {
+    ({ engine, browser } = it);
+    idle = await Engine.start();
+  },
+  { demo: true },
+);
+after(() => idle?.stop());
 
 const options = { timeout: 180_000 };
 const stats = (range) => engine.api("GET", `/v1/stats?range=${range}`);

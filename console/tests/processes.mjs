@@ -48,6 +48,6 @@ export function newFolder(name) {
 }
 
 export function removeFolder(folder) {
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   folders.delete(folder);
 }

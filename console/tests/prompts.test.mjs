@@ -1,19 +1,16 @@
 /** What models were sent, versions of prompts, ratings of answers, and where words were said. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Engine, indexed, openBrowser, Page, until, WIDTHS } from "./harness.mjs";
+import { test } from "node:test";
+import { indexed, Page, setUp, until, WIDTHS } from "./harness.mjs";
 
 let engine, browser;
-
-before(async () => {
-  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
-  await indexed(engine);
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-});
+setUp(
+  (it) => {
+    ({ engine, browser } = it);
+    return indexed(engine);
+  },
+  { demo: true },
+);
 
 const options = { timeout: 180_000 };
 const plan = () => engine.turn("planner", "Book a walk on 2026-12-30 at 15");

@@ -1,14 +1,14 @@
 /** The ten questions of docs/questions.md: each is answered from a fresh page in at most three clicks or keys. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, test } from "node:test";
-import { Engine, indexed, openBrowser, Page, until } from "./harness.mjs";
+import { after, test } from "node:test";
+import { indexed, Page, setUp, until } from "./harness.mjs";
 
 let engine, browser, batch;
 const times = [];
 
-before(async () => {
-  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
+async function fill(it) {
+  ({ engine, browser } = it);
   await engine.turn("probe", "fail printer 7 has no paper");
   await engine.turn("probe", "echo Where is order A-10/77?");
   await engine.turn("probe", "ask Which colour? | red | green");
@@ -18,13 +18,12 @@ before(async () => {
   ]);
   await until(async () => (await engine.api("GET", `/v1/batches/${batch}`)).request_counts.completed === 2);
   await indexed(engine);
-});
+}
+setUp(fill, { demo: true });
 
-after(async () => {
+after(() => {
   for (const { question, acts, ms } of times)
     console.log(`${String(ms).padStart(6)} ms, ${acts} ${acts === 1 ? "click or key" : "clicks or keys"}: ${question}`);
-  await browser?.close();
-  await engine?.stop();
 });
 
 /** A newcomer at a page: counts what was clicked and pressed. A word that is typed is one key. */
@@ -71,7 +70,9 @@ const questions = {
     await it.click(it.rows());
     await it.click(it.tab.getByRole("link", { name: "Turns by cost" }));
     await it.sees("Ordered are the newest");
-    await until(async () => /\$|echo hi/.test(await it.rows().first().innerText()));
+    const [dearest] = (await engine.api("GET", `/v1/turns?order=usd&where=${encodeURIComponent(`batch = ${batch}`)}`))
+      .data;
+    await until(async () => (await it.rows().first().getAttribute("title")) === `Turn ${dearest.id}`);
   },
   "Where did this order number appear?": async (it) => {
     await it.press("/");
@@ -98,9 +99,10 @@ const questions = {
   },
   "Why did this turn take 40 seconds?": async (it) => {
     await it.view("Turns");
+    const ordered = it.tab.waitForResponse(/order=took/);
     await it.click(it.tab.locator(".names").getByRole("button", { name: "Time" }));
-    await it.sees("Ordered are the newest");
-    await it.tab.waitForResponse(/order=took/).catch(() => undefined);
+    const [slowest] = (await (await ordered).json()).data;
+    await until(async () => (await it.rows().first().getAttribute("title")) === `Turn ${slowest.id}`);
     await it.click(it.rows());
     await it.tab.getByRole("list", { name: "Uses of the time" }).first().waitFor();
   },
@@ -115,8 +117,18 @@ const questions = {
     await it.region("Questions").getByRole("listitem").first().waitFor();
   },
   "Which tools changed?": async (it) => {
+    await it.tab.route(/\/v1\/mcp\/servers$/, async (route) => {
+      const body = await (await route.fetch()).json();
+      body.data[0].pin_state = "changed";
+      await route.fulfill({ json: body });
+    });
     await it.view("MCP servers");
-    await it.sees(/tools approved|tools changed/);
+    const { data } = await engine.api("GET", "/v1/mcp/servers");
+    for (const [nth, { name, pin_state }] of data.entries()) {
+      const row = it.rows().filter({ has: it.tab.locator("strong", { hasText: new RegExp(`^${name}$`) }) });
+      const text = nth === 0 ? "tools changed" : { approved: "tools approved", unpinned: "not pinned" }[pin_state];
+      await row.getByText(text, { exact: true }).waitFor();
+    }
   },
   "What would these runs do with today's code, or with another prompt?": async (it) => {
     await it.view("Turns");

@@ -1,16 +1,17 @@
 /** A run as one HTML page: it needs no network, shows the state at any event, and verifies its own log. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { promisify } from "node:util";
 import { inaccessible } from "./axe.mjs";
-import { Engine, openBrowser, Page, TURNFOLD, WIDTHS } from "./harness.mjs";
+import { Page, setUp, TURNFOLD, WIDTHS } from "./harness.mjs";
+import { newFolder } from "./processes.mjs";
 
 const run = promisify(execFile);
-let engine, browser, folder, thread, html, redacted;
+const folder = newFolder("run");
+let engine, browser, thread, html, redacted;
 
 /** Saves the run that a page shows, and returns the file. */
 async function saved(page, thread, isRedacted) {
@@ -24,9 +25,8 @@ async function saved(page, thread, isRedacted) {
   return readFileSync(await file.path(), "utf8");
 }
 
-before(async () => {
-  folder = mkdtempSync(join(tmpdir(), "run-"));
-  [engine, browser] = await Promise.all([Engine.start(), openBrowser()]);
+setUp(async (it) => {
+  ({ engine, browser } = it);
   const hostile = "</script><img src=x onerror=alert(1)>\u{202e}";
   ({ thread_id: thread } = await engine.turn("probe", `echo one ${hostile}; steps 3; flaky 1; echo two`));
   const page = await Page.open(browser, engine);
@@ -35,12 +35,6 @@ before(async () => {
   redacted = await saved(page, thread, true);
   assert.deepEqual(page.problems, []);
   await page.close();
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** Opens the page as a file, without a network. */

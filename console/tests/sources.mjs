@@ -1,7 +1,6 @@
 /** Modules of the page, for tests of their functions. */
-import { after, before } from "node:test";
 import { createServer } from "vite";
-import { Engine, openBrowser } from "./harness.mjs";
+import { setUp } from "./harness.mjs";
 
 // Node 20 lacks it; browsers have it.
 Map.groupBy ??= (all, key) => {
@@ -20,16 +19,7 @@ export async function load(path) {
   }
 }
 
-/** Loads a module of the page and starts an engine and a browser before the tests of a file, and ends them after its tests. */
-export function setUp(module, take, options) {
-  let engine, browser;
-  before(async () => {
-    let lib;
-    [lib, engine, browser] = await Promise.all([load(module), Engine.start(options), openBrowser()]);
-    take({ lib, engine, browser });
-  });
-  after(async () => {
-    await browser?.close();
-    await engine?.stop();
-  });
+/** Loads a module of the page before the tests of a file, with an engine and a browser. */
+export function setUpWith(module, take, options) {
+  setUp(async (it) => take({ ...it, lib: await load(module) }), options);
 }

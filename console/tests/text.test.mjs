@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Page } from "./harness.mjs";
-import { setUp } from "./sources.mjs";
+import { setUpWith } from "./sources.mjs";
 
 const HARMFUL =
   /(?![\n\t])[\p{Cc}\u{ad}\u{61c}\u{200b}-\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{fe00}-\u{fe0f}\u{feff}\u{fff9}-\u{fffb}\u{e0000}-\u{e007f}]/u;
@@ -27,7 +27,7 @@ const sequences = [
 const corpus = [...single, ...sequences];
 
 let engine, browser, shown;
-setUp("lib/printable.ts", (it) => ({ engine, browser, lib: shown } = it));
+setUpWith("lib/printable.ts", (it) => ({ engine, browser, lib: shown } = it));
 
 test("hidden characters become escapes, and ordinary text stays", () => {
   assert.ok(200 <= corpus.length, String(corpus.length));

@@ -1,18 +1,10 @@
 /** The page never shows what is not so: two sources that disagree, old data, unknown figures, and what still goes on. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Engine, openBrowser, Page, until } from "./harness.mjs";
+import { test } from "node:test";
+import { Page, setUp, until } from "./harness.mjs";
 
 let engine, browser;
-
-before(async () => {
-  [engine, browser] = await Promise.all([Engine.start(), openBrowser()]);
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-});
+setUp((it) => ({ engine, browser } = it));
 
 const options = { timeout: 180_000 };
 const message = (page, text) => page.tab.locator(".message").filter({ hasText: text }).last();

@@ -1,12 +1,12 @@
 /** Every view with the data of the demo, at three widths, in both themes. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Engine, openBrowser, Page, WIDTHS } from "./harness.mjs";
+import { test } from "node:test";
+import { Page, setUp, WIDTHS } from "./harness.mjs";
 
 let engine, browser, threads, batch;
 
-before(async () => {
-  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
+async function fill(it) {
+  ({ engine, browser } = it);
   const failed = await engine.turn("probe", "flaky 1; fail out of paper");
   const asked = await engine.turn("probe", "ask Which colour? | red | green");
   const approval = await engine.turn("action_plan", "Welcome Ben Dale (ben.dale@example.org) on 2026-12-24 at 16");
@@ -18,12 +18,8 @@ before(async () => {
   const inputs = ["echo hi", "echo hi", "fail no paper"];
   batch = await engine.batch(inputs.map((input) => ({ strategy: "probe", input })));
   await engine.api("PUT", "/v1/pauses/strategy/research", { reason: "the index is being moved" });
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-});
+}
+setUp(fill, { demo: true });
 
 const views = () => [
   ["overview", "", "Responses"],

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Engine, Page, until, WIDTHS } from "./harness.mjs";
-import { load, setUp } from "./sources.mjs";
+import { load, setUpWith } from "./sources.mjs";
 
 let engine, browser, lib;
-setUp("lib/waterfall.ts", (it) => ({ engine, browser, lib } = it));
+setUpWith("lib/waterfall.ts", (it) => ({ engine, browser, lib } = it));
 
 const options = { timeout: 180_000 };
 const visit = (page, node) => page.tab.locator(".visit").filter({ hasText: node });

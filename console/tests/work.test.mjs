@@ -1,19 +1,11 @@
 /** The work of people: upload, watch, scrub, filter, fork, retry, lose the API and get it back. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, test } from "node:test";
-import { Engine, openBrowser, Page, until } from "./harness.mjs";
+import { test } from "node:test";
+import { Page, setUp, until } from "./harness.mjs";
 
 let engine, browser;
-
-before(async () => {
-  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
-});
-
-after(async () => {
-  await browser.close();
-  await engine.stop();
-});
+setUp((it) => ({ engine, browser } = it), { demo: true });
 
 /** Reports by the browser of requests that fail while the API is away, or of a question that was answered elsewhere. */
 const LOST = /409 .*inbox|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY/;

@@ -1,5 +1,6 @@
 /** Money and time of the turns of a period, read page by page while the view is open. */
-import { ApiError, get, type Schema } from "./api.ts";
+import type { Schema } from "./api.ts";
+import { Walk } from "./walk.svelte.ts";
 import type { Use } from "./waterfall.ts";
 
 type Page = Schema<"CostPage">;
@@ -12,7 +13,7 @@ const MAX_EVENTS = 200_000;
 /** Number of turns in each list. */
 export const TOP = 10;
 
-export class Costs {
+export class Costs extends Walk<Page> {
   threads = $state(0);
   turns = $state(0);
   ms = $state(0);
@@ -23,60 +24,30 @@ export class Costs {
   lost = $state.raw({ attempts: 0, ms: 0 });
   dearest = $state.raw<TurnCost[]>([]);
   slowest = $state.raw<TurnCost[]>([]);
-  isRunning = $state(false);
-  isDone = $state(false);
-  error = $state.raw<ApiError>();
-  private controller?: AbortController;
-  private since?: string;
-  private after?: string;
+  /** Threads of which only the newest events are counted. */
+  cut = $state.raw<string[]>([]);
+
+  constructor() {
+    super("/v1/costs", MAX_EVENTS);
+  }
 
   /** Starts from the newest thread. */
   start(since?: string): void {
-    [this.since, this.after, this.isDone] = [since, undefined, false];
-    [this.threads, this.turns, this.ms, this.takeovers] = [0, 0, 0, 0];
+    [this.threads, this.turns, this.ms, this.takeovers, this.cut] = [0, 0, 0, 0, []];
     [this.time, this.groups, this.dearest, this.slowest] = [{}, [], [], []];
     [this.failed, this.lost] = [
       { attempts: 0, ms: 0 },
       { attempts: 0, ms: 0 },
     ];
-    void this.continue();
+    this.begin({ since });
   }
 
-  /** Reads on from where it stopped. */
-  async continue(): Promise<void> {
-    this.stop();
-    const controller = (this.controller = new AbortController());
-    [this.isRunning, this.error] = [true, undefined];
-    try {
-      for (let events = 0; events < MAX_EVENTS;) {
-        const query = { since: this.since, after: this.after, limit: 100 };
-        const page = await get<Page>("/v1/costs", query, controller.signal);
-        if (controller.signal.aborted) return;
-        this.add(page);
-        events += page.events;
-        this.after = page.next ?? undefined;
-        if (!page.next) {
-          this.isDone = true;
-          break;
-        }
-      }
-    } catch (error) {
-      if (controller.signal.aborted) return;
-      this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
-    }
-    this.isRunning = false;
-  }
-
-  stop(): void {
-    this.controller?.abort();
-    this.isRunning = false;
-  }
-
-  private add(page: Page): void {
+  protected add(page: Page): void {
     this.threads += page.threads;
     this.turns += page.turns;
     this.ms += page.ms;
     this.takeovers += page.takeovers;
+    this.cut = [...this.cut, ...(page.cut ?? [])];
     const time = { ...this.time };
     for (const { kind, ms } of page.time) time[kind] = (time[kind] ?? 0) + ms;
     this.time = time;

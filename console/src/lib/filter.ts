@@ -47,7 +47,11 @@ export const RANGES: Record<Range, string> = {
 };
 
 /** Returns the period of this name; the last day if there is none. */
-export const rangeOf = (name?: string): Range => (name && name in RANGES ? (name as Range) : "day");
+export const rangeOf = (name?: string): Range => (name && Object.hasOwn(RANGES, name) ? (name as Range) : "day");
+
+/** Returns this name if a period of lists has it, and an empty one otherwise. */
+export const presetOf = (name = ""): keyof typeof PERIODS | "" =>
+  Object.hasOwn(PERIODS, name) ? (name as keyof typeof PERIODS) : "";
 
 /** Condition for the turns of a period, by the time of submission. */
 export const condition = (range: Range): string => PERIODS[range].where();
@@ -74,7 +78,7 @@ export function spanText({ from, to }: Span): string {
   return `${from === undefined ? "" : second(from)}..${to === undefined ? "" : second(Math.ceil(to / 1_000) * 1_000)}`;
 }
 
-/** The chosen period: its condition, and whether a moment is before or after it. What was under way in a period between two moments belongs to it. */
+/** The chosen period: its condition, and whether a moment is before or after it. A period between two moments has what was changed or submitted in it: all that changed last after its start, and was submitted before its end. */
 interface Chosen {
   where: () => string;
   isBefore: (at: number) => boolean;
@@ -82,8 +86,11 @@ interface Chosen {
 }
 
 function chosen(): Chosen | undefined {
-  const preset = (PERIODS as Record<string, Period>)[route.query.range ?? ""];
-  if (preset) return { where: preset.where, isBefore: (at) => at < preset.since(present()), isAfter: () => false };
+  const name = presetOf(route.query.range);
+  if (name) {
+    const { where, since } = PERIODS[name];
+    return { where, isBefore: (at) => at < since(present()), isAfter: () => false };
+  }
   const span = spanOf(route.query.range);
   if (!span) return undefined;
   const { from = -Infinity, to = Infinity } = span;
@@ -96,11 +103,10 @@ function chosen(): Chosen | undefined {
 
 /** The shortest period of statistics that contains the chosen one, or most of it. */
 export function rangeAround(): Range {
-  const { range = "" } = route.query;
-  if (range in RANGES) return range as Range;
-  const from = spanOf(range)?.from;
-  if (from === undefined) return range ? "week" : "day";
-  const age = present() - from;
+  const { range } = route.query;
+  const span = spanOf(range);
+  if (!span) return range === "month" ? "week" : rangeOf(range);
+  const age = present() - (span.from ?? -Infinity);
   return age < DAY / 24 ? "hour" : age < DAY ? "day" : "week";
 }
 

@@ -1,4 +1,5 @@
 /** Keyboard shortcuts of all views. */
+import { tick } from "svelte";
 import { go } from "./route.svelte.ts";
 
 export const VIEWS = [
@@ -37,9 +38,10 @@ export function handleKey(event: KeyboardEvent, dialogs: Record<string, () => vo
 function focusSearch(): void {
   const field = document.querySelector<HTMLInputElement>("[data-search]");
   if (field) return field.focus();
+  // The route listens first, so the field of that view is there after the tick.
+  const focus = () => tick().then(() => document.querySelector<HTMLInputElement>("[data-search]")?.focus());
+  addEventListener("hashchange", () => void focus(), { once: true });
   go("turns");
-  // The field of that view, once it is there.
-  setTimeout(() => document.querySelector<HTMLInputElement>("[data-search]")?.focus(), 50);
 }
 
 /** Moves the focus to the next or previous row of a list. */

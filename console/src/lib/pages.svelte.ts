@@ -19,6 +19,8 @@ interface Settings<Item> {
 
 /** Number of items of a page. */
 const SIZE = 50;
+/** Number of pages that are read in search of the first row. */
+const MAX_WALK = 20;
 
 /** The rows of the lists that were left last, to return to. */
 const kept = new Map<string, Page<unknown>>();
@@ -34,6 +36,9 @@ export class Pages<Item extends Keyed> {
   above = 0;
   first: Resource<Page<Item>>;
   private shown = "";
+  /** Cursor of the page with the first row, as far as it is known: the pages before it have none. */
+  private start?: string;
+  private signal?: AbortSignal;
   private identity = app.identity;
 
   constructor(
@@ -52,33 +57,39 @@ export class Pages<Item extends Keyed> {
       }
       const known = this.isStale && (kept.get(path + key) as Page<Item> | undefined);
       if (known) [this.items, this.hasMore, this.shown] = [known.data, known.has_more, key];
+      this.start = undefined;
       return async (signal) => {
+        this.signal = signal;
         try {
-          const page = await this.read(current, undefined, signal);
-          this.put(key === this.shown ? this.items : [], 0, page);
+          const page = await this.read(current, signal, this.start, this.start ? 1 : MAX_WALK);
+          // `more` may have found the first row in the meantime.
+          const isBehind = key === this.shown && !page.data.length && page.has_more;
+          if (!isBehind) this.put(key === this.shown ? this.items : [], 0, page);
           [this.shown, this.isStale] = [key, false];
           await this.renew(current, signal);
           this.keep(path + key);
           return page;
         } catch (error) {
+          if (signal.aborted) throw error;
+          this.start = undefined;
           // The rows of another query are no answer to this one.
-          if (this.isStale && !signal.aborted) this.items = [];
+          if (this.isStale) this.items = [];
           throw error;
         }
       };
     }, settings.every ?? 4_000);
   }
 
-  /** Loads the next page. */
+  /** Loads the next page. Without a row yet, looks further for the first one. */
   async more(): Promise<void> {
-    if (this.isBusy || this.isStale || !this.hasMore) return;
+    const { shown, signal } = this;
+    if (this.isBusy || this.isStale || !this.hasMore || !signal) return;
     this.isBusy = true;
-    const shown = this.shown;
     try {
-      const page = await this.read(this.query(), this.items.at(-1)?.id);
+      const page = await this.read(this.query(), signal, this.items.at(-1)?.id ?? this.start);
       if (shown === this.shown) this.put(this.items, this.items.length, page);
     } catch (error) {
-      this.first.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+      if (!signal.aborted) this.first.error = error instanceof ApiError ? error : new ApiError(0, String(error));
     } finally {
       this.isBusy = false;
     }
@@ -90,15 +101,17 @@ export class Pages<Item extends Keyed> {
     if (MAX_KEPT < kept.size) kept.delete(kept.keys().next().value!);
   }
 
-  private async read(query: Query, after?: string, signal?: AbortSignal): Promise<Page<Item>> {
+  /** Reads the next page with a row, or the last one of `most` pages. */
+  private async read(query: Query, signal: AbortSignal, after?: string, most = MAX_WALK): Promise<Page<Item>> {
     const { isNewer = () => false, isOlder = () => false } = this.settings;
-    for (;;) {
+    for (let nth = 1; ; nth += 1) {
       const page = await get<Page<Item>>(this.path, { ...query, limit: SIZE, after }, signal);
+      signal.throwIfAborted();
       const end = page.data.findIndex(isOlder);
       const rows = (end < 0 ? page.data : page.data.slice(0, end)).filter((it) => !isNewer(it));
       const has_more = end < 0 && page.has_more;
-      if (rows.length || !has_more) return { data: rows, has_more };
-      after = page.data.at(-1)?.id;
+      if (rows.length || !has_more || nth === most) return { data: rows, has_more };
+      this.start = after = page.data.at(-1)?.id;
     }
   }
 
@@ -106,7 +119,7 @@ export class Pages<Item extends Keyed> {
   private async renew(query: Query, signal: AbortSignal): Promise<void> {
     const at = Math.min(this.above, this.items.length - 1);
     if (at < SIZE) return;
-    const page = await this.read(query, this.items[at - 1].id, signal);
+    const page = await this.read(query, signal, this.items[at - 1].id);
     this.put(this.items, at, page);
   }
 

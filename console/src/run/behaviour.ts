@@ -1,4 +1,5 @@
 /** The behaviour of a saved run: its slider, the stored bytes of each event, and the verification of the hash chain. */
+import { printable } from "../lib/printable.ts";
 
 /** Number of an event, its time in microseconds, its kind, its stored bytes and its hash. */
 export type Row = [number, number, string, string, string];
@@ -10,8 +11,16 @@ export interface Attachment {
 }
 
 const place = (id: string): HTMLElement => document.getElementById(id)!;
-const shown = (text: string): string =>
-  text.replace(/(?![\n\t])[\p{C}\p{Zl}\p{Zp}]/gu, (it) => `\\u{${it.codePointAt(0)!.toString(16)}}`);
+
+/** The stored bytes, indented if that alone changes them: a number or a field that JSON would write otherwise stays as it is. */
+function stored(bytes: string): string {
+  try {
+    const value: unknown = JSON.parse(bytes);
+    return printable(JSON.stringify(value) === bytes ? JSON.stringify(value, null, 2) : bytes);
+  } catch {
+    return printable(bytes);
+  }
+}
 
 const hex = (bytes: Uint8Array): string => Array.from(bytes, (it) => it.toString(16).padStart(2, "0")).join("");
 const digest = async (bytes: Uint8Array<ArrayBuffer>) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
@@ -57,11 +66,11 @@ export function behave(log: Row[], states: State[], attachments: Attachment[], i
       it.classList.toggle("at", seq === own && it.classList.contains("event"));
     }
     const [, state] = states.findLast(([from]) => from <= seq) ?? [];
-    place("state").textContent = state === undefined ? "Not in this page." : shown(JSON.stringify(state, null, 2));
+    place("state").textContent = state === undefined ? "Not in this page." : printable(JSON.stringify(state, null, 2));
   }
   function open(details: HTMLElement) {
     const seq = details.closest<HTMLElement>("[data-seq]")!.dataset.seq;
-    details.querySelector("pre")!.textContent = shown(JSON.stringify(JSON.parse(log[Number(seq)][3]), null, 2));
+    details.querySelector("pre")!.textContent = stored(log[Number(seq)][3]);
   }
   slider.addEventListener("input", () => show(Number(slider.value)));
   document.addEventListener("click", (it) => {

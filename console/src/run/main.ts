@@ -25,12 +25,22 @@ const WHOLE = `The hashes cover the stored bytes, which each event shows when it
 const REDACTED = `Messages, prompts, arguments and results of tools, facts, reasons and names of people were left out when this page was
 saved, and all hashes but the last, as contents could be guessed by them. The last hash covers all events with their contents.`;
 
+/** The fields of an event; none if its bytes are no JSON object. */
+function fieldsOf(payload: string): LogEvent["event"] {
+  try {
+    const value = parsePrintable(payload);
+    return (value !== null && typeof value === "object" ? value : {}) as LogEvent["event"];
+  } catch {
+    return {} as LogEvent["event"];
+  }
+}
+
 const eventsOf = (log: Row[]): LogEvent[] =>
   log.map(([seq, at, kind, payload]) => ({
     seq,
     at: new Date(at / 1_000).toISOString(),
     kind,
-    event: parsePrintable(payload) as LogEvent["event"],
+    event: fieldsOf(payload),
   }));
 
 /** The duration of a turn and its uses, which add up to it. */
@@ -41,8 +51,7 @@ function took(time: Time | undefined, ms: number): string {
   return `turn of ${duration(time.ms)}: ${uses}${taken.join("")}`;
 }
 
-const escaped = (text: string): string =>
-  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+const escaped = (text = ""): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 
 function page({ thread, is_redacted, log, times }: Run): string {
   const events = eventsOf(log);
