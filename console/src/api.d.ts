@@ -1688,8 +1688,9 @@ export interface paths {
         };
         /**
          * Save a thread as a page
-         * @description Returns one HTML file that needs no network: the conversation, the timeline, the state after each of the first 1,000 events, and
-         *     the stored bytes of the log, whose hashes it verifies by itself. `turnfold thread export --html` writes the same.
+         * @description Returns one HTML file that needs no network: the conversation, the timeline, the state after each of the first 1,000 events (at
+         *     most 32 MiB of states), and the stored bytes of the log, whose hashes it verifies by itself. `turnfold thread export --html`
+         *     writes the same.
          */
         get: operations["thread_page"];
         put?: never;
@@ -12061,7 +12062,7 @@ export interface operations {
                 where?: string;
                 /**
                  * @description Order of the list. Default: `newest`. The others put the newest 10,000 threads that match in order, the highest value first. `usd`
-                 *     and `tokens` need the search index.
+                 *     and `tokens` need the search index. A thread whose value changes while you read page after page may come twice or be left out.
                  */
                 order?: "newest" | "updated" | "usd" | "tokens" | "took";
                 /** @description Only threads after this one: the last thread of the previous page. */
@@ -13092,7 +13093,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The log is larger than 32 MiB. */
+            /** @description The log with its attachments is larger than 32 MiB. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -13621,7 +13622,8 @@ export interface operations {
                 where?: string;
                 /**
                  * @description Order of the list. Default: `newest`. The others but `oldest` put the newest 10,000 turns that match in order, the highest value
-                 *     first. `usd` and `tokens` need the search index.
+                 *     first. `usd` and `tokens` need the search index. A turn whose value changes while you read page after page may come twice or be
+                 *     left out.
                  */
                 order?: "newest" | "oldest" | "updated" | "usd" | "tokens" | "took";
                 /** @description Only turns after this one: the last turn of the previous page. */
