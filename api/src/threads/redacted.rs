@@ -80,11 +80,10 @@ pub(super) fn redacted(event: Value) -> Value {
 
 fn within(value: Value, name: &str, parent: &str, depth: usize) -> Value {
     if WHOLE.contains(&name) || DEPTH < depth {
-        return match value {
-            Value::Array(elements) if COUNTED.contains(&name) => {
-                elements.iter().map(|_| json!(LEFT_OUT)).collect()
-            }
-            _ => json!(LEFT_OUT),
+        let elements = value.as_array().filter(|_| COUNTED.contains(&name));
+        return match elements {
+            Some(elements) => elements.iter().map(|_| json!(LEFT_OUT)).collect(),
+            None => json!(LEFT_OUT),
         };
     }
     match value {
