@@ -133,6 +133,13 @@ async fn make(url: &str, folder: &Path) -> PathBuf {
     store.forget_model(&ForgottenModel::new("openai/none", "ada"), None).await.unwrap();
     let new = json!({"scopes": ["read"], "name": "web shop", "multitask_strategy": "reject"});
     assert_eq!(test.api.post("/v1/keys", new).await.status, 200);
+    let yearly =
+        json!({"cron": "@yearly", "name": "n", "turn": {"strategy": "probe", "input": "echo later"}});
+    let hook = json!({"url": "https://example.org/hook", "types": ["batch.failed"]});
+    for (path, body) in [("/v1/schedules", yearly), ("/v1/webhooks", hook)] {
+        let made = test.api.post(path, body).await;
+        assert!(made.status.is_success(), "{made:?}");
+    }
     let chosen = json!({"strategy": "probe", "input": "echo chosen", "priority": "high", "metadata": {"customer": "c-17"}});
     assert_eq!(test.api.post("/v1/turns?wait=30", chosen).await.status, 200);
     wait_until_idle(&test).await;
