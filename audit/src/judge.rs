@@ -75,7 +75,7 @@ pub enum Grade {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Opinion<T> {
-    /// The verdict.
+    /// Verdict of the judge by its rubric.
     pub verdict: T,
     /// Reason, in one sentence.
     pub reason: String,

@@ -36,7 +36,7 @@ pub struct Difference {
     pub kind: Kind,
     /// Path of the field.
     pub field: String,
-    /// Recorded value.
+    /// Value in the recorded log.
     pub recorded: String,
     /// Value that the build gives.
     pub build: String,

@@ -42,9 +42,9 @@ pub struct ScheduleDetails {
     /// Name for people; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Cron expression.
+    /// Cron expression with five fields.
     pub cron: String,
-    /// Time zone.
+    /// Time zone by its IANA name.
     pub zone: String,
     /// Treatment of missed firings.
     pub missed: String,

@@ -43,7 +43,7 @@ const VERDICT_TOKENS: u64 = 50;
 /// Author of the questions.
 const ACTOR: &str = "judge";
 
-/// A judge.
+/// Judge of a command: a model with a rubric, or a program.
 #[derive(Clone, Debug)]
 pub(super) struct Judge {
     pub(super) by: By,
