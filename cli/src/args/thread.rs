@@ -165,7 +165,7 @@ pub(crate) enum Thread {
         /// stored bytes. It loads nothing.
         #[arg(long)]
         html: bool,
-        /// Leave out messages, prompts, arguments, results, facts, reasons and names of people; such a page cannot verify the log
+        /// Leave out messages, prompts, arguments, results, facts, reasons and names of people; the page then cannot verify the log
         #[arg(long, requires = "html")]
         redact: bool,
     },

@@ -92,7 +92,7 @@ async fn may_write(client: &Client, entries: &[Entry], yes: bool) -> anyhow::Res
     let counts = entries.iter().filter_map(|entry| Some((entry.thread, entry.at?)));
     let counts = counts.map(|(thread, at)| async move {
         match writes_after(client, thread, at).await {
-            // The fork of such a thread fails, and names it.
+            // The fork of this thread fails, and names it.
             Err(error) if !is_outage(&error) => Ok(Writes::new()),
             counted => counted,
         }
