@@ -32,7 +32,7 @@ const LIFETIME: i64 = 12 * 3_600 * 1_000_000;
 /// Maximum length of a key in a cookie, in bytes. Browsers keep 4,096 bytes of a cookie.
 const KEY_MAX: usize = 2_800;
 
-/// Purpose of the seal, which authenticates it.
+/// Associated data of the seal: a cookie that was sealed for another purpose is not opened.
 const PURPOSE: &[u8] = b"turnfold session 1";
 
 /// Seals and opens cookies.

@@ -8,26 +8,24 @@ pub(super) const STATES_BYTES: usize = 32 << 20;
 /// Each state with the event after which it is new. An entry without a state: those from here on are left out.
 pub(super) struct States {
     entries: Vec<Vec<Value>>,
-    last: Option<Value>,
     bytes_left: usize,
-    is_full: bool,
 }
 
 impl States {
     pub(super) fn new(max_bytes: usize) -> Self {
-        Self { entries: Vec::new(), last: None, bytes_left: max_bytes, is_full: false }
+        Self { entries: Vec::new(), bytes_left: max_bytes }
     }
 
     /// Adds the state after an event, if it is new and there is room for it.
     pub(super) fn add(&mut self, seq: u64, state: Value) {
-        if self.is_full || self.last.as_ref() == Some(&state) {
+        let last = self.entries.last().and_then(|entry| entry.get(1));
+        if self.is_full() || last == Some(&state) {
             return;
         }
         match self.bytes_left.checked_sub(state.to_string().len()) {
             Some(left) => {
                 self.bytes_left = left;
-                self.entries.push(vec![json!(seq), state.clone()]);
-                self.last = Some(state);
+                self.entries.push(vec![json!(seq), state]);
             }
             None => self.end(seq),
         }
@@ -35,10 +33,14 @@ impl States {
 
     /// Leaves out the states from this event on.
     pub(super) fn end(&mut self, seq: u64) {
-        if !self.is_full {
+        if !self.is_full() {
             self.entries.push(vec![json!(seq)]);
-            self.is_full = true;
         }
+    }
+
+    /// Returns true if the last entry has no state.
+    fn is_full(&self) -> bool {
+        self.entries.last().is_some_and(|entry| entry.len() == 1)
     }
 
     pub(super) fn into_entries(self) -> Vec<Vec<Value>> {

@@ -24,9 +24,6 @@ use crate::{
     webhooks::table::webhooks,
 };
 
-/// Author of what no person decided.
-const TURNFOLD: &str = "turnfold";
-
 /// Author of a row that does not name one.
 const UNKNOWN: &str = "unknown";
 
@@ -71,7 +68,7 @@ async fn of_schedules_and_webhooks(db: &impl ConnectionTrait) -> Result<Vec<Adop
         let by = By::from(UNKNOWN);
         entries.push((row.tenant.clone(), by, AdminEvent::WebhookCreated { webhook: row.details() }));
         if let Some(at) = row.disabled_at {
-            let by = By { reason: row.disabled_reason, ..By::from(TURNFOLD) };
+            let by = By::turnfold(row.disabled_reason);
             entries.push((row.tenant, by, AdminEvent::WebhookDisabled { webhook: row.id, at }));
         }
     }
@@ -84,9 +81,7 @@ fn of_schedule(row: schedules::Model) -> impl Iterator<Item = Adopted> {
         (Some(row.tenant.clone()), by.clone(), AdminEvent::ScheduleCreated { schedule: row.details() });
     let stopped = row.stopped_at.map(|at| match row.stopped_reason {
         None => (by, AdminEvent::SchedulePaused { schedule, at }),
-        reason @ Some(_) => {
-            (By { reason, ..By::from(TURNFOLD) }, AdminEvent::ScheduleStopped { schedule, at })
-        }
+        reason @ Some(_) => (By::turnfold(reason), AdminEvent::ScheduleStopped { schedule, at }),
     });
     let stopped = stopped.map(|(by, event)| (Some(row.tenant), by, event));
     std::iter::once(created).chain(stopped)

@@ -18,9 +18,6 @@ use crate::{
 /// Maximum number of entries among which the last one of a kind of process is looked for.
 const LOOKED_AT: i64 = 50;
 
-/// The process that is the author of an entry.
-const AUTHOR: &str = "turnfold";
-
 impl Store {
     /// Writes an entry that a process started with another configuration than the last one of its kind. Returns true if it was
     /// another.
@@ -50,7 +47,7 @@ async fn note(tx: &Transaction, changed: AdminEvent) -> Result<bool, Error> {
     if is_last(tx, &changed).await? {
         return Ok(false);
     }
-    append(tx, vec![Entry::new(None, By::from(AUTHOR), changed)]).await?;
+    append(tx, vec![Entry::new(None, By::turnfold(None), changed)]).await?;
     Ok(true)
 }
 

@@ -44,6 +44,11 @@ pub struct By {
 }
 
 impl By {
+    /// Returns the author of what no person decided.
+    pub(crate) fn turnfold(reason: Option<String>) -> Self {
+        Self { reason, ..Self::from("turnfold") }
+    }
+
     /// Adds a reason. An empty one is none.
     #[must_use]
     pub fn because(self, reason: impl Into<String>) -> Self {

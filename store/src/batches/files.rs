@@ -270,7 +270,7 @@ impl Store {
         let find = statement(pool, TO_SWEEP, [now.into(), (now - WHOLE_WITHIN).into()]);
         let mut swept = 0;
         for row in pool.query_all_raw(find).await? {
-            let by = By::from("turnfold").because("it expired");
+            let by = By::turnfold(Some("it expired".to_owned()));
             swept += u64::from(self.delete_file(row.try_get("", "id")?, by).await?);
         }
         Ok(swept)

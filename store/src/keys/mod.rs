@@ -215,7 +215,7 @@ fn entries(tenant: Option<&str>, by: &By, event: AdminEvent, forgotten: Vec<Stri
     let mut entries = vec![Entry::new(tenant, by.clone(), event)];
     if !forgotten.is_empty() {
         let forgotten = AdminEvent::KeysForgotten { keys: forgotten };
-        entries.push(Entry::new(tenant, By::from("turnfold"), forgotten));
+        entries.push(Entry::new(tenant, By::turnfold(None), forgotten));
     }
     entries
 }

@@ -164,7 +164,7 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn stop_schedule(&self, id: ScheduleId, reason: &str) -> Result<(), Error> {
         let reason = plain(reason);
-        let by = By { reason: Some(reason.clone()), ..By::from("turnfold") };
+        let by = By::turnfold(Some(reason.clone()));
         self.database.transact(move |tx| stop(tx, id, Stopped::Because(reason), by).boxed()).await
     }
 

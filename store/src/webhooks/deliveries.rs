@@ -234,7 +234,7 @@ async fn disable(tx: &Transaction, webhook: WebhookId, at: i64, why: String) -> 
         .await?;
     let row = webhooks::Entity::find_by_id(webhook).one(tx).await?.filter(|_| 0 < disabled);
     let Some(row) = row else { return Ok(()) };
-    let by = By { reason: Some(why), ..By::from("turnfold") };
+    let by = By::turnfold(Some(why));
     let event = AdminEvent::WebhookDisabled { webhook, at };
     append(tx, vec![Entry::new(row.tenant.as_deref(), by, event)]).await
 }
