@@ -49,12 +49,16 @@ export function embedded(): Plugin {
   };
 }
 
+/** Escapes all other letters, which are in strings alone: a terminal escapes hidden ones, and the hash would be another. */
+const inAscii = (script: string): string =>
+  script.replace(/[^\n\t -~]/g, (it) => `\\u${it.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /** Builds the page of a saved run: one file without a run. */
 async function savedRun(): Promise<string> {
   const lib = { entry: "src/run/main.ts", formats: ["iife" as const], name: "run" };
   const options = { write: false, target: "es2024", lib, reportCompressedSize: false };
   const built = (await build({ configFile: false, logLevel: "error", build: options })) as Rollup.RollupOutput[];
-  const script = built[0].output[0].code.replaceAll("</script", "<\\/script");
+  const script = inAscii(built[0].output[0].code.replaceAll("</script", "<\\/script"));
   const hash = createHash("sha256").update(script).digest("base64");
   const style = readFileSync("src/run/page.css", "utf8");
   return `<!doctype html>

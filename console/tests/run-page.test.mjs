@@ -47,6 +47,7 @@ async function open(text, width = 1280, colorScheme = "light") {
   tab.on("pageerror", (it) => problems.push(it.message));
   tab.on("request", (it) => it.url().startsWith("file:") || problems.push(it.url()));
   await tab.goto(`file://${folder}/run.html`);
+  if (await tab.locator("#proof").isHidden()) assert.fail(`the page has no proof: ${problems}`);
   return { tab, problems, close: () => context.close() };
 }
 

@@ -48,7 +48,7 @@ async function broken(log: Row[], attachments: Attachment[]): Promise<string> {
 
 async function verify(log: Row[], attachments: Attachment[]): Promise<void> {
   const problem = globalThis.crypto?.subtle
-    ? await broken(log, attachments)
+    ? await broken(log, attachments).catch((error: unknown) => `The hash chain could not be verified: ${error}`)
     : "This browser verifies only pages that are opened from a file.";
   place("proof").className = problem ? "bad" : "good";
   place("proof").textContent =
