@@ -28,7 +28,7 @@ use shared::{MultitaskStrategy, Priority};
 
 pub(crate) use self::{
     audit::{AdminLog, Approvals, Audit, AuditJudge, AuditKey},
-    batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
+    batch::{Batch, BatchOrder, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
     inbox::{Answer, Inbox, Settle},
     judge::JudgeArgs,

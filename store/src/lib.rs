@@ -74,7 +74,7 @@ pub use log::{
     ANSWER_BEAT, AttachmentContent, AwaitedAnswer, CancelRequest, Chain, ConnectionSettings, Counts,
     DeadWorker, Distributed, DryRun, EndedTurn, Failure, Failures, Fork, Head, Heads, IdOf, Idempotency,
     LostAnswer, MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order, PartOfId, PendingCount,
-    PendingFilter, PendingTurn, Queued, RANKED_MAX, Range, Rank, ReadModelUpdate, Reader, Recorded, Runnable,
+    PendingFilter, PendingTurn, Queued, RANKED_MAX, Range, Rank, RankOrder, ReadModelUpdate, Reader, Recorded, Runnable,
     SHORT_ID, ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan, Turn,
     TurnFilter, TurnId, TurnUpdate, WaitReason, Withdrawal, error_fingerprint, plain,
 };

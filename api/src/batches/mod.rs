@@ -48,6 +48,7 @@ mod envelope;
 mod file_check;
 mod line;
 mod lines;
+pub(crate) mod list;
 mod lookup;
 pub(crate) mod quote;
 mod rerun;

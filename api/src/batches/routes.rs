@@ -1,6 +1,6 @@
-//! Routes that create, list, show, cancel, pause and resume batches.
+//! Routes that create, show, cancel, pause and resume batches.
 
-use api_types::{NewBatch, OpenAiList, Page, Problem, ResumeBatch, Reuse};
+use api_types::{NewBatch, Problem, ResumeBatch, Reuse};
 use axum::{
     Json,
     extract::State,
@@ -20,18 +20,17 @@ use utoipa::IntoParams;
 
 use super::{
     endpoint::BatchEndpoint,
-    lookup::{find, not_now, unknown_batch},
+    lookup::{find, not_now},
     quote,
     rerun::{no_line, state as rerun_state},
-    view::{show, show_briefly},
+    view::show,
 };
 use crate::{
     files::lookup::{find_file, retention, unknown_file},
     server::{
         bounds,
         extract::{Attempt, Body, IdempotencyKey, MaybeBody, Path, Query},
-        openai_ids::{batch_id, file_id},
-        pagination::{limit, openai_list, page},
+        openai_ids::file_id,
         principal::{Actor, Decider, Principal},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
@@ -49,18 +48,6 @@ const MAX_USD: f64 = 1e9;
 const PAIRS: usize = 16;
 const PAIR_NAME: usize = 64;
 const PAIR_VALUE: usize = 512;
-
-/// Query parameters of the list of batches.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ListBatches {
-    /// Only batches created before this one: the last batch of the previous page.
-    after: Option<String>,
-    /// Maximum number of batches. Default: 50.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u64>,
-}
 
 /// Query parameters of the creation of a batch.
 #[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
@@ -257,31 +244,6 @@ fn micro_usd(usd: f64) -> Result<u64, ApiError> {
         return Ok((usd * 1e6).ceil() as u64);
     }
     Err(Kind::Invalid.because("max_usd must be greater than 0, and at most 1000000000"))
-}
-
-/// List batches
-///
-/// Returns a page of batches, newest first, without `top_causes`.
-#[utoipa::path(
-    get, path = "/v1/batches", tag = "bulk", operation_id = "list_batches", params(ListBatches),
-    responses((status = 200, description = "A page of batches.", body = OpenAiList<api_types::Batch>))
-)]
-pub(crate) async fn list(
-    State(app): SharedState,
-    principal: Principal,
-    Query(params): Query<ListBatches>,
-) -> Result<Json<OpenAiList<api_types::Batch>>, ApiError> {
-    let limit = limit(params.limit)?;
-    // The batch may be gone: an operator may have pruned it.
-    let after =
-        params.after.as_deref().map(|name| batch_id(name).ok_or_else(|| unknown_batch(name))).transpose()?;
-    let rows = app.backends.store.batches(principal.only(), after, limit + 1).await?;
-    let page = page(rows, limit);
-    let mut data = Vec::with_capacity(page.data.len());
-    for batch in page.data {
-        data.push(show_briefly(&app, batch).await?);
-    }
-    Ok(Json(openai_list(Page { data, has_more: page.has_more }, |batch| batch.id.clone())))
 }
 
 /// Show a batch

@@ -35,7 +35,9 @@ use utoipa_axum::{
 use self::protected::ProtectedRoutes;
 use crate::{
     audits,
-    batches::{coordinator::BatchCoordinator, quote, results, routes as batches, validation},
+    batches::{
+        coordinator::BatchCoordinator, list as batches_list, quote, results, routes as batches, validation,
+    },
     costs,
     files::routes as files,
     forgotten_models, ids,
@@ -239,7 +241,7 @@ fn bulk_routes() -> ProtectedRoutes {
         .needs(Read, routes!(files::content))
         .needs(Submit, routes!(validation::validate).layer(DefaultBodyLimit::disable()))
         .needs(Submit, routes!(batches::create))
-        .needs(Read, routes!(batches::list))
+        .needs(Read, routes!(batches_list::list))
         .needs(Read, routes!(batches::get))
         .needs(Submit, routes!(batches::cancel))
         .needs(Submit, routes!(batches::pause))

@@ -3,7 +3,7 @@
 use api_types::{ListedThread, Page, Problem, ThreadStatus};
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use store::{Rank, ThreadFilter};
+use store::{Order, Rank, RankOrder, ThreadFilter};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -31,8 +31,9 @@ pub(crate) struct ListThreads {
     /// Only threads with a turn that matches these conditions, as in the list of turns.
     #[param(example = "status = failed and age < 7d")]
     r#where: Option<String>,
-    /// Order of the list. Default: `newest`. The others put the newest 10,000 threads that match in order, the highest value first. `usd`
-    /// and `tokens` need the search index. A thread whose value changes while you read page after page may come twice or be left out.
+    /// Order of the list. Default: `newest`. All but `newest` and `oldest` put the newest 10,000 threads that match in order, the highest
+    /// value first, or with `_asc` the lowest. `usd` and `tokens` need the search index. A thread whose value changes while you read page
+    /// after page may come twice or be left out.
     #[param(inline)]
     order: Option<ThreadOrder>,
     /// Only threads after this one: the last thread of the previous page.
@@ -48,25 +49,39 @@ pub(crate) struct ListThreads {
 pub(crate) enum ThreadOrder {
     /// Newest first.
     Newest,
+    /// Oldest first.
+    Oldest,
     /// Last changed first.
     Updated,
+    /// Longest unchanged first.
+    UpdatedAsc,
     /// Highest cost of all turns first.
     Usd,
+    /// Lowest cost of all turns first; no known cost counts as zero.
+    UsdAsc,
     /// Most tokens of all turns first.
     Tokens,
+    /// Fewest tokens of all turns first.
+    TokensAsc,
     /// Longest time from the first event to the last change first.
     Took,
+    /// Shortest time from the first event to the last change first.
+    TookAsc,
 }
 
 impl ThreadOrder {
-    /// Returns the value by which the threads are ordered, if it is not their beginning.
-    fn rank(self) -> Option<Rank> {
+    /// Returns the order by a value, if the threads are not ordered by their beginning.
+    fn rank(self) -> Option<RankOrder> {
         match self {
-            ThreadOrder::Newest => None,
-            ThreadOrder::Updated => Some(Rank::Updated),
-            ThreadOrder::Usd => Some(Rank::MicroUsd),
-            ThreadOrder::Tokens => Some(Rank::Tokens),
-            ThreadOrder::Took => Some(Rank::Took),
+            ThreadOrder::Newest | ThreadOrder::Oldest => None,
+            ThreadOrder::Updated => Some(RankOrder::highest_first(Rank::Updated)),
+            ThreadOrder::UpdatedAsc => Some(RankOrder::lowest_first(Rank::Updated)),
+            ThreadOrder::Usd => Some(RankOrder::highest_first(Rank::MicroUsd)),
+            ThreadOrder::UsdAsc => Some(RankOrder::lowest_first(Rank::MicroUsd)),
+            ThreadOrder::Tokens => Some(RankOrder::highest_first(Rank::Tokens)),
+            ThreadOrder::TokensAsc => Some(RankOrder::lowest_first(Rank::Tokens)),
+            ThreadOrder::Took => Some(RankOrder::highest_first(Rank::Took)),
+            ThreadOrder::TookAsc => Some(RankOrder::lowest_first(Rank::Took)),
         }
     }
 }
@@ -88,14 +103,17 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<ListedThread>>, ApiError> {
     let limit = limit(params.limit)?;
     let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
-    let filter = ThreadFilter { tenant: principal.only(), status: params.status, turns: conditions.as_ref() };
+    let is_oldest_first = matches!(params.order, Some(ThreadOrder::Oldest));
+    let order = if is_oldest_first { Order::OldestFirst } else { Order::NewestFirst };
+    let (status, turns) = (params.status, conditions.as_ref());
+    let filter = ThreadFilter { tenant: principal.only(), status, turns, order };
     let store = &app.backends.store;
     let rows = match params.order.and_then(ThreadOrder::rank) {
-        Some(rank) => {
+        Some(order) => {
             if let Some(after) = params.after {
                 find_thread(&app, &principal, after).await?;
             }
-            store.ranked_threads(filter, rank, params.after, limit + 1).await.map_err(unordered)?
+            store.ranked_threads(filter, order, params.after, limit + 1).await.map_err(unordered)?
         }
         None => store.threads(filter, params.after, limit + 1).await?,
     };

@@ -4,7 +4,7 @@ use api_types::{Page, Problem, Turn, TurnStatus};
 use axum::{Json, extract::State};
 use queue::clock;
 use serde::Deserialize;
-use store::{Conditions, Order, Rank, TurnFilter};
+use store::{Conditions, Order, Rank, RankOrder, TurnFilter};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -37,9 +37,9 @@ pub(crate) struct ListTurns {
     /// 10000 events with them.
     #[param(example = "status = failed and error ~ 'timed out' and age < 7d")]
     r#where: Option<String>,
-    /// Order of the list. Default: `newest`. The others but `oldest` put the newest 10,000 turns that match in order, the highest value
-    /// first. `usd` and `tokens` need the search index. A turn whose value changes while you read page after page may come twice or be
-    /// left out.
+    /// Order of the list. Default: `newest`. All but `newest` and `oldest` put the newest 10,000 turns that match in order, the highest
+    /// value first, or with `_asc` the lowest. `usd` and `tokens` need the search index. A turn whose value changes while you read page
+    /// after page may come twice or be left out.
     #[param(inline)]
     order: Option<TurnOrder>,
     /// Only turns after this one: the last turn of the previous page.
@@ -59,23 +59,35 @@ pub(crate) enum TurnOrder {
     Oldest,
     /// Last changed first.
     Updated,
+    /// Longest unchanged first.
+    UpdatedAsc,
     /// Highest cost first.
     Usd,
+    /// Lowest cost first; no known cost counts as zero.
+    UsdAsc,
     /// Most tokens first.
     Tokens,
+    /// Fewest tokens first.
+    TokensAsc,
     /// Longest time from the submission to the end, or until now, first.
     Took,
+    /// Shortest time from the submission to the end, or until now, first.
+    TookAsc,
 }
 
 impl TurnOrder {
-    /// Returns the value by which the turns are ordered, if it is not their submission.
-    fn rank(self) -> Option<Rank> {
+    /// Returns the order by a value, if the turns are not ordered by their submission.
+    fn rank(self) -> Option<RankOrder> {
         match self {
             TurnOrder::Newest | TurnOrder::Oldest => None,
-            TurnOrder::Updated => Some(Rank::Updated),
-            TurnOrder::Usd => Some(Rank::MicroUsd),
-            TurnOrder::Tokens => Some(Rank::Tokens),
-            TurnOrder::Took => Some(Rank::Took),
+            TurnOrder::Updated => Some(RankOrder::highest_first(Rank::Updated)),
+            TurnOrder::UpdatedAsc => Some(RankOrder::lowest_first(Rank::Updated)),
+            TurnOrder::Usd => Some(RankOrder::highest_first(Rank::MicroUsd)),
+            TurnOrder::UsdAsc => Some(RankOrder::lowest_first(Rank::MicroUsd)),
+            TurnOrder::Tokens => Some(RankOrder::highest_first(Rank::Tokens)),
+            TurnOrder::TokensAsc => Some(RankOrder::lowest_first(Rank::Tokens)),
+            TurnOrder::Took => Some(RankOrder::highest_first(Rank::Took)),
+            TurnOrder::TookAsc => Some(RankOrder::lowest_first(Rank::Took)),
         }
     }
 }
@@ -101,18 +113,13 @@ pub(crate) async fn list(
     }
     let (tenant, status) = (principal.only(), params.status);
     let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
-    let order = match params.order {
-        Some(TurnOrder::Oldest) => Order::OldestFirst,
-        Some(
-            TurnOrder::Newest | TurnOrder::Updated | TurnOrder::Usd | TurnOrder::Tokens | TurnOrder::Took,
-        )
-        | None => Order::NewestFirst,
-    };
+    let is_oldest_first = matches!(params.order, Some(TurnOrder::Oldest));
+    let order = if is_oldest_first { Order::OldestFirst } else { Order::NewestFirst };
     let filter =
         TurnFilter { tenant, thread: params.thread_id, status, conditions: conditions.as_ref(), order };
     let store = &app.backends.store;
     let rows = match params.order.and_then(TurnOrder::rank) {
-        Some(rank) => store.ranked_turns(filter, rank, params.after, limit + 1).await?,
+        Some(order) => store.ranked_turns(filter, order, params.after, limit + 1).await?,
         None => store.turns(filter, params.after, limit + 1).await?,
     };
     let Page { data, has_more } = page(rows, limit);

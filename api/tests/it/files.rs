@@ -258,6 +258,8 @@ async fn files_and_batches_of_another_tenant_do_not_exist() {
     }
     let delete = Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap();
     test.api.send(with(delete, "bell")).await.openai_error(404, "unknown_file");
+    let after = format!("/v1/batches?order=failed&after={batch}");
+    test.api.send(with(get(&after), "bell")).await.openai_error(404, "unknown_batch");
     for path in ["/v1/files", "/v1/batches"] {
         assert_eq!(test.api.send(with(get(path), "bell")).await.json()["data"], serde_json::json!([]));
         assert_eq!(test.api.send(with(get(path), "acme")).await.json()["data"].as_array().unwrap().len(), 1);

@@ -66,9 +66,15 @@ async fn lists_are_ordered_and_their_pages_fit_together() {
     assert_eq!((of(&page), &page["has_more"]), (vec![first.clone()], &json!(true)));
     let page = api.get(&format!("/v1/turns?order=took&limit=1&after={first}")).await.json();
     assert_eq!((of(&page), &page["has_more"]), (vec![second.clone()], &json!(false)));
-    for (order, expected) in
-        [("updated", [&second, &first]), ("newest", [&second, &first]), ("oldest", [&first, &second])]
-    {
+    let page = api.get(&format!("/v1/turns?order=took_asc&limit=1&after={second}")).await.json();
+    assert_eq!((of(&page), &page["has_more"]), (vec![first.clone()], &json!(false)));
+    for (order, expected) in [
+        ("updated", [&second, &first]),
+        ("updated_asc", [&first, &second]),
+        ("took_asc", [&second, &first]),
+        ("newest", [&second, &first]),
+        ("oldest", [&first, &second]),
+    ] {
         let page = api.get(&format!("/v1/turns?order={order}")).await.json();
         assert_eq!(of(&page), expected.map(ToString::to_string), "{order}");
     }
@@ -78,6 +84,11 @@ async fn lists_are_ordered_and_their_pages_fit_together() {
     let page = api.get(&format!("/v1/threads?order=updated&after={}", threads[0])).await.json();
     assert_eq!((of(&page), &page["has_more"]), (threads[1..].to_vec(), &json!(false)));
     assert_eq!(of(&api.get("/v1/threads?order=took").await.json())[0], threads[1]);
+    assert_eq!(of(&api.get("/v1/threads?order=took_asc").await.json())[0], threads[0]);
+    let page = api.get("/v1/threads?order=oldest&limit=1").await.json();
+    assert_eq!((of(&page), &page["has_more"]), (threads[1..].to_vec(), &json!(true)));
+    let page = api.get(&format!("/v1/threads?order=oldest&after={}", threads[1])).await.json();
+    assert_eq!((of(&page), &page["has_more"]), (threads[..1].to_vec(), &json!(false)));
     for path in ["turns", "threads"] {
         assert!(
             api.get(&format!("/v1/{path}?order=dearest")).await.problem(400, "malformed").contains("usd")

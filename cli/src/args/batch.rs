@@ -39,9 +39,14 @@ pub(crate) enum Batch {
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         workers: u32,
     },
-    /// List batches, newest first
+    /// List batches, newest first unless --order says otherwise
     #[command(name = "list", visible_alias = "ls")]
     List {
+        /// Order of the list
+        ///
+        /// All but newest and oldest put the newest 10,000 batches in order: the highest value first, or with _asc the lowest.
+        #[arg(long, value_enum, value_name = "ORDER", default_value_t = BatchOrder::Newest)]
+        order: BatchOrder,
         /// Maximum number of batches
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: u64,
@@ -216,6 +221,28 @@ impl Reuse {
             Reuse::None => Some("none"),
         }
     }
+}
+
+/// Order of a list of batches, as the API names it.
+#[derive(Clone, Copy, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum BatchOrder {
+    /// Created last first
+    Newest,
+    /// Created first first
+    Oldest,
+    /// Last change of the status first: of a batch that has ended, its end
+    Updated,
+    /// Longest without a change of the status first
+    UpdatedAsc,
+    /// Most failed lines first
+    Failed,
+    /// Fewest failed lines first
+    FailedAsc,
+    /// Dearest first
+    Usd,
+    /// Cheapest first; no known cost counts as zero
+    UsdAsc,
 }
 
 /// Lines to run again.

@@ -22,8 +22,8 @@ pub(crate) enum Thread {
         held: bool,
         /// Order of the list
         ///
-        /// All but newest put the newest 10,000 threads that match in order, the highest value first. usd and tokens need the search
-        /// index.
+        /// All but newest and oldest put the newest 10,000 threads that match in order: the highest value first, or with _asc the
+        /// lowest. usd and tokens need the search index.
         #[arg(long, value_enum, value_name = "ORDER", default_value_t = ThreadOrder::Newest)]
         order: ThreadOrder,
         /// Maximum number of threads
@@ -335,19 +335,30 @@ pub(crate) enum CostBy {
     Purpose,
 }
 
-/// Order of a list of threads.
+/// Order of a list of threads, as the API names it.
 #[derive(Clone, Copy, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub(crate) enum ThreadOrder {
     /// Begun last first
     Newest,
+    /// Begun first first
+    Oldest,
     /// Changed last first
     Updated,
+    /// Longest unchanged first
+    UpdatedAsc,
     /// Dearest first, with all turns
     Usd,
+    /// Cheapest first; no known cost counts as zero
+    UsdAsc,
     /// Most tokens first, with all turns
     Tokens,
+    /// Fewest tokens first
+    TokensAsc,
     /// Longest first, from the first event to the last change
     Took,
+    /// Shortest first
+    TookAsc,
 }
 
 /// Order of the groups.

@@ -40,8 +40,8 @@ pub(crate) enum Turn {
         group_by: Option<GroupBy>,
         /// Order of the list
         ///
-        /// All but newest and oldest put the newest 10,000 turns that match in order, the highest value first. usd and tokens need
-        /// the search index.
+        /// All but newest and oldest put the newest 10,000 turns that match in order: the highest value first, or with _asc the
+        /// lowest. usd and tokens need the search index.
         #[arg(long, value_enum, value_name = "ORDER", default_value_t = TurnOrder::Newest)]
         order: TurnOrder,
         /// Maximum number of turns
@@ -101,8 +101,9 @@ pub(crate) enum Turn {
     },
 }
 
-/// Order of a list of turns.
+/// Order of a list of turns, as the API names it.
 #[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub(crate) enum TurnOrder {
     /// Submitted last first
     Newest,
@@ -110,12 +111,20 @@ pub(crate) enum TurnOrder {
     Oldest,
     /// Changed last first
     Updated,
+    /// Longest unchanged first
+    UpdatedAsc,
     /// Dearest first
     Usd,
+    /// Cheapest first; no known cost counts as zero
+    UsdAsc,
     /// Most tokens first
     Tokens,
+    /// Fewest tokens first
+    TokensAsc,
     /// Longest first, from the submission to the end, or until now
     Took,
+    /// Shortest first
+    TookAsc,
 }
 
 /// Judgement of an answer.

@@ -100,6 +100,10 @@ fn the_options_of_a_turn_are_stored_with_it() {
     assert_eq!(newest, oldest.into_iter().rev().collect::<Vec<_>>());
     assert_eq!(ids(&["turn", "ls", "--order", "updated"]), newest);
     assert_eq!(ids(&["thread", "ls", "--order", "updated"]), ids(&["thread", "ls"]));
+    assert_eq!(ids(&["turn", "ls", "--order", "updated_asc"]).last(), newest.first());
+    let threads = ids(&["thread", "ls"]);
+    assert_eq!(ids(&["thread", "ls", "--order", "oldest"]), threads.into_iter().rev().collect::<Vec<_>>());
+    assert_eq!(run(&dev, &["batch", "ls", "--order", "failed_asc"]).0, 0);
     assert_eq!(run(&dev, &["turn", "ls", "--order", "dearest"]).0, 2);
     let typo = run(&dev, &["turn", "list", "--where", "strategy = prob"]);
     assert!(typo.0 == 2 && typo.2.contains("probe"), "{typo:?}");

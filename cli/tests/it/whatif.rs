@@ -378,8 +378,11 @@ async fn a_run_stops_at_its_budget_and_at_a_signal_and_goes_on() {
     let folder = folder.path();
     record(folder, 20);
     // A request costs 0.00035 dollars, and four may be under way.
-    let (exit, printed) = asked(folder, &[ASSESS, &["--max-usd", "0.0035"]].concat()).await;
+    let others = ["--fail-if", "worse>2%", "--fail-if", "not_decided > 5", "--html", "my report.html"];
+    let (exit, printed) = asked(folder, &[ASSESS, &others, &["--max-usd", "0.0035"]].concat()).await;
     assert!(exit == 5 && printed.as_str().unwrap().contains("--resume"), "{printed}");
+    let flags = " --fail-if 'worse > 2%' --fail-if 'not_decided > 5' --html 'my report.html' --max-usd USD";
+    assert!(printed.as_str().unwrap().contains(flags), "the hint has all flags: {printed}");
     let spent = model.asked().len();
     assert!((10..=18).contains(&spent), "{spent}");
     let (exit, printed) = asked(folder, &[ASSESS, &["--max-usd", "0.0035"]].concat()).await;

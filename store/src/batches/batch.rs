@@ -18,7 +18,7 @@ use super::{
     tables::{batches, batches::Column},
 };
 use crate::{
-    Error, Idempotency, Store,
+    Error, Idempotency, Order, Store,
     log::{
         Transaction, at_most,
         caller_column::{caller_of, caller_text},
@@ -216,7 +216,7 @@ impl Store {
         batches::Entity::find_by_id(id).one(&self.database.pool).await?.map(Batch::try_from).transpose()
     }
 
-    /// Returns at most `limit` batches, newest first, created before batch `after`, for one tenant or for all.
+    /// Returns at most `limit` batches that follow batch `after` in this order, for one tenant or for all.
     ///
     /// # Errors
     ///
@@ -224,14 +224,21 @@ impl Store {
     pub async fn batches(
         &self,
         tenant: Option<&str>,
+        order: Order,
         after: Option<BatchId>,
         limit: u64,
     ) -> Result<Vec<Batch>, Error> {
-        let rows = batches::Entity::find()
-            .apply_if(tenant, |rows, tenant| rows.filter(Column::Tenant.eq(tenant)))
-            .apply_if(after, |rows, after| rows.filter(Column::Id.lt(after)))
-            .order_by_desc(Column::Id)
-            .limit(at_most(limit));
+        let (id, rows) = (Column::Id, batches::Entity::find());
+        let rows = rows.apply_if(tenant, |rows, tenant| rows.filter(Column::Tenant.eq(tenant)));
+        let rows = match order {
+            Order::NewestFirst => {
+                rows.apply_if(after, |rows, batch| rows.filter(id.lt(batch))).order_by_desc(id)
+            }
+            Order::OldestFirst => {
+                rows.apply_if(after, |rows, batch| rows.filter(id.gt(batch))).order_by_asc(id)
+            }
+        };
+        let rows = rows.limit(at_most(limit));
         rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Batch::try_from).collect()
     }
 }

@@ -90,6 +90,7 @@ pub(crate) use ids::{at_most, signed, unsigned};
 #[cfg(feature = "testing")]
 pub(crate) use insert_events::ROWS_MAX;
 pub(crate) use pool::Transaction;
+pub(crate) use ranked::placed;
 pub(crate) use submit::{BETWEEN, key_of};
 
 pub use attachments::AttachmentContent;
@@ -109,7 +110,7 @@ pub use lost_answers::LostAnswer;
 pub use multi_reader::Reader;
 pub use next_turn::Queued;
 pub use pending_turns::{PendingCount, PendingFilter, PendingTurn, WaitReason};
-pub use ranked::{RANKED_MAX, Rank};
+pub use ranked::{RANKED_MAX, Rank, RankOrder};
 pub use read::Chain;
 pub use read_model_update::{ReadModelUpdate, TurnUpdate};
 pub use rows::{Recorded, Stored};

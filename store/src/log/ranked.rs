@@ -1,4 +1,4 @@
-//! Lists in the order of a value: last change, cost, tokens or time, the highest first.
+//! Lists in the order of a value: last change, cost, tokens or time, the highest or the lowest first.
 //!
 //! ## Why only the newest rows are put in order
 //!
@@ -26,17 +26,37 @@ use crate::{Conditions, Error};
 /// Maximum number of matching turns or threads that are put in order, the newest ones.
 pub const RANKED_MAX: u64 = 10_000;
 
-/// Value by which a list is ordered, the highest first. Of equal values, the newest row is first.
+/// Value by which a list is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
     /// Time of the last change.
     Updated,
-    /// Cost so far. Rows without a cost are last.
+    /// Cost so far; zero if none is known.
     MicroUsd,
     /// Tokens so far.
     Tokens,
     /// Time from the submission of a turn to its end, or until now; of a thread, from its first event to the last change.
     Took,
+}
+
+/// Order of a list by a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankOrder<R = Rank> {
+    pub(crate) rank: R,
+    /// True if the lowest value is first.
+    pub(crate) is_ascending: bool,
+}
+
+impl<R> RankOrder<R> {
+    /// Highest value first; of equal values, the newest row.
+    pub fn highest_first(rank: R) -> Self {
+        Self { rank, is_ascending: false }
+    }
+
+    /// Lowest value first; of equal values, the oldest row: the reverse of [`RankOrder::highest_first`].
+    pub fn lowest_first(rank: R) -> Self {
+        Self { rank, is_ascending: true }
+    }
 }
 
 impl Rank {
@@ -90,7 +110,7 @@ struct Id {
 }
 
 impl Store {
-    /// Lists at most `limit` of the newest [`RANKED_MAX`] turns that match the filter, ordered by `rank`, from the one that follows
+    /// Lists at most `limit` of the newest [`RANKED_MAX`] turns that match the filter, in this order, from the one that follows
     /// `after` on. The order of the filter is ignored.
     ///
     /// # Errors
@@ -99,10 +119,11 @@ impl Store {
     pub async fn ranked_turns(
         &self,
         filter: TurnFilter<'_>,
-        rank: Rank,
+        order: RankOrder,
         after: Option<TurnId>,
         limit: u64,
     ) -> Result<Vec<Turn>, Error> {
+        let rank = order.rank;
         self.check_rank(rank, filter.conditions).await?;
         let (db, now) = (&self.database.pool, clock::now());
         let after = match after {
@@ -125,14 +146,14 @@ impl Store {
             .expr_as(rank.of_turn(now), "rank")
             .order_by_desc(turns::Column::Position)
             .limit(RANKED_MAX);
-        let ids = self.in_order(newest.into_query(), after, limit).await?;
+        let ids = self.in_order(newest.into_query(), order.is_ascending, after, limit).await?;
         let rows = turns::Entity::find().filter(turns::Column::Id.is_in(ids.clone())).all(db).await?;
         let rows = rows.into_iter().map(|row| (row.id, row)).collect();
         placed(&ids, rows).map(Turn::try_from).collect()
     }
 
-    /// Lists at most `limit` of the newest [`RANKED_MAX`] threads that match the filter, ordered by `rank`, from the one that follows
-    /// `after` on.
+    /// Lists at most `limit` of the newest [`RANKED_MAX`] threads that match the filter, in this order, from the one that follows
+    /// `after` on. The order of the filter is ignored.
     ///
     /// # Errors
     ///
@@ -140,11 +161,12 @@ impl Store {
     pub async fn ranked_threads(
         &self,
         filter: ThreadFilter<'_>,
-        rank: Rank,
+        order: RankOrder,
         after: Option<ThreadId>,
         limit: u64,
     ) -> Result<Vec<Thread>, Error> {
         // The values of a thread are those of all its turns, also of the ones that do not match.
+        let rank = order.rank;
         self.check_rank(rank, None).await?;
         let db = &self.database.pool;
         let after = match after {
@@ -163,7 +185,7 @@ impl Store {
             .expr_as(rank.of_thread(), "rank")
             .order_by_desc(threads::Column::Id)
             .limit(RANKED_MAX);
-        let ids = self.in_order(newest.into_query(), after, limit).await?;
+        let ids = self.in_order(newest.into_query(), order.is_ascending, after, limit).await?;
         let rows = threads::Entity::find().filter(threads::Column::Id.is_in(ids.clone())).all(db).await?;
         let rows = rows.into_iter().map(|row| (row.id, row)).collect();
         placed(&ids, rows).map(Thread::try_from).collect()
@@ -173,25 +195,30 @@ impl Store {
         if rank.is_indexed() { self.check_indexed(conditions).await } else { Ok(()) }
     }
 
-    /// Returns the ids of the rows that follow a rank and a place.
-    async fn in_order(
+    /// Returns the ids of the rows that follow a rank and a place. The rows have the columns `id`, `rank` and `place`.
+    pub(crate) async fn in_order(
         &self,
         newest: SelectStatement,
+        is_ascending: bool,
         after: Option<(i64, Value)>,
         limit: u64,
     ) -> Result<Vec<Uuid>, Error> {
         let newest_rows = Alias::new("newest");
         let column = |name: &'static str| Expr::col((newest_rows.clone(), Alias::new(name)));
+        let direction = || if is_ascending { Direction::Asc } else { Direction::Desc };
         let mut query = Query::select();
         query
             .expr_as(column("id"), Alias::new("id"))
             .from_subquery(newest, newest_rows.clone())
-            .order_by_expr(column("rank"), Direction::Desc)
-            .order_by_expr(column("place"), Direction::Desc)
+            .order_by_expr(column("rank"), direction())
+            .order_by_expr(column("place"), direction())
             .limit(at_most(limit));
         if let Some((rank, place)) = after {
-            let equal = column("rank").eq(rank).and(column("place").lt(place));
-            query.and_where(column("rank").lt(rank).or(equal));
+            let follows = |name: &'static str, value: Value| {
+                if is_ascending { column(name).gt(value) } else { column(name).lt(value) }
+            };
+            let equal = column("rank").eq(rank).and(follows("place", place));
+            query.and_where(follows("rank", rank.into()).or(equal));
         }
         let db = Replanned(&self.database.pool);
         let statement = db.get_database_backend().build(&query);
@@ -200,6 +227,6 @@ impl Store {
 }
 
 /// Returns the rows in the order of these ids. A row that was deleted meanwhile is left out.
-fn placed<Row>(ids: &[Uuid], mut rows: HashMap<Uuid, Row>) -> impl Iterator<Item = Row> {
+pub(crate) fn placed<Row>(ids: &[Uuid], mut rows: HashMap<Uuid, Row>) -> impl Iterator<Item = Row> {
     ids.iter().filter_map(move |id| rows.remove(id))
 }

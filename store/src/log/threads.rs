@@ -21,6 +21,7 @@ use crate::{
         ids::{ThreadId, at_most, corrupt, signed, unsigned},
         replanned::Replanned,
         tables::{events, threads, turns},
+        turns::Order,
     },
 };
 
@@ -50,6 +51,8 @@ pub struct ThreadFilter<'a> {
     pub status: Option<ThreadStatus>,
     /// Threads with a turn that matches these conditions.
     pub turns: Option<&'a Conditions>,
+    /// Order of the list, by the first event.
+    pub order: Order,
 }
 
 impl ThreadFilter<'_> {
@@ -92,7 +95,7 @@ impl Store {
         threads::Entity::find_by_id(id).one(&self.database.pool).await?.map(Thread::try_from).transpose()
     }
 
-    /// Lists at most `limit` threads that match the filter and were opened before `after`, newest first.
+    /// Lists at most `limit` threads that match the filter and follow `after` in its order.
     ///
     /// # Errors
     ///
@@ -103,11 +106,17 @@ impl Store {
         after: Option<ThreadId>,
         limit: u64,
     ) -> Result<Vec<Thread>, Error> {
-        let rows = filter
-            .rows(self.database.pool.get_database_backend())
-            .apply_if(after, |rows, after| rows.filter(threads::Column::Id.lt(after)))
-            .order_by_desc(threads::Column::Id)
-            .limit(at_most(limit));
+        let id = threads::Column::Id;
+        let rows = filter.rows(self.database.pool.get_database_backend());
+        let rows = match filter.order {
+            Order::NewestFirst => {
+                rows.apply_if(after, |rows, thread| rows.filter(id.lt(thread))).order_by_desc(id)
+            }
+            Order::OldestFirst => {
+                rows.apply_if(after, |rows, thread| rows.filter(id.gt(thread))).order_by_asc(id)
+            }
+        };
+        let rows = rows.limit(at_most(limit));
         rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Thread::try_from).collect()
     }
 

@@ -47,13 +47,13 @@ pub struct TurnFilter<'a> {
     pub order: Order,
 }
 
-/// Order of a list of turns.
+/// Order of a list by the time at which its rows were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Latest submission first.
+    /// Latest first.
     #[default]
     NewestFirst,
-    /// Earliest submission first.
+    /// Earliest first.
     OldestFirst,
 }
 

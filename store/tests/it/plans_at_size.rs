@@ -14,9 +14,9 @@ use queue::{Priority, clock};
 use shared::{ThreadStatus, TurnStatus};
 use store::{
     AwaitedAnswer, Conditions, ConnectionSettings, Conversation, DryRun, IdOf, Idempotency, Order, PartOfId,
-    PendingFilter, Prune, RANKED_MAX, Rank, Resolution, Store, ThreadFilter, ThreadScan, TurnFilter,
-    WaitReason,
-    batches::{CacheKey, ItemState, ResultSelection, StopReason},
+    PendingFilter, Prune, RANKED_MAX, Rank, RankOrder, Resolution, Store, ThreadFilter, ThreadScan,
+    TurnFilter, WaitReason,
+    batches::{BatchRank, CacheKey, ItemState, ResultSelection, StopReason},
     webhooks::{DeliveryFilter, DeliveryLimits},
 };
 use test_servers::Postgres;
@@ -231,7 +231,7 @@ async fn lists(postgres: &Postgres) -> Vec<String> {
     let that = |conditions| TurnFilter { conditions: Some(conditions), ..own };
     let threads = ThreadFilter::default();
     let thread_status = |status| ThreadFilter { tenant: Some("default"), status: Some(status), ..threads };
-    let middle = Some(id_of(TURN, THREADS / 2));
+    let (middle, middle_thread) = (Some(id_of(TURN, THREADS / 2)), Some(id_of(THREAD, THREADS / 2)));
     let long = TurnFilter { thread: Some(id_of(THREAD, LONG)), ..turns };
     measured! {
         postgres, TIMES, over,
@@ -251,12 +251,19 @@ async fn lists(postgres: &Postgres) -> Vec<String> {
         LIST => |store| store.turns(that(&partial), None, PAGE);
         LIST => |store| store.turns(that(&one), None, PAGE);
         LIST => |store| store.turns(that(&end), None, PAGE);
-        6 * RANKED_MAX => |store| store.ranked_turns(own, Rank::Updated, None, PAGE);
-        6 * RANKED_MAX => |store| store.ranked_turns(small, Rank::Took, middle, PAGE);
-        LIST => |store| store.ranked_turns(of_status(TurnStatus::Failed), Rank::Took, None, PAGE);
-        6 * RANKED_MAX => |store| store.ranked_threads(threads, Rank::Updated, None, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_turns(own, RankOrder::highest_first(Rank::Updated), None, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_turns(own, RankOrder::lowest_first(Rank::Updated), middle, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_turns(small, RankOrder::highest_first(Rank::Took), middle, PAGE);
+        LIST => |store| store.ranked_turns(of_status(TurnStatus::Failed), RankOrder::highest_first(Rank::Took), None, PAGE);
+        LIST => |store| store.ranked_turns(of_status(TurnStatus::Failed), RankOrder::lowest_first(Rank::Took), None, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_threads(threads, RankOrder::highest_first(Rank::Updated), None, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_threads(threads, RankOrder::lowest_first(Rank::Took), middle_thread, PAGE);
         LIST => |store| store.threads(threads, None, PAGE);
         LIST => |store| store.threads(ThreadFilter { tenant: Some("small"), ..threads }, Some(id_of(THREAD, 90_000)), PAGE);
+        LIST => |store| store.threads(ThreadFilter { order: Order::OldestFirst, ..threads }, middle_thread, PAGE);
+        LIST => |store| store.threads(ThreadFilter { tenant: Some("small"), order: Order::OldestFirst, ..threads }, middle_thread, PAGE);
+        LIST => |store| store.threads(
+            ThreadFilter { order: Order::OldestFirst, ..thread_status(ThreadStatus::Error) }, None, PAGE);
         LIST => |store| store.threads(thread_status(ThreadStatus::Idle), None, PAGE);
         LIST => |store| store.threads(thread_status(ThreadStatus::Busy), None, PAGE);
         LIST => |store| store.threads(thread_status(ThreadStatus::Error), None, PAGE);
@@ -274,8 +281,12 @@ async fn lists(postgres: &Postgres) -> Vec<String> {
         10 * LIST => |store| store.queued(None, 1000);
         10 * LIST => |store| store.failures(own, PAGE);
         3 * 20_000 => |store| store.stats(Resolution::Hour, 100 * 3_600_000_000, Some("default"), PAGE);
-        LIST => |store| store.batches(None, None, PAGE);
-        LIST => |store| store.batches(Some("small"), Some(id_of(BATCH, 10_000)), PAGE);
+        LIST => |store| store.batches(None, Order::NewestFirst, None, PAGE);
+        LIST => |store| store.batches(Some("small"), Order::NewestFirst, Some(id_of(BATCH, 10_000)), PAGE);
+        LIST => |store| store.batches(Some("small"), Order::OldestFirst, Some(id_of(BATCH, 10_000)), PAGE);
+        6 * RANKED_MAX => |store| store.ranked_batches(None, RankOrder::highest_first(BatchRank::Failed), None, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_batches(
+            Some("default"), RankOrder::lowest_first(BatchRank::Changed), Some(id_of(BATCH, 15_000)), PAGE);
         LIST => |store| store.files(Some("default"), None, Order::NewestFirst, Some(id_of(FILE, 20_000)), PAGE);
         LIST => |store| store.files(None, Some("batch"), Order::OldestFirst, None, PAGE);
         LIST => |store| store.deliveries(DeliveryFilter::default(), None, PAGE);

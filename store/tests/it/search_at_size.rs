@@ -15,8 +15,8 @@ use shared::{
     TurnStatus, Usage,
 };
 use store::{
-    Conditions, Error, NewTurn, Opening, QueryWords, Rank, ReadModelUpdate, Store, ThreadFilter, TurnFilter,
-    TurnUpdate,
+    Conditions, Error, NewTurn, Opening, QueryWords, Rank, RankOrder, ReadModelUpdate, Store, ThreadFilter,
+    TurnFilter, TurnUpdate,
 };
 use test_servers::Postgres;
 
@@ -185,10 +185,12 @@ async fn measure(engine: &str, store: &Store, size: impl Fn() -> u64) -> Result<
     for rank in [Rank::Updated, Rank::MicroUsd, Rank::Tokens, Rank::Took] {
         let own = TurnFilter { tenant: Some("default"), ..TurnFilter::default() };
         let of_threads = ThreadFilter { tenant: Some("default"), ..ThreadFilter::default() };
-        let turns = p95(async |_| store.ranked_turns(own, rank, None, 50).await).await?;
-        let threads = p95(async |_| store.ranked_threads(of_threads, rank, None, 50).await).await?;
-        println!("{engine}: in the order of {rank:?}: p95 turns {turns:.1?}, threads {threads:.1?}");
-        assert!(turns.max(threads) < SLOWEST, "{engine}: {rank:?}: {turns:?} {threads:?}");
+        for order in [RankOrder::highest_first(rank), RankOrder::lowest_first(rank)] {
+            let turns = p95(async |_| store.ranked_turns(own, order, None, 50).await).await?;
+            let threads = p95(async |_| store.ranked_threads(of_threads, order, None, 50).await).await?;
+            println!("{engine}: {order:?}: p95 turns {turns:.1?}, threads {threads:.1?}");
+            assert!(turns.max(threads) < SLOWEST, "{engine}: {order:?}: {turns:?} {threads:?}");
+        }
     }
     Ok(())
 }

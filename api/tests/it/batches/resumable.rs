@@ -89,6 +89,16 @@ async fn a_batch_shows_which_lines_can_run_again() {
     let causes = |page: &Value| page["turnfold"]["top_causes"].clone();
     assert_eq!((causes(&listed[0]), causes(&listed[1])), (Value::Null, Value::Null), "a list has no causes");
     assert_eq!(causes(&test.show(&failed).await)[0]["code"], "turn_failed");
+    for (order, first) in [("failed", &failed), ("updated", &failed), ("updated_asc", &bad), ("oldest", &bad)]
+    {
+        let page = test.api.get(&format!("/v1/batches?order={order}&limit=1")).await.json();
+        assert_eq!((&page["data"][0]["id"], &page["has_more"]), (&json!(first), &json!(true)), "{order}");
+        let page = test.api.get(&format!("/v1/batches?order={order}&after={first}")).await.json();
+        assert!(page["data"].as_array().unwrap().iter().all(|batch| batch["id"] != json!(first)), "{order}");
+    }
+    test.api.get("/v1/batches?order=age").await.openai_error(400, "malformed");
+    let unknown = format!("/v1/batches?order=failed&after=batch_{}", uuid::Uuid::now_v7().simple());
+    test.api.get(&unknown).await.openai_error(404, "unknown_batch");
     let delete = Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap();
     assert_eq!(test.api.send(delete).await.status, 200);
     assert_eq!(test.show(&failed).await["turnfold"]["resumable"], resumable(0, 0));

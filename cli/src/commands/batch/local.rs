@@ -3,7 +3,7 @@
 use secrecy::{ExposeSecret as _, SecretString};
 use shared::DEFAULT_TENANT;
 use store::{
-    Store,
+    Order, Store,
     batches::{Batch, BatchStatus, ItemState},
 };
 use tokio::task::JoinHandle;
@@ -107,7 +107,7 @@ async fn list_other_batches(ctx: &Context, store: &Store, submission: &str, url:
     let tenant = ctx.tenant.as_deref().unwrap_or(DEFAULT_TENANT);
     let (mut made, mut open, mut after) = (Batches::default(), Vec::new(), None);
     loop {
-        let page = store.batches(None, after, PAGE).await?;
+        let page = store.batches(None, Order::NewestFirst, after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         for batch in page {

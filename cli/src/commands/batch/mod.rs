@@ -24,9 +24,9 @@ use tokio_util::task::AbortOnDropHandle;
 pub(crate) use self::row::COLUMNS_HELP;
 pub(super) use self::submit::scheduled;
 use self::{lines::RulesOf, local::LocalEngine, submit::Submission, watch::WatchOutcome};
-use super::{Context, signals::Signals};
+use super::{Context, selection::order_query, signals::Signals};
 use crate::{
-    args::{Batch, Only, Plan, ResultFormat},
+    args::{Batch, BatchOrder, Only, Plan, ResultFormat},
     client::{Client, path, refusal, with_reason},
     exit::Exit,
     ids,
@@ -70,7 +70,7 @@ pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
             let client = if plan.local { local::api_only(&ctx).await? } else { ctx.client()? };
             quote(&ctx, &client, &what, &plan, workers).await
         }
-        Batch::List { limit } => list(&ctx, &ctx.client()?, limit).await,
+        Batch::List { order, limit } => list(&ctx, &ctx.client()?, order, limit).await,
         Batch::Show { id, wait } => {
             let client = ctx.client()?;
             let id = find(&client, &id).await?;
@@ -247,8 +247,9 @@ fn end(ctx: &Context, watched: WatchOutcome) -> anyhow::Result<Exit> {
     }
 }
 
-async fn list(ctx: &Context, client: &Client, limit: u64) -> anyhow::Result<Exit> {
-    let page: OpenAiList<api_types::Batch> = client.get(&format!("/v1/batches?limit={limit}")).await?;
+async fn list(ctx: &Context, client: &Client, order: BatchOrder, limit: u64) -> anyhow::Result<Exit> {
+    let order = order_query(&order);
+    let page: OpenAiList<api_types::Batch> = client.get(&format!("/v1/batches?limit={limit}{order}")).await?;
     output::many(ctx.format, &page.data, || render::list(&page.data))?;
     if page.has_more {
         note("(there are more; see --limit)");

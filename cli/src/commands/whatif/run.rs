@@ -41,8 +41,10 @@ pub(super) async fn run(ctx: &Context, args: WhatIfRun) -> anyhow::Result<Exit> 
     let threads = match ended? {
         Ended::All(threads) => threads,
         Ended::Early { exit, why, done } => {
-            let pause = Pause { why: &why, done, is_over_budget: exit == Exit::Partial, max_usd };
-            note(&paused(&folder, &engine, &plan, judge.as_ref(), &pause));
+            let flags = judge.as_ref().map(|judge| format!(" {}", judge.flags)).unwrap_or_default();
+            let flags = flags + &files.flags();
+            let pause = Pause { why: &why, done, is_over_budget: exit == Exit::Partial, max_usd, flags };
+            note(&paused(&folder, &engine, &plan, pause));
             return Ok(exit);
         }
     };
@@ -78,6 +80,20 @@ impl Files {
             "--fail-if '{limit}' needs a judge\nhint: add --judge FILE --judge-model PROVIDER/MODEL, or --judge-program FILE"
         );
         Err(CliError::with_exit(Exit::Usage, message))
+    }
+
+    /// Flags of a command that continues the run with these limits and files.
+    fn flags(&self) -> String {
+        let mut flags = String::new();
+        for limit in &self.limits {
+            flags += &format!(" --fail-if {}", quoted_for_shell(&limit.to_string()));
+        }
+        for (name, file) in [("--html", &self.html), ("--junit", &self.junit)] {
+            if let Some(file) = file {
+                flags += &format!(" {name} {}", quoted_for_shell(&file.display().to_string()));
+            }
+        }
+        flags
     }
 
     fn write(&self, report: &RunReport) -> anyhow::Result<()> {
@@ -120,17 +136,17 @@ async fn run_threads(
     drive(engine, starts, |start| lanes.run(start)).await
 }
 
-/// Reason of a pause, the number of threads that have ended, and the budget.
+/// Reason of a pause, the number of threads that have ended, the budget, and the other flags of the command.
 struct Pause<'a> {
     why: &'a str,
     done: u64,
     is_over_budget: bool,
     max_usd: Option<f64>,
+    flags: String,
 }
 
-fn paused(folder: &Folder, engine: &Engine, plan: &Plan, judge: Option<&Judge>, pause: &Pause<'_>) -> String {
-    let Pause { why, done, is_over_budget, max_usd } = *pause;
-    let mut flags = judge.map(|judge| format!(" {}", judge.flags)).unwrap_or_default();
+fn paused(folder: &Folder, engine: &Engine, plan: &Plan, pause: Pause<'_>) -> String {
+    let Pause { why, done, is_over_budget, max_usd, mut flags } = pause;
     let hint = match is_over_budget {
         true => "continue with a higher --max-usd:",
         false => "continue with",

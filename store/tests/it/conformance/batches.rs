@@ -12,7 +12,7 @@ use queue::{Priority, clock};
 use shared::{ThreadStatus, TurnStatus};
 use store::testing::count_items;
 use store::{
-    Error, Idempotency, NewTurn, ReadModelUpdate, Store, Submitted, Turn, TurnUpdate,
+    Error, Idempotency, NewTurn, Order, ReadModelUpdate, Store, Submitted, Turn, TurnUpdate,
     batches::{
         Batch, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, KnownBy, Line, LinePlace,
         NewBatch, NewFile, ResultLine, ResultSelection, StopReason,
@@ -198,8 +198,8 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
     assert!(now.at.cancelling.is_some() && now.stopped.is_none());
     assert!(!store.advance_batch(&made, "bob", BatchStatus::Failed, None).await?, "it stands there no more");
     assert!(store.advance_batch(&now, "bob", BatchStatus::Cancelled, None).await?);
-    assert_eq!(ids(store.batches(Some("kept"), None, 10).await?), [made.id]);
-    assert_eq!(ids(store.batches(Some("kept"), Some(made.id), 10).await?), NONE);
+    assert_eq!(ids(store.batches(Some("kept"), Order::NewestFirst, None, 10).await?), [made.id]);
+    assert_eq!(ids(store.batches(Some("kept"), Order::NewestFirst, Some(made.id), 10).await?), NONE);
     tidy(store).await
 }
 

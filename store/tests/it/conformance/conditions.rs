@@ -205,7 +205,8 @@ pub(super) async fn find_threads_by_their_turns(store: &Store) -> Result<(), Err
     store.submit(again).await?;
     let found = async |words: &str, status| {
         let turns = conditions(words);
-        let filter = ThreadFilter { tenant: Some(TENANT), status, turns: Some(&turns) };
+        let filter =
+            ThreadFilter { tenant: Some(TENANT), status, turns: Some(&turns), ..ThreadFilter::default() };
         let threads = store.threads(filter, None, 9).await?;
         Ok::<_, Error>(threads.into_iter().map(|thread| thread.id).collect::<Vec<_>>())
     };

@@ -227,7 +227,8 @@ pub(super) async fn filters_turns_by_what_is_indexed(store: &Store) -> Result<()
         };
         let ids: Vec<_> = store.turns(filter, None, 9).await?.iter().map(|turn| turn.id).collect();
         assert_eq!(ids, found, "{text}");
-        let of_threads = ThreadFilter { tenant: Some(TENANT), status: None, turns: Some(&conditions) };
+        let of_threads =
+            ThreadFilter { tenant: Some(TENANT), turns: Some(&conditions), ..ThreadFilter::default() };
         let is_of_first =
             store.threads(of_threads, None, 9).await?.iter().any(|thread| thread.id == shop.thread);
         assert_eq!(is_of_first, found.contains(&shop.id) || found.contains(&again.id), "{text}");
