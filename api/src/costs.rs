@@ -38,6 +38,10 @@ pub(crate) struct CostParams {
     /// after it or have not ended. Default: all turns.
     #[param(example = "2026-11-29T00:00:00Z")]
     since: Option<String>,
+    /// Only threads with a turn that was submitted before this time (RFC 3339), and of their turns those that ended before it. With
+    /// `since`, a turn that ends counts in one of two periods that follow each other. Default: all turns.
+    #[param(example = "2026-11-30T00:00:00Z")]
+    until: Option<String>,
     /// Only threads created before this one: `next` of the previous page.
     after: Option<Uuid>,
     /// Maximum number of threads. Default: 50.
@@ -62,24 +66,24 @@ pub(crate) struct CostParams {
 pub(crate) async fn costs(
     State(app): SharedState,
     principal: Principal,
-    Query(CostParams { since, after, limit }): Query<CostParams>,
+    Query(CostParams { since, until, after, limit }): Query<CostParams>,
 ) -> Result<Json<CostPage>, ApiError> {
     let limit = limit.unwrap_or(THREADS);
     if !(1..=THREADS_MAX).contains(&limit) {
         let detail = format!("limit must be between 1 and {THREADS_MAX}, but is {limit}");
         return Err(Kind::Malformed.because(detail).hint(format!("leave it out for {THREADS}")));
     }
-    let since = since.map(|text| parsed(&text)).transpose()?;
+    let since = since.map(|text| parsed("since", &text)).transpose()?;
+    let until = until.map(|text| parsed("until", &text)).transpose()?;
     let Ok(_permit) = app.replays.acquire().await else {
         return Err(Kind::Unavailable.because("the API is stopping").hint("repeat the request in a moment"));
     };
-    let active = since.map(|since| format!("updated > '{}'", clock::rfc3339(since)));
-    let conditions = conditions(&app, &principal, active.as_deref()).await?;
+    let conditions = conditions(&app, &principal, active(since, until).as_deref()).await?;
     let filter =
         ThreadFilter { tenant: principal.only(), turns: conditions.as_ref(), ..ThreadFilter::default() };
     let rows = app.backends.store.threads(filter, after, limit + 1).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut sums = Sums::since(since.unwrap_or(i64::MIN));
+    let mut sums = Sums::between(since.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX));
     let mut last: Option<ThreadId> = None;
     let mut rest = rows.iter();
     for thread in rest.by_ref().take(limit) {
@@ -93,10 +97,18 @@ pub(crate) async fn costs(
     Ok(Json(sums.page(last.filter(|_| has_more))))
 }
 
-fn parsed(text: &str) -> Result<i64, ApiError> {
+/// Returns the condition for turns that may have ended in a period.
+fn active(since: Option<i64>, until: Option<i64>) -> Option<String> {
+    let since = since.map(|since| format!("updated > '{}'", clock::rfc3339(since)));
+    let until = until.map(|until| format!("created < '{}'", clock::rfc3339(until)));
+    let conditions: Vec<String> = since.into_iter().chain(until).collect();
+    (!conditions.is_empty()).then(|| conditions.join(" and "))
+}
+
+fn parsed(name: &str, text: &str) -> Result<i64, ApiError> {
     clock::parse_rfc3339(text).ok_or_else(|| {
         Kind::Malformed
-            .because(format!("since is not a time: {text}"))
+            .because(format!("{name} is not a time: {text}"))
             .hint("write it as 2026-11-29T00:00:00Z (RFC 3339)")
     })
 }

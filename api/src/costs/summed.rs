@@ -3,6 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
+    ops::Range,
 };
 
 use api_types::{AttemptTotal, CostBy, CostGroup, CostPage, TimeKind, TimeTotal, TurnCost};
@@ -29,16 +30,16 @@ const LOG_MAX: u64 = 100_000;
 
 /// Sums over threads that were read so far.
 pub(super) struct Sums {
-    /// Time after which turns count, in microseconds since the Unix epoch.
-    since: i64,
+    /// Time from which turns count that end, and before which, in microseconds since the Unix epoch.
+    period: Range<i64>,
     page: CostPage,
     groups: BTreeMap<(CostBy, String), CostTotal>,
     uses: BTreeMap<TimeKind, u64>,
 }
 
 impl Sums {
-    /// Creates empty sums of the turns that end after a time.
-    pub(super) fn since(since: i64) -> Self {
+    /// Creates empty sums of the turns that end in a period. The end of a turn that runs is now.
+    pub(super) fn between(since: i64, until: i64) -> Self {
         let (failed, lost) = (AttemptTotal::default(), AttemptTotal::default());
         let page = CostPage {
             threads: 0,
@@ -54,7 +55,7 @@ impl Sums {
             cut: Vec::new(),
             next: None,
         };
-        Self { since, page, groups: BTreeMap::new(), uses: BTreeMap::new() }
+        Self { period: since..until, page, groups: BTreeMap::new(), uses: BTreeMap::new() }
     }
 
     /// Number of events that were read.
@@ -93,7 +94,7 @@ impl Sums {
                 Some(at) => time.ready_from(*at),
                 None => time,
             };
-            if self.since <= time.to {
+            if self.period.contains(&time.to) {
                 let start = log.starts.remove(&time.turn).unwrap_or_default();
                 let shares = shares.get(&time.turn).map(Vec::as_slice).unwrap_or_default();
                 self.count_attempts(&time, &log.tasks);

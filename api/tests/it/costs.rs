@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use queue::clock;
 use serde_json::{Value, json};
 use shared::{Event, TakenOver};
 
@@ -34,6 +35,30 @@ async fn costs_count_every_turn_once_in_pages() {
     assert_eq!(inputs, ["echo 0", "echo 1", "echo 2", "echo 3", "echo 4"]);
     let (none, _, _) = all(&api, "since=2999-01-01T00:00:00Z", "/turns").await;
     assert_eq!(none, 0);
+    let (none, _, _) = all(&api, "until=2020-01-01T00:00:00Z", "/turns").await;
+    assert_eq!(none, 0);
+}
+
+#[tokio::test]
+async fn every_turn_that_ends_is_in_one_of_two_periods() {
+    let api = TestApi::new().await;
+    let first = api.submit("wait 1; echo first").await;
+    let between = clock::rfc3339(clock::now());
+    api.run_until_idle(thread_of(&first)).await;
+    let middle = clock::rfc3339(clock::now());
+    // The thread goes on in the second period.
+    let more = json!({"thread_id": thread_of(&first), "input": "echo second"});
+    api.post("/v1/turns", more).await.json();
+    api.run_until_idle(thread_of(&first)).await;
+    let of = async |query: String| {
+        let (turns, top, _) = all(&api, &query, "/turns").await;
+        (turns, top.iter().map(|turn| turn["input"].as_str().unwrap().to_owned()).collect::<Vec<_>>())
+    };
+    let (echo_first, echo_second) = ("wait 1; echo first".to_owned(), "echo second".to_owned());
+    assert_eq!(of(format!("until={middle}")).await, (1, vec![echo_first.clone()]));
+    assert_eq!(of(format!("since={middle}")).await, (1, vec![echo_second]));
+    assert_eq!(of(format!("until={between}")).await, (0, vec![]), "it was submitted, and had not ended");
+    assert_eq!(of(format!("since={between}&until={middle}")).await, (1, vec![echo_first]));
 }
 
 #[tokio::test]
@@ -83,5 +108,8 @@ async fn costs_refuse_what_they_cannot_read() {
     let reply = api.get("/v1/costs?limit=101").await;
     reply.problem(400, "malformed");
     assert_eq!(reply.json()["hint"], "leave it out for 50");
-    api.get("/v1/costs?since=yesterday").await.problem(400, "malformed");
+    for name in ["since", "until"] {
+        let detail = api.get(&format!("/v1/costs?{name}=yesterday")).await.problem(400, "malformed");
+        assert!(detail.contains(name), "{detail}");
+    }
 }
