@@ -158,7 +158,7 @@ export interface paths {
         };
         /**
          * List batches
-         * @description Returns a page of batches, newest first, without `top_causes`.
+         * @description Returns a page of batches, newest first unless `order` says otherwise, without `top_causes`.
          */
         get: operations["list_batches"];
         put?: never;
@@ -6638,7 +6638,12 @@ export interface operations {
     list_batches: {
         parameters: {
             query?: {
-                /** @description Only batches created before this one: the last batch of the previous page. */
+                /**
+                 * @description Order of the list. Default: `newest`. All but `newest` and `oldest` put the newest 10,000 batches in order, the highest value
+                 *     first, or with `_asc` the lowest. A batch whose value changes while you read page after page may come twice or be left out.
+                 */
+                order?: "newest" | "oldest" | "updated" | "updated_asc" | "failed" | "failed_asc" | "usd" | "usd_asc";
+                /** @description Only batches after this one: the last batch of the previous page. */
                 after?: string;
                 /** @description Maximum number of batches. Default: 50. */
                 limit?: number;
@@ -8176,6 +8181,12 @@ export interface operations {
                  * @example 2026-11-29T00:00:00Z
                  */
                 since?: string;
+                /**
+                 * @description Only threads with a turn that was submitted before this time (RFC 3339), and of their turns those that ended before it. With
+                 *     `since`, a turn that ends counts in one of two periods that follow each other. Default: all turns.
+                 * @example 2026-11-30T00:00:00Z
+                 */
+                until?: string;
                 /** @description Only threads created before this one: `next` of the previous page. */
                 after?: string;
                 /** @description Maximum number of threads. Default: 50. */
@@ -12061,10 +12072,11 @@ export interface operations {
                  */
                 where?: string;
                 /**
-                 * @description Order of the list. Default: `newest`. The others put the newest 10,000 threads that match in order, the highest value first. `usd`
-                 *     and `tokens` need the search index. A thread whose value changes while you read page after page may come twice or be left out.
+                 * @description Order of the list. Default: `newest`. All but `newest` and `oldest` put the newest 10,000 threads that match in order, the highest
+                 *     value first, or with `_asc` the lowest. `usd` and `tokens` need the search index. A thread whose value changes while you read page
+                 *     after page may come twice or be left out.
                  */
-                order?: "newest" | "updated" | "usd" | "tokens" | "took";
+                order?: "newest" | "oldest" | "updated" | "updated_asc" | "usd" | "usd_asc" | "tokens" | "tokens_asc" | "took" | "took_asc";
                 /** @description Only threads after this one: the last thread of the previous page. */
                 after?: string;
                 /** @description Maximum number of threads. Default: 50. */
@@ -13621,11 +13633,11 @@ export interface operations {
                  */
                 where?: string;
                 /**
-                 * @description Order of the list. Default: `newest`. The others but `oldest` put the newest 10,000 turns that match in order, the highest value
-                 *     first. `usd` and `tokens` need the search index. A turn whose value changes while you read page after page may come twice or be
-                 *     left out.
+                 * @description Order of the list. Default: `newest`. All but `newest` and `oldest` put the newest 10,000 turns that match in order, the highest
+                 *     value first, or with `_asc` the lowest. `usd` and `tokens` need the search index. A turn whose value changes while you read page
+                 *     after page may come twice or be left out.
                  */
-                order?: "newest" | "oldest" | "updated" | "usd" | "tokens" | "took";
+                order?: "newest" | "oldest" | "updated" | "updated_asc" | "usd" | "usd_asc" | "tokens" | "tokens_asc" | "took" | "took_asc";
                 /** @description Only turns after this one: the last turn of the previous page. */
                 after?: string;
                 /** @description Maximum number of turns. Default: 50. */

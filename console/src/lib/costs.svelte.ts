@@ -32,14 +32,14 @@ export class Costs extends Walk<Page> {
   }
 
   /** Starts from the newest thread. */
-  start(since?: string): void {
+  start(since?: string, until?: string): void {
     [this.threads, this.turns, this.ms, this.takeovers, this.cut] = [0, 0, 0, 0, []];
     [this.time, this.groups, this.dearest, this.slowest] = [{}, [], [], []];
     [this.failed, this.lost] = [
       { attempts: 0, ms: 0 },
       { attempts: 0, ms: 0 },
     ];
-    this.begin({ since });
+    this.begin({ since, until });
   }
 
   protected add(page: Page): void {

@@ -53,6 +53,9 @@ export const rangeOf = (name?: string): Range => (name && Object.hasOwn(RANGES, 
 export const presetOf = (name = ""): keyof typeof PERIODS | "" =>
   Object.hasOwn(PERIODS, name) ? (name as keyof typeof PERIODS) : "";
 
+/** The name of all time where a list has another period without a name. */
+export const EVER = "ever";
+
 /** Condition for the turns of a period, by the time of submission. */
 export const condition = (range: Range): string => PERIODS[range].where();
 
@@ -68,6 +71,12 @@ export function spanOf(text = ""): Span | undefined {
   if (ends.length !== 2 || ends.some(Number.isNaN)) return undefined;
   const [from, to] = ends;
   return from === undefined && to === undefined ? undefined : { from, to };
+}
+
+/** The ends of a period that has a name, or is between two moments. One without them has all time. */
+export function endsOf(range = ""): Span {
+  const name = presetOf(range);
+  return name ? { from: PERIODS[name].since(present()) } : (spanOf(range) ?? {});
 }
 
 const second = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
