@@ -72,7 +72,39 @@ test("a batch is named by its metadata or its file, and its lines over time", op
   await page.tab.getByRole("heading", { name: "Nightly orders" }).waitFor();
   const plot = page.tab.getByRole("region", { name: "Over time" }).getByRole("img");
   assert.match(await plot.getAttribute("aria-label"), /lines that ended: 2, failed: 0/);
+  // The last bar is left out, and with it the line that was late.
+  await page.tab.getByRole("slider", { name: "Last moment" }).focus();
+  await page.tab.keyboard.press("ArrowLeft");
+  await page.tab.keyboard.press("Enter");
+  await page.sees("1 of 2 match");
+  await page.tab.waitForURL(/range=.*Z\.\./);
+  assert.deepEqual(await page.faults("batch-part"), []);
   await page.view(`batches/${other}`, "refunds.jsonl");
+  await page.close();
+});
+
+test("batches are ordered by failed lines, last change and cost, from their headings", options, async () => {
+  const worst = await run(["fail a", "fail b", "fail c"], { name: "Worst" });
+  const latest = await run(["echo hi"], { name: "Latest" });
+  const page = await Page.open(browser, engine);
+  const first = async () => (await page.tab.locator("main a[data-row]").first().getAttribute("href")).split("/").at(-1);
+  const heading = (name) => page.tab.locator(".names").getByRole("columnheader", { name });
+  await page.view("batches", "Worst");
+  await until(async () => (await first()) === latest);
+  assert.equal(await heading("Created").getAttribute("aria-sort"), "descending");
+  await heading("Failed").getByRole("button").click();
+  await page.sees("Ordered are the newest 10,000.");
+  const [most] = (await engine.api("GET", "/v1/batches?order=failed&limit=1")).data;
+  await until(async () => (await first()) === most.id);
+  assert.ok(3 <= most.request_counts.failed, worst);
+  assert.match(await page.button("Copy command").getAttribute("title"), /batch list --order failed$/);
+  await heading("Failed").getByRole("button").click();
+  const [fewest] = (await engine.api("GET", "/v1/batches?order=failed_asc&limit=1")).data;
+  await until(async () => (await first()) === fewest.id);
+  assert.equal(await heading("Failed").getAttribute("aria-sort"), "ascending");
+  await heading("Changed").getByRole("button").click();
+  await until(async () => (await first()) === latest);
+  assert.deepEqual(await page.faults("batches-ordered"), []);
   await page.close();
 });
 

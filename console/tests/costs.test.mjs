@@ -45,6 +45,13 @@ test("all turns of a period are counted, by strategy, model, tool and day", opti
     counts,
     counts.toSorted((a, b) => b - a),
   );
+  await table.getByRole("button", { name: "Responses" }).click();
+  const rising = (await table.locator("tbody td:nth-child(2)").allInnerTexts()).map(Number);
+  assert.deepEqual(
+    rising,
+    rising.toSorted((a, b) => a - b),
+  );
+  assert.equal(await table.getByRole("columnheader", { name: "Responses" }).getAttribute("aria-sort"), "ascending");
   const booked = all.groups.filter((it) => it.by === "tool" && it.name === "calendar.book");
   const sum = booked.reduce((total, it) => total + it.tool_calls, 0);
   await table.locator("tr", { hasText: "calendar.book" }).getByText(String(sum), { exact: true }).waitFor();
@@ -115,6 +122,31 @@ test("reading stops on demand and goes on", options, async () => {
   await page.button("Read on").click();
   await page.sees(/threads read\./);
   await until(async () => (await page.button("Read on").count()) === 0);
+  await page.close();
+});
+
+test("a period of costs has an end too, in the address", options, async () => {
+  const page = await Page.open(browser, engine);
+  const at = (ms) => new Date(Date.now() + ms).toISOString().slice(0, 19) + "Z";
+  const range = `${at(-86_400_000)}..${at(3_600_000)}`;
+  const asked = page.tab.waitForRequest((it) => /\/v1\/costs\?/.test(it.url()));
+  await page.view(`costs?range=${range}`, /turns of \d+ threads read\./);
+  const params = new URL((await asked).url()).searchParams;
+  assert.deepEqual(
+    ["since", "until"].map((it) => Date.parse(params.get(it))),
+    range.split("..").map((it) => Date.parse(it)),
+  );
+  assert.match(await page.button("Copy command").getAttribute("title"), /--where 'updated > .* and updated < /);
+  await page.tab.getByLabel("Until").fill("2020-01-01T00:00:00");
+  await page.tab.getByLabel("Until").blur();
+  await page.sees(/^0 turns of 0 threads read|Nothing ran in this period/);
+  await page.tab.getByLabel("Period").selectOption("any time");
+  await page.tab.waitForURL(/range=ever/);
+  await page.sees(/^[1-9]\d* turns of \d+ threads read\./);
+  await page.tab.getByLabel("Period").selectOption("last day");
+  await until(async () => !page.tab.url().includes("range="));
+  assert.equal(await page.tab.getByLabel("Period").inputValue(), "day");
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 

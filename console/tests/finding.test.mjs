@@ -58,11 +58,22 @@ test(
       [...slowest].sort((a, b) => b - a),
     );
     assert.match(await page.button("Copy command").getAttribute("title"), /turn list --order took$/);
+    // The same heading again puts the lowest first, and once more the highest.
+    const heading = page.tab.locator(".names").getByRole("columnheader", { name: "Time" });
+    assert.equal(await heading.getAttribute("aria-sort"), "descending");
+    await heading.getByRole("button").click();
+    const shortest = (await listed("/v1/turns?order=took_asc")).map((it) => `Turn ${it.id}`);
+    await until(async () => (await titles(page, 5)).join() === shortest.join());
+    assert.equal(await heading.getAttribute("aria-sort"), "ascending");
+    assert.match(await page.button("Copy command").getAttribute("title"), /turn list --order took_asc$/);
+    await heading.getByRole("button").click();
     await page.tab.reload();
     await until(async () => (await page.tab.getByLabel("Order").inputValue()) === "took");
     await page.tab.getByLabel("Order").selectOption("oldest first");
     const oldest = (await listed("/v1/turns?order=oldest")).map((it) => `Turn ${it.id}`);
     await until(async () => (await titles(page, 5)).join() === oldest.join());
+    const created = page.tab.locator(".names").getByRole("columnheader", { name: "Created" });
+    assert.equal(await created.getAttribute("aria-sort"), "ascending");
     await page.view("threads", "shown");
     await page.tab.locator(".names").getByRole("button", { name: "Last activity" }).click();
     const active = (await listed("/v1/threads?order=updated")).map((it) => `Thread ${it.id}`);
@@ -158,12 +169,62 @@ test("a part of a plot becomes the period, above a list and from the overview", 
   const [from, to] = (await query(page)).range.split("..").map((it) => Date.parse(it));
   assert.ok(20 * 60_000 < to - from && to - from < 40 * 60_000, `${to - from}`);
   assert.ok(Date.now() - to < 5 * 60_000 && (await links(page).count()) > 0);
-  await page.tab.locator(".u-select").filter({ visible: true }).first().waitFor();
+  await page.tab.locator(".brush .part").filter({ visible: true }).first().waitFor();
   await page.view("", "Is it flowing?");
   await drag(page, page.tab.getByRole("img", { name: /^Turns that ended/ }).first());
   await page.tab.waitForURL(/#\/turns\?.*range=/);
   assert.match((await query(page)).range, /Z\.\.\d{4}/);
   await page.tab.getByRole("region", { name: "Turns over time" }).waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("a part of a plot is chosen with the keys of its ends, and dropped", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("turns?range=hour&plot=1", "shown");
+  const [first, last] = ["First moment", "Last moment"].map((name) => page.tab.getByRole("slider", { name }));
+  const moments = async () =>
+    Promise.all([first, last].map(async (it) => Number(await it.getAttribute("aria-valuenow"))));
+  const press = async (...keys) => {
+    for (const it of keys) await page.tab.keyboard.press(it);
+  };
+  await first.focus();
+  const [start, end] = await moments();
+  await press("ArrowRight", "ArrowRight", "Shift+ArrowLeft");
+  const [from, to] = await moments();
+  assert.ok(start < from && to < end, `${start} ${from} ${to} ${end}`);
+  assert.match(await page.tab.locator(".brush [aria-live]").innerText(), /^Last moment: /);
+  await press("Escape");
+  await until(async () => (await moments())[0] < from && to < (await moments())[1]);
+  assert.equal((await query(page)).range, "hour");
+  await press("Enter");
+  assert.equal((await query(page)).range, "hour", "nothing was moved");
+  await press("ArrowRight", "ArrowRight", "ArrowRight", "Shift+End", "Shift+ArrowLeft", "Enter");
+  await until(async () => /Z\.\.\d{4}.*Z$/.test((await query(page)).range));
+  const ends = (await query(page)).range.split("..").map((it) => Date.parse(it));
+  assert.ok(50 * 60_000 < ends[1] - ends[0] && ends[1] - ends[0] < 60 * 60_000, ends.join(" "));
+  assert.ok(await first.evaluate((it) => it === document.activeElement), "the focus stays");
+  await page.tab.locator(".brush .part").filter({ visible: true }).waitFor();
+  assert.deepEqual(await page.faults("finding-brush"), []);
+  await page.close();
+});
+
+test("a finger chooses a part of a plot", options, async () => {
+  const page = await Page.open(browser, engine, { width: 390 });
+  await page.view("turns?range=hour&plot=1", "shown");
+  const brush = page.tab.locator(".brush");
+  assert.equal(await brush.evaluate((it) => getComputedStyle(it).touchAction), "pan-y");
+  const touch = await page.context.newCDPSession(page.tab);
+  await touch.send("Emulation.setTouchEmulationEnabled", { enabled: true });
+  const box = await brush.boundingBox();
+  const at = (part) => [{ x: box.x + box.width * part, y: box.y + box.height / 2 }];
+  const send = (type, touchPoints) => touch.send("Input.dispatchTouchEvent", { type, touchPoints });
+  await send("touchStart", at(0.3));
+  for (const part of [0.4, 0.5, 0.6, 0.8]) await send("touchMove", at(part));
+  await send("touchEnd", []);
+  await until(async () => /Z\.\.\d{4}.*Z$/.test((await query(page)).range));
+  const [from, to] = (await query(page)).range.split("..").map((it) => Date.parse(it));
+  assert.ok(20 * 60_000 < to - from && to - from < 40 * 60_000, `${to - from}`);
   assert.deepEqual(page.problems, []);
   await page.close();
 });
